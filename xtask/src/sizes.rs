@@ -23,7 +23,7 @@ const FEATURE_SITES_MAX: usize = 20;
 
 /// Every package is somebody else's code to trust and to build. Raised on purpose, with a reason in
 /// the commit.
-const PACKAGES_MAX: usize = 835;
+const PACKAGES_MAX: usize = 838;
 
 /// Measures files, conditional code and packages.
 pub fn check(root: &Path) -> Result<Findings> {

@@ -83,7 +83,7 @@ pub fn add_scripts(tools: &Toolkit, model: Arc<dyn ChatModel>, options: &Options
         "required": ["code"],
     });
     // Whatever a call gives goes to the script and not into the conversation.
-    let options = Options { result_tokens: usize::MAX, data: true, ..options.clone() };
+    let options = Options { result_tokens: usize::MAX, ..options.clone() };
     let body = Arc::new(Scripts { tools: tools.downgrade(), model, options });
     let mut tool = Tool::new(SCRIPT_FUNCTION, description(&work), parameters, Origin::Function, body);
     tool.traits.purpose = Purpose::RunsScripts;
@@ -190,7 +190,7 @@ impl ToolBody for Scripts {
             let tools = tools.upgrade().ok_or_else(|| Error::internal("the tools are not there any more"))?;
             // Its calls are told as calls of the script.
             let name = format!("{}-->{SCRIPT_FUNCTION}", invocation.agent.name).into();
-            let ctx = Arc::new(NodeContext { name, ..(*invocation.agent).clone() });
+            let ctx = Arc::new(NodeContext { name, keeps_data: true, ..(*invocation.agent).clone() });
             Script::begin(&invocation)?.work(&tools, &*model, &options, &ctx).await
         }))
     }

@@ -52,8 +52,6 @@ pub struct Options {
     /// Tokens of one result in the conversation; a longer one goes to a file that the model reads by parts. Results that
     /// answers cite stay as they are.
     pub result_tokens: usize,
-    /// Whether results are kept as data besides, for a script that made the calls.
-    pub data: bool,
     /// How the planner works.
     pub planner: PlannerOptions,
 }
@@ -85,7 +83,6 @@ impl Default for Options {
             verbose: false,
             approval_timeout: None,
             result_tokens: RESULT_TOKENS,
-            data: false,
             planner: PlannerOptions::default(),
         }
     }

@@ -97,6 +97,7 @@ pub(crate) fn node_context(
         effects,
         part: "".into(),
         heard: false,
+        keeps_data: false,
         floor: Default::default(),
         cancel,
         signals,

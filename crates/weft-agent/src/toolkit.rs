@@ -26,7 +26,6 @@ const NAME_MAX: usize = 64;
 /// Bytes of text that one call gives the model, at most; the rest is left out and said so.
 // The journal keeps every result, and a run has a limit of what its journal takes.
 pub const OUTPUT_MAX: usize = 1 << 20;
-
 /// Bytes of data that one call gives a script, at most.
 // As many as a statement's rows may have.
 pub const DATA_MAX: usize = 4 << 20;
@@ -354,11 +353,18 @@ impl Call {
 /// What a tool gave as everybody sees it.
 fn polished(tool: &Tool, invocation: &Invocation, output: ToolOutput) -> ToolOutput {
     let processed = tool.postprocess.as_ref().and_then(|postprocess| postprocess(invocation, &output));
-    bounded(processed.unwrap_or(output))
+    let mut output = processed.unwrap_or(output);
+    let whole = bounded(&mut output);
+    let data = std::mem::take(&mut output.data);
+    // Weighed only for those who keep it: that is a way through all of it.
+    if invocation.agent.keeps_data {
+        output.data = weighed(if data.is_same() { whole } else { data });
+    }
+    output
 }
 
-/// Cuts what is too long for a model to read.
-fn bounded(mut output: ToolOutput) -> ToolOutput {
+/// Cuts what is too long for a model to read. What a program is given for it that has room for more.
+fn bounded(output: &mut ToolOutput) -> ToolData {
     let whole: usize = output.blocks.iter().map(|block| text_of(block).map_or(0, str::len)).sum();
     let more = output.blocks.len().saturating_sub(BLOCKS_MAX);
     let (mut cut, mut cut_text) = (more > 0, more > 0);
@@ -391,25 +397,22 @@ fn bounded(mut output: ToolOutput) -> ToolOutput {
         }
         left = left.saturating_sub(text.len());
     }
-    if cut {
-        // The value would bring back what is left out of the text. A script has room for it, and would take a part
-        // of a text for all of it.
-        let value = output.value.take();
-        if output.data.is_same() {
-            output.data = match value {
-                Some(value) => ToolData::Value(value),
-                None if cut_text => ToolData::TooLarge(whole),
-                None => ToolData::Same,
-            };
-        }
+    if !cut {
+        return ToolData::Same;
     }
-    if let ToolData::Value(value) = &output.data {
-        let bytes = size(value);
-        if bytes > DATA_MAX {
-            output.data = ToolData::TooLarge(bytes);
-        }
+    // The value would bring back what is left out of the text. A script would take a part of a text for all of it.
+    match output.value.take() {
+        Some(value) => ToolData::Value(value),
+        None if cut_text => ToolData::TooLarge(whole),
+        None => ToolData::Same,
     }
-    output
+}
+
+fn weighed(data: ToolData) -> ToolData {
+    match data {
+        ToolData::Value(value) if size(&value) > DATA_MAX => ToolData::TooLarge(size(&value)),
+        data => data,
+    }
 }
 
 fn text_of(block: &Block) -> Option<&str> {

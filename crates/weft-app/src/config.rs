@@ -13,6 +13,7 @@ mod plugin_servers;
 mod secrets;
 mod sections;
 mod server;
+mod transcription;
 pub mod trust;
 
 use std::collections::BTreeMap;
@@ -41,6 +42,7 @@ pub(crate) use self::oidc::is_private_way;
 pub use self::secrets::SecretsConfig;
 pub use self::sections::sections;
 pub use self::server::{Auth, ConnectionLimits, ServerConfig, check_auth};
+pub use self::transcription::{TranscriptionConfig, TranscriptionEngine};
 
 /// All settings with their defaults and reasons, as people read them.
 pub const DEFAULTS: &str = include_str!("../config.default.toml");
@@ -86,6 +88,8 @@ pub struct Config {
     pub attachments: AttachmentsConfig,
     /// Files that are read into datasets.
     pub documents: DocumentsConfig,
+    /// Recordings that are written down.
+    pub transcription: TranscriptionConfig,
     /// The HTTP server.
     pub server: ServerConfig,
     /// Users, sign-ins, share tokens and the audit log.
@@ -291,6 +295,7 @@ impl Default for Config {
             browser: BrowserConfig::default(),
             attachments: AttachmentsConfig::default(),
             documents: DocumentsConfig::default(),
+            transcription: TranscriptionConfig::default(),
             server: ServerConfig::default(),
             accounts: AccountsConfig::default(),
             notifications: NotificationsConfig::default(),
@@ -439,6 +444,11 @@ impl Config {
         }
         if self.documents.picture_limits().is_none() {
             wrong.push("documents.ocr_seconds must be more than 0 and at most a day".to_owned());
+        }
+        if self.transcription.limits().is_none() {
+            let message = "transcription: seconds must be more than 0 and at most a day, memory_bytes at least 16777216, \
+                           file_bytes_max and at_once at least 1, threads from 1 to 1024";
+            wrong.push(message.to_owned());
         }
         let useless = self.limits.useless_budgets();
         wrong.extend(useless.into_iter().map(|name| format!("limits.{name} must be more than 0")));

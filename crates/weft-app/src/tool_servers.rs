@@ -13,7 +13,7 @@ use weft_core::seam::tool_server_store::StoredToolServer;
 use weft_core::seam::tool_source::{Offered, PinStore, ToolPin};
 use weft_core::seam::{Clock, ToolCredentials, ToolServerStore, ToolSource};
 use weft_core::{Error, ErrorKind, Json, Result, Secret, TenantId, ToolOutput};
-use weft_mcp::{CredentialPlace, Credentials, PinMode, ServerConfig, Servers, TransportKind};
+use weft_mcp::{CredentialPlace, Credentials, PinMode, Reach, ServerConfig, Servers, TransportKind};
 use weft_net::StreamingHttp;
 
 use crate::app::DEFAULT_TENANT;
@@ -137,7 +137,8 @@ impl TenantServers {
             // There are no servers of the operator among these.
             tenant: TenantId::new(DEFAULT_TENANT),
         };
-        let live = Servers::open(weft_mcp::McpConfig::default(), &http, Arc::new(NoPins), clock, &none)?;
+        let (config, pins) = (weft_mcp::McpConfig::default(), Arc::new(NoPins));
+        let live = Servers::open(config, &Reach::by(&http), pins, clock, &none)?;
         Ok(Self { others, operators: Arc::default(), store, credentials, http, live, known: Arc::default() })
     }
 

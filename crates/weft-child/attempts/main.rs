@@ -6,6 +6,8 @@
 //! confined FOLDER PID ADDRESS   tries as a worker
 //! answers                       answers a line with itself and the process that it was forked from; `break` and
 //!                               `hang` with what they say
+//! threaded                      becomes itself as a program that may have threads, with `threads`
+//! threads                       tells whether it can start a thread, and a process
 //! victim                        holds eight bytes, prints their address, and at the end of its input the bytes
 //! ```
 
@@ -26,6 +28,27 @@ fn main() -> std::process::ExitCode {
         [_, "victim"] => {
             acts::be_a_victim();
             ExitCode::SUCCESS
+        }
+        [_, "threaded"] => {
+            let Ok(own) = std::env::current_exe() else { return ExitCode::FAILURE };
+            let mut command = std::process::Command::new(&own);
+            command.arg("threads").env_clear();
+            let libraries = ["/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache"];
+            let mut read: Vec<std::path::PathBuf> = libraries.map(Into::into).into();
+            read.push(own);
+            weft_child::become_threaded_program(&read, &acts::BOUNDS, 2, &mut command)
+        }
+        [_, "threads"] => {
+            let came = |done: std::io::Result<()>| match done {
+                Ok(()) => 0,
+                Err(cause) => cause.raw_os_error().unwrap_or(-1),
+            };
+            let thread = std::thread::Builder::new().spawn(|| ()).map(|thread| drop(thread.join()));
+            let process = std::env::current_exe()
+                .and_then(|own| std::process::Command::new(own).arg("nothing").status())
+                .map(drop);
+            let told = writeln!(std::io::stdout(), "thread {}\nprocess {}", came(thread), came(process));
+            if told.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         [_, "answers"] => forked_or_alone(|| {
             let mut line = String::new();

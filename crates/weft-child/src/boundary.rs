@@ -280,9 +280,41 @@ pub fn filter_for_programs() -> io::Result<Vec<u8>> {
 /// # Errors
 /// As [`leave_calls`].
 pub fn leave_calls_but_to_become() -> io::Result<()> {
-    let filter = program_filter(&BECOMING).map_err(|cause| cannot("seccomp cannot be had", cause))?;
+    let filter = program_rules(&BECOMING).and_then(compiled);
+    apply(filter)
+}
+
+/// The same for a program that computes on several threads: it starts these, and no process, and its shell, if it has one,
+/// moves descriptors.
+///
+/// # Errors
+/// As [`leave_calls`].
+pub fn leave_calls_but_to_become_threaded() -> io::Result<()> {
+    apply(threaded_filter())
+}
+
+fn apply(filter: Result<BpfProgram, BackendError>) -> io::Result<()> {
+    let filter = filter.map_err(|cause| cannot("seccomp cannot be had", cause))?;
     seccompiler::apply_filter(&filter).map_err(|cause| cannot("seccomp cannot be had", cause))
 }
+
+fn threaded_filter() -> Result<BpfProgram, BackendError> {
+    let mut rules = program_rules(&BECOMING)?;
+    // What is started has to be a thread of this process. The newer call for it (clone3) has its arguments where a filter
+    // cannot see them; libraries that do not get it go on with this one.
+    let thread = u64::from(libc::CLONE_THREAD.unsigned_abs());
+    let is_thread =
+        SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(thread), thread)?;
+    rules.insert(libc::SYS_clone, vec![SeccompRule::new(vec![is_thread])?]);
+    rules.extend(MOVING.into_iter().map(|call| (call, Vec::new())));
+    compiled(rules)
+}
+
+/// Calls by which a descriptor takes the number of another one.
+#[cfg(target_arch = "x86_64")]
+const MOVING: [libc::c_long; 2] = [libc::SYS_dup2, libc::SYS_dup3];
+#[cfg(not(target_arch = "x86_64"))]
+const MOVING: [libc::c_long; 1] = [libc::SYS_dup3];
 
 /// Calls by which a program takes the place of this one and is begun.
 #[cfg(target_arch = "x86_64")]
@@ -291,11 +323,14 @@ const BECOMING: [libc::c_long; 2] = [libc::SYS_execve, libc::SYS_arch_prctl];
 const BECOMING: [libc::c_long; 1] = [libc::SYS_execve];
 
 fn interpreters_filter() -> Result<BpfProgram, BackendError> {
-    program_filter(&[])
+    program_rules(&[]).and_then(compiled)
 }
 
+/// Calls that are allowed, each on any of its conditions.
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
 /// The calls of a program that reads files, and these.
-fn program_filter(more: &[libc::c_long]) -> Result<BpfProgram, BackendError> {
+fn program_rules(more: &[libc::c_long]) -> Result<Rules, BackendError> {
     let is = |argument, length, value: u64| {
         let condition = SeccompCondition::new(argument, length, SeccompCmpOp::Eq, value)?;
         SeccompRule::new(vec![condition])
@@ -306,7 +341,7 @@ fn program_filter(more: &[libc::c_long]) -> Result<BpfProgram, BackendError> {
         SeccompCmpOp::MaskedEq(u64::from(libc::MAP_SHARED.unsigned_abs())),
         0,
     )?;
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = ALLOWED
+    let mut rules: Rules = ALLOWED
         .into_iter()
         .chain(INTERPRETERS)
         .chain(OLDER)
@@ -324,6 +359,11 @@ fn program_filter(more: &[libc::c_long]) -> Result<BpfProgram, BackendError> {
         // Limits are read, and not set.
         (libc::SYS_prlimit64, vec![is(2, SeccompCmpArgLen::Qword, 0)?]),
     ]);
+    Ok(rules)
+}
+
+/// The filter that allows these calls and no others.
+fn compiled(rules: Rules) -> Result<BpfProgram, BackendError> {
     let refused = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
     let machine = TargetArch::try_from(std::env::consts::ARCH)?;
     SeccompFilter::new(rules, refused, SeccompAction::Allow, machine)?.try_into()
@@ -386,5 +426,6 @@ mod tests {
     fn the_filter_is_one_for_this_machine() {
         assert!(!filter(1).unwrap().is_empty());
         assert_eq!(filter_for_programs().unwrap().len() % 8, 0);
+        assert!(threaded_filter().unwrap().len() > filter_for_programs().unwrap().len() / 8);
     }
 }

@@ -26,7 +26,7 @@ mod warm;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 pub use fork_server::{is_fork_server, serve};
 pub use inner::{Bounds, Confinement, LATE, REFUSED, UNCONFINED, confined, confined_with};
-pub use outer::{AskLimits, Duty, Worker, WorkerEnd};
-pub use program::{become_bounded_program, become_program, filter_for_programs};
+pub use outer::{AskLimits, Duty, ProgramEnd, Worker, WorkerEnd};
+pub use program::{become_bounded_program, become_program, become_threaded_program, filter_for_programs};
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 pub use warm::{ForkParent, ForkServer};

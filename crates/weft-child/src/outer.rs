@@ -18,6 +18,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 /// What programs end with that have failed.
 const FAILED: i32 = 1;
 
+/// What workers end with before they have become a program.
+const OF_WORKERS: [u8; 3] = [LATE, REFUSED, UNCONFINED];
+
 /// Characters of the reason why a worker cannot be confined, at most.
 const REASON_MAX: usize = 300;
 
@@ -52,6 +55,15 @@ pub enum WorkerEnd {
     OutOfTime,
     /// It ended by a signal: it broke, had no memory left, or the system stopped it.
     Broken,
+}
+
+/// How a program ended that a worker has become.
+#[derive(Debug)]
+pub enum ProgramEnd {
+    /// As workers end.
+    Ended(WorkerEnd),
+    /// By this code, which is its own.
+    Failed(i32),
 }
 
 /// What one piece of work may take.
@@ -90,6 +102,22 @@ impl Worker {
             Some((_, status)) if status.code() == Some(FAILED) => Ok(None),
             Some((answer, status)) => duty.ended(answer, status).map(Some),
             None => Ok(Some(WorkerEnd::Late)),
+        }
+    }
+
+    /// The same for a program of the operator's, which may end with any code.
+    ///
+    /// # Errors
+    /// As [`Worker::ask`].
+    pub async fn ask_foreign(&self, duty: &Duty, asked: &[&[u8]], limits: AskLimits) -> Result<ProgramEnd> {
+        match self.exchange(duty, asked, limits).await? {
+            Some((answer, status)) => match status.code() {
+                Some(code) if code != 0 && !OF_WORKERS.iter().any(|own| i32::from(*own) == code) => {
+                    Ok(ProgramEnd::Failed(code))
+                }
+                _ => duty.ended(answer, status).map(ProgramEnd::Ended),
+            },
+            None => Ok(ProgramEnd::Ended(WorkerEnd::Late)),
         }
     }
 

@@ -10,19 +10,30 @@ use crate::inner::{Bounds, Confinement, UNCONFINED};
 /// of root and can have none. It keeps the descriptors that are to be inherited, and its limits are its own matter.
 /// Comes back only when that fails.
 pub fn become_program(read: &[PathBuf], confinement: Confinement, command: &mut Command) -> ExitCode {
-    let reason = match give_up(read, confinement) {
-        Ok(()) => replace(command),
-        Err(reason) => reason,
-    };
-    drop(io::stdout().lock().write_all(reason.to_string().as_bytes()));
-    ExitCode::from(UNCONFINED)
+    become_after(give_up(read, confinement), command)
 }
 
 /// Becomes another program that works on one thing and ends, such as one that reads a picture: the same, with no more
 /// memory and processor time than `bounds` allow, and with few calls of the system (seccomp): it reads files as far as it
 /// may, computes, and writes to descriptors that it has. The stack is the system's matter.
 pub fn become_bounded_program(read: &[PathBuf], bounds: &Bounds, command: &mut Command) -> ExitCode {
-    let reason = match give_up(read, bounds.confinement).and_then(|()| close(bounds)) {
+    become_after(give_up(read, bounds.confinement).and_then(|()| close(bounds)), command)
+}
+
+/// The same for a program that computes on so many threads, each of which has the processor as long as the work may take.
+/// It may start threads and no process. A script may be one; the program that it becomes (`exec`) is held like it.
+pub fn become_threaded_program(
+    read: &[PathBuf],
+    bounds: &Bounds,
+    threads: u32,
+    command: &mut Command,
+) -> ExitCode {
+    let closed = |()| close_but_threads(bounds, threads);
+    become_after(give_up(read, bounds.confinement).and_then(closed), command)
+}
+
+fn become_after(given_up: io::Result<()>, command: &mut Command) -> ExitCode {
+    let reason = match given_up {
         Ok(()) => replace(command),
         Err(reason) => reason,
     };
@@ -37,8 +48,20 @@ fn close(bounds: &Bounds) -> io::Result<()> {
     bounds.confinement.settle(leave_calls_but_to_become())
 }
 
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+fn close_but_threads(bounds: &Bounds, threads: u32) -> io::Result<()> {
+    use crate::boundary::{leave_calls_but_to_become_threaded, limit_work};
+    limit_work(bounds.time.saturating_mul(threads.max(1)), bounds.memory_bytes)?;
+    bounds.confinement.settle(leave_calls_but_to_become_threaded())
+}
+
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 fn close(_: &Bounds) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+fn close_but_threads(_: &Bounds, _: u32) -> io::Result<()> {
     Ok(())
 }
 

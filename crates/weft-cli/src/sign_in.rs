@@ -33,7 +33,7 @@ const DONE: &str =
 /// # Errors
 /// When the server has no sign-in, cannot be asked, or the person does not allow it in time.
 pub async fn login(args: &McpLoginArgs, opened: &ToolServers) -> Outcome {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port)).await?;
+    let listener = listening(args, opened).await?;
     let redirect_uri = format!("http://127.0.0.1:{}/callback", listener.local_addr()?.port());
     let request = SignInRequest { redirect_uri, scope: args.scope.clone() };
     let page = opened.servers.begin_sign_in(&args.server, &request).await?;
@@ -56,6 +56,18 @@ pub async fn login(args: &McpLoginArgs, opened: &ToolServers) -> Outcome {
     opened.servers.finish_sign_in(&args.server, &callback).await?;
     Notes::line(format!("Signed in at {}.", quoted(&args.server)));
     Ok(Exit::Done)
+}
+
+/// Where the browser comes back to: to the same port as before if any will do, since this program is registered anew for another
+/// one.
+async fn listening(args: &McpLoginArgs, opened: &ToolServers) -> Outcome<TcpListener> {
+    let before = opened.servers.sign_in_port(&args.server).await?;
+    if let (0, Some(port)) = (args.port, before)
+        && let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await
+    {
+        return Ok(listener);
+    }
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, args.port)).await?)
 }
 
 /// Forgets what was allowed at a server.

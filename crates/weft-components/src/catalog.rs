@@ -10,8 +10,8 @@ use crate::data::{
     variable_aggregator, variable_assigner,
 };
 use crate::ingestion::{
-    extractor, file, one_chunker, parser, presentation_chunker, qa_chunker, table_chunker, title_chunker,
-    token_chunker, tokenizer,
+    compiler, extractor, file, one_chunker, parser, presentation_chunker, qa_chunker, table_chunker,
+    title_chunker, token_chunker, tokenizer,
 };
 use crate::model::{agent, browser, deep_research, llm};
 use crate::output::{doc_generator, invoke, message};
@@ -34,6 +34,7 @@ pub static ALL: &[&ComponentSpec] = &[
     &calculator::SPEC,
     &categorize::SPEC,
     &code_exec::SPEC,
+    &compiler::SPEC,
     &conversation_search::SPEC,
     &crawler::SPEC,
     &current_time::SPEC,
@@ -184,7 +185,7 @@ mod tests {
         use serde_json::json;
         let by = |key: &str, values: &[&str]| values.iter().map(|value| json!({key: value})).collect();
         match kind {
-            "Agent" | "Categorize" | "Extractor" | "Browser" | "LLM" => {
+            "Agent" | "Categorize" | "Compiler" | "Extractor" | "Browser" | "LLM" => {
                 vec![json!({"temperatureEnabled": true, "topPEnabled": true,
                 "presencePenaltyEnabled": true, "frequencyPenaltyEnabled": true, "maxTokensEnabled": true})]
             }

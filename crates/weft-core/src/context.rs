@@ -295,6 +295,9 @@ pub struct NodeContext {
     pub part: Arc<str>,
     /// Whether a listener follows, so that publishing a growing text is worth while.
     pub heard: bool,
+    /// Whether the data of the calls that are made here is kept besides what the model is told, as scripts do; see
+    /// [`crate::tool::ToolOutput::data`].
+    pub keeps_data: bool,
     /// The right to speak; see [`NodeContext::say`].
     pub floor: Floor,
     /// Fires when the run is cancelled or the activation's frame is left.

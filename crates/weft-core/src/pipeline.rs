@@ -96,6 +96,9 @@ pub struct PipelineChunk {
     /// The larger text that is shown when this one is found.
     #[serde(default, rename = "mom", skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
+    /// The picture that its text was read in, see [`DocumentPiece::picture`].
+    #[serde(default, rename = "picture_number", skip_serializing_if = "Option::is_none")]
+    pub picture: Option<u32>,
     /// How many tokens the text has.
     #[serde(default)]
     pub tokens: u32,
@@ -125,6 +128,7 @@ pub fn chunks_of(read: ReadDocument) -> Vec<PipelineChunk> {
         headings: piece.headings,
         positions: piece.positions,
         parent: piece.parent.and_then(|at| parents.get(at).cloned()),
+        picture: piece.picture,
         tokens: piece.tokens,
         ..PipelineChunk::default()
     };
@@ -176,6 +180,7 @@ impl PipelineChunk {
             positions: self.positions,
             keywords,
             questions,
+            picture: self.picture,
             tokens,
             ..DocumentPiece::default()
         };
@@ -207,11 +212,12 @@ pub fn read_document(document: PipelineDocument, chunks: Vec<PipelineChunk>) -> 
             let known = read.parents.last().filter(|last| last.content == content);
             if known.is_none() {
                 let (headings, positions) = (piece.headings.clone(), piece.positions.clone());
-                let tokens = piece.tokens;
+                let (picture, tokens) = (piece.picture, piece.tokens);
                 read.parents.push(DocumentPiece {
                     content,
                     headings,
                     positions,
+                    picture,
                     tokens,
                     ..DocumentPiece::default()
                 });
@@ -313,6 +319,7 @@ mod tests {
             positions: vec![position],
             headings: vec!["H".to_owned()],
             tokens: 7,
+            picture: Some(3),
             parent,
             ..DocumentPiece::default()
         };

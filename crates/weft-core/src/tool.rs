@@ -299,7 +299,7 @@ pub struct ToolOutput {
     /// The same as a value, for programs; absent when the blocks say everything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Json>,
-    /// What a program works with that calls the tool itself.
+    /// What a program works with that calls the tool itself; see [`NodeContext::keeps_data`].
     #[serde(default, skip_serializing_if = "ToolData::is_same")]
     pub data: ToolData,
     /// The tool says that it failed.
@@ -422,10 +422,45 @@ pub trait ToolSession: Send + Sync {
     fn call(&self, name: &str, invocation: Invocation) -> ToolStream;
 }
 
+/// The schema of the arguments in what a server, or a canvas, says of a tool: `inputSchema`, or else `parameters` as a schema or, as
+/// older servers write it, as the bare properties of one. Nothing where there is none.
+pub fn declared_parameters(definition: &serde_json::Map<String, Json>) -> Option<Json> {
+    let input = definition.get("inputSchema");
+    let fields = input.or_else(|| definition.get("parameters"))?.as_object()?;
+    let is_schema = input.is_some()
+        || fields.get("type").is_some_and(|of| of == "object")
+        || fields.contains_key("properties");
+    if !is_schema {
+        return Some(serde_json::json!({"type": "object", "properties": fields}));
+    }
+    let mut schema = fields.clone();
+    schema.entry("type").or_insert_with(|| "object".into());
+    Some(Json::Object(schema))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
+
+    #[test]
+    fn a_schema_is_found_however_a_definition_has_it() {
+        let check = |definition: &Json, expected: &Json| {
+            let found = declared_parameters(definition.as_object().unwrap()).unwrap_or_default();
+            assert_eq!(&found, expected, "{definition}");
+        };
+        let json = |text: &str| serde_json::from_str::<Json>(text).unwrap();
+        let whole = json(r#"{"type": "object", "properties": {"q": {"type": "string"}}}"#);
+        check(&serde_json::json!({"inputSchema": whole}), &whole);
+        check(&serde_json::json!({"parameters": whole}), &whole);
+        check(&json(r#"{"parameters": {"q": {"type": "string"}}}"#), &whole);
+        check(&json(r#"{"inputSchema": {"properties": {"q": {"type": "string"}}}}"#), &whole);
+        check(&json(r#"{"inputSchema": {}}"#), &json(r#"{"type": "object"}"#));
+        check(&json(r#"{"parameters": {}}"#), &json(r#"{"type": "object", "properties": {}}"#));
+        check(&json(r#"{"inputSchema": null, "parameters": {}}"#), &Json::Null);
+        check(&json(r#"{"inputSchema": "object"}"#), &Json::Null);
+        check(&json("{}"), &Json::Null);
+    }
 
     #[test]
     fn outputs_are_told_as_text_and_as_values() {

@@ -94,6 +94,7 @@ pub fn context_of(
         effects: own.effects,
         part: Arc::default(),
         heard: start.heard,
+        keeps_data: false,
         floor: own.floor,
         cancel: own.cancel,
         signals: own.signals,

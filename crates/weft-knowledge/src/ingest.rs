@@ -30,6 +30,10 @@
 //! Vectors of another model are made beside those that are found ([`Reembedder`]), into a second index, and take their place in one
 //! transaction.
 //!
+//! Pictures that text was read in are kept beside the file, in a folder that is called after it, before the chunks that name them.
+//! They are called by what they are. When the new chunks have taken the place of the old ones, pictures that none of them
+//! names are removed; what a crash or a reading that failed has left there goes then, or with the document.
+//!
 //! Things are removed from the store first, then from the index, and files at the end: from the first step
 //! on nobody can name them. The first step notes what was removed, and `mend` clears away what a crash has left.
 
@@ -46,6 +50,7 @@ mod library;
 mod locks;
 mod naming;
 mod pages;
+mod pictured;
 mod pipeline;
 mod plan;
 mod reembed;

@@ -87,6 +87,7 @@ impl LocalDocuments {
             duration_ms: 0,
             chunk_count: 0,
             token_count: 0,
+            picture: None,
             revision: 0,
             created_ms: now_ms,
             updated_ms: now_ms,
@@ -105,7 +106,8 @@ impl LocalDocuments {
         let id = document.key.id.clone();
         store.remove_documents(dataset, std::slice::from_ref(&id)).await?;
         store.add_document(document).await?;
-        let chunks = ids::chunks(&document.key, read, document.created_ms);
+        // They are gone with the process, and nobody asks it for pictures.
+        let chunks = ids::chunks(&document.key, read, &ids::PictureNames::new(), document.created_ms);
         store.put_chunks(&document.key, &chunks, 0).await?;
         let count = chunks.len();
         let known = IndexChange::Document(indexing::indexed_document(document));

@@ -148,6 +148,9 @@ pub struct OauthConfig {
     /// The https address of a document that describes this program as a client, for authorization servers that take one in place
     /// of a registration.
     pub client_metadata_url: Option<String>,
+    /// The authorization server that the client is registered at, as it calls itself: nobody signs in at another one that the
+    /// server names. Without it a secret is for the first one at which somebody has signed in.
+    pub issuer: Option<String>,
     /// The client's secret.
     pub client_secret: Secret,
     /// The environment variable that holds it.
@@ -375,6 +378,9 @@ impl OauthConfig {
         if self.client_metadata_url.is_some() {
             wrong.push("`oauth.client_metadata_url` is for sign-ins, without a `token_url`".to_owned());
         }
+        if self.issuer.is_some() {
+            wrong.push("`oauth.issuer` is for sign-ins, without a `token_url`".to_owned());
+        }
         if self.client_id.is_empty() {
             wrong.push("`oauth.client_id` is empty".to_owned());
         }
@@ -387,7 +393,9 @@ impl OauthConfig {
     }
 
     fn sign_in_problems(&self) -> Vec<String> {
-        let mut wrong = Vec::new();
+        let issuer = self.issuer.as_deref();
+        let mut wrong: Vec<_> =
+            issuer.and_then(|issuer| web_problem("oauth.issuer", issuer)).into_iter().collect();
         if !self.refresh_token.is_empty() || self.refresh_token_env.is_some() {
             wrong.push("`oauth.refresh_token` needs a `token_url` where it is good".to_owned());
         }
@@ -472,6 +480,11 @@ mod tests {
         check("url = 'http://b'\nheaders = { a = 'Bearer ${token}', b = '${k}' }", &["`${token}`", "`${k}`"]);
         check("url = 'http://b'\nheaders = { a = '${k}' }\nvariables_from = { k = 'K' }", &[]);
         check("url = 'http://b'\nheaders = { a = '$k', b = 'a ${k} b', c = 'x${k}' }", &[]);
+        check("url = 'http://b'\noauth = { issuer = 'x' }", &["`oauth.issuer` is not an http"]);
+        check(
+            "url = 'http://b'\noauth = { token_url = 'http://t', client_id = 'c', client_secret = 's', issuer = 'http://i' }",
+            &["`oauth.issuer` is for sign-ins"],
+        );
         check("url = 'http://b'\noauth = { token_url = 'x' }", &["token_url", "client_id", "refresh_token"]);
         let error = toml::from_str::<McpConfig>("[servers.x]\ncomand = 'a'").unwrap_err().to_string();
         assert!(error.contains("comand"), "{error}");

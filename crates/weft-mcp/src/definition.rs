@@ -6,6 +6,7 @@ use jsonschema::PatternOptions;
 use serde_json::{Map, json};
 use weft_core::Json;
 use weft_core::seam::tool_source::ToolPin;
+use weft_core::tool::declared_parameters;
 
 use crate::config::PinMode;
 
@@ -93,20 +94,13 @@ fn one(at: usize, json: &Json, share: usize, seen: &mut HashSet<String>) -> Tool
     ToolDefinition { name, description, schema, hints, flaw }
 }
 
-/// The schema of a tool's arguments: `inputSchema`, or `parameters` as a schema or as the bare
-/// properties.
+/// The schema of a tool's arguments, looked at.
 fn schema(json: &Json, share: usize) -> Result<Json, String> {
-    let given = json.get("inputSchema").or_else(|| json.get("parameters"));
-    let schema = match given {
-        None | Some(Json::Null) => return Err("it has no schema".to_owned()),
-        // Older servers write `parameters`, and some leave the schema around the properties out.
-        Some(Json::Object(fields)) if json.get("inputSchema").is_none() => wrapped(fields),
-        Some(Json::Object(fields)) => {
-            let mut fields = fields.clone();
-            fields.entry("type").or_insert_with(|| "object".into());
-            Json::Object(fields)
-        }
-        Some(_) => return Err("its schema is not an object".to_owned()),
+    if json.get("inputSchema").or_else(|| json.get("parameters")).is_none_or(Json::is_null) {
+        return Err("it has no schema".to_owned());
+    }
+    let Some(schema) = json.as_object().and_then(declared_parameters) else {
+        return Err("its schema is not an object".to_owned());
     };
     if schema.get("type") != Some(&Json::from("object")) {
         return Err("its schema describes no object".to_owned());
@@ -132,17 +126,6 @@ fn patterns(schema: &Json) -> usize {
             .sum(),
         Json::Array(items) => items.iter().map(patterns).sum(),
         _ => 0,
-    }
-}
-
-fn wrapped(fields: &Map<String, Json>) -> Json {
-    let is_schema = fields.get("type").is_some_and(|of| of == "object") || fields.contains_key("properties");
-    if is_schema {
-        let mut fields = fields.clone();
-        fields.entry("type").or_insert_with(|| "object".into());
-        Json::Object(fields)
-    } else {
-        json!({"type": "object", "properties": fields})
     }
 }
 

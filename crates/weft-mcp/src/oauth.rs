@@ -13,12 +13,11 @@ use weft_core::{Error, ErrorKind, Json, Result, Secret};
 use weft_net::{StreamRequest, StreamingHttp};
 
 use crate::config::OauthConfig;
+use crate::sign_in::TOKEN_TIME_LIMIT;
 
 /// How long before its end a token is no longer used.
 // A request takes its time, and two clocks differ: a token that ends on the way would be refused.
 const MARGIN: Duration = Duration::from_secs(30);
-/// How long the token server may take.
-const TIME_LIMIT: Duration = Duration::from_secs(10);
 /// Bytes of its answer.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
@@ -135,9 +134,11 @@ fn form(config: &OauthConfig, refresh: &Secret) -> String {
 }
 
 async fn ask(config: Arc<OauthConfig>, http: Arc<dyn StreamingHttp>, refresh: Secret) -> Result<TokenAnswer> {
-    tokio::time::timeout(TIME_LIMIT, exchange(&config, http.as_ref(), &refresh))
-        .await
-        .map_err(|_| Error::new(ErrorKind::Timeout, "the token server did not answer within 10 s"))?
+    let asked = tokio::time::timeout(TOKEN_TIME_LIMIT, exchange(&config, http.as_ref(), &refresh)).await;
+    asked.unwrap_or_else(|_| {
+        let seconds = TOKEN_TIME_LIMIT.as_secs();
+        Err(Error::new(ErrorKind::Timeout, format!("the token server did not answer within {seconds} s")))
+    })
 }
 
 async fn exchange(config: &OauthConfig, http: &dyn StreamingHttp, refresh: &Secret) -> Result<TokenAnswer> {

@@ -12,7 +12,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use weft_core::seam::Clock;
 use weft_core::{Error, ErrorKind, Json, Result};
-use weft_net::StreamingHttp;
 
 use crate::asked_back::FilledIn;
 use crate::authorization::Authorization;
@@ -23,6 +22,7 @@ use crate::dial::{Configured, Dial};
 use crate::faults::Redactor;
 use crate::link::{Link, LinkShared, PendingRequest, RequestFailure, RequestFate};
 use crate::oauth::Oauth;
+use crate::reach::Reach;
 use crate::sign_in::{CredentialPlace, SignIn};
 
 /// How often one caller tries to connect. Less than what makes a server rest: when listing the tools of one
@@ -64,11 +64,12 @@ impl Way {
     pub(crate) fn configured(
         config: &Arc<ServerConfig>,
         inherited: BTreeMap<String, String>,
-        http: &Arc<dyn StreamingHttp>,
+        reach: &Reach,
         place: CredentialPlace,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let sign_in = SignIn::of(config, place, Arc::clone(http), clock).map(Arc::new);
+        let http = &reach.servers;
+        let sign_in = SignIn::of(config, place, reach.clone(), clock).map(Arc::new);
         let client = config.oauth.as_ref().filter(|oauth| !oauth.token_url.is_empty());
         let authorization = match (&sign_in, client) {
             (Some(sign_in), _) => Authorization::SignIn(Arc::clone(sign_in)),
@@ -410,13 +411,22 @@ impl McpServer {
     /// Ends the connection and refuses everything from now on.
     pub(crate) async fn close(&self) {
         self.closed.cancel();
-        self.list.lock().await.kept = None;
-        // Whoever is connecting gives up, and what was begun for that ends, before anybody hears that all is over.
-        drop(self.connecting.lock().await);
-        let link = self.live().take();
-        if let Some(link) = link {
-            link.close().await;
-        }
+        // Nobody waits for a new token any more, but the one that renews the next time may be in the answer.
+        let settled = async {
+            if let Some(sign_in) = &self.way.sign_in {
+                sign_in.settle().await;
+            }
+        };
+        let ended = async {
+            self.list.lock().await.kept = None;
+            // Whoever is connecting gives up, and what was begun for that ends, before anybody hears that all is over.
+            drop(self.connecting.lock().await);
+            let link = self.live().take();
+            if let Some(link) = link {
+                link.close().await;
+            }
+        };
+        tokio::join!(settled, ended);
     }
 
     /// Waits until it has been closed.

@@ -17,6 +17,7 @@ use crate::config::{McpConfig, PinMode, ServerConfig};
 use crate::definition::{ToolDefinition, Verdict};
 use crate::dial::Dial;
 use crate::faults::Redactor;
+use crate::reach::Reach;
 use crate::server::{McpServer, Way, read_definitions};
 use crate::sign_in::{CredentialPlace, SignInCallback, SignInPage, SignInRequest};
 use crate::tool::{call_once, tool};
@@ -86,7 +87,7 @@ impl Servers {
     /// `Invalid` naming everything in the configuration that is not valid.
     pub fn open(
         config: McpConfig,
-        http: &Arc<dyn StreamingHttp>,
+        reach: &Reach,
         pins: Arc<dyn PinStore>,
         clock: Arc<dyn Clock>,
         credentials: &Credentials,
@@ -100,7 +101,7 @@ impl Servers {
         for (id, server) in config.servers {
             let (server, clock) = (Arc::new(server), Arc::clone(&servers.0.clock));
             let place = credentials.place(&id);
-            let way = Way::configured(&server, config.inherited.clone(), http, place, clock);
+            let way = Way::configured(&server, config.inherited.clone(), reach, place, clock);
             let server = McpServer::new(&id, server, way, servers.0.tasks.clone());
             servers.write().insert(id, Arc::new(server));
         }
@@ -113,8 +114,8 @@ impl Servers {
         self.replace(id, Arc::new(config), Way { dial, sign_in: None, redactor }).await;
     }
 
-    /// Adds a server that is reached at an address by way of `http`, in place of one with the same id. What people allow when
-    /// they sign in at it is kept in `place`.
+    /// Adds a server that is reached at an address by way of `http`, as is everything that it names, in place of one with the
+    /// same id. What people allow when they sign in at it is kept in `place`.
     ///
     /// # Errors
     /// `Invalid` naming everything in its configuration that is not valid, or when it is a program to start.
@@ -136,9 +137,10 @@ impl Servers {
             let told: Vec<String> = problems.iter().map(|one| one.replacen(&prefix, "", 1)).collect();
             return Err(Error::invalid(told.join("; ")));
         }
+        let reach = Reach::by(http);
         for (id, config) in all.servers {
             let (config, clock) = (Arc::new(config), Arc::clone(&self.0.clock));
-            let way = Way::configured(&config, BTreeMap::new(), http, place.clone(), clock);
+            let way = Way::configured(&config, BTreeMap::new(), &reach, place.clone(), clock);
             self.replace(&id, config, way).await;
         }
         Ok(())
@@ -173,12 +175,19 @@ impl Servers {
         let server = self.server(id)?;
         let sign_in = server.sign_in()?;
         if !sign_in.has_heard() {
-            // Some say only where they refuse a message which authorization server is theirs. What else becomes of this one
-            // is told by what follows.
-            drop(server.definitions().await);
+            sign_in.knock().await;
         }
         let begun = sign_in.begin(request).await;
         begun.map_err(|error| server.about("cannot sign in at", error))
+    }
+
+    /// The port of this machine that the browser came back to at the latest sign-in for which this program was registered: for
+    /// another one it is registered anew.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown server, `Invalid` for one at which nobody signs in; when the store cannot be read.
+    pub async fn sign_in_port(&self, id: &str) -> Result<Option<u16>> {
+        self.server(id)?.sign_in()?.port().await
     }
 
     /// Ends a sign-in with what the person's browser has brought back. From then on requests go out with what was allowed.

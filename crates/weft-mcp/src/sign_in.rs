@@ -4,15 +4,17 @@
 //!
 //! A sign-in may begin in one process and end in another, so everything that is needed for its end is in the store.
 
+mod faults;
 mod flow;
 mod http;
 mod kept;
+mod renewal;
 
 use std::sync::{Arc, Mutex as Lock, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rmcp::transport::auth::{
-    AuthError, AuthorizationManager, AuthorizationMetadataResolution, OAuthClientConfig, StoredCredentials,
+    AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataResolution, OAuthClientConfig,
     WWWAuthenticateParams,
 };
 use tokio::sync::Mutex;
@@ -23,28 +25,31 @@ use weft_core::seam::Clock;
 use weft_core::seam::ToolCredentials;
 use weft_core::seam::tool_credentials::CredentialKey;
 use weft_core::{Error, ErrorKind, Result, Secret};
-use weft_net::{StreamResponse, StreamingHttp};
+use weft_net::StreamResponse;
 
-use crate::config::{OauthConfig, ServerConfig};
-use http::OauthHttp;
-use kept::{CredentialRow, KeptSignIn, Renewal, are_same, token_of};
+use crate::config::{OauthConfig, ServerConfig, TransportKind};
+use crate::headers;
+use crate::http_peer::{Headers, request};
+use crate::reach::Reach;
+use faults::{failed, shortened};
+use http::{OauthHttp, TIME_LIMIT};
+use kept::{CredentialRow, KeptSignIn};
+
+pub(crate) use http::TOKEN_TIME_LIMIT;
 
 pub use flow::{SignInCallback, SignInPage, SignInRequest};
 
 /// How long before its end a token is no longer used.
 // A request takes its time, and two clocks differ: a token that ends on the way would be refused.
 const MARGIN: Duration = Duration::from_secs(30);
-/// How often the store is looked at for what another process may have had, when what renews was refused,
-const OTHERS_LOOKS: u32 = 5;
-/// and for what another process is about to have: as long as an authorization server may take.
-const RENEWED_LOOKS: u32 = 60;
-/// After how long each time.
-const OTHERS_LOOK: Duration = Duration::from_millis(200);
+/// How long a token is used before the store is looked at again: another process may have signed out.
+const KNOWN_FOR: Duration = Duration::from_secs(5);
+/// How long whoever ends the process waits for a token that is being renewed.
+const SETTLE_LIMIT: Duration = Duration::from_secs(10);
 /// Bytes of what a server may say of the sign-in that it wants.
 const CHALLENGE_BYTES_MAX: usize = 8 << 10;
-
-/// Characters of what an authorization server says that are shown.
-const TOLD_CHARS_MAX: usize = 300;
+/// What a server is sent to hear how it asks for a token: what most of those refuse that let anybody begin.
+const KNOCK: &[u8] = br#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
 
 /// Where the credentials for a server are kept.
 #[derive(Clone)]
@@ -69,9 +74,12 @@ pub(crate) struct SignIn(Arc<SignInInner>);
 struct SignInInner {
     /// The address of the server.
     url: String,
+    kind: TransportKind,
+    /// Sent with every request to it.
+    headers: Headers,
     oauth: OauthConfig,
     place: CredentialPlace,
-    http: Arc<dyn StreamingHttp>,
+    reach: Reach,
     clock: Arc<dyn Clock>,
     known: Lock<KnownToken>,
     /// Held while a token is looked for, so that calls side by side ask once.
@@ -94,8 +102,8 @@ struct FailedQuestion {
 
 #[derive(Default)]
 struct KnownToken {
-    /// Whether the store was looked at.
-    is_read: bool,
+    /// When the store was looked at, if it was.
+    read_at: Option<Instant>,
     token: Option<LiveToken>,
     /// How often somebody has signed in or out here.
     changes: u64,
@@ -115,10 +123,10 @@ impl SignIn {
     pub(crate) fn of(
         server: &ServerConfig,
         place: CredentialPlace,
-        http: Arc<dyn StreamingHttp>,
+        reach: Reach,
         clock: Arc<dyn Clock>,
     ) -> Option<Self> {
-        let url = server.url.clone()?;
+        let (url, kind) = (server.url.clone()?, server.kind());
         if server.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization")) {
             return None;
         }
@@ -126,22 +134,24 @@ impl SignIn {
         if !oauth.token_url.is_empty() {
             return None;
         }
+        // What cannot be sent is told of where the server's settings are read.
+        let headers = headers::headers(server).unwrap_or_default();
         let (known, asked) = (Lock::default(), Mutex::default());
-        Some(Self(Arc::new(SignInInner { url, oauth, place, http, clock, known, asked })))
+        Some(Self(Arc::new(SignInInner { url, kind, headers, oauth, place, reach, clock, known, asked })))
     }
 
     /// The token of a sign-in, if there was one.
     pub(crate) async fn token(&self) -> Result<Option<Secret>> {
-        let known = {
+        let (read_at, token) = {
             let known = self.0.known();
-            known.is_read.then(|| known.token.clone())
+            (known.read_at, known.token.clone())
         };
-        match known {
-            Some(Some(token)) if token.is_good() => Ok(Some(token.access)),
+        match (read_at, token) {
+            (Some(at), Some(token)) if at.elapsed() < KNOWN_FOR && token.is_good() => Ok(Some(token.access)),
             // Nobody had signed in when the store was looked at. Somebody may have since, and the server's
             // refusal is what tells: most servers want no token at all, and each request would read the store.
-            Some(None) => Ok(None),
-            Some(Some(_)) | None => self.token_instead_of(None).await,
+            (Some(_), None) => Ok(None),
+            (Some(_), Some(_)) | (None, _) => self.token_instead_of(None).await,
         }
     }
 
@@ -151,14 +161,9 @@ impl SignIn {
         let mut asked = self.0.asked.lock().await;
         // What came of the question of a call that was given up is known by now; later it would be an answer of before.
         while asked.task.try_join_next().is_some() {}
-        {
-            let known = self.0.known();
-            // Somebody else has had a new one meanwhile.
-            if let Some(token) = known.token.as_ref().filter(|token| token.is_good())
-                && refused.is_some_and(|refused| token.access != *refused)
-            {
-                return Ok(Some(token.access.clone()));
-            }
+        // Somebody else has had a new one meanwhile, or looked whether this one is still there.
+        if let Some(token) = self.0.known().since(came, refused) {
+            return Ok(Some(token));
         }
         // An authorization server that says nothing is not waited for by each of those who came meanwhile, one after the other.
         if let Some(failed) = asked.failed.as_ref().filter(|failed| failed.at > came) {
@@ -180,6 +185,44 @@ impl SignIn {
             why: error.full(),
         });
         token
+    }
+
+    /// Waits for what an authorization server is asked just now: its answer may be the only one that is good. No longer than
+    /// [`SETTLE_LIMIT`].
+    pub(crate) async fn settle(&self) {
+        let settled = async {
+            // Whoever waits for the answer holds this.
+            let mut asked = self.0.asked.lock().await;
+            while asked.task.join_next().await.is_some() {}
+        };
+        if tokio::time::timeout(SETTLE_LIMIT, settled).await.is_err() {
+            let server = &self.0.place.key.server;
+            tracing::warn!(%server, "a token is still being renewed: somebody may have to sign in again");
+        }
+    }
+
+    /// Sends the server one message, to hear how it asks for a token: some say only where they refuse one which authorization
+    /// server is theirs. What else becomes of it is told by what follows.
+    pub(crate) async fn knock(&self) {
+        let inner = &self.0;
+        let (method, accept, body) = match inner.kind {
+            // Its messages go to an address that its stream names.
+            TransportKind::Sse => ("GET", "text/event-stream", b"".as_slice()),
+            TransportKind::StreamableHttp | TransportKind::Stdio => {
+                ("POST", "application/json, text/event-stream", KNOCK)
+            }
+        };
+        let mut headers = inner.headers.clone();
+        headers.push(("accept".to_owned(), accept.to_owned()));
+        if !body.is_empty() {
+            headers.push(("content-type".to_owned(), "application/json".to_owned()));
+        }
+        let knocked = inner.reach.servers.open(request(method, &inner.url, headers, body.to_vec()));
+        if let Ok(Ok(response)) = tokio::time::timeout(TIME_LIMIT, knocked).await
+            && matches!(response.status, 401 | 403)
+        {
+            self.hear(&response);
+        }
     }
 
     /// Whether the server has said how it asks for a token.
@@ -219,6 +262,24 @@ impl SignIn {
     }
 }
 
+impl KnownToken {
+    /// Takes note of what the store has.
+    fn note(&mut self, token: Option<LiveToken>) {
+        (self.read_at, self.token) = (Some(Instant::now()), token);
+    }
+
+    /// A token that is none that was refused, where the store was looked at since `came`, or a moment ago.
+    fn since(&self, came: Instant, refused: Option<&Secret>) -> Option<Secret> {
+        let read_at = self.read_at?;
+        let token = self.token.as_ref().filter(|token| token.is_good())?;
+        let is_other = match refused {
+            Some(refused) => token.access != *refused && read_at.elapsed() < KNOWN_FOR,
+            None => read_at > came,
+        };
+        is_other.then(|| token.access.clone())
+    }
+}
+
 impl LiveToken {
     fn is_good(&self) -> bool {
         self.until.is_none_or(|until| now_seconds().saturating_add(MARGIN.as_secs()) < until)
@@ -244,7 +305,8 @@ impl SignInInner {
         &self,
         challenge: Option<&str>,
     ) -> Result<(AuthorizationManager, AuthorizationMetadataResolution)> {
-        let http = Arc::new(OauthHttp::new(Arc::clone(&self.http)));
+        let configured = [Some(self.url.as_str()), self.oauth.issuer.as_deref()];
+        let http = Arc::new(OauthHttp::new(self.reach.clone(), configured.into_iter().flatten()));
         let asking: Arc<OauthHttp> = Arc::clone(&http);
         // What it is called at authorization servers, and by the browser that is sent there: a query may hold a key.
         let resource = self.url.split(['?', '#']).next().unwrap_or_default();
@@ -274,104 +336,24 @@ impl SignInInner {
         Ok((manager, found))
     }
 
-    /// Looks for a token in the store, and has it renewed when it is over or was refused.
-    async fn renewed(&self, refused: Option<&Secret>) -> Result<Option<Secret>> {
-        let as_of = self.known().changes;
-        let row = self.row();
-        let kept = row.read().await?.map(|(kept, _)| kept).unwrap_or_default();
-        let token = kept.token();
-        let usable = token.as_ref().filter(|token| token.is_good() && refused != Some(&token.access));
-        if let Some(token) = usable {
-            return Ok(self.learn(as_of, Some(token.clone())));
+    /// Refuses an authorization server other than the one that the operator names, or that a secret of the operator was shown
+    /// to first: whichever the server names, it is for no other.
+    fn check_bond(&self, told: &AuthorizationMetadata, kept: &KeptSignIn) -> Result<()> {
+        let OauthConfig { issuer, client_secret, .. } = &self.oauth;
+        let first = kept.bound_to().filter(|_| !client_secret.is_empty());
+        let Some(wanted) = issuer.as_deref().or(first) else { return Ok(()) };
+        let name = name_of(told);
+        if name.trim_end_matches('/') == wanted.trim_end_matches('/') {
+            return Ok(());
         }
-        if token.is_none() || !kept.can_be_renewed() {
-            // What was refused need not be sent again; a token without an end stays what it is.
-            return Ok(self.learn(as_of, None));
-        }
-        match Box::pin(self.renew(&row, &kept)).await {
-            Ok(renewed) => Ok(self.learn(as_of, renewed)),
-            Err(error) if error.kind == ErrorKind::Unauthenticated => {
-                Ok(self.learn(as_of, by_another(&row, token.as_ref(), OTHERS_LOOKS).await?))
-            }
-            Err(error) => Err(error),
-        }
+        let name = shortened(&name);
+        let message = format!(
+            "the server names the authorization server `{name}`, and this program's client is of `{wanted}`"
+        );
+        Err(Error::new(ErrorKind::Denied, message).help(
+            "if it has moved, register the client there, and set `oauth.issuer` of the server to the new name",
+        ))
     }
-
-    async fn renew(&self, row: &CredentialRow, kept: &KeptSignIn) -> Result<Option<LiveToken>> {
-        let (mut manager, found) = self.found(kept.challenge.as_deref()).await?;
-        // Others may have renewed it, or signed in or out, while the servers were asked.
-        let now = row.read().await?.map(|(kept, _)| kept).unwrap_or_default();
-        let is_same =
-            |now: &&StoredCredentials| kept.credentials.as_ref().is_some_and(|kept| are_same(now, kept));
-        let Some(before) = now.credentials.as_ref().filter(is_same) else { return Ok(now.token()) };
-        // What renews is shown to nobody but whoever has given it.
-        if found.metadata.issuer != before.issuer {
-            if found.source.is_discovered() {
-                row.replace(before, None).await?;
-            }
-            return Ok(None);
-        }
-        manager.set_metadata(found.metadata);
-        manager.set_credential_store(Renewal { row: row.clone(), before: before.clone() });
-        if !manager.initialize_from_store().await.map_err(|error| failed(&error))? {
-            return Ok(None);
-        }
-        if let Some(client) = &kept.client {
-            let client = self.as_configured(client.clone());
-            manager.configure_client(client.config()).map_err(|error| failed(&error))?;
-        }
-        if !row.claim(before, self.clock.now_ms()).await? {
-            return by_another(row, token_of(before).as_ref(), RENEWED_LOOKS).await;
-        }
-        if let Err(error) = manager.refresh_token().await {
-            let error = failed(&error);
-            if error.kind == ErrorKind::Unauthenticated {
-                // It need not be shown again.
-                row.replace(before, None).await?;
-            } else {
-                row.release().await?;
-            }
-            return Err(error);
-        }
-        Ok(row.read().await?.and_then(|(kept, _)| kept.token()))
-    }
-
-    /// The client of a sign-in, whose secret the operator may have changed since.
-    fn as_configured(&self, client: kept::KeptClient) -> kept::KeptClient {
-        let OauthConfig { client_id, client_secret, .. } = &self.oauth;
-        if client.id == *client_id && !client_secret.is_empty() {
-            kept::KeptClient { secret: Some(client_secret.reveal().to_owned()), ..client }
-        } else {
-            client
-        }
-    }
-
-    /// Takes note of what the store has had since `as_of`.
-    fn learn(&self, as_of: u64, token: Option<LiveToken>) -> Option<Secret> {
-        let known = &mut *self.known();
-        // Somebody who has signed in or out since knows better.
-        if known.changes == as_of {
-            (known.is_read, known.token) = (true, token);
-        }
-        known.token.as_ref().map(|token| token.access.clone())
-    }
-}
-
-/// The token that another process has had in place of `before`, which may not be stored yet.
-async fn by_another(
-    row: &CredentialRow,
-    before: Option<&LiveToken>,
-    looks: u32,
-) -> Result<Option<LiveToken>> {
-    for _ in 0..looks {
-        let now = row.read().await?.and_then(|(kept, _)| kept.token());
-        let newer = now.filter(|now| before.is_none_or(|before| before.access != now.access));
-        if newer.is_some() {
-            return Ok(newer);
-        }
-        tokio::time::sleep(OTHERS_LOOK).await;
-    }
-    Ok(None)
 }
 
 impl kept::KeptClient {
@@ -385,49 +367,11 @@ impl kept::KeptClient {
     }
 }
 
-/// Whether an authorization server does not know the client any more: many forget those that they have registered.
-fn has_forgotten_us(told: &str) -> bool {
-    // The library has no word of its own for it; this is how it writes the code of an answer.
-    ["invalid_client", "unauthorized_client"]
-        .iter()
-        .any(|code| told.contains(&format!("error response: {code}")))
-}
-
-fn shortened(text: &str) -> String {
-    text.chars().take(TOLD_CHARS_MAX).collect()
-}
-
-/// What went wrong with an authorization server, in the program's words; what it said itself is the cause.
-fn failed(error: &AuthError) -> Error {
-    // Such texts come from outside, and may be long.
-    let cause = shortened(&error.to_string());
-    let told = |kind, message: &str| Error::new(kind, message).because(cause.clone());
-    match error {
-        AuthError::AuthorizationRequired | AuthError::TokenRefreshRejected(_) | AuthError::TokenExpired => {
-            told(ErrorKind::Unauthenticated, "the sign-in at the server is over")
-        }
-        AuthError::TokenRefreshFailed(told_why) if has_forgotten_us(told_why) => {
-            told(ErrorKind::Unauthenticated, "the sign-in at the server is over")
-        }
-        AuthError::TokenRefreshFailed(_)
-        | AuthError::DiscoveryRequestFailed { .. }
-        | AuthError::AuthorizationServersUnavailable { .. }
-        | AuthError::HttpError(_) => told(ErrorKind::Unavailable, "the authorization server cannot be asked"),
-        AuthError::AuthorizationServerMismatch { .. }
-        | AuthError::AuthorizationServerMissingIssuer { .. } => {
-            told(ErrorKind::Denied, "the answer comes from another authorization server")
-        }
-        AuthError::RegistrationFailed(_) => told(
-            ErrorKind::Invalid,
-            "the authorization server does not register this program as a client",
-        )
-        .help(
-            "register it there by hand, and set `oauth.client_id` (and `oauth.client_secret`) of the server",
-        ),
-        AuthError::NoAuthorizationSupport => told(ErrorKind::Invalid, "the server has no sign-in"),
-        AuthError::CredentialStoreError(_) => told(ErrorKind::Unavailable, "the credentials cannot be kept"),
-        _ => told(ErrorKind::Invalid, "the sign-in at the server failed"),
-    }
+/// What an authorization server is called: one that says nothing of it, by where it gives tokens.
+fn name_of(told: &AuthorizationMetadata) -> String {
+    let place =
+        || Url::parse(&told.token_endpoint).map(|url| url.origin().ascii_serialization()).unwrap_or_default();
+    told.issuer.clone().unwrap_or_else(place)
 }
 
 #[cfg(test)]
@@ -443,7 +387,7 @@ mod tests {
     use serde_json::{Value as Json, json};
     use weft_core::TenantId;
     use weft_core::seam::clock::FixedClock;
-    use weft_net::StreamRequest;
+    use weft_net::{StreamRequest, StreamingHttp};
     use weft_testkit::MemoryCredentials;
     use weft_testkit::memory_store::MemoryStore;
 
@@ -465,6 +409,7 @@ mod tests {
         /// Nothing answers.
         is_away: AtomicBool,
         requests: AtomicUsize,
+        registered: AtomicUsize,
         given: AtomicUsize,
         /// Tokens are given out only while this can be had.
         gives: Mutex<()>,
@@ -499,7 +444,8 @@ mod tests {
                     None => (200, answer),
                 }
             } else if request.method == "POST" {
-                (201, json!({"client_id": "client", "redirect_uris": []}))
+                let number = self.registered.fetch_add(1, Ordering::SeqCst) + 1;
+                (201, json!({"client_id": format!("client-{number}"), "redirect_uris": []}))
             } else {
                 match self.documents.lock().unwrap().get(&request.url) {
                     Some(document) => (200, document.clone()),
@@ -531,6 +477,7 @@ mod tests {
             documents: Lock::new(documents.into()),
             is_away: AtomicBool::default(),
             requests: AtomicUsize::default(),
+            registered: AtomicUsize::default(),
             given: AtomicUsize::default(),
             gives: Mutex::default(),
         })
@@ -545,20 +492,48 @@ mod tests {
     }
 
     fn process(sites: &Arc<Sites>, place: &CredentialPlace) -> SignIn {
-        let server = ServerConfig { url: Some(SERVER.to_owned()), ..ServerConfig::default() };
+        process_as(sites, place, OauthConfig::default(), 7)
+    }
+
+    fn process_as(sites: &Arc<Sites>, place: &CredentialPlace, oauth: OauthConfig, now_ms: i64) -> SignIn {
+        let server =
+            ServerConfig { url: Some(SERVER.to_owned()), oauth: Some(oauth), ..ServerConfig::default() };
         let http: Arc<dyn StreamingHttp> = Arc::<Sites>::clone(sites);
-        SignIn::of(&server, place.clone(), http, Arc::new(FixedClock(7))).unwrap()
+        SignIn::of(&server, place.clone(), Reach::by(&http), Arc::new(FixedClock(now_ms))).unwrap()
+    }
+
+    /// A client that the operator has registered by hand.
+    fn client(secret: &str) -> OauthConfig {
+        let client_id = "c".to_owned();
+        OauthConfig { client_id, client_secret: Secret::new(secret), ..OauthConfig::default() }
+    }
+
+    /// The server has another authorization server from now on.
+    fn move_elsewhere(sites: &Sites) {
+        let mut other = issuer();
+        other["issuer"] = json!("https://other.example");
+        let mut documents = sites.documents.lock().unwrap();
+        documents.insert(RESOURCE.to_owned(), resource(&json!(["https://other.example"])));
+        documents.insert(ISSUER.replace("auth.example", "other.example"), other);
+    }
+
+    fn request_to(port: u16, scope: Option<&str>) -> SignInRequest {
+        let redirect_uri = format!("http://127.0.0.1:{port}/callback");
+        SignInRequest { redirect_uri, scope: scope.map(str::to_owned) }
     }
 
     async fn begun(sign_in: &SignIn) -> Result<SignInPage> {
-        let redirect_uri = "http://127.0.0.1:9/callback".to_owned();
-        sign_in.begin(&SignInRequest { redirect_uri, scope: None }).await
+        sign_in.begin(&request_to(9, None)).await
+    }
+
+    async fn came_back(sign_in: &SignIn, page: SignInPage) -> Result<()> {
+        let callback = SignInCallback { state: page.state, code: "code".to_owned(), issuer: None };
+        sign_in.finish(&callback).await
     }
 
     async fn signed_in(sign_in: &SignIn) {
         let page = begun(sign_in).await.map_err(|error| error.full()).unwrap();
-        let callback = SignInCallback { state: page.state, code: "code".to_owned(), issuer: None };
-        sign_in.finish(&callback).await.map_err(|error| error.full()).unwrap();
+        came_back(sign_in, page).await.map_err(|error| error.full()).unwrap();
     }
 
     async fn instead_of(sign_in: &SignIn, refused: &str) -> Option<String> {
@@ -630,13 +605,7 @@ mod tests {
         *sites.documents.lock().unwrap() = documents;
         assert_eq!(instead_of(&sign_in, "token-1").await.as_deref(), Some("token-2"));
         // Another one is there for good.
-        let mut other = issuer();
-        other["issuer"] = json!("https://other.example");
-        {
-            let mut documents = sites.documents.lock().unwrap();
-            documents.insert(RESOURCE.to_owned(), resource(&json!(["https://other.example"])));
-            documents.insert(ISSUER.replace("auth.example", "other.example"), other);
-        }
+        move_elsewhere(&sites);
         assert_eq!(instead_of(&sign_in, "token-2").await, None);
         assert_eq!(sites.given.load(Ordering::SeqCst), 2);
     }
@@ -663,17 +632,7 @@ mod tests {
     #[tokio::test]
     async fn a_secret_that_the_operator_has_changed_is_shown_when_a_token_is_renewed() {
         let (sites, place) = (sites(), place());
-        let with = |secret: &str| {
-            let oauth = OauthConfig {
-                client_id: "c".to_owned(),
-                client_secret: Secret::new(secret),
-                ..OauthConfig::default()
-            };
-            let server =
-                ServerConfig { url: Some(SERVER.to_owned()), oauth: Some(oauth), ..ServerConfig::default() };
-            let http: Arc<dyn StreamingHttp> = Arc::<Sites>::clone(&sites);
-            SignIn::of(&server, place.clone(), http, Arc::new(FixedClock(7))).unwrap()
-        };
+        let with = |secret: &str| process_as(&sites, &place, client(secret), 7);
         signed_in(&with("before")).await;
         assert_eq!(instead_of(&with("after"), "token-1").await.as_deref(), Some("token-2"));
         let shown = |secret: &str| format!("Basic {}", STANDARD.encode(format!("c:{secret}")));
@@ -710,12 +669,13 @@ mod tests {
         let config =
             McpConfig { servers: BTreeMap::from([("web".to_owned(), server)]), ..McpConfig::default() };
         let http: Arc<dyn StreamingHttp> = Arc::<Sites>::clone(&sites);
+        let reach = Reach::by(&http);
         let (pins, clock) = (Arc::new(MemoryStore::new()), Arc::new(FixedClock(7)));
         let credentials =
             Credentials { store: Arc::new(MemoryCredentials::default()), tenant: TenantId::new("t") };
-        let servers = Servers::open(config, &http, pins, clock, &credentials).unwrap();
-        let request = SignInRequest { redirect_uri: "http://127.0.0.1:9/callback".to_owned(), scope: None };
-        let page = servers.begin_sign_in("web", &request).await.map_err(|error| error.full()).unwrap();
+        let servers = Servers::open(config, &reach, pins, clock, &credentials).unwrap();
+        let page =
+            servers.begin_sign_in("web", &request_to(9, None)).await.map_err(|error| error.full()).unwrap();
         assert!(page.url.starts_with("https://auth.example/authorize?"), "{}", page.url);
         servers.close().await;
     }
@@ -771,5 +731,115 @@ mod tests {
         assert_eq!(sites.requests.load(Ordering::SeqCst), 1);
         sites.is_away.store(false, Ordering::SeqCst);
         assert_eq!(instead_of(&sign_in, "token-1").await.as_deref(), Some("token-2"));
+    }
+    #[tokio::test]
+    async fn a_secret_of_the_operator_is_for_the_authorization_server_that_it_was_shown_to_first() {
+        let (sites, place) = (sites(), place());
+        let sign_in = process_as(&sites, &place, client("s3cret"), 7);
+        signed_in(&sign_in).await;
+        move_elsewhere(&sites);
+        // What was allowed at the first one is over, and still the secret is its own.
+        assert_eq!(instead_of(&sign_in, "token-1").await, None);
+        let refused = async |oauth: OauthConfig| {
+            let error = begun(&process_as(&sites, &place, oauth, 7)).await.unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Denied, "{}", error.full());
+            assert!(error.full().contains("oauth.issuer"), "{}", error.full());
+        };
+        refused(client("s3cret")).await;
+        let issuer = |name: &str| Some(format!("https://{name}.example"));
+        refused(OauthConfig { issuer: issuer("auth"), ..OauthConfig::default() }).await;
+        assert_eq!(sites.given.load(Ordering::SeqCst), 1);
+        // The operator says where it is good now, or begins from the start; a client without a secret has nothing to lose.
+        for oauth in [OauthConfig { issuer: issuer("other"), ..client("s3cret") }, client("")] {
+            begun(&process_as(&sites, &place, oauth, 7)).await.map_err(|error| error.full()).unwrap();
+        }
+        assert!(sign_in.sign_out().await.unwrap());
+        signed_in(&sign_in).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_registration_is_used_again_until_the_authorization_server_has_forgotten_it() {
+        let (sites, place) = (sites(), place());
+        let sign_in = process(&sites, &place);
+        let registered = || sites.registered.load(Ordering::SeqCst);
+        signed_in(&sign_in).await;
+        signed_in(&process(&sites, &place)).await;
+        assert_eq!(registered(), 1);
+        // It is for one address, and for what it was said to ask for.
+        sign_in.begin(&request_to(10, None)).await.unwrap();
+        sign_in.begin(&request_to(9, Some("more"))).await.unwrap();
+        assert_eq!(registered(), 3);
+        assert_eq!(sign_in.port().await.unwrap(), Some(9));
+        let page = begun(&sign_in).await.unwrap();
+        *sites.refuses.lock().unwrap() = Some("invalid_client");
+        let error = came_back(&sign_in, page).await.unwrap_err();
+        assert!(error.full().contains("registered anew"), "{}", error.full());
+        *sites.refuses.lock().unwrap() = None;
+        signed_in(&sign_in).await;
+        assert_eq!(registered(), 4);
+        let token = sign_in.token().await.unwrap().unwrap();
+        *sites.refuses.lock().unwrap() = Some("invalid_client");
+        assert_eq!(instead_of(&sign_in, token.reveal()).await, None);
+        *sites.refuses.lock().unwrap() = None;
+        signed_in(&sign_in).await;
+        assert_eq!(registered(), 5);
+        move_elsewhere(&sites);
+        begun(&sign_in).await.unwrap();
+        assert_eq!(registered(), 6);
+    }
+
+    #[tokio::test]
+    async fn a_registration_with_which_nobody_has_come_back_is_not_used_again() {
+        let (sites, place) = (sites(), place());
+        begun(&process(&sites, &place)).await.unwrap();
+        begun(&process(&sites, &place)).await.unwrap();
+        assert_eq!(sites.registered.load(Ordering::SeqCst), 1, "they may still come");
+        let later = process_as(&sites, &place, OauthConfig::default(), 11 * 60 * 1_000);
+        begun(&later).await.unwrap();
+        begun(&later).await.unwrap();
+        assert_eq!(sites.registered.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_with_a_token_that_comes_late_is_kept() {
+        let (sites, place) = (sites(), place());
+        let sign_in = process(&sites, &place);
+        signed_in(&sign_in).await;
+        let gives = sites.gives.lock().await;
+        let given_up = tokio::time::timeout(Duration::from_secs(10), instead_of(&sign_in, "token-1")).await;
+        assert!(given_up.is_err());
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        drop(gives);
+        sign_in.settle().await;
+        let another = process(&sites, &place);
+        assert_eq!(another.token().await.unwrap(), Some(Secret::new("token-2")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_renewal_is_waited_for_at_the_end_but_not_for_ever() {
+        let (sites, place) = (sites(), place());
+        let sign_in = process(&sites, &place);
+        signed_in(&sign_in).await;
+        let gives = sites.gives.lock().await;
+        let given_up = tokio::time::timeout(Duration::from_secs(1), instead_of(&sign_in, "token-1")).await;
+        assert!(given_up.is_err());
+        let began = Instant::now();
+        sign_in.settle().await;
+        assert_eq!(began.elapsed().as_secs(), SETTLE_LIMIT.as_secs());
+        drop(gives);
+        sign_in.settle().await;
+        drop(sign_in);
+        assert_eq!(process(&sites, &place).token().await.unwrap(), Some(Secret::new("token-2")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sign_out_is_known_to_other_processes_within_seconds() {
+        let (sites, place) = (sites(), place());
+        let (one, other) = (process(&sites, &place), process(&sites, &place));
+        signed_in(&one).await;
+        assert_eq!(other.token().await.unwrap(), Some(Secret::new("token-1")));
+        assert!(one.sign_out().await.unwrap());
+        tokio::time::sleep(KNOWN_FOR).await;
+        assert_eq!(other.token().await.unwrap(), None);
     }
 }

@@ -36,6 +36,8 @@ pub struct Directory {
     /// The default stands for nothing but an empty `llm_id`.
     strict: bool,
     one_server: Option<OneServerModels>,
+    /// What writes down speech instead of the default entry for that.
+    transcription: Option<Arc<dyn TranscriptionModel>>,
     answers: Arc<AnswerCache>,
 }
 
@@ -122,7 +124,14 @@ impl Directory {
         let one_server = one_server.map(|server| OneServerModels::open(server, client)).transpose()?;
         let answers = Arc::new(AnswerCache::new(config.cache));
         let strict = config.strict;
-        Ok(Self { models, default, replace_all, defaults, strict, one_server, answers })
+        let transcription = None;
+        Ok(Self { models, default, replace_all, defaults, strict, one_server, transcription, answers })
+    }
+
+    /// The same, where something that is no entry writes down speech: it stands for an empty id and for its own name.
+    #[must_use]
+    pub fn with_transcription(self, model: Arc<dyn TranscriptionModel>) -> Self {
+        Self { transcription: Some(model), ..self }
     }
 
     /// The model for an `llm_id`, and a sentence when it is not the one that was named.
@@ -275,6 +284,10 @@ impl ModelDirectory for Directory {
     }
 
     fn transcription(&self, _tenant: &TenantId, id: &str) -> Result<Arc<dyn TranscriptionModel>> {
+        let is_meant = |model: &&Arc<dyn TranscriptionModel>| id.trim().is_empty() || id == model.name();
+        if let Some(model) = self.transcription.as_ref().filter(is_meant) {
+            return Ok(Arc::clone(model));
+        }
         match self.other(ModelTask::Transcribe, id)? {
             Model::Transcribes(model) => Ok(Arc::clone(model)),
             _ => Err(not_configured(ModelTask::Transcribe, id, "is not configured", [].into_iter())),

@@ -41,9 +41,9 @@ fn parsed(script: Script) -> Parsed {
                 level: 1 + random(3) as u8,
                 text: format!("Heading {}", elements.len()),
             };
-            elements.push(Element { body, positions: Vec::new() });
+            elements.push(Element::new(body, Vec::new()));
         }
-        elements.push(Element { body: ElementBody::Paragraph(text), positions: Vec::new() });
+        elements.push(Element::new(ElementBody::Paragraph(text), Vec::new()));
     }
     Parsed { elements, ..Parsed::default() }
 }
@@ -115,7 +115,7 @@ fn naive_of_one_paragraph(bencher: Bencher<'_, '_>, script: Script) {
         _ => None,
     });
     let body = ElementBody::Paragraph(texts.collect());
-    parsed.elements = vec![Element { body, positions: Vec::new() }];
+    parsed.elements = vec![Element::new(body, Vec::new())];
     bench_cut(bencher, &parsed, &json!({}));
 }
 

@@ -10,6 +10,16 @@ pub struct Element {
     pub body: ElementBody,
     /// Where it is, for formats that have pages. Several when it goes on in another column or page.
     pub positions: Vec<Position>,
+    /// The picture that its text, or some of it, was read in: an index into what is found of
+    /// [pictures](weft_core::seam::document_reader::FoundPictures::pictures).
+    pub picture: Option<u32>,
+}
+
+impl Element {
+    /// An element whose text was read in no picture.
+    pub fn new(body: ElementBody, positions: Vec<Position>) -> Self {
+        Self { body, positions, picture: None }
+    }
 }
 
 /// What an element is.

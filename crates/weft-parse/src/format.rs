@@ -319,7 +319,7 @@ fn names() -> String {
 /// Kinds of files that are known for what they are and not read.
 fn not_read(contents: &FileContents<'_>) -> Option<&'static str> {
     const ARCHIVE: &str = "it is an archive; unpack it and add the files in it";
-    const SOUND: &str = "it is a recording; a model that writes down speech is needed to read it (setting `models.default_speech`)";
+    const SOUND: &str = "it is a recording; a model that writes down speech is needed to read it (setting `models.default_speech`, or `transcription.engine` for a program)";
     match contents.container {
         Some(ArchiveKind::Locked) => return Some("it is locked with a password; save it without one"),
         Some(ArchiveKind::Zip) => return Some(ARCHIVE),

@@ -15,6 +15,7 @@ mod pictures;
 mod reader;
 mod tesseract;
 mod tokens;
+mod transcription;
 mod words;
 
 pub use format::{DocumentSettings, parse};
@@ -24,6 +25,7 @@ pub use media::MediaReader;
 pub use reader::{ChildReader, Confinement, InProcess, Limits, Worker, work};
 pub use tesseract::Tesseract;
 pub use tokens::tokens;
+pub use transcription::{ProgramTranscription, TranscriptionProgram, TranscriptionSettings};
 
 use weft_core::Result;
 use weft_core::seam::document_reader::{PictureReading, ReadDocument, ReadRequest};

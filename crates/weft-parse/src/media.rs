@@ -71,23 +71,17 @@ impl MediaReader {
         found: Vec<FoundPicture>,
         warnings: &mut Vec<String>,
     ) -> Result<Vec<PictureReading>> {
-        let read = |one: FoundPicture| {
+        let read = |(number, one): (u32, FoundPicture)| {
             async move {
                 let lines = reader.read(&one.picture).await;
-                (
-                    PictureReading {
-                        place: one.place,
-                        part: one.part,
-                        is_figure: one.is_figure,
-                        lines: Vec::new(),
-                    },
-                    lines,
-                )
+                let FoundPicture { place, part, is_figure, .. } = one;
+                let picture = Some(number);
+                (PictureReading { place, part, is_figure, picture, lines: Vec::new() }, lines)
             }
             .boxed()
         };
         // In their order, which is that of the document.
-        let mut reading = futures::stream::iter(found.into_iter().map(read)).buffered(PICTURES_AT_ONCE);
+        let mut reading = futures::stream::iter((0..).zip(found).map(read)).buffered(PICTURES_AT_ONCE);
         let (mut readings, mut failed) = (Vec::new(), 0);
         while let Some((picture, lines)) = reading.next().await {
             match lines {
@@ -248,6 +242,15 @@ impl DocumentReader for MediaReader {
 
     async fn pictures(&self, request: &ReadRequest, bytes: Bytes) -> Result<FoundPictures> {
         self.documents.pictures(request, bytes).await
+    }
+
+    async fn kept_pictures(
+        &self,
+        request: &ReadRequest,
+        bytes: Bytes,
+        wanted: &[u32],
+    ) -> Result<FoundPictures> {
+        self.documents.kept_pictures(request, bytes, wanted).await
     }
 
     fn knows(&self, name: &str) -> bool {

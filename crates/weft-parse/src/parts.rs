@@ -4,7 +4,7 @@ use weft_core::seam::document_reader::{PictureReading, Position};
 use weft_core::value::Json;
 
 use crate::element::{Element, ElementBody, Parsed, TableElement};
-use crate::pictures::PictureTexts;
+use crate::pictures::{PictureText, PictureTexts};
 use crate::words::{cell_lines, line, lines, lines_with_tabs};
 
 /// Parts of one file, at most.
@@ -35,6 +35,8 @@ pub struct PartCollector {
     text_bytes: usize,
     full: bool,
     pictures: PictureTexts,
+    /// The picture that some text of the next part was read in.
+    shown: Option<u32>,
     cells: CellText,
 }
 
@@ -50,8 +52,19 @@ impl PartCollector {
     }
 
     /// What was read in the picture at this path of an archive, the first time that it is shown.
-    pub fn picture_text(&mut self, part: &str) -> Option<String> {
+    pub(crate) fn picture_text(&mut self, part: &str) -> Option<PictureText> {
         self.pictures.take(part)
+    }
+
+    /// Some text of the part that comes next was read in this picture. Of several the first one counts.
+    pub fn shows(&mut self, picture: Option<u32>) {
+        self.shown = self.shown.or(picture);
+    }
+
+    /// A paragraph that may have been read in a picture.
+    pub(crate) fn read_paragraph(&mut self, read: &PictureText) {
+        self.shows(read.picture);
+        self.paragraph(&read.text);
     }
 
     /// What has been found.
@@ -178,6 +191,7 @@ impl PartCollector {
         // Its pages are none of this file's: what it says stands on the page that holds it.
         for element in other.elements.into_iter().filter(|one| !matches!(one.body, ElementBody::Break { .. }))
         {
+            self.shows(element.picture);
             self.push(element.body);
         }
         for warning in other.warnings {
@@ -203,7 +217,10 @@ impl PartCollector {
             self.fill();
             return;
         }
-        self.parsed.elements.push(Element { body, positions });
+        // A page begins between a part and the text that comes before it.
+        let begins_page = matches!(body, ElementBody::Break { .. });
+        let picture = if begins_page { None } else { self.shown.take() };
+        self.parsed.elements.push(Element { picture, ..Element::new(body, positions) });
     }
 
     fn fill(&mut self) {

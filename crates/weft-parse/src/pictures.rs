@@ -149,20 +149,36 @@ pub(crate) fn in_archive(bytes: &[u8], parts: Vec<String>) -> Result<FoundPictur
     Ok(pictures.finish())
 }
 
+/// A text, and the picture that it was read in, if any: as [`PictureReading::picture`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PictureText {
+    /// The text.
+    pub text: String,
+    /// The picture.
+    pub picture: Option<u32>,
+}
+
+impl From<String> for PictureText {
+    fn from(text: String) -> Self {
+        Self { text, picture: None }
+    }
+}
+
 /// What was read in the pictures of an archive, by the path of each.
 #[derive(Debug, Default)]
-pub(crate) struct PictureTexts(HashMap<String, String>);
+pub(crate) struct PictureTexts(HashMap<String, PictureText>);
 
 impl PictureTexts {
     /// The texts of these readings.
     pub fn of(readings: &[PictureReading]) -> Self {
         let readings = readings.iter().filter(|reading| !reading.part.is_empty());
-        Self(readings.map(|reading| (reading.part.clone(), text(reading))).collect())
+        let read = |reading: &PictureReading| PictureText { text: text(reading), picture: reading.picture };
+        Self(readings.map(|reading| (reading.part.clone(), read(reading))).collect())
     }
 
     /// What was read in a picture, the first time that it is shown: a letterhead is not said on every page.
-    pub fn take(&mut self, part: &str) -> Option<String> {
-        self.0.remove(part).filter(|text| !text.is_empty())
+    pub fn take(&mut self, part: &str) -> Option<PictureText> {
+        self.0.remove(part).filter(|read| !read.text.is_empty())
     }
 }
 
@@ -201,8 +217,14 @@ fn at<const N: usize>(bytes: &[u8], from: usize) -> Option<[u8; N]> {
     bytes.get(from..from.checked_add(N)?)?.try_into().ok()
 }
 
-fn big(bytes: &[u8], from: usize) -> Option<u32> {
+/// Four bytes from here on as a number, the highest first.
+pub(crate) fn big(bytes: &[u8], from: usize) -> Option<u32> {
     at(bytes, from).map(u32::from_be_bytes)
+}
+
+/// The same of two bytes.
+pub(crate) fn short_big(bytes: &[u8], from: usize) -> Option<u16> {
+    at(bytes, from).map(u16::from_be_bytes)
 }
 
 fn little(bytes: &[u8], from: usize) -> Option<u32> {
@@ -224,7 +246,7 @@ fn magnitude(height: u32) -> u32 {
 
 /// The first frame header of a JPEG; what stands before it is passed over segment by segment.
 fn jpeg(bytes: &[u8]) -> Option<(u32, u32)> {
-    let short = |from: usize| at(bytes, from).map(u16::from_be_bytes);
+    let short = |from: usize| short_big(bytes, from);
     let mut from = 2;
     loop {
         let [0xff, marker] = at(bytes, from)? else { return None };

@@ -21,7 +21,7 @@ use weft_core::{Error, ErrorKind, Json, Result};
 
 pub use weft_child::{Confinement, Worker};
 pub use worker::work;
-use worker::{READINGS_BYTES_MAX, ReaderAnswer};
+use worker::{ORDER_BYTES_MAX, READINGS_BYTES_MAX, ReaderAnswer};
 pub(crate) use worker::{ReaderJob, ReaderOrder};
 
 const DUTY: Duty = Duty { thing: "a document", does: "reads documents", section: "documents" };
@@ -125,6 +125,11 @@ impl ChildReader {
         let mut order = serde_json::to_vec(&order)
             .map_err(|cause| Error::internal("cannot write an order down").because(cause))?;
         order.push(b'\n');
+        if order.len() > ORDER_BYTES_MAX {
+            let most = ORDER_BYTES_MAX >> 20;
+            return Err(Error::invalid(format!("cannot work on `{name}`: it has more than {most} MiB"))
+                .help("divide it"));
+        }
         match self.ended(&[order.as_slice(), before, bytes]).await? {
             WorkerEnd::Answered(told) => {
                 let (answer, made) = ReaderAnswer::read(&told)?;
@@ -141,6 +146,21 @@ impl ChildReader {
                 Err(Error::invalid(format!("cannot work on `{name}`: it takes more than {most} MiB of memory, or is made to break its reader"))
                     .help("divide the file, or raise `documents.memory_bytes`"))
             }
+        }
+    }
+
+    /// The pictures of a file, as a worker tells of them.
+    async fn found(&self, job: ReaderJob, name: &str, bytes: &[u8]) -> Result<FoundPictures> {
+        match self.ask(name, job, bytes).await? {
+            (ReaderAnswer::Pictures(mut found, sizes), told) => {
+                let mut told = Bytes::from(told);
+                for (one, size) in found.pictures.iter_mut().zip(sizes) {
+                    // A worker has handled a file from anywhere, so its numbers are not relied on.
+                    one.picture.bytes = told.split_to(size.min(told.len()));
+                }
+                Ok(found)
+            }
+            (answer, _) => Err(answer.failed()),
         }
     }
 
@@ -207,17 +227,18 @@ impl DocumentReader for ChildReader {
 
     async fn pictures(&self, request: &ReadRequest, bytes: Bytes) -> Result<FoundPictures> {
         self.limits.check(&request.name, &bytes)?;
-        match self.ask(&request.name, ReaderJob::Pictures(request.clone()), &bytes).await? {
-            (ReaderAnswer::Pictures(mut found, sizes), told) => {
-                let mut told = Bytes::from(told);
-                for (one, size) in found.pictures.iter_mut().zip(sizes) {
-                    // A worker has handled a file from anywhere, so its numbers are not relied on.
-                    one.picture.bytes = told.split_to(size.min(told.len()));
-                }
-                Ok(found)
-            }
-            (answer, _) => Err(answer.failed()),
-        }
+        self.found(ReaderJob::Pictures(request.clone()), &request.name, &bytes).await
+    }
+
+    async fn kept_pictures(
+        &self,
+        request: &ReadRequest,
+        bytes: Bytes,
+        wanted: &[u32],
+    ) -> Result<FoundPictures> {
+        self.limits.check(&request.name, &bytes)?;
+        let job = ReaderJob::KeptPictures(request.clone(), wanted.to_vec());
+        self.found(job, &request.name, &bytes).await
     }
 
     async fn read_with(

@@ -28,8 +28,8 @@ const DATA: [&str; 6] = [
     "/usr/local/share/tessdata",
     "/opt/homebrew/share/tessdata",
 ];
-/// What it is loaded with beside its data.
-const LIBRARIES: [&str; 7] =
+/// What programs of a system are loaded with beside their data.
+pub(crate) const LIBRARIES: [&str; 7] =
     ["/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/local/lib", "/opt/homebrew", "/etc/ld.so.cache"];
 /// Bytes of what it says of one picture, at most.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;

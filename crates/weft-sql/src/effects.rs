@@ -43,7 +43,17 @@ const EFFECTS: &[Effect] = &[
     },
     Effect {
         kind: DatabaseKind::Postgres,
-        names: &["dblink*", "postgres_fdw_*"],
+        names: &[
+            "dblink*",
+            "postgres_fdw_*",
+            "pg_background_*",
+            "http_get",
+            "http_head",
+            "http_post",
+            "http_put",
+            "http_patch",
+            "http_delete",
+        ],
         why: "works on another connection, where nothing keeps it from writing",
     },
     Effect {
@@ -84,11 +94,18 @@ const EFFECTS: &[Effect] = &[
             "pg_logical_*",
             "pg_export_snapshot",
             "pg_stat_reset*",
+            "pg_stat_statements_reset",
             "pg_clear_*",
             "pg_restore_*",
             "pg_import_system_collations",
             "pg_prewarm",
             "autoprewarm_*",
+            "pg_buffercache_evict*",
+            "pg_truncate_visibility_map",
+            "heap_force_*",
+            "brin_summarize_*",
+            "brin_desummarize_range",
+            "gin_clean_pending_list",
         ],
         why: "changes the state of the server",
     },
@@ -107,7 +124,21 @@ const EFFECTS: &[Effect] = &[
         names: &["pg_sleep*"],
         why: "keeps a connection busy with nothing",
     },
-    Effect { kind: DatabaseKind::MySql, names: &["load_file"], why: "works on files of the server" },
+    Effect {
+        kind: DatabaseKind::MySql,
+        names: &["load_file", "gen_dictionary_load", "innodb_redo_log_archive_*"],
+        why: "works on files of the server",
+    },
+    Effect {
+        kind: DatabaseKind::MySql,
+        names: &["spider_direct_sql", "spider_bg_direct_sql", "spider_copy_tables"],
+        why: "works on another connection, where nothing keeps it from writing",
+    },
+    Effect {
+        kind: DatabaseKind::MySql,
+        names: &["group_replication_*", "asynchronous_connection_failover_*", "flush_rewrite_rules"],
+        why: "changes the state of the server",
+    },
     Effect {
         kind: DatabaseKind::MySql,
         // Of a library that is often installed beside the server.
@@ -116,7 +147,14 @@ const EFFECTS: &[Effect] = &[
     },
     Effect {
         kind: DatabaseKind::MySql,
-        names: &["get_lock", "release_lock", "release_all_locks"],
+        names: &[
+            "get_lock",
+            "release_lock",
+            "release_all_locks",
+            "service_get_read_locks",
+            "service_get_write_locks",
+            "service_release_locks",
+        ],
         why: "reaches into connections of others",
     },
     Effect {
@@ -211,6 +249,8 @@ mod tests {
             "SELECT set_config('transaction_read_only', 'off', true)",
             "SELECT nextval('s')",
             "SELECT pg_logical_emit_message(true, 'a', 'b')",
+            "SELECT heap_force_kill('t', ARRAY['(0, 1)']::tid[])",
+            "SELECT pg_truncate_visibility_map('t'), 1",
         ] {
             assert!(why(DatabaseKind::Postgres, sql).is_some(), "{sql}");
         }
@@ -218,6 +258,8 @@ mod tests {
             "SELECT LOAD_FILE('/etc/passwd')",
             "SELECT `sleep`(1)",
             "SELECT benchmark(1, 2)",
+            "SELECT spider_direct_sql('DELETE FROM t', '', 'host \"x\"')",
+            "SELECT group_replication_set_as_primary('x')",
             "SELECT a FROM t WHERE Get_Lock ('x', 1)",
         ] {
             assert!(why(DatabaseKind::MySql, sql).is_some(), "{sql}");

@@ -52,6 +52,19 @@ pub async fn ask(
     Ok(answers)
 }
 
+/// Modes in which a server reads quotes or backslashes otherwise than the check of the statements does. Those that are
+/// named after other servers bring `ANSI_QUOTES` with them.
+const READ_OTHERWISE: [&str; 8] =
+    ["ANSI", "ANSI_QUOTES", "NO_BACKSLASH_ESCAPES", "DB2", "MAXDB", "MSSQL", "ORACLE", "POSTGRESQL"];
+
+/// The modes of a server without these.
+fn mode_as_checked(mode: &str) -> String {
+    // It is put into a statement, and says nothing but names.
+    let is_name = |part: &&str| part.chars().all(|letter| letter.is_ascii_uppercase() || letter == '_');
+    let kept = mode.split(',').filter(is_name).filter(|part| !READ_OTHERWISE.contains(part));
+    kept.collect::<Vec<_>>().join(",")
+}
+
 /// A session that reads texts as the check of the statements does, that reads only, and that stops in time.
 async fn prepare(
     connection: &mut MySqlConnection,
@@ -64,10 +77,12 @@ async fn prepare(
     } else {
         format!("max_execution_time = {}", time_limit.as_millis().max(1))
     };
+    let mode: String =
+        sqlx::query_scalar("SELECT CAST(@@sql_mode AS CHAR)").fetch_one(&mut *connection).await?;
     let set = format!(
-        "SET SESSION {limit}, sql_select_limit = {}, \
-         sql_mode = REPLACE(REPLACE(REPLACE(@@sql_mode, 'NO_BACKSLASH_ESCAPES', ''), 'ANSI_QUOTES', ''), 'ANSI', '')",
-        rows_max.saturating_add(1)
+        "SET SESSION {limit}, sql_select_limit = {}, sql_mode = '{}'",
+        rows_max.saturating_add(1),
+        mode_as_checked(&mode)
     );
     connection.execute(sqlx::raw_sql(AssertSqlSafe(set))).await?;
     connection.execute(sqlx::raw_sql("SET SESSION TRANSACTION READ ONLY")).await?;
@@ -168,8 +183,18 @@ fn refused(cause: &sqlx::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::bits;
+    use super::{bits, mode_as_checked};
     use serde_json::json;
+
+    #[test]
+    fn no_mode_is_left_in_which_strings_end_elsewhere() {
+        let check = |mode: &str, expected: &str| assert_eq!(mode_as_checked(mode), expected);
+        let oracle = "PIPES_AS_CONCAT,ANSI_QUOTES,IGNORE_SPACE,ORACLE,NO_KEY_OPTIONS";
+        check(oracle, "PIPES_AS_CONCAT,IGNORE_SPACE,NO_KEY_OPTIONS");
+        check("STRICT_TRANS_TABLES,NO_BACKSLASH_ESCAPES", "STRICT_TRANS_TABLES");
+        check("ANSI,x' OR 1", "");
+        check("", "");
+    }
 
     #[test]
     fn bits_are_a_number() {

@@ -15,6 +15,8 @@ use crate::statements::CheckedStatement;
 
 /// Bytes of one value or row, at most.
 const VALUE_MAX: i32 = 4 << 20;
+/// Bytes of a pattern of `LIKE`, at most: it is compared in one step, which nothing interrupts.
+const PATTERN_MAX: i32 = 1_000;
 /// Steps of its machine between two looks at the clock.
 const STEPS: i32 = 10_000;
 /// How long to wait for somebody who writes.
@@ -79,6 +81,7 @@ fn open(asked: &SqliteRequest) -> Result<Connection> {
     let set = || -> rusqlite::Result<()> {
         connection.busy_timeout(BUSY)?;
         connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_MAX)?;
+        connection.set_limit(Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, PATTERN_MAX)?;
         // No other file can be attached, whose path nobody has looked at.
         connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
         connection.progress_handler(STEPS, Some(move || Instant::now() >= deadline))?;

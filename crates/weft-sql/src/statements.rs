@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use serde_json::Value as Json;
 use sqlparser::ast::{Query, SetExpr, Statement};
 use sqlparser::dialect::{Dialect, MySqlDialect, PostgreSqlDialect, SQLiteDialect};
+use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace};
 use weft_core::seam::databases::{DatabaseKind, STATEMENTS_MAX, SqlPart};
@@ -16,7 +17,7 @@ use weft_core::value::to_text;
 use weft_core::{Error, Result};
 
 use crate::chains::is_too_long;
-use crate::effects;
+use crate::{effects, misreadings};
 
 /// Bytes of all statements together, at most.
 const SQL_MAX: usize = 1 << 20;
@@ -129,6 +130,11 @@ fn filled_in(kind: DatabaseKind, dialect: &dyn Dialect, sql: &[SqlPart]) -> Resu
         return too_long();
     }
     let (marked, name, values) = marked(sql);
+    // Before it is cut: what stands in such a comment has no place of its own in the text.
+    if misreadings::hides_sql(kind, &marked) {
+        return Err(Error::invalid("the SQL holds a comment that some servers carry out (`/*!`)")
+            .help("leave the comment out"));
+    }
     if values.is_empty() {
         return Ok(marked);
     }
@@ -264,15 +270,18 @@ fn escaped(kind: DatabaseKind, text: &str, quote: char) -> Result<String> {
 
 /// Whether a statement is one that reads.
 fn allowed(kind: DatabaseKind, dialect: &dyn Dialect, statement: &str) -> std::result::Result<(), String> {
-    if hides(dialect, statement) {
-        return Err("a comment that some servers carry out is refused; leave it out".to_owned());
+    let tokens = Tokenizer::new(dialect, statement).tokenize().unwrap_or_default();
+    if let Some(why) = misreadings::refused(kind, &tokens) {
+        return Err(why.to_owned());
     }
     if tells_of_tables(dialect, statement) {
         return Ok(());
     }
-    let tokens = Tokenizer::new(dialect, statement).tokenize().unwrap_or_default();
     if let Some(why) = effects::refused(kind, &tokens) {
         return Err(why);
+    }
+    if kind == DatabaseKind::MySql && locks(&tokens) {
+        return Err(LOCKS.to_owned());
     }
     // Before it is parsed: what the parser makes of it could not even be let go of.
     if is_too_long(&tokens) {
@@ -342,20 +351,20 @@ fn tells_of_tables(dialect: &dyn Dialect, statement: &str) -> bool {
     }
 }
 
-/// Comments that MySQL and MariaDB read as SQL.
-fn hides(dialect: &dyn Dialect, statement: &str) -> bool {
-    let carried_out = |text: &str| text.starts_with('!') || text.starts_with("M!");
-    // A dialect that knows them hands their content on as tokens, so that a tokenizer that doesn't is asked, too.
-    let plain = Tokenizer::new(&PostgreSqlDialect {}, statement).tokenize().unwrap_or_default();
-    let known = Tokenizer::new(dialect, statement).tokenize().unwrap_or_default();
-    let comment = |token: &Token| match token {
-        Token::Whitespace(Whitespace::MultiLineComment(text)) => carried_out(text),
-        _ => false,
+/// Why a query is refused that locks what it reads.
+const LOCKS: &str = "FOR UPDATE and FOR SHARE are refused: nothing is locked for others";
+
+/// Whether some query locks what it reads, also one within another. A transaction that only reads lets MySQL do so.
+fn locks(tokens: &[Token]) -> bool {
+    let keyword = |token: &Token| match token {
+        Token::Whitespace(_) => None,
+        Token::Word(word) => Some(word.keyword),
+        _ => Some(Keyword::NoKeyword),
     };
-    dialect.is::<MySqlDialect>()
-        && (statement.contains("/*!")
-            || statement.contains("/*M!")
-            || plain.iter().chain(&known).any(comment))
+    let keywords: Vec<Keyword> = tokens.iter().filter_map(keyword).collect();
+    keywords.windows(2).any(|two| {
+        matches!(two, [Keyword::FOR, Keyword::UPDATE | Keyword::SHARE] | [Keyword::LOCK, Keyword::IN])
+    })
 }
 
 fn reads(statement: &Statement) -> std::result::Result<(), String> {
@@ -386,7 +395,7 @@ fn reads(statement: &Statement) -> std::result::Result<(), String> {
 
 fn query_reads(query: &Query) -> std::result::Result<(), String> {
     if !query.locks.is_empty() {
-        return Err("FOR UPDATE and FOR SHARE are refused: nothing is locked for others".to_owned());
+        return Err(LOCKS.to_owned());
     }
     let mut tables = query.with.iter().flat_map(|with| &with.cte_tables);
     tables.try_for_each(|table| query_reads(&table.query))?;
@@ -445,12 +454,25 @@ mod tests {
         }
     }
 
+    /// A text that is carried out as a whole.
+    #[track_caller]
+    fn carried_out(kind: DatabaseKind, sql: &str) {
+        let found = checked(kind, &text(sql));
+        assert!(
+            found.as_ref().is_ok_and(|found| found.iter().all(Result::is_ok)),
+            "{kind:?} {sql}: {found:?}"
+        );
+    }
+
+    /// A text of which something is refused.
+    #[track_caller]
+    fn refused(kind: DatabaseKind, sql: &str) {
+        let found = checked(kind, &text(sql));
+        assert!(!found.is_ok_and(|found| found.iter().all(Result::is_ok)), "{kind:?} {sql}");
+    }
+
     #[test]
     fn only_what_reads_is_carried_out() {
-        let check = |kind: DatabaseKind, sql: &str, good: bool| {
-            let found = checked(kind, &text(sql)).unwrap();
-            assert_eq!(found.iter().all(Result::is_ok), good, "{kind:?} {sql}: {found:?}");
-        };
         for kind in KINDS {
             for sql in [
                 "SELECT a, COUNT(*) FROM t GROUP BY a HAVING COUNT(*) > 1 ORDER BY 2 DESC LIMIT 3",
@@ -459,7 +481,7 @@ mod tests {
                 "EXPLAIN SELECT 1",
                 "-- why\nSELECT update_time, \"insert\" FROM t",
             ] {
-                check(kind, sql, true);
+                carried_out(kind, sql);
             }
             for sql in [
                 "INSERT INTO t VALUES (1)",
@@ -477,9 +499,13 @@ mod tests {
                 "EXPLAIN DELETE FROM t",
                 "no SQL at all",
             ] {
-                check(kind, sql, false);
+                refused(kind, sql);
             }
         }
+    }
+
+    #[test]
+    fn what_writes_in_the_words_of_one_kind_is_not_carried_out() {
         for sql in [
             "WITH x AS (DELETE FROM t RETURNING *) SELECT * FROM x",
             "WITH x AS (WITH y AS (INSERT INTO t VALUES (1) RETURNING a) SELECT * FROM y) SELECT * FROM x",
@@ -493,7 +519,7 @@ mod tests {
             "CALL f()",
             "MERGE INTO t USING u ON t.a = u.a WHEN MATCHED THEN DELETE",
         ] {
-            check(DatabaseKind::Postgres, sql, false);
+            refused(DatabaseKind::Postgres, sql);
         }
         for sql in [
             "REPLACE INTO t VALUES (1)",
@@ -502,18 +528,20 @@ mod tests {
             "SELECT 1 /*! INTO OUTFILE '/tmp/x' */",
             "SELECT 1 /*M! INTO OUTFILE '/tmp/x' */",
             "SELECT 1 /*!50000 FOR UPDATE */",
+            "SELECT * FROM (SELECT * FROM t FOR UPDATE) AS s",
+            "SELECT (SELECT MAX(a) FROM t FOR SHARE) AS s",
             "LOAD DATA INFILE '/etc/passwd' INTO TABLE t",
             "HANDLER t OPEN",
             "SELECT LOAD_FILE('/etc/passwd')",
         ] {
-            check(DatabaseKind::MySql, sql, false);
+            refused(DatabaseKind::MySql, sql);
         }
-        check(DatabaseKind::MySql, "SHOW TABLES", true);
-        check(DatabaseKind::MySql, "DESCRIBE t", true);
+        carried_out(DatabaseKind::MySql, "SHOW TABLES");
+        carried_out(DatabaseKind::MySql, "DESCRIBE t");
         for sql in
             ["ATTACH DATABASE 'x' AS y", "PRAGMA query_only = 0", "VACUUM", "REPLACE INTO t VALUES (1)"]
         {
-            check(DatabaseKind::Sqlite, sql, false);
+            refused(DatabaseKind::Sqlite, sql);
         }
     }
 

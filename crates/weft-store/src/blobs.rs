@@ -64,7 +64,12 @@ fn put(root: &PathBuf, tenant: &TenantId, name: &str, bytes: &[u8]) -> Result<()
         let _ = folder.into_std_file().sync_all();
         Ok(())
     };
-    write().map_err(|cause| failed("write", name, cause))
+    let written = match write() {
+        // Its folder was removed with the last file in it, just now.
+        Err(cause) if cause.kind() == IoKind::NotFound => write(),
+        written => written,
+    };
+    written.map_err(|cause| failed("write", name, cause))
 }
 
 fn get(root: &PathBuf, tenant: &TenantId, name: &str) -> Result<Bytes> {
@@ -86,12 +91,48 @@ fn get(root: &PathBuf, tenant: &TenantId, name: &str) -> Result<Bytes> {
 fn remove(root: &PathBuf, tenant: &TenantId, name: &str) -> Result<()> {
     checked(name)?;
     let remove = || -> std::io::Result<()> {
-        Dir::open_ambient_dir(root, ambient_authority())?.open_dir(folder_name(tenant))?.remove_file(name)
+        let root = Dir::open_ambient_dir(root, ambient_authority())?.open_dir(folder_name(tenant))?;
+        root.remove_file(name)?;
+        // A folder of one thing goes with the last file in it, which others are not in; what is not empty stays.
+        if let Some((folder, _)) = name.rsplit_once('/').filter(|(folder, _)| folder.contains('/')) {
+            let _ = root.remove_dir(folder);
+        }
+        Ok(())
     };
     match remove() {
         // Removals are tried again until nothing is left, so one that finds nothing has succeeded.
         Err(cause) if matches!(cause.kind(), IoKind::NotFound | IoKind::NotADirectory) => Ok(()),
         outcome => outcome.map_err(|cause| failed("remove", name, cause)),
+    }
+}
+
+/// The names of the files in a folder and below it.
+fn list(root: &PathBuf, tenant: &TenantId, folder: &str) -> Result<Vec<String>> {
+    checked(folder)?;
+    let look = || -> std::io::Result<Vec<String>> {
+        let root = Dir::open_ambient_dir(root, ambient_authority())?.open_dir(folder_name(tenant))?;
+        let (mut names, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+        while let Some(folder) = folders.pop() {
+            for entry in root.read_dir(&folder)? {
+                let entry = entry?;
+                let Ok(name) = entry.file_name().into_string() else { continue };
+                let (name, kind) = (format!("{folder}/{name}"), entry.file_type()?);
+                // What has another name is no blob: a file that is being written, or one that somebody else has put there.
+                if checked(&name).is_err() {
+                    continue;
+                }
+                if kind.is_dir() {
+                    folders.push(name);
+                } else if kind.is_file() {
+                    names.push(name);
+                }
+            }
+        }
+        Ok(names)
+    };
+    match look() {
+        Err(cause) if matches!(cause.kind(), IoKind::NotFound | IoKind::NotADirectory) => Ok(Vec::new()),
+        outcome => outcome.map_err(|cause| failed("look for", folder, cause)),
     }
 }
 
@@ -141,6 +182,11 @@ impl BlobStore for FolderBlobs {
     async fn remove(&self, tenant: &TenantId, name: &str) -> Result<()> {
         let (tenant, name) = (tenant.clone(), name.to_owned());
         self.blocking(move |root| remove(root, &tenant, &name)).await
+    }
+
+    async fn below(&self, tenant: &TenantId, folder: &str) -> Result<Vec<String>> {
+        let (tenant, folder) = (tenant.clone(), folder.to_owned());
+        self.blocking(move |root| list(root, &tenant, &folder)).await
     }
 
     async fn remove_all(&self, tenant: &TenantId) -> Result<()> {

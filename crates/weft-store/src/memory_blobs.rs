@@ -41,6 +41,13 @@ impl BlobStore for MemoryBlobs {
         Ok(())
     }
 
+    async fn below(&self, tenant: &TenantId, folder: &str) -> Result<Vec<String>> {
+        let (blobs, (tenant, folder)) = self.of(tenant, folder)?;
+        let folder = format!("{folder}/");
+        let found = blobs.keys().filter(|(of, name)| *of == tenant && name.starts_with(&folder));
+        Ok(found.map(|(_, name)| name.clone()).collect())
+    }
+
     async fn remove_all(&self, tenant: &TenantId) -> Result<()> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(of, _), _| of != tenant);
         Ok(())

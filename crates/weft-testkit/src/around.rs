@@ -89,6 +89,7 @@ pub fn node_context(run: RunContext) -> (NodeContext, SignalReceiver) {
         effects: Effects::default(),
         part: "".into(),
         heard: false,
+        keeps_data: false,
         floor: Default::default(),
         cancel: Default::default(),
         signals,

@@ -2,6 +2,7 @@
 //! memory, and the contracts that every implementation of a seam keeps.
 
 pub mod around;
+pub mod authorization_server;
 pub mod contracts;
 pub mod dice;
 pub mod fake_http;
@@ -26,6 +27,7 @@ pub mod steady;
 pub mod voice;
 pub mod wasm_tool;
 
+pub use authorization_server::AuthorizationServer;
 pub use dice::Dice;
 pub use fake_http::FakeHttp;
 pub use faulty_store::{FaultRates, FaultyStore};

@@ -60,7 +60,7 @@ pub(super) async fn perform(job: &Job<'_>, call: ToolCall, ready: Ready) -> Resu
         Ok(Last::Done(output)) => {
             let done = Done::gave(written, &output);
             // Else it would stay with the conversation for as long as that lasts.
-            let data = if job.options.data { output.data } else { ToolData::Same };
+            let data = if job.ctx.keeps_data { output.data } else { ToolData::Same };
             CallState::Done(Done { data, ..done })
         }
         Ok(Last::Suspended(suspension)) if suspension.form.fields.is_empty() => {
@@ -147,6 +147,7 @@ fn inside(agent: &NodeContext, call: &str) -> NodeContext {
         effects: agent.effects.clone(),
         part: format!("{}{call}{INSIDE}", agent.part).into(),
         heard: agent.heard,
+        keeps_data: agent.keeps_data,
         floor: agent.floor.clone(),
         cancel: agent.cancel.clone(),
         signals: agent.signals.clone(),

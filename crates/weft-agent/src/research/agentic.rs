@@ -378,8 +378,6 @@ impl Work {
     /// Takes in a report and what the judge says of it; what is to be told of that.
     fn settle(&mut self, report: Report, verdict: &Verdict, bars: Bars) -> String {
         let unsupported = unsupported(&report.report, &self.passages);
-        // Models write 95 for 0.95, and JSON texts may hold numbers beyond a double.
-        let sure = |value: f64| if value.is_finite() { value.clamp(0.0, 1.0) } else { 0.0 };
         let judged = sure(verdict.confidence);
         // The less sure of the two: a report praises itself.
         let mut confidence = sure(report.confidence).min(judged);
@@ -413,6 +411,15 @@ impl Work {
         } else {
             format!("open ({confidence:.2}): {}", self.claim.gaps.join("; "))
         }
+    }
+}
+
+/// How sure somebody is, from 0 to 1. Models write 95 for 0.95, and JSON texts may hold numbers beyond a double.
+fn sure(value: f64) -> f64 {
+    match value {
+        value if !value.is_finite() => 0.0,
+        percent if percent > 1.0 => (percent / 100.0).min(1.0),
+        value => value.max(0.0),
     }
 }
 
@@ -450,13 +457,15 @@ fn numbers(text: &str) -> Vec<String> {
     found
 }
 
-/// A report without its marks of sources.
+/// A report without its marks of sources. What else stands in such brackets is part of what it says.
 fn without_marks(report: &str) -> String {
     let mut plain = String::with_capacity(report.len());
     let mut rest = report;
     while let Some((before, behind)) = rest.split_once("[ID:") {
         plain.push_str(before);
-        rest = behind.split_once(']').map_or("", |(_, behind)| behind);
+        let of_a_mark = |letter: char| letter.is_ascii_digit() || " ,;:ID".contains(letter);
+        let after = behind.trim_start_matches(of_a_mark);
+        rest = after.strip_prefix(']').unwrap_or(behind);
     }
     plain + rest
 }
@@ -499,6 +508,8 @@ mod tests {
         assert!(!settled(report(text, 0.9), verdict(0.5)).0);
         assert_eq!(settled(report(text, 0.5), verdict(0.9)), (false, true, vec![]));
         assert!(!settled(report(text, f64::NAN), verdict(0.9)).1);
+        assert!(settled(report(text, 90.0), verdict(80.0)).0);
+        assert!(!settled(report(text, 30.0), verdict(0.9)).1, "30 is 0.3 and not 1");
         let made_up = settled(report("It is 1300 m high.", 1.0), verdict(1.0));
         assert_eq!(made_up, (false, true, vec!["`1300` stands in no passage".to_owned()]));
         let torn = Verdict { contradictions: vec!["two heights".to_owned()], ..verdict(1.0) };
@@ -524,6 +535,8 @@ mod tests {
     fn numbers_are_compared_as_they_are_written() {
         assert_eq!(numbers("1,234.5 m, 12. And 7; 2024"), ["1234.5", "12", "2024"]);
         assert_eq!(unsupported("In 2024 it was 3.50 [ID:77] of 9", "2024: 3.5"), ["3.50"]);
+        // What is no mark of a source is looked at, also behind a bracket that is never closed.
+        assert_eq!(unsupported("[ID:1, 23] so [ID: 1300 m] and [ID:4 1400", "1"), ["1300", "1400"]);
         assert_eq!(cited_in("a [ID:2] b [ID: 1][ID:2] [ID:x]"), [1, 2]);
     }
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 use serde_json::{Map, Value as Json, json};
-use weft_agent::toolkit::{Group, OUTPUT_MAX, function_name, numbered};
+use weft_agent::toolkit::{DATA_MAX, Group, OUTPUT_MAX, function_name, numbered};
 use weft_core::tool::{
-    Block, Invocation, Origin, Tool, ToolBody, ToolOutput, ToolSession, ToolStep, ToolStream,
+    Block, Invocation, Origin, Tool, ToolBody, ToolData, ToolOutput, ToolSession, ToolStep, ToolStream,
 };
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, NodeContext, Result};
 use weft_testkit::Reply;
 
 use crate::kit::{World, look};
@@ -52,6 +52,37 @@ async fn tools_are_registered_listed_and_called() {
     assert!(error.full().contains("odd"), "{}", error.full());
     assert_eq!(world.toolkit.remove(|tool| tool.origin == Origin::Function), 1);
     assert!(world.toolkit.tools().is_empty());
+}
+
+/// A tool with data besides its text.
+struct Rows;
+
+impl ToolBody for Rows {
+    fn call(&self, invocation: Invocation) -> ToolStream {
+        let length = invocation.arguments["length"].as_u64().unwrap();
+        let rows = ToolData::Value(json!("x".repeat(usize::try_from(length).unwrap())));
+        let output = ToolOutput { data: rows, ..ToolOutput::text("a table") };
+        stream::once(async move { Ok(ToolStep::Done(output)) }).boxed()
+    }
+}
+
+#[tokio::test]
+async fn data_is_given_to_those_who_keep_it() {
+    let world = World::new([]);
+    let parameters = json!({"type": "object", "properties": {"length": {"type": "integer"}}});
+    world.toolkit.register(Tool::new("rows", "", parameters, Origin::Function, Arc::new(Rows))).unwrap();
+    let data = async |keeps_data: bool, length: usize| {
+        let agent = Arc::new(NodeContext { keeps_data, ..(*world.ctx).clone() });
+        let invocation = Invocation { agent, ..invocation(&world, json!({"length": length})) };
+        let Some(Ok(ToolStep::Done(output))) = world.toolkit.call("rows", invocation).next().await else {
+            panic!("one step")
+        };
+        assert_eq!(output.to_text(), "a table");
+        output.data
+    };
+    assert_eq!(data(false, 2).await, ToolData::Same);
+    assert_eq!(data(true, 2).await, ToolData::Value(json!("xx")));
+    assert_eq!(data(true, DATA_MAX + 1).await, ToolData::TooLarge(DATA_MAX + 1));
 }
 
 #[test]

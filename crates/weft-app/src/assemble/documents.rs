@@ -9,7 +9,7 @@ use weft_core::seam::document_writer::NoWriter;
 use weft_core::seam::{DocumentReader, DocumentWriter, PictureReader, TranscriptionModel};
 use weft_core::watched_models::{ModelWatcher, watched_reader, watched_transcription};
 use weft_core::{Error, Result, TenantId};
-use weft_parse::{ChildReader, MediaReader, Tesseract, Worker};
+use weft_parse::{ChildReader, MediaReader, ProgramTranscription, Tesseract, Worker};
 
 use super::models::Models;
 use crate::config::{Config, DocumentsConfig, NO_OCR, TESSERACT};
@@ -25,49 +25,22 @@ pub(super) fn document_reader(config: &Config, models: &Models) -> Result<Arc<dy
     Ok(Arc::new(AskingReader::new(documents, picture_reader(config, models)?, speech)))
 }
 
-/// Who reads pictures.
-#[derive(Clone)]
-enum PictureSource {
-    /// Nobody.
-    Nobody,
-    /// A program of this machine, which costs nothing that is told.
-    Program(Arc<dyn PictureReader>),
-    /// A model, or a service.
-    Model(Arc<dyn PictureReader>),
-}
-
-impl PictureSource {
-    fn reader(self) -> Option<Arc<dyn PictureReader>> {
-        match self {
-            Self::Nobody => None,
-            Self::Program(reader) | Self::Model(reader) => Some(reader),
-        }
-    }
-
-    fn watched(self, watcher: Arc<dyn ModelWatcher>) -> Self {
-        match self {
-            Self::Model(reader) => Self::Model(watched_reader(reader, watcher)),
-            other => other,
-        }
-    }
-}
-
 /// Reads documents, and has models read their pictures and write down recordings; whoever works on a document hears of their
 /// calls.
 struct AskingReader {
     reader: MediaReader,
     documents: Arc<dyn DocumentReader>,
-    pictures: PictureSource,
+    pictures: Option<Arc<dyn PictureReader>>,
     speech: Option<Arc<dyn TranscriptionModel>>,
 }
 
 impl AskingReader {
     fn new(
         documents: Arc<dyn DocumentReader>,
-        pictures: PictureSource,
+        pictures: Option<Arc<dyn PictureReader>>,
         speech: Option<Arc<dyn TranscriptionModel>>,
     ) -> Self {
-        let reader = MediaReader::new(Arc::clone(&documents), pictures.clone().reader(), speech.clone());
+        let reader = MediaReader::new(Arc::clone(&documents), pictures.clone(), speech.clone());
         Self { reader, documents, pictures, speech }
     }
 }
@@ -80,6 +53,15 @@ impl DocumentReader for AskingReader {
 
     async fn pictures(&self, request: &ReadRequest, bytes: Bytes) -> Result<FoundPictures> {
         self.reader.pictures(request, bytes).await
+    }
+
+    async fn kept_pictures(
+        &self,
+        request: &ReadRequest,
+        bytes: Bytes,
+        wanted: &[u32],
+    ) -> Result<FoundPictures> {
+        self.reader.kept_pictures(request, bytes, wanted).await
     }
 
     async fn read_with(
@@ -96,29 +78,44 @@ impl DocumentReader for AskingReader {
     }
 
     fn watched(&self, watcher: Arc<dyn ModelWatcher>) -> Option<Arc<dyn DocumentReader>> {
-        let pictures = self.pictures.clone().watched(Arc::clone(&watcher));
+        let pictures = self.pictures.clone().map(|reader| watched_reader(reader, Arc::clone(&watcher)));
         let speech = self.speech.clone().map(|speech| watched_transcription(speech, watcher));
         Some(Arc::new(Self::new(Arc::clone(&self.documents), pictures, speech)))
     }
 }
 
-fn picture_reader(config: &Config, models: &Models) -> Result<PictureSource> {
+fn picture_reader(config: &Config, models: &Models) -> Result<Option<Arc<dyn PictureReader>>> {
     let DocumentsConfig { ocr, ocr_languages, at_once, confinement, .. } = &config.documents;
     Ok(match ocr.trim() {
-        "" | NO_OCR => PictureSource::Nobody,
+        "" | NO_OCR => None,
         TESSERACT => {
             let limits = config.documents.picture_limits();
             let (Some(worker), Some(limits)) = (worker(config), limits) else {
                 return Err(Error::invalid("`documents.ocr_seconds` is not a number of seconds above 0"));
             };
             let reader = Tesseract::open(worker, ocr_languages, limits, *at_once)?;
-            PictureSource::Program(Arc::new(reader.with_confinement(*confinement)))
+            Some(Arc::new(reader.with_confinement(*confinement)))
         }
-        name => {
-            let reader = models.plain.picture_reader(name)?;
-            PictureSource::Model(watched_reader(reader, models.watcher()))
-        }
+        name => Some(watched_reader(models.plain.picture_reader(name)?, models.watcher())),
     })
+}
+
+/// The program that writes down speech; none where a model does.
+///
+/// # Errors
+/// `Invalid` when it is not there, or cannot be run.
+pub(super) fn transcription_program(config: &Config) -> Result<Option<Arc<dyn TranscriptionModel>>> {
+    let Some(settings) = config.transcription.settings() else { return Ok(None) };
+    let Some(limits) = config.transcription.limits() else {
+        return Err(Error::invalid("a number in `transcription` makes no sense").help("see docs/settings.md"));
+    };
+    let Some(worker) = named_worker(config) else {
+        let message =
+            "`transcription.engine` names a program, and `documents.worker`, in which it runs, is empty";
+        return Err(Error::invalid(message).help("name one, or set the engine to \"model\""));
+    };
+    let program = ProgramTranscription::open(worker, settings, limits)?;
+    Ok(Some(Arc::new(program.with_confinement(config.documents.confinement))))
 }
 
 /// What makes documents.
@@ -136,8 +133,11 @@ fn document_worker(config: &Config) -> Option<Arc<ChildReader>> {
 }
 
 fn worker(config: &Config) -> Option<Worker> {
-    let DocumentsConfig { at_once, worker, .. } = &config.documents;
-    let (program, arguments) = worker.split_first().filter(|_| *at_once > 0)?;
+    named_worker(config).filter(|_| config.documents.at_once > 0)
+}
+
+fn named_worker(config: &Config) -> Option<Worker> {
+    let (program, arguments) = config.documents.worker.split_first()?;
     Some(Worker { program: program.into(), arguments: arguments.iter().map(Into::into).collect() })
 }
 
@@ -153,6 +153,7 @@ mod tests {
     use weft_models::Directory;
 
     use super::*;
+    use crate::config::TranscriptionEngine;
 
     fn reader(config: &Config) -> Result<()> {
         let models = Directory::open(&config.models, &weft_net::operator_client().unwrap()).unwrap();
@@ -189,7 +190,7 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_works_on_a_document_hears_what_its_recordings_use() {
-        let reader = AskingReader::new(Arc::new(NoReader), PictureSource::Nobody, Some(Arc::new(Hears)));
+        let reader = AskingReader::new(Arc::new(NoReader), None, Some(Arc::new(Hears)));
         let heard = Arc::new(Heard::default());
         let watched = reader.watched(Arc::clone(&heard) as Arc<dyn ModelWatcher>).unwrap();
         let request = ReadRequest {
@@ -230,5 +231,35 @@ mod tests {
         assert!(error.contains("ocr_languages") || error.contains("not installed"), "{error}");
         config.documents.ocr_seconds = 0.0;
         assert!(config.check().unwrap_err().full().contains("ocr_seconds"));
+    }
+
+    #[test]
+    fn recordings_are_written_down_by_what_is_there() {
+        let mut config = Config::default();
+        assert!(transcription_program(&config).unwrap().is_none());
+        let refused = |config: &Config, part: &str| {
+            let error = transcription_program(config).err().unwrap().full();
+            assert!(error.contains(part), "{part}: {error}");
+        };
+        config.transcription.engine = TranscriptionEngine::Program;
+        refused(&config, "documents.worker");
+        config.documents.worker = vec!["/no/such/worker".to_owned()];
+        refused(&config, "transcription.command");
+        config.transcription.command = vec!["/no/such/program".to_owned(), "{file}".to_owned()];
+        refused(&config, "/no/such/program");
+        config.transcription.engine = TranscriptionEngine::Whisper;
+        config.data = std::path::PathBuf::from("/no/such/folder");
+        // It is said when Weft starts, before anybody sends a recording.
+        let error = Models::open(&config).err().unwrap().full();
+        assert!(error.contains("/no/such/program"), "{error}");
+        // Any program stands for whisper-cli here: it is not started.
+        config.transcription.command = vec![std::env::current_exe().unwrap().to_str().unwrap().to_owned()];
+        refused(&config, "transcription.model");
+        config.transcription.model = std::env::current_exe().unwrap();
+        let model = transcription_program(&config).unwrap().unwrap();
+        let models = Models::open(&config).unwrap();
+        assert_eq!(models.counted.transcription(&TenantId::new("t"), "").unwrap().name(), model.name());
+        config.transcription.threads = 0;
+        assert!(config.check().unwrap_err().full().contains("threads"));
     }
 }

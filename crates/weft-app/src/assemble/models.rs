@@ -8,6 +8,7 @@ use weft_core::watched_models::{ModelWatcher, WatchedModels};
 use weft_models::Directory;
 use weft_store::Store;
 
+use super::documents::transcription_program;
 use crate::config::Config;
 use crate::metrics::{CountBacklog, Meters, ModelCounts};
 
@@ -24,10 +25,14 @@ impl Models {
     /// Those that are configured, and those that lie in the data folder.
     ///
     /// # Errors
-    /// As [`Directory::open`].
+    /// As [`Directory::open`], and `Invalid` when speech is to be written down by a program that is not there.
     pub(super) fn open(config: &Config) -> Result<Self> {
         let models = config.models.clone().with_installed(&config.data.join("models"));
-        Ok(Self::new(Directory::open(&models, &weft_net::operator_client()?)?))
+        let directory = Directory::open(&models, &weft_net::operator_client()?)?;
+        Ok(Self::new(match transcription_program(config)? {
+            Some(program) => directory.with_transcription(program),
+            None => directory,
+        }))
     }
 
     pub(super) fn new(plain: Directory) -> Self {

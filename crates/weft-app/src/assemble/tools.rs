@@ -5,8 +5,8 @@ use std::sync::Arc;
 use weft_core::seam::ToolCredentials;
 use weft_core::{Result, TenantId};
 use weft_engine::clock::SystemClock;
-use weft_mcp::{Credentials, Servers};
-use weft_net::{OperatorHttp, Outbound, StreamingHttp};
+use weft_mcp::{Credentials, Reach, Servers};
+use weft_net::{AllowList, OperatorHttp, Outbound};
 use weft_plugins::{Combined, Plugins};
 use weft_store::Store;
 
@@ -35,7 +35,8 @@ impl ToolServers {
         }
         let store = Store::open(&config.store_url()).await?;
         let credentials = secrets::credentials(config, &store, Place::Folders)?;
-        let servers = tool_servers(config, &store, credentials)?;
+        let outbound = Arc::new(Outbound::open(AllowList::parse(&config.net.allow)?));
+        let servers = tool_servers(config, &store, credentials, outbound)?;
         Ok(Self { servers, store })
     }
 
@@ -49,10 +50,16 @@ impl ToolServers {
     }
 }
 
-fn tool_servers(config: &Config, store: &Store, credentials: Arc<dyn ToolCredentials>) -> Result<Servers> {
-    let http: Arc<dyn StreamingHttp> = Arc::new(OperatorHttp::new()?);
+fn tool_servers(
+    config: &Config,
+    store: &Store,
+    credentials: Arc<dyn ToolCredentials>,
+    outbound: Arc<Outbound>,
+) -> Result<Servers> {
+    // The operator has written down the servers, and not what these name.
+    let reach = Reach { servers: Arc::new(OperatorHttp::new()?), named: outbound };
     let credentials = Credentials { store: credentials, tenant: TenantId::new(DEFAULT_TENANT) };
-    Servers::open(config.mcp.clone(), &http, store.pins(), Arc::new(SystemClock), &credentials)
+    Servers::open(config.mcp.clone(), &reach, store.pins(), Arc::new(SystemClock), &credentials)
 }
 
 /// The servers of the operator, and every source of tools behind those of tenants.
@@ -63,7 +70,7 @@ pub(super) fn tool_sources(
 ) -> Result<(Servers, TenantServers)> {
     let &Ground { config, place, store, clock } = ground;
     let credentials = secrets::credentials(config, store, place)?;
-    let servers = tool_servers(config, store, Arc::clone(&credentials))?;
+    let servers = tool_servers(config, store, Arc::clone(&credentials), Arc::clone(&outbound))?;
     let tools = Combined::new(plugins.clone(), Arc::new(servers.clone()), &servers.names())?;
     let stores = TenantServerStores { servers: secrets::tool_servers(config, store, place)?, credentials };
     let of_tenants = TenantServers::new(Arc::new(tools), stores, outbound, Arc::clone(clock))?;

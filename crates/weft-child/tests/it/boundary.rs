@@ -108,3 +108,17 @@ fn outside_the_same_acts_succeed() {
     let held = victim.end();
     assert_eq!(held, if came["write-memory"] == 0 { "tampered" } else { "precious" });
 }
+
+#[test]
+fn a_program_with_threads_starts_no_process() {
+    let came = |how: &str| {
+        let output = attempts().arg(how).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{told}");
+        read(&told)
+    };
+    let confined = came("threaded");
+    assert_eq!((confined["thread"], confined["process"]), (0, REFUSED));
+    let free = came("threads");
+    assert_eq!((free["thread"], free["process"]), (0, 0));
+}

@@ -99,16 +99,14 @@ pub async fn run(args: &DatasetIngestArgs, app: &App, setup: &Setup) -> Outcome 
     }
     app.library.queue(&dataset.key, &wanted).await?;
     if args.queue {
-        let place = &setup.same_place;
-        Notes::line(format!(
-            "{} waiting for `weft serve{place}` or `weft worker{place}`.",
-            plural(wanted.len() as u64, "document")
-        ));
+        let (place, waiting) = (&setup.same_place, plural(wanted.len() as u64, "document"));
+        Notes::line(format!("{waiting} waiting for `weft serve{place}` or `weft worker{place}`."));
         return Ok(if told.failed > 0 { Exit::Failed } else { Exit::Done });
     }
     if !wanted.is_empty() {
         read_all(&dataset, &wanted, app, setup, &mut told).await?;
     }
+    make_findable(&dataset, app, setup).await?;
     told.conclude(&find(dataset.key.id.as_str(), app).await?)
 }
 
@@ -288,11 +286,24 @@ async fn read_all(
     let (interrupted, ()) = futures::join!(watching, Box::pin(worker.run(&stop, GRACE)));
     watch.close();
     if interrupted? {
-        let command = format!("weft dataset ingest {}{}", quoted(&dataset.name), setup.same_place);
-        Notes::line(format!("Stopped. What is read is kept; `{command}` goes on."));
-        return Err(Failure::Reported(Exit::Failed));
+        return Err(told_how_to_go_on(dataset, setup));
     }
     Ok(())
+}
+
+/// Puts into the index what a process has read that was killed before it came to that. Also when nothing is left to read.
+async fn make_findable(dataset: &Dataset, app: &App, setup: &Setup) -> Outcome<()> {
+    tokio::select! {
+        mended = app.library.mend_dataset(&dataset.key) => Ok(mended.map(drop)?),
+        () = stopped() => Err(told_how_to_go_on(dataset, setup)),
+    }
+}
+
+/// Says how somebody who has stopped the command goes on.
+fn told_how_to_go_on(dataset: &Dataset, setup: &Setup) -> Failure {
+    let command = format!("weft dataset ingest {}{}", quoted(&dataset.name), setup.same_place);
+    Notes::line(format!("Stopped. What is read is kept; `{command}` goes on."));
+    Failure::Reported(Exit::Failed)
 }
 
 /// A bar on a terminal, and elsewhere a line now and then.

@@ -147,12 +147,12 @@ fn everything(home: &Home, dataset: &str) -> (Vec<(String, String)>, usize) {
     (chunks, home.weft(&asked).with(0).json_lines().len())
 }
 
-/// The process is killed several times in the middle of 26 documents. What comes of it is what comes of reading them once.
-#[test]
-fn a_crash_while_documents_are_read_loses_and_doubles_nothing() {
-    const COUNT: usize = 26;
+const HERONS: usize = 26;
+
+/// Documents of one to five sections each.
+fn herons() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    for number in 0..COUNT {
+    for number in 0..HERONS {
         let sections = (0..=number % 5).map(|section| {
             format!(
                 "# Part {section}\n\nHeron {number} was seen at weir {section}. {}\n\n",
@@ -161,12 +161,19 @@ fn a_crash_while_documents_are_read_loses_and_doubles_nothing() {
         });
         std::fs::write(folder.path().join(format!("{number:02}.md")), sections.collect::<String>()).unwrap();
     }
+    folder
+}
+
+/// The process is killed several times in the middle of 26 documents. What comes of it is what comes of reading them once.
+#[test]
+fn a_crash_while_documents_are_read_loses_and_doubles_nothing() {
+    let folder = herons();
     let path = folder.path().to_string_lossy().into_owned();
     let (calm, rough) = (Home::quoting(), Home::quoting());
     let ingest = ["dataset", "ingest", "birds", &path, "--set", "chunk_token_num=128"];
     calm.weft(&ingest).with(0).says(&["26 documents read"]);
     let expected = everything(&calm, "birds");
-    assert!(expected.0.len() > 2 * COUNT);
+    assert!(expected.0.len() > 2 * HERONS);
     assert_eq!(expected.1, expected.0.len(), "every chunk is found once");
 
     let mut under_way = rough.start(&ingest);
@@ -179,6 +186,24 @@ fn a_crash_while_documents_are_read_loses_and_doubles_nothing() {
     let ended = under_way.end();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert_eq!(everything(&rough, "birds"), expected);
+}
+
+/// The process is killed when nearly everything is read and not all of that is in the index: whoever goes on has little or
+/// nothing to read, and leaves everything to be found all the same. Several times, since it is the moment that counts.
+#[test]
+fn what_was_read_just_before_a_crash_is_found() {
+    let folder = herons();
+    let path = folder.path().to_string_lossy().into_owned();
+    let home = Home::quoting();
+    for (dataset, share) in [("a", " 8"), ("b", " 9"), ("c", "100 %"), ("d", "100 %")] {
+        let mut killed = home.start(&["dataset", "ingest", dataset, &path, "--set", "chunk_token_num=128"]);
+        killed.told(share);
+        killed.signal("KILL");
+        drop(killed);
+        home.weft(&["dataset", "ingest", dataset]).with(0);
+        let (stored, found) = everything(&home, dataset);
+        assert_eq!(stored.len(), found, "{dataset}");
+    }
 }
 
 /// Two commands take in the same files at the same time, twice: each file is one document all the same.

@@ -1,24 +1,25 @@
 //! `weft mcp login`: a person allows what agents do at a server, here one whose page allows everything at once.
 
-use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::Ordering;
 
-use axum::extract::Query;
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{get, post};
+use axum::routing::post;
 use axum::{Json, Router};
 use serde_json::{Value, json};
+use weft_testkit::AuthorizationServer;
 
 use crate::weft::{Home, Running};
 
-fn here(headers: &HeaderMap) -> String {
-    format!("http://{}", headers[header::HOST].to_str().unwrap())
-}
-
-async fn mcp(headers: HeaderMap, Json(message): Json<Value>) -> Response {
-    if headers.get(header::AUTHORIZATION).is_none_or(|shown| shown != "Bearer rosebud-0815") {
+async fn mcp(
+    State(auth): State<AuthorizationServer>,
+    headers: HeaderMap,
+    Json(message): Json<Value>,
+) -> Response {
+    if !auth.is_let_in(&headers) {
         return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")]).into_response();
     }
     let result = match message["method"].as_str() {
@@ -32,41 +33,10 @@ async fn mcp(headers: HeaderMap, Json(message): Json<Value>) -> Response {
     Json(json!({"jsonrpc": "2.0", "id": message["id"], "result": result})).into_response()
 }
 
-async fn authorize(Query(query): Query<HashMap<String, String>>) -> Response {
-    let back = format!("{}?code=c&state={}", query["redirect_uri"], query["state"]);
-    (StatusCode::FOUND, [(header::LOCATION, back)]).into_response()
-}
-
-async fn token(form: String) -> Response {
-    assert!(form.contains("code=c&"), "{form}");
-    Json(json!({"access_token": "rosebud-0815", "token_type": "Bearer", "expires_in": 3600})).into_response()
-}
-
-fn router() -> Router {
-    let resource = async |headers: HeaderMap| {
-        let here = here(&headers);
-        Json(json!({"resource": format!("{here}/mcp"), "authorization_servers": [here]}))
-    };
-    let server = async |headers: HeaderMap| {
-        let here = here(&headers);
-        Json(json!({"issuer": here, "authorization_endpoint": format!("{here}/authorize"),
-            "token_endpoint": format!("{here}/token"), "registration_endpoint": format!("{here}/register"),
-            "response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"]}))
-    };
-    let register = async |Json(client): Json<Value>| {
-        (StatusCode::CREATED, Json(json!({"client_id": "weft-1", "redirect_uris": client["redirect_uris"]})))
-    };
-    Router::new()
-        .route("/mcp", post(mcp))
-        .route("/.well-known/oauth-protected-resource/mcp", get(resource))
-        .route("/.well-known/oauth-authorization-server", get(server))
-        .route("/register", post(register))
-        .route("/authorize", get(authorize))
-        .route("/token", post(token))
-}
-
-/// A server on a thread of its own, for as long as the tests run.
-fn listen() -> SocketAddr {
+/// A server on a thread of its own, for as long as the tests run, and who lets people in there.
+fn listen() -> (SocketAddr, AuthorizationServer) {
+    let auth = AuthorizationServer::new("rosebud");
+    let router = Router::new().route("/mcp", post(mcp)).with_state(auth.clone()).merge(auth.router());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
@@ -74,10 +44,17 @@ fn listen() -> SocketAddr {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-            axum::serve(listener, router()).await.unwrap();
+            axum::serve(listener, router).await.unwrap();
         });
     });
-    address
+    (address, auth)
+}
+
+/// A home whose settings name the server at this address as `web`.
+fn home(address: SocketAddr) -> Home {
+    let home = Home::new();
+    home.settings(format!("[mcp.servers.web]\nurl = \"http://{address}/mcp\"\n"));
+    home
 }
 
 /// What a browser is told at an address, with the head of the answer.
@@ -97,8 +74,7 @@ fn sent_to(told: &str) -> String {
 
 #[test]
 fn who_signs_in_at_a_server_is_known_there_until_they_sign_out() {
-    let home = Home::new();
-    home.settings(format!("[mcp.servers.web]\nurl = \"http://{}/mcp\"\n", listen()));
+    let home = home(listen().0);
     home.weft(&["mcp", "list"]).with(1).says(&["sign in with `weft mcp login web`"]);
     let mut login = home.start(&["mcp", "login", "web"]);
     let back = sent_to(&browse(login.printed("/authorize?").trim()));
@@ -130,8 +106,7 @@ fn paste(login: &mut Running, text: &str) {
 /// The browser may be on another machine: its last address is pasted.
 #[test]
 fn the_address_of_the_last_page_can_be_pasted() {
-    let home = Home::new();
-    home.settings(format!("[mcp.servers.web]\nurl = \"http://{}/mcp\"\n", listen()));
+    let home = home(listen().0);
     let mut login = home.start(&["mcp", "login", "web"]);
     let back = sent_to(&browse(login.printed("/authorize?").trim()));
     paste(&mut login, &format!("\nnothing of the kind\n{back}\n"));
@@ -142,4 +117,18 @@ fn the_address_of_the_last_page_can_be_pasted() {
     login.printed("/authorize?");
     paste(&mut login, &format!("{refused}\n"));
     login.end().with(1).says(&["the sign-in was refused: access_denied"]);
+}
+
+/// Authorization servers keep every client that they register.
+#[test]
+fn who_signs_in_again_is_registered_once() {
+    let (address, auth) = listen();
+    let home = home(address);
+    for _ in 0..2 {
+        let mut login = home.start(&["mcp", "login", "web"]);
+        let back = sent_to(&browse(login.printed("/authorize?").trim()));
+        browse(&back);
+        login.end().with(0).says(&["Signed in at web."]);
+    }
+    assert_eq!(auth.registered.load(Ordering::SeqCst), 1);
 }

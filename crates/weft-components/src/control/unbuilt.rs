@@ -23,12 +23,8 @@ const fn unbuilt(kind: &'static str, summary: &'static str) -> ComponentSpec {
 }
 
 /// What this build knows by name only.
-pub static ALL: [ComponentSpec; 14] = [
+pub static ALL: [ComponentSpec; 13] = [
     unbuilt("Answer", "An older way to show an answer and wait for the next question."),
-    unbuilt(
-        "Compiler",
-        "Writes what a set of templates asks for about a document, in an ingestion pipeline.",
-    ),
     unbuilt("Baidu", "An older search of the web."),
     unbuilt("BaiduFanyi", "An older translation."),
     unbuilt("Code", "An older name for a program."),
@@ -48,9 +44,6 @@ fn remedy(kind: &str) -> &'static str {
     match kind {
         "Answer" => {
             "show the answer with Message, and wait for a reply with UserFillUp; a conversation needs no node to go on"
-        }
-        "Compiler" => {
-            "its templates are kept at the service that it comes from; write what they ask for as the prompt of an Extractor"
         }
         "Baidu" => "use WebSearch with an engine of your choice",
         "BaiduFanyi" => "use DeepL, or LLM with the languages in its prompt",

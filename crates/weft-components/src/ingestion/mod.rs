@@ -1,5 +1,6 @@
 //! What a document goes through on its way into a dataset: an ingestion pipeline.
 
+pub mod compiler;
 pub mod extractor;
 pub mod file;
 pub mod one_chunker;

@@ -1,5 +1,7 @@
 //! What the components of a pipeline hand over to each other.
 
+use std::collections::HashSet;
+
 use serde::de::DeserializeOwned;
 use weft_core::pipeline::{CHUNKS, CHUNKS_MAX, DOCUMENT, PipelineChunk, PipelineDocument, chunks_of};
 use weft_core::seam::document_reader::{ChunkMethod, ReadDocument, ReadRequest};
@@ -12,16 +14,20 @@ use crate::params::Params;
 /// Components before the document is cut.
 const BEFORE_CUTTING: [&str; 2] = ["File", "Parser"];
 /// Components from where it is cut on.
-const AFTER_CUTTING: [&str; 8] = [
+const AFTER_CUTTING: [&str; 9] = [
     "TokenChunker",
     "TitleChunker",
     "OneChunker",
     "PresentationChunker",
     "QAChunker",
     "TableChunker",
+    "Compiler",
     "Extractor",
     "Tokenizer",
 ];
+
+/// The member of a chunk that a Compiler has made: by which template.
+pub const COMPILED: &str = "compiled";
 
 /// The output that all of them have.
 pub const DOCUMENT_OUTPUT: OutputSpec =
@@ -116,7 +122,7 @@ impl Passed {
                 Some(all) if same_texts(all, &chunks) => {
                     // Branches side by side begin from the same chunks, and each knows something else of
                     // them.
-                    all.iter_mut().zip(chunks).for_each(|(one, other)| complete(one, other));
+                    put_together(all, chunks);
                 }
                 Some(all) => all.extend(chunks),
             }
@@ -141,13 +147,27 @@ impl Passed {
         settings: &serde_json::Map<String, Json>,
     ) -> Result<Finished> {
         let mut document = self.document(ctx)?;
-        let read = read(ctx, &document, method, settings).await?;
-        for warning in &read.warnings {
-            ctx.signal(weft_core::context::Signal::Warn(warning.clone())).await?;
-        }
-        learn(&mut document, &read);
-        finished(&document, Some(chunks_of(read)))
+        let chunks = cut(ctx, &mut document, method, settings).await?;
+        finished(&document, Some(chunks))
     }
+}
+
+/// Reads the document's file and cuts it; tells what could not be read.
+///
+/// # Errors
+/// As [`read`].
+pub async fn cut(
+    ctx: &NodeContext,
+    document: &mut PipelineDocument,
+    method: ChunkMethod,
+    settings: &serde_json::Map<String, Json>,
+) -> Result<Vec<PipelineChunk>> {
+    let read = read(ctx, document, method, settings).await?;
+    for warning in &read.warnings {
+        ctx.signal(weft_core::context::Signal::Warn(warning.clone())).await?;
+    }
+    learn(document, &read);
+    Ok(chunks_of(read))
 }
 
 /// Notes how long a file is, and what of it could not be read.
@@ -216,8 +236,29 @@ fn chunk(value: Json, from: &Reference) -> Result<PipelineChunk> {
     }
 }
 
+/// Whether a chunk is what a Compiler has made of others.
+pub fn is_compiled(chunk: &PipelineChunk) -> bool {
+    chunk.rest.contains_key(COMPILED)
+}
+
+/// The texts of the document itself: branches side by side may have compiled it into something else.
+fn texts(chunks: &[PipelineChunk]) -> impl Iterator<Item = &str> {
+    chunks.iter().filter(|chunk| !is_compiled(chunk)).map(|chunk| chunk.text.as_str())
+}
+
 fn same_texts(one: &[PipelineChunk], other: &[PipelineChunk]) -> bool {
-    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.text == other.text)
+    texts(one).eq(texts(other))
+}
+
+/// Adds what another branch knows of the same chunks, and what it has compiled.
+fn put_together(all: &mut Vec<PipelineChunk>, others: Vec<PipelineChunk>) {
+    let (compiled, others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_compiled);
+    let mine = all.iter_mut().filter(|chunk| !is_compiled(chunk));
+    mine.zip(others).for_each(|(one, other)| complete(one, other));
+    // What was compiled before the branches parted comes from each of them.
+    let known: HashSet<String> =
+        all.iter().filter(|chunk| is_compiled(chunk)).map(|chunk| chunk.text.clone()).collect();
+    all.extend(compiled.into_iter().filter(|chunk| !known.contains(&chunk.text)));
 }
 
 /// Adds what another branch has found out about a chunk.

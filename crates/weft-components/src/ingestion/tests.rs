@@ -283,6 +283,15 @@ async fn the_tokenizer_says_how_chunks_are_found_and_joins_branches() {
     assert_eq!(found["document"]["metadata"], json!({"year": 1}));
     let first = json!({"text": "x", "doc_type_kwd": "text", "tokens": 0, "summary": "s", "keywords": "k", "metadata": {"m": 1}});
     assert_eq!((found["chunks"].as_array().unwrap().len(), &found["chunks"][0]), (2, &first));
+    // What one branch has compiled of the chunks comes behind them, once.
+    let compiled = json!({"text": "t", "compiled": {"kind": "timeline"}});
+    let with = |more: Json| json!([{"text": "x", "keywords": "k"}, {"text": "y"}, compiled, more]);
+    let mut both = values.clone();
+    both[1].1 = with(json!({"text": "u", "compiled": {"kind": "tree"}}));
+    both[3].1 = with(json!({"text": "v", "compiled": {"kind": "wiki"}}));
+    let found = outputs(&node, Setting::values(both)).await;
+    let texts: Vec<_> = found["chunks"].as_array().unwrap().iter().map(|chunk| &chunk["text"]).collect();
+    assert_eq!(texts, ["x", "y", "t", "u", "v"]);
     // Other chunks follow; a program may give texts.
     let mut values = values;
     values[3].1 = json!(["z"]);

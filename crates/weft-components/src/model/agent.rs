@@ -367,7 +367,6 @@ impl Agent {
             approval_timeout: self.approval_timeout,
             // Of a small window a result of the usual length would leave nothing.
             result_tokens: self.result_tokens.min(window / RESULT_SHARE),
-            data: false,
             planner: PlannerOptions {
                 analyse: self.analyse,
                 review: self.review,

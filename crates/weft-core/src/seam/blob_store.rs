@@ -32,6 +32,12 @@ pub trait BlobStore: Send + Sync {
     /// When it cannot be removed.
     async fn remove(&self, tenant: &TenantId, name: &str) -> Result<()>;
 
+    /// The names of all blobs in a folder: those that begin with its name and a `/`. None where there is no such folder.
+    ///
+    /// # Errors
+    /// `Invalid` for a name that no blob may have; otherwise when it cannot be looked through.
+    async fn below(&self, tenant: &TenantId, folder: &str) -> Result<Vec<String>>;
+
     /// Removes all files of a tenant.
     ///
     /// # Errors

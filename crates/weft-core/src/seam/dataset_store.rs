@@ -179,6 +179,8 @@ pub struct Document {
     pub chunk_count: u64,
     /// The tokens of those.
     pub token_count: u64,
+    /// The first picture that its chunks had when it was read, see [`StoredChunk::picture`]; not written, only read.
+    pub picture: Option<String>,
     /// Counts the changes that people have made; a writer must know the current one.
     pub revision: i64,
     /// When it was added, in milliseconds since 1970.
@@ -273,6 +275,8 @@ pub struct StoredChunk {
     pub fields: Settings,
     /// The larger chunk that is shown when this one is found.
     pub parent: Option<ChunkId>,
+    /// What the picture is called that its text was read in, among those that are kept beside its document.
+    pub picture: Option<String>,
     /// Whether it is found. A parent never is.
     pub available: bool,
     /// How many tokens it has.

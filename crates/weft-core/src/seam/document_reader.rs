@@ -1,5 +1,6 @@
 //! From the bytes of a file to the pieces that are searched.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -11,6 +12,13 @@ use crate::filter::Metadata;
 use crate::seam::picture_reader::Picture;
 use crate::value::Json;
 use crate::watched_models::ModelWatcher;
+
+/// Bytes of one picture that is kept beside a document, at most.
+pub const KEPT_PICTURE_BYTES_MAX: usize = 8 << 20;
+/// Pictures that are kept beside one document, at most.
+pub const KEPT_PICTURES_MAX: usize = 500;
+/// Bytes of all pictures that are kept beside one document, at most.
+pub const KEPT_BYTES_MAX: usize = 64 << 20;
 
 /// How a document is cut into chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -137,6 +145,10 @@ pub struct DocumentPiece {
     /// [`ReadDocument::parents`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<usize>,
+    /// The picture that its text, or the first part of it that comes from one, was read in: an index into
+    /// [`FoundPictures::pictures`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub picture: Option<u32>,
     /// How many tokens the content has.
     pub tokens: u32,
 }
@@ -201,6 +213,9 @@ pub struct FoundPicture {
     pub is_figure: bool,
     /// The picture.
     pub picture: Picture,
+    /// An earlier picture of the list that is the same byte for byte, where this one is left without its bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub same_as: Option<u32>,
 }
 
 /// The pictures of a document.
@@ -210,6 +225,48 @@ pub struct FoundPictures {
     pub pictures: Vec<FoundPicture>,
     /// What of them cannot, for people.
     pub warnings: Vec<String>,
+}
+
+impl FoundPictures {
+    /// Takes away the bytes of all pictures but those of `wanted` (indexes of the list) that are kept beside the document:
+    /// of a kind that browsers show, each once, within [`KEPT_PICTURE_BYTES_MAX`], [`KEPT_PICTURES_MAX`] and
+    /// [`KEPT_BYTES_MAX`]. The list stays as long as it is, and doing the same again changes nothing.
+    pub fn keep(&mut self, wanted: &[u32]) {
+        let wanted: HashSet<u32> = wanted.iter().copied().collect();
+        let mut kept: HashMap<Bytes, u32> = HashMap::new();
+        let (mut kept_bytes, mut left_out) = (0_usize, 0_usize);
+        for (number, one) in (0_u32..).zip(&mut self.pictures) {
+            let bytes = std::mem::take(&mut one.picture.bytes);
+            if bytes.is_empty() || !wanted.contains(&number) || !is_shown(&one.picture.media_type) {
+                continue;
+            }
+            if let Some(first) = kept.get(&bytes) {
+                one.same_as = Some(*first);
+                continue;
+            }
+            let all = kept_bytes.saturating_add(bytes.len());
+            if bytes.len() > KEPT_PICTURE_BYTES_MAX || kept.len() >= KEPT_PICTURES_MAX || all > KEPT_BYTES_MAX
+            {
+                left_out += 1;
+                continue;
+            }
+            kept_bytes = all;
+            kept.insert(bytes.clone(), number);
+            one.picture.bytes = bytes;
+        }
+        if left_out > 0 {
+            let (one, all) = (KEPT_PICTURE_BYTES_MAX >> 20, KEPT_BYTES_MAX >> 20);
+            self.warnings.push(format!(
+                "{left_out} pictures are read but not kept to be shown: {one} MiB each, {KEPT_PICTURES_MAX} pictures and {all} MiB are the most"
+            ));
+        }
+    }
+}
+
+/// Whether browsers show pictures of this type.
+// No SVG: a browser that shows one runs the programs in it.
+fn is_shown(media_type: &str) -> bool {
+    matches!(media_type, "image/png" | "image/jpeg" | "image/gif" | "image/webp")
 }
 
 /// A line of a picture, on the page.
@@ -232,6 +289,9 @@ pub struct PictureReading {
     pub part: String,
     /// As in [`FoundPicture`].
     pub is_figure: bool,
+    /// Which picture it is: an index into [`FoundPictures::pictures`]; absent where nobody asks for the picture itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub picture: Option<u32>,
     /// Its lines in reading order.
     pub lines: Vec<ReadingLine>,
 }
@@ -256,6 +316,22 @@ pub trait DocumentReader: Send + Sync {
     /// As [`DocumentReader::read`].
     async fn pictures(&self, _request: &ReadRequest, _bytes: Bytes) -> Result<FoundPictures> {
         Ok(FoundPictures::default())
+    }
+
+    /// The same list, with the bytes of those alone of `wanted` that are kept beside the document, see
+    /// [`FoundPictures::keep`].
+    ///
+    /// # Errors
+    /// As [`DocumentReader::read`].
+    async fn kept_pictures(
+        &self,
+        request: &ReadRequest,
+        bytes: Bytes,
+        wanted: &[u32],
+    ) -> Result<FoundPictures> {
+        let mut found = self.pictures(request, bytes).await?;
+        found.keep(wanted);
+        Ok(found)
     }
 
     /// Reads a file of which some pictures have been read.
@@ -291,5 +367,54 @@ impl DocumentReader for NoReader {
     async fn read(&self, request: &ReadRequest, _bytes: Bytes) -> Result<ReadDocument> {
         let message = format!("`{}` cannot be read: nothing here reads files", request.name);
         Err(Error::new(ErrorKind::Unavailable, message).help("name a program that does in the configuration"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(pictures: &[(&str, usize, u8)]) -> FoundPictures {
+        let one = |(media_type, size, byte): &(&str, usize, u8)| FoundPicture {
+            picture: Picture {
+                media_type: (*media_type).to_owned(),
+                bytes: vec![*byte; *size].into(),
+                ..Picture::default()
+            },
+            ..FoundPicture::default()
+        };
+        FoundPictures { pictures: pictures.iter().map(one).collect(), warnings: Vec::new() }
+    }
+
+    fn sizes(found: &FoundPictures) -> Vec<usize> {
+        found.pictures.iter().map(|one| one.picture.bytes.len()).collect()
+    }
+
+    #[test]
+    fn of_pictures_those_are_kept_that_are_wanted_and_can_be_shown_and_each_once() {
+        let gif = "image/gif";
+        let mut all = found(&[(gif, 5, 1), ("image/tiff", 5, 2), (gif, 5, 3), (gif, 5, 1), (gif, 6, 4)]);
+        for _ in 0..2 {
+            all.keep(&[0, 1, 3, 4, 99]);
+            assert_eq!(sizes(&all), [5, 0, 0, 0, 6]);
+            let same: Vec<Option<u32>> = all.pictures.iter().map(|one| one.same_as).collect();
+            assert_eq!(same, [None, None, None, Some(0), None]);
+            assert_eq!(all.warnings, Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn pictures_that_are_kept_are_bounded() {
+        let large = KEPT_PICTURE_BYTES_MAX;
+        let bytes = |count: u8| (0..count).map(|byte| ("image/png", large, byte)).collect::<Vec<_>>();
+        let mut many = found(&[vec![("image/png", large + 1, 99)], bytes(9)].concat());
+        many.keep(&(0..10).collect::<Vec<u32>>());
+        assert_eq!(sizes(&many)[0], 0);
+        assert_eq!(sizes(&many).iter().sum::<usize>(), KEPT_BYTES_MAX);
+        assert!(many.warnings[0].starts_with("2 pictures are read but not kept"), "{:?}", many.warnings);
+        let small: Vec<_> = (1..=KEPT_PICTURES_MAX + 3).map(|size| ("image/png", size, 1)).collect();
+        let mut small = found(&small);
+        small.keep(&(0..1_000).collect::<Vec<u32>>());
+        assert_eq!(sizes(&small).iter().filter(|size| **size > 0).count(), KEPT_PICTURES_MAX);
     }
 }

@@ -40,6 +40,7 @@ static SPECS: &[ComponentSpec] = &[
     spec("Calculator", Role::Step),
     spec("Categorize", Role::Step),
     spec("CodeExec", Role::Step),
+    spec("Compiler", Role::Step),
     spec("Crawler", Role::Step),
     spec("CurrentTime", Role::Step),
     spec("DataOperations", Role::Step),

@@ -125,6 +125,7 @@ fn passage(chunk: StoredChunk, document: &DocumentHead) -> Passage {
         PieceKind::Table => Some("table".to_owned()),
         PieceKind::Image => Some("image".to_owned()),
     };
+    let image_id = pictures::image_id_of(&chunk, &document.name);
     Passage {
         chunk: Chunk {
             id: chunk.id.as_str().to_owned(),
@@ -134,7 +135,7 @@ fn passage(chunk: StoredChunk, document: &DocumentHead) -> Passage {
             dataset_id: chunk.document.dataset.id.as_str().to_owned(),
             positions: chunk.positions.into_iter().map(|position| position.as_json()).collect(),
             url: address(&document.metadata),
-            image_id: pictures::image_id(&chunk.document, &document.name),
+            image_id,
             doc_type,
             ..Chunk::default()
         },

@@ -91,6 +91,7 @@ impl Library {
             questions: new.questions,
             fields: serde_json::Map::new(),
             parent: None,
+            picture: None,
             available: true,
             vector: None,
             created_ms: self.now_ms(),
@@ -407,7 +408,8 @@ impl Library {
     pub(super) async fn reset_document(&self, key: &DocumentKey) -> Result<()> {
         let reset = self.parts.store.reset_document(key, self.now_ms());
         let ((), note) = self.noted(key, reset).await?;
-        self.follow(key, note, vec![IndexChange::Clear(key.id.clone())]).await
+        self.follow(key, note, vec![IndexChange::Clear(key.id.clone())]).await?;
+        self.clear_pictures(key, &HashSet::new()).await
     }
 }
 

@@ -48,8 +48,16 @@ impl<'a> Namer<'a> {
     }
 }
 
+/// What the pictures of a document are called that are kept, by their numbers.
+pub(crate) type PictureNames = HashMap<u32, String>;
+
 /// What was read, as chunks: those that are found, in reading order, then their parents, which are not.
-pub(crate) fn chunks(document: &DocumentKey, read: ReadDocument, now_ms: i64) -> Vec<StoredChunk> {
+pub(crate) fn chunks(
+    document: &DocumentKey,
+    read: ReadDocument,
+    pictures: &PictureNames,
+    now_ms: i64,
+) -> Vec<StoredChunk> {
     let mut namer = Namer::new(&document.id);
     let parents: Vec<ChunkId> =
         read.parents.iter().map(|parent| namer.name(ChunkRole::Parent, &parent.content)).collect();
@@ -71,6 +79,7 @@ pub(crate) fn chunks(document: &DocumentKey, read: ReadDocument, now_ms: i64) ->
         questions: piece.questions,
         fields: piece.fields,
         parent: piece.parent.and_then(|parent| parents.get(parent).cloned()),
+        picture: piece.picture.and_then(|number| pictures.get(&number).cloned()),
         tokens: piece.tokens,
         vector: None,
         created_ms: now_ms,
@@ -99,7 +108,7 @@ mod tests {
             ..ReadDocument::default()
         };
         let ids = |document: &str, texts: &[&str]| -> Vec<String> {
-            let made = chunks(&key(document), read(texts), 0);
+            let made = chunks(&key(document), read(texts), &PictureNames::new(), 0);
             made.iter().map(|chunk| chunk.id.to_string()).collect()
         };
         let first = ids("a", &["same", "other", "same"]);
@@ -119,13 +128,13 @@ mod tests {
             parents: vec![piece("whole", None)],
             ..ReadDocument::default()
         };
-        let made = chunks(&key("a"), read(), 5);
+        let made = chunks(&key("a"), read(), &PictureNames::new(), 5);
         let available: Vec<bool> = made.iter().map(|chunk| chunk.available).collect();
         assert_eq!(available, [true, true, true, false]);
         assert_eq!(made[0].parent, Some(made[3].id.clone()));
         assert_eq!((made[2].parent.clone(), made[3].parent.clone()), (None, None));
         assert_ne!(made[0].id, made[3].id);
-        assert_ne!(chunks(&key("b"), read(), 5)[3].id, made[3].id);
+        assert_ne!(chunks(&key("b"), read(), &PictureNames::new(), 5)[3].id, made[3].id);
         assert!(made.iter().map(|chunk| chunk.ordinal).eq(0..4));
     }
 }

@@ -117,8 +117,21 @@ impl Library {
     /// When the store cannot be read. What cannot be indexed is left noted, and the log says why.
     pub async fn mend(&self) -> Result<usize> {
         self.clear_away().await?;
+        self.mend_noted(None).await
+    }
+
+    /// The same for the documents of one dataset. A command that has read documents does this before it ends: those that
+    /// a process read which was killed may be noted still, and nobody else may come for a long time.
+    ///
+    /// # Errors
+    /// As [`Self::mend`].
+    pub async fn mend_dataset(&self, dataset: &DatasetKey) -> Result<usize> {
+        self.mend_noted(Some(dataset.clone())).await
+    }
+
+    async fn mend_noted(&self, dataset: Option<DatasetKey>) -> Result<usize> {
         let mut mended = 0;
-        let mut filter = NotedFilter { count_max: NOTED_AT_ONCE, ..NotedFilter::default() };
+        let mut filter = NotedFilter { dataset, count_max: NOTED_AT_ONCE, ..NotedFilter::default() };
         loop {
             filter.now_ms = self.now_ms();
             let noted = self.parts.queue.to_index(&filter).await?;

@@ -8,11 +8,12 @@ use std::collections::HashSet;
 use weft_core::Result;
 use weft_core::error::found;
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
-use weft_core::seam::dataset_store::Dataset;
+use weft_core::seam::dataset_store::{Dataset, Document};
 use weft_core::seam::index::IndexChange;
 use weft_core::seam::ingest_queue::Removed;
 
 use super::library::Library;
+use crate::pictures;
 
 /// What was removed and is cleared away in one go.
 const REMOVED_AT_ONCE: u64 = 200;
@@ -42,6 +43,9 @@ impl Library {
 
     async fn remove_blobs(&self, key: &DatasetKey, blobs: &[String]) -> Result<()> {
         for blob in blobs.iter().filter(|blob| !blob.is_empty()) {
+            for picture in self.parts.blobs.below(&key.tenant, &pictures::folder(blob)).await? {
+                self.parts.blobs.remove(&key.tenant, &picture).await?;
+            }
             self.parts.blobs.remove(&key.tenant, blob).await?;
         }
         Ok(())
@@ -134,9 +138,11 @@ impl Library {
         Ok(true)
     }
 
-    /// Takes out of the index what a worker may have put there after the document was removed.
-    pub(super) async fn forget_if_gone(&self, key: &DocumentKey) -> Result<()> {
+    /// Takes out of the index and from the files what a worker may have put there after the document was removed.
+    pub(super) async fn forget_if_gone(&self, document: &Document) -> Result<()> {
+        let (key, blobs) = (&document.key, std::slice::from_ref(&document.blob));
         let Some(index) = found(self.index_of(&key.dataset).await)? else {
+            self.remove_blobs(&key.dataset, blobs).await?;
             // A worker that wrote after the dataset was removed has begun a new index, which belongs to nobody.
             return self.remove_indexes(&key.dataset).await;
         };
@@ -144,6 +150,7 @@ impl Library {
         if found(self.parts.store.document(key).await)?.is_none() {
             let gone = IndexChange::RemoveDocument(key.id.clone());
             self.parts.index.write(&index, vec![gone]).await?;
+            self.remove_blobs(&key.dataset, blobs).await?;
         }
         Ok(())
     }

@@ -97,6 +97,7 @@ impl Library {
             duration_ms: 0,
             chunk_count: 0,
             token_count: 0,
+            picture: None,
             revision: 0,
             created_ms: now_ms,
             updated_ms: now_ms,

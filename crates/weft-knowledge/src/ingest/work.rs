@@ -2,6 +2,7 @@
 
 mod indexed;
 mod names;
+mod pictured;
 mod piped;
 mod summarize;
 mod tags;
@@ -247,7 +248,8 @@ impl<'a> DocumentWork<'a> {
         for warning in std::mem::take(&mut read.warnings) {
             self.warn(warning);
         }
-        let chunks = ids::chunks(&document.key, read, self.library.now_ms());
+        let pictures = Box::pin(self.keep_pictures(&request, &read)).await?;
+        let chunks = ids::chunks(&document.key, read, &pictures, self.library.now_ms());
         self.keep_new(&chunks).await
     }
 

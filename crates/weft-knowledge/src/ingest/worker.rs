@@ -222,8 +222,8 @@ impl IngestWorker {
             IngestEnd::Lost => {
                 self.library.counts.documents.add(IngestEnding::Lost, 1);
                 tracing::info!(document.id = %taken.document.key.id, "a document is somebody else's, or gone");
-                if let Err(error) = self.library.forget_if_gone(&taken.document.key).await {
-                    tracing::warn!(error = error.detail(), "a document that is gone is left in the index");
+                if let Err(error) = self.library.forget_if_gone(&taken.document).await {
+                    tracing::warn!(error = error.detail(), "something of a document that is gone is left");
                 }
                 None
             }

@@ -6,6 +6,7 @@ mod dataset_names;
 mod dataset_summaries;
 mod fakes;
 mod kit;
+mod pictures;
 mod recovery;
 mod reembed;
 mod summaries;

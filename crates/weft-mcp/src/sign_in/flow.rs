@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use rmcp::transport::auth::{
     AuthorizationManager, CredentialStore as _, InMemoryCredentialStore, InMemoryStateStore,
-    OAuthClientConfig, StateStore as _,
+    OAuthClientConfig, StateStore as _, StoredCredentials,
 };
-use url::Url;
+use url::{Host, Url};
 use weft_core::{Error, ErrorKind, Result};
 
-use super::kept::{BegunSignIn, Ending, KeptClient, KeptSignIn, token_of};
-use super::{LiveToken, SignIn, SignInInner, failed, shortened};
+use super::faults::{failed, has_forgotten_us, shortened};
+use super::kept::{BegunSignIn, Ending, KeptClient, KeptSignIn, Registration, token_of};
+use super::{LiveToken, SignIn, SignInInner, name_of};
 
 /// How long a person may take to sign in, in milliseconds.
 const TIME_LIMIT_MS: i64 = 10 * 60 * 1_000;
@@ -82,9 +83,9 @@ impl std::fmt::Debug for SignInCallback {
 /// What a client with this address for its answers is, in the words of OpenID Connect's registration.
 pub(super) fn application_type(redirect_uri: &str) -> &'static str {
     let is_loopback = Url::parse(redirect_uri).is_ok_and(|url| match url.host() {
-        Some(url::Host::Domain(name)) => name == "localhost",
-        Some(url::Host::Ipv4(address)) => address.is_loopback(),
-        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
         None => true,
     });
     if is_loopback { "native" } else { "web" }
@@ -98,11 +99,11 @@ impl SignIn {
     /// server, from being asked.
     pub(crate) async fn begin(&self, request: &SignInRequest) -> Result<SignInPage> {
         let inner = &self.0;
-        let mut found = Box::pin(inner.discovered()).await?;
         let before = inner.row().read().await?.map(|(kept, _)| kept).unwrap_or_default();
+        let mut found = Box::pin(inner.discovered(&before)).await?;
         let scopes = inner.scopes(&found.manager, request, &before).await;
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
-        let client = inner.registered(&mut found, &request.redirect_uri, &scopes).await?;
+        let client = Box::pin(inner.registered(&mut found, &request.redirect_uri, &scopes, &before)).await?;
         let Discovered { mut manager, challenge, .. } = found;
         manager.configure_client(client.config()).map_err(|error| failed(&error))?;
         let states = InMemoryStateStore::new();
@@ -115,6 +116,7 @@ impl SignIn {
         let begun =
             BegunSignIn { client, state: kept, challenge, until_ms: now_ms.saturating_add(TIME_LIMIT_MS) };
         let begin = |kept: &mut KeptSignIn| {
+            kept.remember(&begun.client);
             kept.begin(&state, begun.clone(), now_ms);
             true
         };
@@ -135,10 +137,11 @@ impl SignIn {
             Error::invalid("there is no such sign-in under way")
                 .help("begin it again, and end it within 10 minutes")
         })?;
-        let credentials = Box::pin(inner.exchanged(begun, callback)).await?;
+        let Exchanged { issuer, credentials } = Box::pin(inner.exchanged(begun, callback, &kept)).await?;
         inner
             .row()
             .change(|kept| {
+                kept.issuer = Some(issuer.clone());
                 kept.client = Some(begun.client.clone());
                 kept.credentials = Some(credentials.clone());
                 kept.challenge.clone_from(&begun.challenge);
@@ -147,6 +150,17 @@ impl SignIn {
             .await?;
         inner.signed_in(token_of(&credentials));
         Ok(())
+    }
+
+    /// The port of this machine that answers were sent to by the latest registration.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(crate) async fn port(&self) -> Result<Option<u16>> {
+        let kept = self.0.row().read().await?.map(|(kept, _)| kept).unwrap_or_default();
+        let latest = kept.registered.last().and_then(|client| Url::parse(&client.redirect_uri).ok());
+        let local = latest.filter(|url| matches!(url.host(), Some(Host::Ipv4(ip)) if ip.is_loopback()));
+        Ok(local.and_then(|url| url.port()))
     }
 
     /// Forgets what was allowed; whether anything was.
@@ -163,21 +177,31 @@ impl SignIn {
 /// The authorization server of a server.
 struct Discovered {
     manager: AuthorizationManager,
+    /// What it is called.
+    name: String,
     /// How the server asked for a token.
     challenge: Option<String>,
     /// Whether it takes the address of a description in place of a registration.
     takes_descriptions: bool,
 }
 
+/// What an authorization server has given for a code.
+struct Exchanged {
+    /// What it is called.
+    issuer: String,
+    credentials: StoredCredentials,
+}
+
 impl SignInInner {
     fn signed_in(&self, token: Option<LiveToken>) {
         let known = &mut *self.known();
-        (known.is_read, known.token, known.challenge) = (true, token, None);
+        known.note(token);
+        known.challenge = None;
         known.changes = known.changes.wrapping_add(1);
     }
 
     /// Finds out which authorization server there is, and how the server asked for a token.
-    async fn discovered(&self) -> Result<Discovered> {
+    async fn discovered(&self, kept: &KeptSignIn) -> Result<Discovered> {
         let challenge = self.known().challenge.clone();
         let (mut manager, found) = self.found(challenge.as_deref()).await?;
         // Without a word of the server its endpoints would be guessed, and people sent to pages that are not there.
@@ -185,10 +209,12 @@ impl SignInInner {
             return Err(Error::invalid("the server names no authorization server")
                 .help("if it wants a token, give it in `headers` of the server"));
         }
+        self.check_bond(&found.metadata, kept)?;
+        let name = name_of(&found.metadata);
         let said = found.metadata.additional_fields.get("client_id_metadata_document_supported");
         let takes_descriptions = said.and_then(serde_json::Value::as_bool) == Some(true);
         manager.set_metadata(found.metadata);
-        Ok(Discovered { manager, challenge, takes_descriptions })
+        Ok(Discovered { manager, name, challenge, takes_descriptions })
     }
 
     /// What is to be allowed.
@@ -209,29 +235,36 @@ impl SignInInner {
         granted.chain(asked).filter(|scope| seen.insert(scope.clone())).collect()
     }
 
-    /// Who we are at the authorization server: as the operator says, by the address of our description, or as it registers us.
+    /// Who we are at the authorization server: as the operator says, by the address of our description, or as it has registered
+    /// us, now or before.
     async fn registered(
         &self,
         found: &mut Discovered,
         redirect_uri: &str,
         scopes: &[&str],
+        before: &KeptSignIn,
     ) -> Result<KeptClient> {
         let redirect_uri = redirect_uri.to_owned();
         let oauth = &self.oauth;
         if !oauth.client_id.is_empty() {
             let secret = (!oauth.client_secret.is_empty()).then(|| oauth.client_secret.reveal().to_owned());
-            return Ok(KeptClient { id: oauth.client_id.clone(), secret, redirect_uri });
+            return Ok(KeptClient { id: oauth.client_id.clone(), secret, redirect_uri, registration: None });
         }
         let unregistered = OAuthClientConfig::new("unregistered", &redirect_uri)
             .with_application_type(application_type(&redirect_uri));
         // The kind of application is taken over from it by the registration.
         found.manager.configure_client(unregistered).map_err(|error| failed(&error))?;
         if let Some(url) = oauth.client_metadata_url.as_ref().filter(|_| found.takes_descriptions) {
-            return Ok(KeptClient { id: url.clone(), secret: None, redirect_uri });
+            return Ok(KeptClient { id: url.clone(), secret: None, redirect_uri, registration: None });
+        }
+        let registration = Registration::at(&found.name, scopes);
+        if let Some(known) = before.registered(&registration, &redirect_uri, self.clock.now_ms()) {
+            return Ok(known.clone());
         }
         let client = found.manager.register_client(CLIENT_NAME, &redirect_uri, scopes).await;
         let client = client.map_err(|error| failed(&error))?;
-        Ok(KeptClient { id: client.client_id, secret: client.client_secret, redirect_uri })
+        let (id, secret) = (client.client_id, client.client_secret);
+        Ok(KeptClient { id, secret, redirect_uri, registration: Some(registration) })
     }
 
     /// Has tokens for the code that came back.
@@ -239,7 +272,8 @@ impl SignInInner {
         &self,
         begun: &BegunSignIn,
         callback: &SignInCallback,
-    ) -> Result<rmcp::transport::auth::StoredCredentials> {
+        kept: &KeptSignIn,
+    ) -> Result<Exchanged> {
         let (mut manager, found) = self.found(begun.challenge.as_deref()).await?;
         let metadata = found.metadata;
         // The code is good at the authorization server that was asked, and is shown to no other.
@@ -247,6 +281,8 @@ impl SignInInner {
             return Err(Error::new(ErrorKind::Denied, "the server has another authorization server by now")
                 .help("sign in again"));
         }
+        self.check_bond(&metadata, kept)?;
+        let name = name_of(&metadata);
         manager.set_metadata(metadata);
         manager.configure_client(begun.client.config()).map_err(|error| failed(&error))?;
         let credentials = InMemoryCredentialStore::new();
@@ -254,9 +290,17 @@ impl SignInInner {
         manager.set_credential_store(credentials.clone());
         let (code, state, issuer) = (&callback.code, &callback.state, callback.issuer.as_deref());
         let exchanged = manager.exchange_code_for_token_with_issuer(code, state, issuer).await;
-        exchanged.map_err(|error| failed(&error))?;
+        if let Err(error) = exchanged {
+            let told = failed(&error);
+            if begun.client.registration.is_some() && has_forgotten_us(&error) {
+                self.row().change(|kept| kept.forget(&begun.client.id)).await?;
+                return Err(told.help("sign in again: this program is then registered anew"));
+            }
+            return Err(told);
+        }
         let given = credentials.load().await.map_err(|error| failed(&error))?;
-        given.ok_or_else(|| Error::new(ErrorKind::Garbled, "the authorization server gave no tokens"))
+        let none = || Error::new(ErrorKind::Garbled, "the authorization server gave no tokens");
+        Ok(Exchanged { issuer: name, credentials: given.ok_or_else(none)? })
     }
 }
 

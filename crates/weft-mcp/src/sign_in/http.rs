@@ -1,20 +1,26 @@
 //! The way by which rmcp asks authorization servers: ours, with its checks of addresses.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use http::header::LOCATION;
+use http::header::{CONTENT_TYPE, LOCATION};
 use rmcp::transport::auth::{
     OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRedirectPolicy, OAuthHttpRequest,
 };
 use tokio::time::Instant;
-use url::{Origin, Url, form_urlencoded};
-use weft_core::{Error, ErrorKind, Result};
-use weft_net::{StreamRequest, StreamingHttp};
+use url::{Host, Origin, Url, form_urlencoded};
+use weft_core::value::number;
+use weft_core::{Error, ErrorKind, Json, Result};
+use weft_net::{StreamRequest, StreamResponse};
+
+use crate::reach::Reach;
 
 /// How long one request may take.
-const TIME_LIMIT: Duration = Duration::from_secs(10);
+pub(super) const TIME_LIMIT: Duration = Duration::from_secs(10);
+/// The same for a request for tokens.
+// What it shows is mostly good for nothing by the time that it is given up, and what takes its place is in the answer alone.
+pub(crate) const TOKEN_TIME_LIMIT: Duration = Duration::from_secs(60);
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 256 << 10;
 /// Answers that say where else to ask, one after the other.
@@ -29,11 +35,16 @@ const SHOWN: [&str; 4] = ["client_secret", "code", "code_verifier", "refresh_tok
 /// Shorter ones would blot out ordinary words.
 const SHOWN_BYTES_MIN: usize = 6;
 
+/// How forms are sent.
+const FORM: &str = "application/x-www-form-urlencoded";
+
 type Answer = http::Response<Vec<u8>>;
 
 /// The way for one purpose.
 pub(super) struct OauthHttp {
-    http: Arc<dyn StreamingHttp>,
+    reach: Reach,
+    /// The hosts that whoever configured the server has named; all others are named by documents.
+    configured: Vec<Host<String>>,
     begun: Instant,
     requests: AtomicUsize,
     /// Where the latest document was found.
@@ -44,24 +55,43 @@ impl OAuthHttpClient for OauthHttp {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         let OAuthHttpRequest { request, redirect_policy, .. } = request;
         Box::pin(async move {
-            let asked = tokio::time::timeout(TIME_LIMIT, self.followed(request, redirect_policy)).await;
-            let asked = asked.unwrap_or_else(|_| {
-                Err(Error::new(ErrorKind::Timeout, format!("no answer within {} s", TIME_LIMIT.as_secs())))
-            });
-            asked.map_err(|error| OAuthHttpClientError::from(error.full()))
+            let answered = self.answered(request, redirect_policy).await;
+            answered.map_err(|error| OAuthHttpClientError::from(error.full()))
         })
     }
 }
 
 impl OauthHttp {
-    pub(super) fn new(http: Arc<dyn StreamingHttp>) -> Self {
-        Self { http, begun: Instant::now(), requests: AtomicUsize::default(), document: Mutex::default() }
+    /// Reaches the hosts of the addresses in `configured` as servers are reached, and all others as what servers name.
+    pub(super) fn new<'a>(reach: Reach, configured: impl IntoIterator<Item = &'a str>) -> Self {
+        Self {
+            reach,
+            configured: configured.into_iter().filter_map(host_of).collect(),
+            begun: Instant::now(),
+            requests: AtomicUsize::default(),
+            document: Mutex::default(),
+        }
     }
 
     /// Whether the latest document was found at the server of this address.
     pub(super) fn has_found_at(&self, url: &str) -> bool {
         let document = self.document.lock().unwrap_or_else(PoisonError::into_inner);
         Url::parse(url).is_ok_and(|url| document.as_ref() == Some(&url.origin()))
+    }
+
+    /// The answer, within the time that there is for such a request.
+    async fn answered(
+        &self,
+        request: http::Request<Vec<u8>>,
+        policy: OAuthHttpRedirectPolicy,
+    ) -> Result<Answer> {
+        let is_for_tokens = is_for_tokens(&request);
+        let limit = if is_for_tokens { TOKEN_TIME_LIMIT } else { TIME_LIMIT };
+        let answer =
+            tokio::time::timeout(limit, self.followed(request, policy)).await.unwrap_or_else(|_| {
+                Err(Error::new(ErrorKind::Timeout, format!("no answer within {} s", limit.as_secs())))
+            })?;
+        Ok(if is_for_tokens { answer.map(with_seconds_as_number) } else { answer })
     }
 
     async fn followed(
@@ -88,6 +118,24 @@ impl OauthHttp {
         Err(Error::new(ErrorKind::Invalid, "it is sent from one place to the next"))
     }
 
+    /// By the way for the request's address.
+    async fn open(&self, request: StreamRequest) -> Result<StreamResponse> {
+        if self.is_configured(&request.url) {
+            return self.reach.servers.open(request).await;
+        }
+        self.reach.named.open(request).await.map_err(|error| match error.kind {
+            ErrorKind::Denied => Error::new(ErrorKind::Denied, "it is an address that the server has named")
+                .because(error)
+                .help("an operator can allow it in `net.allow`, or name the authorization server in `oauth.issuer` of the server"),
+            _ => error,
+        })
+    }
+
+    /// Whether whoever configured the server has named this host.
+    fn is_configured(&self, url: &str) -> bool {
+        host_of(url).is_some_and(|host| self.configured.contains(&host))
+    }
+
     async fn asked(&self, request: StreamRequest) -> Result<Answer> {
         if self.requests.fetch_add(1, Ordering::Relaxed) >= REQUESTS_MAX || self.begun.elapsed() > ALL_LIMIT {
             return Err(Error::invalid("the server names too many places to ask, or too slow ones"));
@@ -95,7 +143,7 @@ impl OauthHttp {
         let is_get = request.method == "GET";
         let sent = if is_get { Vec::new() } else { request.body.clone() };
         let place = Url::parse(&request.url).ok().filter(|_| is_get).map(|url| url.origin());
-        let mut response = self.http.open(request).await?;
+        let mut response = self.open(request).await?;
         let is_stream = response.header("content-type").is_some_and(|of| of.starts_with("text/event-stream"));
         let status = response.status;
         let mut answer = http::Response::builder().status(status);
@@ -110,6 +158,34 @@ impl OauthHttp {
         let body = if status < 400 { body } else { without_shown(&sent, &body) };
         answer.body(body).map_err(|cause| Error::new(ErrorKind::Garbled, "no answer of HTTP").because(cause))
     }
+}
+
+fn host_of(url: &str) -> Option<Host<String>> {
+    let url = Url::parse(url).ok()?;
+    Some(url.host()?.to_owned())
+}
+
+/// Whether a request asks for tokens: it is the only kind that is sent as a form.
+fn is_for_tokens(request: &http::Request<Vec<u8>>) -> bool {
+    let of = request.headers().get(CONTENT_TYPE).and_then(|of| of.to_str().ok());
+    request.method() == http::Method::POST && of.is_some_and(|of| of.starts_with(FORM))
+}
+
+/// An answer with tokens, in which how long they last is a number of seconds: rmcp takes nothing else, and some servers write
+/// it as a text.
+fn with_seconds_as_number(body: Vec<u8>) -> Vec<u8> {
+    let Ok(Json::Object(mut answer)) = serde_json::from_slice::<Json>(&body) else { return body };
+    let said = match answer.get("expires_in") {
+        None | Some(Json::Null) => return body,
+        Some(said) if said.is_u64() => return body,
+        Some(said) => number(said),
+    };
+    // What is no number says nothing: as good as a token whose end is not told.
+    match said.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
+        Some(lasting) => answer.insert("expires_in".to_owned(), lasting.as_secs().into()),
+        None => answer.remove("expires_in"),
+    };
+    serde_json::to_vec(&answer).unwrap_or(body)
 }
 
 /// What a server says that refuses a request, without what it was shown: some repeat that in their words for people.
@@ -139,6 +215,14 @@ fn plain(request: http::Request<Vec<u8>>) -> Result<StreamRequest> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use async_trait::async_trait;
+    use bytes::Bytes;
+    use futures::{StreamExt as _, stream};
+    use serde_json::json;
+    use weft_net::StreamingHttp;
+
     use super::*;
 
     #[test]
@@ -147,5 +231,61 @@ mod tests {
         let said = b"{\"error\": \"invalid_grant\", \"error_description\": \"a+secret is over, short\"}";
         let told = String::from_utf8(without_shown(sent, said)).unwrap();
         assert!(told.contains("*** is over, short") && !told.contains("a+secret"), "{told}");
+    }
+
+    #[test]
+    fn how_long_tokens_last_is_read_however_it_is_written() {
+        let check = |said: Json, expected: Json| {
+            let body = json!({"access_token": "t", "expires_in": said}).to_string();
+            let read = with_seconds_as_number(body.into_bytes());
+            let read: Json = serde_json::from_slice(&read).unwrap();
+            assert_eq!((&read["access_token"], &read["expires_in"]), (&json!("t"), &expected), "{said}");
+        };
+        check(json!("3600"), json!(3600));
+        check(json!(" 3600.0 "), json!(3600));
+        check(json!(3599.5), json!(3599));
+        check(json!(3600), json!(3600));
+        check(json!(-1), Json::Null);
+        check(json!("soon"), Json::Null);
+        check(Json::Null, Json::Null);
+        assert_eq!(with_seconds_as_number(b"no JSON".to_vec()), b"no JSON");
+    }
+
+    /// Answers late, and says who it is.
+    struct Late(&'static str);
+
+    #[async_trait]
+    impl StreamingHttp for Late {
+        async fn open(&self, _: StreamRequest) -> Result<StreamResponse> {
+            tokio::time::sleep(Duration::from_secs(30)).await;
+            let body = stream::iter([Ok(Bytes::from(self.0))]).boxed();
+            Ok(StreamResponse { status: 200, headers: Vec::new(), body })
+        }
+    }
+
+    fn late() -> OauthHttp {
+        let reach = Reach { servers: Arc::new(Late("configured")), named: Arc::new(Late("named")) };
+        OauthHttp::new(reach, ["http://10.0.0.1:8080/mcp"])
+    }
+
+    async fn posted(url: &str, content_type: &str) -> Result<String> {
+        let request = http::Request::post(url).header(CONTENT_TYPE, content_type).body(Vec::new()).unwrap();
+        let answer = late().answered(request, OAuthHttpRedirectPolicy::Stop).await?;
+        Ok(String::from_utf8(answer.into_body()).unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_the_hosts_that_somebody_has_written_down_are_reached_unchecked() {
+        assert_eq!(posted("http://10.0.0.1:8080/token", FORM).await.unwrap(), "configured");
+        assert_eq!(posted("http://10.0.0.1/token", FORM).await.unwrap(), "configured");
+        assert_eq!(posted("http://10.0.0.2:8080/token", FORM).await.unwrap(), "named");
+        assert_eq!(posted("https://auth.example/token", FORM).await.unwrap(), "named");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_with_tokens_is_waited_for_longer_than_others() {
+        let json = posted("https://auth.example/register", "application/json").await.unwrap_err();
+        assert_eq!((json.kind, json.message.as_str()), (ErrorKind::Timeout, "no answer within 10 s"));
+        posted("https://auth.example/token", FORM).await.unwrap();
     }
 }

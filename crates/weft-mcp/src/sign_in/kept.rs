@@ -13,8 +13,11 @@ use weft_core::{Error, ErrorKind, Result, Secret, changes};
 
 use super::{CredentialPlace, LiveToken};
 
-/// How long one process may take to have something renewed, in milliseconds: longer than it waits for the answer.
-const RENEWAL_MS: i64 = 30_000;
+/// How long one process may take to have something renewed, in milliseconds: longer than it waits for the answer, and asks the
+/// store to keep that.
+const RENEWAL_MS: i64 = 90_000;
+/// Registrations of this program that are kept for one server; then the oldest is forgotten.
+const REGISTERED_MAX: usize = 8;
 /// Sign-ins that have begun and not ended, at most; then the oldest is forgotten.
 const BEGUN_MAX: usize = 8;
 /// How often, and after how long each time, the store is asked to keep what a renewal has brought.
@@ -29,8 +32,12 @@ pub(super) struct KeptSignIn {
     pub(super) url: String,
     /// Who we are at the authorization server.
     pub(super) client: Option<KeptClient>,
+    /// The authorization server at which somebody signed in last. A secret that the operator has had from it is for no other.
+    pub(super) issuer: Option<String>,
     /// What it gave.
     pub(super) credentials: Option<StoredCredentials>,
+    /// Who we are where we were registered, the oldest first.
+    pub(super) registered: Vec<KeptClient>,
     /// How the server had asked for that: some say only there which authorization server is theirs.
     pub(super) challenge: Option<String>,
     /// Until when one process has what was given renewed, in milliseconds since 1970: others wait for it so long, since there are
@@ -46,6 +53,29 @@ pub(super) struct KeptClient {
     pub(super) id: String,
     pub(super) secret: Option<String>,
     pub(super) redirect_uri: String,
+    /// The authorization server that has registered it, and for what; absent: the operator says who we are.
+    #[serde(default)]
+    pub(super) registration: Option<Registration>,
+}
+
+/// A registration of this program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Registration {
+    pub(super) issuer: String,
+    /// What it may ask for; nothing: what servers allow by themselves.
+    pub(super) scopes: Vec<String>,
+}
+
+impl Registration {
+    pub(super) fn at(issuer: &str, scopes: &[&str]) -> Self {
+        let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
+        Self { issuer: issuer.to_owned(), scopes }
+    }
+
+    /// Whether this one does as well as that.
+    fn serves(&self, wanted: &Self) -> bool {
+        self.issuer == wanted.issuer && wanted.scopes.iter().all(|scope| self.scopes.contains(scope))
+    }
 }
 
 impl std::fmt::Debug for KeptClient {
@@ -75,6 +105,50 @@ impl KeptSignIn {
         let credentials = self.credentials.as_ref().and_then(|kept| kept.token_response.as_ref());
         let answer = credentials.and_then(|answer| serde_json::to_value(answer).ok());
         answer.is_some_and(|answer| answer.get("refresh_token").is_some_and(serde_json::Value::is_string))
+    }
+
+    /// The authorization server that a secret of the operator belongs to, if somebody has signed in there.
+    pub(super) fn bound_to(&self) -> Option<&str> {
+        // What was kept before that was kept has it here.
+        let given = self.credentials.as_ref().and_then(|given| given.issuer.as_deref());
+        self.issuer.as_deref().or(given)
+    }
+
+    /// Who we are by such a registration, with answers that are sent there.
+    pub(super) fn registered(
+        &self,
+        wanted: &Registration,
+        redirect_uri: &str,
+        now_ms: i64,
+    ) -> Option<&KeptClient> {
+        let serves =
+            |client: &&KeptClient| client.registration.as_ref().is_some_and(|made| made.serves(wanted));
+        // Nobody has come back with it in time: perhaps the page knew no such client, and said so to nobody but the person.
+        let is_doubtful = |client: &KeptClient| {
+            self.begun.values().any(|begun| begun.client.id == client.id && begun.until_ms <= now_ms)
+        };
+        let mut there = self.registered.iter().rev().filter(|client| client.redirect_uri == redirect_uri);
+        there.find(serves).filter(|client| !is_doubtful(client))
+    }
+
+    /// Keeps who we are where we were registered.
+    pub(super) fn remember(&mut self, client: &KeptClient) {
+        let Some(made) = &client.registration else { return };
+        self.registered.retain(|known| {
+            let is_replaced = known.registration.as_ref().is_some_and(|known| known.issuer == made.issuer);
+            known.redirect_uri != client.redirect_uri || !is_replaced
+        });
+        if self.registered.len() >= REGISTERED_MAX {
+            self.registered.remove(0);
+        }
+        self.registered.push(client.clone());
+    }
+
+    /// Forgets a registration that its authorization server has forgotten; whether there was one.
+    pub(super) fn forget(&mut self, client_id: &str) -> bool {
+        let before = self.registered.len();
+        self.registered.retain(|client| client.id != client_id);
+        self.registered.len() < before
     }
 
     /// The same for a sign-in that begins, without those that are over.
@@ -152,6 +226,9 @@ impl CredentialRow {
                 None => kept.client.as_ref().is_some_and(|client| client.id == before.client_id),
             };
             if is_before {
+                if kept.issuer.is_none() {
+                    kept.issuer.clone_from(&before.issuer);
+                }
                 kept.credentials = credentials.cloned();
                 kept.renewing_until_ms = 0;
             }
@@ -259,4 +336,45 @@ pub(super) fn are_same(one: &StoredCredentials, other: &StoredCredentials) -> bo
     let answer = |of: &StoredCredentials| serde_json::to_value(&of.token_response).ok();
     (one.token_received_at, &one.client_id) == (other.token_received_at, &other.client_id)
         && answer(one) == answer(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_an_older_program_has_kept_is_read_and_its_secret_is_bound_as_well() {
+        let older = json!({
+            "url": "https://tools.example/mcp", "challenge": null, "renewing_until_ms": 0, "begun": {},
+            "client": {"id": "c", "secret": "s3cret", "redirect_uri": "http://127.0.0.1:9/callback"},
+            "credentials": {"client_id": "c", "issuer": "https://auth.example",
+                "token_response": {"access_token": "t", "token_type": "bearer"}},
+        });
+        let kept: KeptSignIn = serde_json::from_value(older).unwrap();
+        assert_eq!(kept.bound_to(), Some("https://auth.example"));
+        assert!(kept.client.is_some_and(|client| client.registration.is_none()));
+    }
+
+    #[test]
+    fn registrations_have_a_limit_and_the_oldest_goes_first() {
+        let mut kept = KeptSignIn::default();
+        let client = |number: usize| KeptClient {
+            id: format!("client-{number}"),
+            secret: None,
+            redirect_uri: format!("http://127.0.0.1:{number}/callback"),
+            registration: Some(Registration::at("https://auth.example", &["a"])),
+        };
+        for number in 0..=REGISTERED_MAX {
+            kept.remember(&client(number));
+        }
+        let ids: Vec<&str> = kept.registered.iter().map(|client| client.id.as_str()).collect();
+        assert_eq!((ids.len(), ids[0]), (REGISTERED_MAX, "client-1"));
+        let wanted = |scope: &str| Registration::at("https://auth.example", &[scope]);
+        let there = |wanted: &Registration| kept.registered(wanted, "http://127.0.0.1:3/callback", 0);
+        assert!(there(&wanted("a")).is_some_and(|client| client.id == "client-3"));
+        assert!(there(&wanted("b")).is_none());
+        assert!(there(&Registration::at("https://other.example", &[])).is_none());
+    }
 }

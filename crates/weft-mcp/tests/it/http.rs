@@ -9,7 +9,7 @@ use weft_core::ErrorKind;
 use weft_core::seam::ToolSource as _;
 use weft_core::seam::clock::FixedClock;
 use weft_core::tool::ToolStep;
-use weft_mcp::Servers;
+use weft_mcp::{Reach, Servers};
 use weft_net::{AllowList, Outbound, StreamingHttp};
 use weft_testkit::memory_store::MemoryStore;
 
@@ -212,7 +212,7 @@ async fn what_keeps_a_server_from_being_used_is_told_plainly() {
     let (mcp, messages) = (http.url("mcp"), http.url("messages"));
     let refused = told(&format!("url = '{messages}'\ntype = 'sse'")).await;
     check(refused, ErrorKind::Invalid, "refuses the request (status 405) (check `url` and `type`");
-    *http.site.token.lock().unwrap() = Some("other".to_owned());
+    *http.site.auth.token.lock().unwrap() = Some("other".to_owned());
     for url in [format!("url = '{mcp}'"), format!("url = '{}'\ntype = 'sse'", http.url("sse"))] {
         let settings = format!("{url}\nheaders = {{ Authorization = 'Bearer s3cret' }}");
         let answer = told(&settings).await;
@@ -244,7 +244,7 @@ async fn the_guard_can_stand_in_for_the_operators_client() {
             let (pins, clock) = (Arc::new(MemoryStore::new()), Arc::new(FixedClock(0)));
             let servers = Servers::open(
                 toml::from_str(&config).unwrap(),
-                &guard,
+                &Reach::by(&guard),
                 pins,
                 clock,
                 &crate::kit::credentials(),

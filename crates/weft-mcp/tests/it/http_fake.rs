@@ -21,6 +21,7 @@ use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
 use weft_net::StreamRequest;
+use weft_testkit::AuthorizationServer;
 
 use crate::fake::{Fake, MESSAGES_MAX, Out, Taken};
 use crate::kit::http;
@@ -38,18 +39,8 @@ pub struct Site {
     pub breaks: Arc<AtomicBool>,
     /// Says of sessions that it does not know that the request is bad.
     pub bad_request: Arc<AtomicBool>,
-    /// The token that is good now; absent: none is wanted.
-    pub token: Arc<Mutex<Option<String>>>,
-    /// Tokens that were given out, by what was shown for them.
-    pub given: Arc<Mutex<Vec<HashMap<String, String>>>>,
-    /// Tokens that have renewed, and do so no more.
-    pub spent: Arc<Mutex<Vec<String>>>,
-    /// How long tokens last, in seconds.
-    pub lasting: Arc<AtomicUsize>,
-    /// Whether it says so in a text.
-    pub lasting_is_text: Arc<AtomicBool>,
-    /// Tokens are given out only while this can be had.
-    pub gives: Arc<tokio::sync::Mutex<()>>,
+    /// Who lets people in; by itself everybody is.
+    pub auth: AuthorizationServer,
     kept: Arc<Mutex<Vec<Value>>>,
     /// Where requests of 2024 are to be sent instead.
     pub elsewhere: Arc<Mutex<Option<String>>>,
@@ -66,6 +57,8 @@ pub struct HttpFake {
 
 impl HttpFake {
     pub fn start(fake: &Arc<Fake>) -> Self {
+        let auth = AuthorizationServer::new("token");
+        *auth.token.lock().unwrap() = None;
         let site = Site {
             fake: Arc::clone(fake),
             sessions: Arc::default(),
@@ -73,12 +66,7 @@ impl HttpFake {
             streams: Arc::default(),
             breaks: Arc::default(),
             bad_request: Arc::default(),
-            token: Arc::default(),
-            given: Arc::default(),
-            spent: Arc::default(),
-            lasting: Arc::new(AtomicUsize::new(3_600)),
-            lasting_is_text: Arc::default(),
-            gives: Arc::default(),
+            auth,
             kept: Arc::default(),
             elsewhere: Arc::default(),
             numbers: Arc::default(),
@@ -151,24 +139,19 @@ impl Drop for HttpFake {
 }
 
 fn router(site: Site) -> Router {
+    let auth = site.auth.router();
     Router::new()
         .route("/mcp", post(posted).get(listening).delete(deleted))
         .route("/sse", get(opened))
         .route("/messages", post(message))
-        .route("/token", post(token))
-        .route("/.well-known/oauth-protected-resource/mcp", get(resource))
-        .route("/.well-known/oauth-authorization-server", get(authorization_server))
-        .route("/register", post(register))
-        .route("/authorize", get(authorize))
         .with_state(site)
+        .merge(auth)
 }
 
 impl Site {
     fn is_let_in(&self, method: &str, headers: &HeaderMap) -> bool {
         self.headers.lock().unwrap().push((method.to_owned(), headers.clone()));
-        let shown = headers.get("authorization").and_then(|value| value.to_str().ok());
-        let wanted = self.token.lock().unwrap().as_ref().map(|token| format!("Bearer {token}"));
-        wanted.is_none() || wanted.as_deref() == shown
+        self.auth.is_let_in(headers)
     }
 
     fn session(&self, out: Option<Out>) -> String {
@@ -303,62 +286,4 @@ async fn message(
     let fake = Arc::clone(&site.fake);
     site.tasks.spawn(async move { fake.take(message, &out).await });
     StatusCode::ACCEPTED
-}
-
-fn here(headers: &HeaderMap) -> String {
-    format!("http://{}", header(headers, "host").unwrap())
-}
-
-/// Where the MCP endpoint says that people sign in.
-async fn resource(headers: HeaderMap) -> Json<Value> {
-    let here = here(&headers);
-    Json(
-        json!({"resource": format!("{here}/mcp"), "authorization_servers": [here], "scopes_supported": ["tools"]}),
-    )
-}
-
-async fn authorization_server(headers: HeaderMap) -> Json<Value> {
-    let here = here(&headers);
-    let at = |path: &str| format!("{here}/{path}");
-    Json(json!({
-        "issuer": here, "authorization_endpoint": at("authorize"), "token_endpoint": at("token"),
-        "registration_endpoint": at("register"), "response_types_supported": ["code"],
-        "code_challenge_methods_supported": ["S256"], "authorization_response_iss_parameter_supported": true,
-    }))
-}
-
-async fn register(State(site): State<Site>, Json(client): Json<Value>) -> Response {
-    let number = site.numbers.fetch_add(1, Ordering::SeqCst);
-    let answer = json!({"client_id": format!("client-{number}"), "redirect_uris": client["redirect_uris"]});
-    (StatusCode::CREATED, Json(answer)).into_response()
-}
-
-/// Allows everything at once, as a person would.
-async fn authorize(Query(query): Query<HashMap<String, String>>, headers: HeaderMap) -> Response {
-    let mut back = url::Url::parse(&query["redirect_uri"]).unwrap();
-    back.query_pairs_mut()
-        .append_pair("code", &format!("code for {}", query["scope"]))
-        .append_pair("state", &query["state"])
-        .append_pair("iss", &here(&headers));
-    (StatusCode::FOUND, [("location", back.as_str())]).into_response()
-}
-
-async fn token(State(site): State<Site>, body: String) -> Response {
-    let form: HashMap<String, String> = url::form_urlencoded::parse(body.as_bytes()).into_owned().collect();
-    let number = site.given.lock().unwrap().len() + 1;
-    site.given.lock().unwrap().push(form.clone());
-    let is_spent = |token: &String| token == "spent" || site.spent.lock().unwrap().contains(token);
-    if form.get("refresh_token").is_some_and(is_spent) {
-        let refusal = json!({"error": "invalid_grant", "error_description": "never mind"});
-        return (StatusCode::BAD_REQUEST, Json(refusal)).into_response();
-    }
-    site.spent.lock().unwrap().extend(form.get("refresh_token").cloned());
-    drop(site.gives.lock().await);
-    let token = format!("token-{number}");
-    *site.token.lock().unwrap() = Some(token.clone());
-    let lasting = site.lasting.load(Ordering::SeqCst);
-    let lasting =
-        if site.lasting_is_text.load(Ordering::SeqCst) { json!(lasting.to_string()) } else { json!(lasting) };
-    let answer = json!({"access_token": token, "token_type": "Bearer", "expires_in": lasting, "refresh_token": format!("refresh-{number}")});
-    Json(answer).into_response()
 }

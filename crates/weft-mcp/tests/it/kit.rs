@@ -12,7 +12,7 @@ use weft_core::seam::clock::FixedClock;
 use weft_core::seam::tool_source::Offered;
 use weft_core::tool::{Invocation, ToolStep, ToolStream};
 use weft_core::{Error, Result, TenantId, Tool, ToolOutput};
-use weft_mcp::{Credentials, Dial, McpConfig, ServerConfig, ServerWire, Servers};
+use weft_mcp::{Credentials, Dial, McpConfig, Reach, ServerConfig, ServerWire, Servers};
 use weft_net::{OperatorHttp, StreamingHttp};
 use weft_testkit::MemoryCredentials;
 use weft_testkit::around::{node_context, run_context};
@@ -45,7 +45,8 @@ pub fn servers_with(config: &str, pins: MemoryStore) -> Servers {
     let config: McpConfig = toml::from_str(config).unwrap();
     let config =
         config.with_environment(|name| std::env::vars().find(|(known, _)| known == name).map(|(_, v)| v));
-    Servers::open(config.unwrap(), &http(), Arc::new(pins), Arc::new(FixedClock(7)), &credentials()).unwrap()
+    let (pins, clock) = (Arc::new(pins), Arc::new(FixedClock(7)));
+    Servers::open(config.unwrap(), &Reach::by(&http()), pins, clock, &credentials()).unwrap()
 }
 
 /// A place for what people allow, of these servers alone.

@@ -12,7 +12,7 @@ use crate::http_fake::HttpFake;
 use crate::kit::{call, servers, tenant, tool_of};
 
 fn web(http: &HttpFake, oauth: &str) -> Servers {
-    *http.site.token.lock().unwrap() = Some("nobody has it yet".to_owned());
+    *http.site.auth.token.lock().unwrap() = Some("nobody has it yet".to_owned());
     let (url, token_url) = (http.url("mcp"), http.url("token"));
     servers(&format!(
         "[servers.web]\nurl = '{url}'\noauth = {{ token_url = '{token_url}', client_id = 'weft', {oauth} }}"
@@ -21,7 +21,7 @@ fn web(http: &HttpFake, oauth: &str) -> Servers {
 
 /// What was shown for tokens: the kind of grant and what renews.
 fn given(http: &HttpFake) -> Vec<(String, Option<String>)> {
-    let given = http.site.given.lock().unwrap();
+    let given = http.site.auth.given.lock().unwrap();
     given.iter().map(|form| (form["grant_type"].clone(), form.get("refresh_token").cloned())).collect()
 }
 
@@ -36,9 +36,9 @@ async fn a_token_that_is_refused_is_renewed_and_the_request_made_again() {
     let tool = tool_of(&servers, "web", "echo").await;
     call(&tool, json!({})).await.unwrap();
     assert_eq!(given(&http), [renewal("refresh-0")]);
-    assert_eq!(http.site.given.lock().unwrap()[0]["scope"], "tools");
+    assert_eq!(http.site.auth.given.lock().unwrap()[0]["scope"], "tools");
     // The server changes its mind; calls side by side renew once, with the newest token that renews.
-    *http.site.token.lock().unwrap() = Some("something else".to_owned());
+    *http.site.auth.token.lock().unwrap() = Some("something else".to_owned());
     let (first, second) = tokio::join!(call(&tool, json!({})), call(&tool, json!({})));
     assert_eq!((first.unwrap().to_text(), second.unwrap().to_text()), ("{}".to_owned(), "{}".to_owned()));
     assert_eq!(given(&http), [renewal("refresh-0"), renewal("refresh-1")]);
@@ -50,7 +50,7 @@ async fn a_token_that_is_refused_is_renewed_and_the_request_made_again() {
 async fn a_renewal_survives_the_call_that_needed_it() {
     let http = HttpFake::start(&Fake::new(&["echo"]));
     let servers = web(&http, "refresh_token = 'refresh-0'");
-    let gives = http.site.gives.lock().await;
+    let gives = http.site.auth.gives.lock().await;
     {
         let tenant = tenant();
         let given_up = servers.tools(&tenant, "web");
@@ -71,13 +71,13 @@ async fn a_renewal_survives_the_call_that_needed_it() {
 async fn a_token_is_renewed_before_it_expires() {
     let http = HttpFake::start(&Fake::new(&["echo"]));
     // Less than the margin before the end: each request needs a new one.
-    http.site.lasting.store(10, Ordering::SeqCst);
+    http.site.auth.lasting.store(10, Ordering::SeqCst);
     let servers = web(&http, "client_secret = 's3cret'");
     servers.tools(&tenant(), "web").await.unwrap();
     let given = given(&http);
     assert!(given.len() >= 3, "{given:?}");
     assert_eq!(given[0], ("client_credentials".to_owned(), None));
-    assert_eq!(http.site.given.lock().unwrap()[0]["client_secret"], "s3cret");
+    assert_eq!(http.site.auth.given.lock().unwrap()[0]["client_secret"], "s3cret");
     let refused = http.sent("authorization").0.into_iter().filter(|token| token.contains("nobody")).count();
     assert_eq!(refused, 0);
     servers.close().await;
@@ -86,7 +86,7 @@ async fn a_token_is_renewed_before_it_expires() {
 #[tokio::test]
 async fn how_long_a_token_lasts_may_be_a_text() {
     let http = HttpFake::start(&Fake::new(&["echo"]));
-    http.site.lasting_is_text.store(true, Ordering::SeqCst);
+    http.site.auth.lasting_is_text.store(true, Ordering::SeqCst);
     let servers = web(&http, "client_secret = 's3cret'");
     servers.tools(&tenant(), "web").await.unwrap();
     assert_eq!(given(&http).len(), 1, "it is good for an hour");

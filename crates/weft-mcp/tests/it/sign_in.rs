@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use serde_json::json;
 use weft_core::seam::ToolSource as _;
 use weft_core::seam::clock::FixedClock;
 use weft_core::{Error, ErrorKind, Result};
-use weft_mcp::{Credentials, Servers, SignInCallback, SignInRequest};
-use weft_net::StreamRequest;
+use weft_mcp::{Credentials, Reach, Servers, SignInCallback, SignInRequest};
+use weft_net::{AllowList, Outbound, StreamRequest};
 use weft_testkit::memory_store::MemoryStore;
 
 use crate::fake::Fake;
@@ -21,20 +22,23 @@ const REDIRECT: &str = "http://127.0.0.1:9/callback";
 fn process(config: &str, credentials: &Credentials) -> Servers {
     let config = toml::from_str(config).unwrap();
     let (pins, clock) = (Arc::new(MemoryStore::new()), Arc::new(FixedClock(7)));
-    Servers::open(config, &http(), pins, clock, credentials).unwrap()
+    Servers::open(config, &Reach::by(&http()), pins, clock, credentials).unwrap()
+}
+
+fn request() -> SignInRequest {
+    SignInRequest { redirect_uri: REDIRECT.to_owned(), scope: None }
 }
 
 fn site() -> (HttpFake, String) {
     let fake = HttpFake::start(&Fake::new(&["echo"]));
-    *fake.site.token.lock().unwrap() = Some("nobody has it yet".to_owned());
+    *fake.site.auth.token.lock().unwrap() = Some("nobody has it yet".to_owned());
     let config = format!("[servers.web]\nurl = '{}'", fake.url("mcp"));
     (fake, config)
 }
 
 /// Where the person's browser ends up.
 async fn allowed(servers: &Servers) -> String {
-    let request = SignInRequest { redirect_uri: REDIRECT.to_owned(), scope: None };
-    let page = servers.begin_sign_in("web", &request).await.map_err(|error| error.full()).unwrap();
+    let page = servers.begin_sign_in("web", &request()).await.map_err(|error| error.full()).unwrap();
     let get = StreamRequest { method: "GET".into(), url: page.url, headers: vec![], body: vec![] };
     let sent = http().open(get).await.unwrap();
     let back = sent.header("location").unwrap().to_owned();
@@ -54,7 +58,7 @@ async fn unauthenticated(servers: &Servers) -> Error {
 }
 
 fn grants(fake: &HttpFake) -> Vec<String> {
-    fake.site.given.lock().unwrap().iter().map(|form| form["grant_type"].clone()).collect()
+    fake.site.auth.given.lock().unwrap().iter().map(|form| form["grant_type"].clone()).collect()
 }
 
 #[tokio::test]
@@ -65,7 +69,7 @@ async fn what_a_person_allows_is_used_and_renewed_by_every_process_until_it_is_f
     unauthenticated(&first).await;
     finish(&first, &allowed(&first).await).await.map_err(|error| error.full()).unwrap();
     {
-        let given = fake.site.given.lock().unwrap();
+        let given = fake.site.auth.given.lock().unwrap();
         let form = &given[0];
         let wanted = ["authorization_code", "code for tools", REDIRECT, &fake.url("mcp"), "client-0"];
         let names = ["grant_type", "code", "redirect_uri", "resource", "client_id"];
@@ -78,19 +82,19 @@ async fn what_a_person_allows_is_used_and_renewed_by_every_process_until_it_is_f
     }
     assert_eq!(grants(&fake), ["authorization_code"]);
     // The token is over before anybody said so: calls side by side renew it once.
-    *fake.site.token.lock().unwrap() = Some("another".to_owned());
+    *fake.site.auth.token.lock().unwrap() = Some("another".to_owned());
     let tool = tool_of(&first, "web", "echo").await;
     let (one, other) = tokio::join!(call(&tool, json!({})), call(&tool, json!({})));
     one.unwrap();
     other.unwrap();
     assert_eq!(grants(&fake), ["authorization_code", "refresh_token"]);
-    assert_eq!(fake.site.given.lock().unwrap()[1]["resource"], fake.url("mcp"));
+    assert_eq!(fake.site.auth.given.lock().unwrap()[1]["resource"], fake.url("mcp"));
     // Another process still has the token of before, and finds the new one in the store.
     call(tool_of(&second, "web", "echo").await.as_ref(), json!({})).await.unwrap();
     assert_eq!(grants(&fake).len(), 2);
     assert!(first.sign_out("web").await.unwrap());
     assert!(!first.sign_out("web").await.unwrap());
-    *fake.site.token.lock().unwrap() = Some("another".to_owned());
+    *fake.site.auth.token.lock().unwrap() = Some("another".to_owned());
     // What was accepted earlier stays on offer, as of any server that cannot be asked.
     let down = first.tools(&tenant(), "web").await.unwrap().down.unwrap();
     assert!(down.contains("weft mcp login web"), "{down}");
@@ -101,10 +105,10 @@ async fn what_a_person_allows_is_used_and_renewed_by_every_process_until_it_is_f
 #[tokio::test]
 async fn a_token_that_nears_its_end_is_renewed_before_it_is_sent() {
     let (fake, config) = site();
-    fake.site.lasting.store(10, Ordering::SeqCst);
+    fake.site.auth.lasting.store(10, Ordering::SeqCst);
     let servers = process(&config, &credentials());
     finish(&servers, &allowed(&servers).await).await.unwrap();
-    fake.site.lasting.store(3_600, Ordering::SeqCst);
+    fake.site.auth.lasting.store(3_600, Ordering::SeqCst);
     call(tool_of(&servers, "web", "echo").await.as_ref(), json!({})).await.unwrap();
     assert_eq!(grants(&fake), ["authorization_code", "refresh_token"]);
     servers.close().await;
@@ -118,15 +122,15 @@ async fn two_processes_that_renew_at_the_same_time_both_go_on() {
     let (first, second) = (process(&config, &shared), process(&config, &shared));
     finish(&first, &allowed(&first).await).await.unwrap();
     let (one, other) = (tool_of(&first, "web", "echo").await, tool_of(&second, "web", "echo").await);
-    *fake.site.token.lock().unwrap() = Some("another".to_owned());
-    let gives = fake.site.gives.lock().await;
+    *fake.site.auth.token.lock().unwrap() = Some("another".to_owned());
+    let gives = fake.site.auth.gives.lock().await;
     let (ask_one, ask_other) = (call(&one, json!({})), call(&other, json!({})));
     let release = async {
         while grants(&fake).len() < 2 {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
         // Time for the other process to ask as well.
-        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
         drop(gives);
     };
     let (one, other, ()) = tokio::join!(ask_one, ask_other, release);
@@ -142,8 +146,8 @@ async fn a_refused_renewal_asks_for_another_sign_in() {
     let (fake, config) = site();
     let servers = process(&config, &credentials());
     finish(&servers, &allowed(&servers).await).await.unwrap();
-    fake.site.spent.lock().unwrap().push("refresh-1".to_owned());
-    *fake.site.token.lock().unwrap() = Some("another".to_owned());
+    fake.site.auth.spent.lock().unwrap().push("refresh-1".to_owned());
+    *fake.site.auth.token.lock().unwrap() = Some("another".to_owned());
     let told = unauthenticated(&servers).await.full();
     assert!(!told.contains("refresh-1") && !told.contains("token-1"), "{told}");
     // It is not tried again and again.
@@ -200,12 +204,90 @@ async fn nobody_signs_in_where_something_else_says_who_we_are() {
         ),
         &credentials(),
     );
-    let request = SignInRequest { redirect_uri: REDIRECT.to_owned(), scope: None };
     for id in ["web", "program"] {
-        let error = servers.begin_sign_in(id, &request).await.unwrap_err();
+        let error = servers.begin_sign_in(id, &request()).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Invalid);
         assert!(error.full().contains("nobody signs in"), "{}", error.full());
     }
     let error = servers.tools(&tenant(), "web").await.unwrap_err();
     assert!(error.full().contains("check `headers`"), "{}", error.full());
+}
+
+/// A token that renews is good once, so what takes its place must not be lost with the process.
+#[tokio::test]
+async fn who_ends_waits_for_a_token_that_is_being_renewed() {
+    let (fake, config) = site();
+    let shared = credentials();
+    let (first, second) = (process(&config, &shared), process(&config, &shared));
+    finish(&first, &allowed(&first).await).await.unwrap();
+    *fake.site.auth.token.lock().unwrap() = Some("another".to_owned());
+    let gives = fake.site.auth.gives.lock().await;
+    {
+        let tenant = tenant();
+        let given_up = first.tools(&tenant, "web");
+        tokio::pin!(given_up);
+        while grants(&fake).len() < 2 {
+            assert!(tokio::time::timeout(Duration::from_millis(5), &mut given_up).await.is_err());
+        }
+    }
+    let closed = async move {
+        first.close().await;
+        drop(first);
+    };
+    let given = async move {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        drop(gives);
+    };
+    tokio::join!(closed, given);
+    call(tool_of(&second, "web", "echo").await.as_ref(), json!({})).await.unwrap();
+    assert_eq!(grants(&fake), ["authorization_code", "refresh_token"]);
+    second.close().await;
+}
+
+#[tokio::test]
+async fn how_long_a_token_lasts_may_be_a_text() {
+    let (fake, config) = site();
+    fake.site.auth.lasting_is_text.store(true, Ordering::SeqCst);
+    let servers = process(&config, &credentials());
+    finish(&servers, &allowed(&servers).await).await.map_err(|error| error.full()).unwrap();
+    call(tool_of(&servers, "web", "echo").await.as_ref(), json!({})).await.unwrap();
+    assert_eq!(grants(&fake), ["authorization_code"], "it is good for an hour");
+    servers.close().await;
+}
+
+#[tokio::test]
+async fn a_server_that_lets_everybody_begin_is_sent_one_message_before_a_sign_in() {
+    let (fake, config) = site();
+    *fake.site.auth.token.lock().unwrap() = None;
+    let servers = process(&config, &credentials());
+    servers.begin_sign_in("web", &request()).await.map_err(|error| error.full()).unwrap();
+    assert_eq!(fake.site.fake.sessions(), 0);
+    let sent = fake.site.headers.lock().unwrap().iter().filter(|(method, _)| method == "POST").count();
+    assert_eq!(sent, 1);
+    servers.close().await;
+}
+
+/// Whoever runs a server, or has taken it over, chooses which authorization server it names.
+#[tokio::test]
+async fn an_authorization_server_inside_is_reached_when_the_operator_names_it() {
+    let (fake, config) = site();
+    let inside = format!("http://localhost:{}", fake.address.port());
+    *fake.site.auth.named.lock().unwrap() = Some(inside.clone());
+    let begin = async |config: &str, allowed: AllowList| {
+        let reach = Reach { servers: http(), named: Arc::new(Outbound::open(allowed)) };
+        let (pins, clock) = (Arc::new(MemoryStore::new()), Arc::new(FixedClock(7)));
+        let config = toml::from_str(config).unwrap();
+        let servers = Servers::open(config, &reach, pins, clock, &credentials()).unwrap();
+        let begun = servers.begin_sign_in("web", &request()).await;
+        servers.close().await;
+        begun.map(|page| page.url).map_err(|error| error.full())
+    };
+    let refused = begin(&config, AllowList::none()).await.unwrap_err();
+    assert!(refused.contains("net.allow"), "{refused}");
+    assert_eq!(fake.site.auth.registered.load(Ordering::SeqCst), 0);
+    let page = begin(&config, AllowList::parse(["localhost"]).unwrap()).await.unwrap();
+    assert!(page.starts_with(&inside), "{page}");
+    let named = format!("{config}\noauth = {{ issuer = '{inside}' }}");
+    let page = begin(&named, AllowList::none()).await.unwrap();
+    assert!(page.starts_with(&inside), "{page}");
 }

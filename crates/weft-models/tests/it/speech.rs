@@ -7,11 +7,12 @@ use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use serde_json::{Value as Json, json};
-use weft_core::seam::ModelDirectory;
 use weft_core::seam::speech::Recording;
+use weft_core::seam::{ModelDirectory, TranscriptionModel};
 use weft_core::usage::Counted;
 use weft_core::{ErrorKind, TenantId};
 use weft_models::{Directory, ModelsConfig};
+use weft_testkit::contracts::transcription::{said, transcription_model_keeps_its_contract};
 
 type Seen = Arc<Mutex<Vec<(HeaderMap, Vec<u8>)>>>;
 
@@ -30,6 +31,11 @@ async fn server(answer: &'static [u8], mut failures: usize) -> (String, Seen) {
     let router = Router::new()
         .route("/v1/audio/speech", post(take.clone()))
         .route("/v1/audio/transcriptions", post(take));
+    (serve(router).await, seen)
+}
+
+/// Where these routes answer from now on.
+async fn serve(router: Router) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -40,7 +46,7 @@ async fn server(answer: &'static [u8], mut failures: usize) -> (String, Seen) {
             axum::serve(listener, router).await.unwrap();
         });
     });
-    (format!("http://{address}/v1"), seen)
+    format!("http://{address}/v1")
 }
 
 fn directory(entries: &Json) -> weft_core::Result<Directory> {
@@ -119,4 +125,51 @@ fn models_for_speech_are_found_and_refused_by_name() {
     assert!(error.full().contains("kind = \"speech\""), "{}", error.full());
     let error = directory(&json!([{"name": "a", "provider": "anthropic", "kind": "tts"}])).unwrap_err();
     assert!(error.full().contains("has no speech"), "{}", error.full());
+}
+
+/// What stands behind the first three bytes of the file in a form; nothing when these are others.
+fn heard(form: &[u8]) -> Option<String> {
+    let form = String::from_utf8_lossy(form);
+    let (_, part) = form.split_once("name=\"file\"")?;
+    let (_, file) = part.split_once("\r\n\r\n")?;
+    let (file, _) = file.split_once("\r\n--")?;
+    file.strip_prefix("ID3").map(str::to_owned)
+}
+
+#[tokio::test]
+async fn the_route_keeps_the_contract() {
+    let take = |body: Bytes| async move {
+        match heard(&body) {
+            Some(text) => (StatusCode::OK, json!({"text": text}).to_string()),
+            None => (StatusCode::BAD_REQUEST, "{}".to_owned()),
+        }
+    };
+    let base_url = serve(Router::new().route("/v1/audio/transcriptions", post(take))).await;
+    let models = directory(&json!([{"name": "ears", "kind": "speech", "base_url": base_url}])).unwrap();
+    transcription_model_keeps_its_contract(&*models.transcription(&tenant(), "").unwrap()).await;
+}
+
+/// Says who it is.
+struct Program;
+
+#[async_trait::async_trait]
+impl TranscriptionModel for Program {
+    fn name(&self) -> &str {
+        "whisper-cli"
+    }
+
+    async fn transcribe(&self, _: &Recording) -> weft_core::Result<String> {
+        Ok("said by a program".to_owned())
+    }
+}
+
+#[tokio::test]
+async fn a_program_stands_for_the_default_model_and_for_its_own_name() {
+    let entries = json!([{"name": "ears", "kind": "speech"}]);
+    let models = directory(&entries).unwrap().with_transcription(Arc::new(Program));
+    for id in ["", " ", "whisper-cli"] {
+        let model = models.transcription(&tenant(), id).unwrap();
+        assert_eq!(model.transcribe(&said("x")).await.unwrap(), "said by a program");
+    }
+    assert_eq!(models.transcription(&tenant(), "ears").unwrap().name(), "ears");
 }

@@ -70,7 +70,8 @@ pub(crate) fn finish(source: &ChunkSource<'_>, cutting: Cutting) -> Result<ReadD
     document.warnings.append(&mut warnings);
     // Where the pieces of each draft begin, and up to which element it goes.
     let mut firsts: Vec<(usize, usize)> = Vec::with_capacity(drafts.len());
-    for draft in drafts {
+    for mut draft in drafts {
+        draft.piece.picture = picture(source, draft.elements.clone());
         firsts.push((document.pieces.len(), draft.elements.end));
         match &source.settings.children {
             Some(delimiters) if draft.children == Children::Allowed => {
@@ -86,6 +87,12 @@ pub(crate) fn finish(source: &ChunkSource<'_>, cutting: Cutting) -> Result<ReadD
     }
     document.headings = contents(source, &document, &firsts);
     Ok(document)
+}
+
+/// The first picture that some of these elements were read in.
+fn picture(source: &ChunkSource<'_>, elements: Range<usize>) -> Option<u32> {
+    let elements = source.placed.get(elements).unwrap_or_default();
+    elements.iter().find_map(|placed| placed.element.picture)
 }
 
 /// Keeps a piece as a parent and cuts it into the pieces that are searched.
@@ -109,8 +116,8 @@ fn add_children(document: &mut ReadDocument, parent: DocumentPiece, delimiters: 
 }
 
 fn child(parent: &DocumentPiece) -> DocumentPiece {
-    let keywords = parent.keywords.clone();
-    DocumentPiece { kind: PieceKind::Text, keywords, ..DocumentPiece::default() }
+    let (keywords, picture) = (parent.keywords.clone(), parent.picture);
+    DocumentPiece { kind: PieceKind::Text, keywords, picture, ..DocumentPiece::default() }
 }
 
 /// The headings of the file, each with the first piece that has it or what is below it.

@@ -43,10 +43,8 @@ impl<'a> NumberedLines<'a> {
             }
             for (number, text) in parts.into_iter().enumerate() {
                 let joint = if number == 0 { placed.joint } else { Joint::Line };
-                let own = Element {
-                    body: ElementBody::Paragraph(text),
-                    positions: placed.element.positions.clone(),
-                };
+                let body = ElementBody::Paragraph(text);
+                let own = Element::new(body, placed.element.positions.clone());
                 lines.lines.push(TextLine { placed: Placed { joint, ..*placed }, own: Some(own), origin });
             }
         }

@@ -50,7 +50,7 @@ fn position() -> impl Strategy<Value = Position> {
 }
 
 fn parsed() -> impl Strategy<Value = Parsed> {
-    let element = (body(), vec(position(), 0..3)).prop_map(|(body, positions)| Element { body, positions });
+    let element = (body(), vec(position(), 0..3)).prop_map(|(body, positions)| Element::new(body, positions));
     vec(element, 0..12).prop_map(|elements| Parsed { elements, ..Parsed::default() })
 }
 

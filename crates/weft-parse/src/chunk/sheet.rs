@@ -110,7 +110,7 @@ fn tables(source: &ChunkSource<'_>) -> Cutting {
             let rows = head.iter().chain(group).cloned().collect();
             let caption = table.caption.clone().or_else(|| sheet.clone());
             let body = ElementBody::Table(TableElement { caption, header_rows: count, rows });
-            let element = Element { body, positions: placed.element.positions.clone() };
+            let element = Element::new(body, placed.element.positions.clone());
             let part = [Placed { element: &element, ..*placed }];
             let flow = Flow::new(&part, TablePlacement::Apart);
             let mut writer = PieceWriter::new(&flow, &source.settings);

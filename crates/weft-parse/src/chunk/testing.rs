@@ -13,7 +13,7 @@ pub(crate) fn blocks(text: &str) -> Vec<Element> {
 }
 
 fn block(block: &str) -> Vec<Element> {
-    let element = |body: ElementBody| Element { body, positions: Vec::new() };
+    let element = |body: ElementBody| Element::new(body, Vec::new());
     let hashes = block.bytes().take_while(|byte| *byte == b'#').count();
     if let Some(rest) = block.strip_prefix("=== ") {
         let (number, name) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -53,7 +53,7 @@ pub(crate) fn parsed(text: &str) -> Parsed {
 /// A paragraph with a rectangle.
 pub(crate) fn at(text: &str, page: u32, top: f32) -> Element {
     let position = Position { page, left: 10.0, right: 100.0, top, bottom: top + 10.0 };
-    Element { body: ElementBody::Paragraph(text.to_owned()), positions: vec![position] }
+    Element::new(ElementBody::Paragraph(text.to_owned()), vec![position])
 }
 
 pub(crate) fn request(name: &str, method: ChunkMethod, settings: Value) -> ReadRequest {

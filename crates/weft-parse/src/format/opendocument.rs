@@ -7,6 +7,7 @@ use crate::archive::{Archive, ArchiveKind};
 use crate::grid::{Grid, Header};
 use crate::markup::{Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
+use crate::pictures::PictureText;
 
 /// Texts and presentations of OpenDocument. Its spreadsheets are read as those of Excel.
 pub const FORMAT: FileFormat = FileFormat {
@@ -99,7 +100,7 @@ struct OpenDocumentWalk<'a> {
     /// Where links lead, and where in the text they begin.
     links: Vec<(String, usize)>,
     /// Notes and comments of the paragraph that is being read.
-    notes: Vec<String>,
+    notes: Vec<PictureText>,
     /// Whether this is the title of a slide.
     is_title: bool,
     /// What the speaker is to say.
@@ -132,10 +133,10 @@ impl<'a> OpenDocumentWalk<'a> {
             "page" => self.parts.page(None),
             "frame" => self.is_title = tag.attribute("class").as_deref() == Some("title"),
             "image" => {
-                let text = tag
+                let read = tag
                     .attribute("href")
                     .and_then(|path| self.parts.picture_text(path.trim_start_matches("./")));
-                text.into_iter().for_each(|text| self.shown(text));
+                read.into_iter().for_each(|read| self.shown(read));
             }
             "notes" => self.speaker = Some(String::new()),
             "h" => {
@@ -224,24 +225,25 @@ impl<'a> OpenDocumentWalk<'a> {
             CollectedKind::Caption if self.open.is_empty() && self.tables.is_empty() => {
                 self.parts.image(&text);
             }
-            CollectedKind::Caption => self.shown(text),
-            CollectedKind::Note => self.notes.push(text),
+            CollectedKind::Caption => self.shown(text.into()),
+            CollectedKind::Note => self.notes.push(text.into()),
             // Its author, who stands before the words, has begun the text.
-            CollectedKind::Comment if text.starts_with("Comment") => self.notes.push(text),
-            CollectedKind::Comment => self.notes.push(format!("Comment: {text}")),
+            CollectedKind::Comment if text.starts_with("Comment") => self.notes.push(text.into()),
+            CollectedKind::Comment => self.notes.push(format!("Comment: {text}").into()),
             CollectedKind::Heading(_) | CollectedKind::Paragraph => self.end_paragraph(kind, &text),
         }
     }
 
     /// What a picture says, or is said to show: below the paragraph that it is in, or a part of its cell.
-    fn shown(&mut self, text: String) {
+    fn shown(&mut self, read: PictureText) {
         match self.tables.last_mut() {
             Some(table) => {
-                table.cell.push_str(&text);
+                table.cell.push_str(&read.text);
                 table.cell.push(' ');
+                self.parts.shows(read.picture);
             }
-            None if self.open.is_empty() => self.parts.paragraph(&text),
-            None => self.notes.push(text),
+            None if self.open.is_empty() => self.parts.read_paragraph(&read),
+            None => self.notes.push(read),
         }
     }
 
@@ -261,7 +263,7 @@ impl<'a> OpenDocumentWalk<'a> {
             _ => self.parts.paragraph(text),
         }
         for note in std::mem::take(&mut self.notes) {
-            self.parts.paragraph(&note);
+            self.parts.read_paragraph(&note);
         }
     }
 

@@ -4,11 +4,13 @@
 //! ([`layout`]), what is a heading from the outline of the document or the size of the type, and what
 //! stands at the same place of most pages is no part of the text.
 
+mod codecs;
 mod extractor;
 mod layout;
 mod leftward;
 mod order;
 mod outline;
+mod packed;
 mod page;
 mod paged_table;
 mod pieces;

@@ -62,6 +62,12 @@ pub fn options() -> Options {
     Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS
 }
 
+/// Whether a character may stand in a document.
+// XML has no place for the others, and Word refuses a file with them.
+pub fn may_stand(letter: char) -> bool {
+    letter == '\n' || !(letter.is_control() || matches!(letter, '\u{fffe}' | '\u{ffff}'))
+}
+
 /// Whether an address may be one to follow.
 pub fn may_lead(address: &str) -> bool {
     let lower = address.trim().to_ascii_lowercase();
@@ -147,11 +153,12 @@ impl BlockReader {
 
     fn text(&mut self, text: &str) {
         if let Some(code) = &mut self.code {
-            code.push_str(text);
+            code.extend(text.chars().filter(|letter| *letter == '\t' || may_stand(*letter)));
             return;
         }
-        // XML has no place for control characters, and Word refuses a file with them.
-        let text: String = text.chars().filter(|c| !c.is_control() || *c == '\n').collect();
+        // A tab between words is one of the spaces there are.
+        let spaced = text.chars().map(|letter| if letter == '\t' { ' ' } else { letter });
+        let text: String = spaced.filter(|letter| may_stand(*letter)).collect();
         // The parser hands text over in pieces: those of one style are one run.
         match self.spans.last_mut() {
             Some(last) if last.style == self.style && last.link == self.link => last.text.push_str(&text),
@@ -351,6 +358,12 @@ mod tests {
                 "rule",
             ]
         );
+    }
+
+    #[test]
+    fn tabs_are_spaces_and_control_characters_are_nothing() {
+        let text = "Name:\tAda\u{7}\u{ffff}\n\n```\n\u{1b}[31mred\tblue\n```\n";
+        assert_eq!(shown(text), ["Name: Ada", "code \"[31mred\\tblue\""]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use docx_rs::{
 use weft_core::Result;
 use weft_core::seam::document_writer::PageSettings;
 
-use super::blocks::{TextBlock, TextRun};
+use super::blocks::{TextBlock, TextRun, may_stand};
 use super::direction::Direction;
 use super::unwritten;
 use crate::markup::escaped;
@@ -124,8 +124,13 @@ fn picture(bytes: &[u8]) -> Option<Pic> {
 /// What the file says of itself, with its title: the library knows none.
 fn titled(core: &[u8], title: &str) -> Vec<u8> {
     const CREATOR: &str = "<dc:creator>";
-    let title = format!("<dc:title>{}</dc:title>{CREATOR}", escaped(title));
+    let title = format!("<dc:title>{}</dc:title>{CREATOR}", escaped(&allowed(title)));
     String::from_utf8_lossy(core).replacen(CREATOR, &title, 1).replacen(">unknown<", ">weft<", 2).into_bytes()
+}
+
+/// A text of the page without what may not stand in a document; that of blocks has nothing of it.
+fn allowed(text: &str) -> String {
+    text.chars().filter(|letter| may_stand(*letter)).collect()
 }
 
 /// A paragraph with room above and below, in twentieths of a point.
@@ -143,10 +148,10 @@ fn header(page: &PageSettings) -> Option<Header> {
     let mut header = Header::new();
     let texts = [&page.header, &page.timestamp];
     for text in texts.into_iter().filter(|text| !text.is_empty()) {
-        header = header.add_paragraph(Paragraph::new().add_run(Run::new().add_text(text)));
+        header = header.add_paragraph(Paragraph::new().add_run(Run::new().add_text(allowed(text))));
     }
     if !page.watermark.is_empty() {
-        let run = Run::new().add_text(&page.watermark).color("D0D0D0").size(WATERMARK_SIZE);
+        let run = Run::new().add_text(allowed(&page.watermark)).color("D0D0D0").size(WATERMARK_SIZE);
         header = header.add_paragraph(Paragraph::new().align(AlignmentType::Center).add_run(run));
     }
     (!header.children.is_empty()).then_some(header)
@@ -155,7 +160,7 @@ fn header(page: &PageSettings) -> Option<Header> {
 fn footer(page: &PageSettings) -> Option<Footer> {
     let mut footer = Footer::new();
     if !page.footer.is_empty() {
-        footer = footer.add_paragraph(Paragraph::new().add_run(Run::new().add_text(&page.footer)));
+        footer = footer.add_paragraph(Paragraph::new().add_run(Run::new().add_text(allowed(&page.footer))));
     }
     if page.page_numbers {
         footer =
@@ -182,7 +187,7 @@ fn with(mut paragraph: Paragraph, spans: &[TextRun]) -> Paragraph {
             None => paragraph.add_run(run),
             Some(link) => {
                 let run = run.color("0563C1").underline("single");
-                paragraph.add_hyperlink(Hyperlink::new(link, HyperlinkType::External).add_run(run))
+                paragraph.add_hyperlink(Hyperlink::new(allowed(link), HyperlinkType::External).add_run(run))
             }
         };
     }
@@ -255,6 +260,25 @@ mod tests {
         archive.by_name("word/styles.xml").unwrap().read_to_string(&mut styles).unwrap();
         assert_eq!(styles.matches("w:default=\"1\" w:styleId=\"Normal\"").count(), 1, "{styles}");
         assert!(picture(b"\x89PNG\r\n\x1a\n").is_none());
+    }
+
+    #[test]
+    fn no_character_that_xml_cannot_have_is_in_the_file() {
+        let text = "a\u{1}b [c](https://e.example/&#1;)\n\n```\n\u{1b}[0mcode\n```\n";
+        let page = PageSettings {
+            header: "head\u{2}".to_owned(),
+            footer: "foot\u{3}".to_owned(),
+            watermark: "mark\u{4}".to_owned(),
+            title: "title\u{5}".to_owned(),
+            ..PageSettings::default()
+        };
+        let bytes = write(&blocks(text), &page).unwrap();
+        let mut archive = zip::ZipArchive::new(Cursor::new(&bytes)).unwrap();
+        for place in 0..archive.len() {
+            let mut part = String::new();
+            archive.by_index(place).unwrap().read_to_string(&mut part).unwrap();
+            assert!(part.chars().all(|c| matches!(c, '\n' | '\r' | '\t') || may_stand(c)), "{part:?}");
+        }
     }
 
     #[test]

@@ -6,13 +6,13 @@ use weft_core::seam::document_writer::Sheet;
 use weft_core::value::to_text;
 use weft_core::{Json, Result};
 
-use super::blocks::{TextBlock, TextRun, blocks};
+use super::blocks::{TextBlock, TextRun, blocks, may_stand};
 use super::{text_of, unwritten};
 use crate::element::ElementBody;
 use crate::format::parse_tables;
 use crate::words::line;
 
-/// Characters that Excel takes in the name of a sheet.
+/// What Excel takes in the name of a sheet, in units of UTF-16.
 const NAME_MAX: usize = 31;
 
 /// The tables of a text, each a sheet that is named after what stands above it; the text itself when it has none.
@@ -173,14 +173,14 @@ pub struct SheetNames(HashSet<String>);
 impl SheetNames {
     /// A name that is like `wanted`; of none, the number of the table.
     pub fn next(&mut self, wanted: &str) -> String {
-        let kept = |c: &char| !matches!(c, '[' | ']' | ':' | '*' | '?' | '/' | '\\') && !c.is_control();
+        let kept = |c: &char| !matches!(c, '[' | ']' | ':' | '*' | '?' | '/' | '\\' | '\n') && may_stand(*c);
         let clean: String = wanted.chars().filter(kept).collect();
         let clean = clean.trim().trim_matches('\'').trim();
         // Excel keeps this name for itself.
         let base = if clean.is_empty() || clean.eq_ignore_ascii_case("history") {
             format!("Table_{}", self.0.len() + 1)
         } else {
-            clean.chars().take(NAME_MAX).collect()
+            beginning(clean, NAME_MAX)
         };
         let mut name = base.clone();
         for number in 2.. {
@@ -189,10 +189,20 @@ impl SheetNames {
                 break;
             }
             let ending = format!("_{number}");
-            name = base.chars().take(NAME_MAX - ending.chars().count()).collect::<String>() + &ending;
+            name = beginning(&base, NAME_MAX.saturating_sub(ending.len())) + &ending;
         }
         name
     }
+}
+
+/// The beginning of a text that has so many units of UTF-16 at most.
+fn beginning(text: &str, units_max: usize) -> String {
+    let mut units = 0;
+    let fits = |letter: &char| {
+        units += letter.len_utf16();
+        units <= units_max
+    };
+    text.chars().take_while(fits).collect()
 }
 
 #[cfg(test)]
@@ -210,6 +220,16 @@ mod tests {
         assert_eq!(sheets[1].rows[1], [json!("007")]);
         assert_eq!(sheets[2].rows[1], [json!(1234.5)]);
         assert_eq!(of_text("no\ntable")[0].rows, [[json!("no")], [json!("table")]]);
+    }
+
+    #[test]
+    fn names_of_sheets_are_as_long_as_excel_takes_them() {
+        let mut names = SheetNames::default();
+        let long = "\u{1f980}".repeat(20);
+        assert_eq!(names.next(&long).encode_utf16().count(), 30);
+        let second = names.next(&long);
+        assert!(second.ends_with("_2") && second.encode_utf16().count() == 30, "{second}");
+        assert_eq!(names.next("a\nb\u{ffff}"), "ab");
     }
 
     #[test]

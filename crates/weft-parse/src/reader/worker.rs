@@ -21,11 +21,12 @@ use weft_core::{Error, ErrorKind, Result};
 
 use super::{Limits, guarded, harmless};
 use crate::tesseract::Recognition;
+use crate::transcription::Transcription;
 
 /// Bytes of the stack that a file is read on. Some libraries call themselves for each level of nesting.
 const STACK_BYTES: usize = 64 << 20;
-/// Bytes of an order, at most.
-const ORDER_BYTES_MAX: u64 = 4 << 20;
+/// Bytes of an order, at most: one to make a document holds all of its text, and pictures in it.
+pub(super) const ORDER_BYTES_MAX: usize = 256 << 20;
 /// Bytes of what was read in the pictures of a file, at most, as it is handed over.
 pub(super) const READINGS_BYTES_MAX: usize = 256 << 20;
 
@@ -36,10 +37,14 @@ pub enum ReaderJob {
     Read(ReadRequest),
     /// They are a file whose pictures are wanted.
     Pictures(ReadRequest),
+    /// They are a file of whose pictures those with these numbers are kept.
+    KeptPictures(ReadRequest, Vec<u32>),
     /// They are so many bytes of what was read in the pictures of a file, and the file to read and cut into pieces.
     ReadWith(ReadRequest, usize),
     /// Nothing follows: a picture in a file of this system is to be read by another program.
     Recognize(Recognition),
+    /// Nothing follows: a recording in a file of this system is to be written down by another program.
+    Transcribe(Transcription),
     /// They are a file of this name, of which the tables are wanted.
     Sheets(String),
     /// They are a font to make a file with.
@@ -128,11 +133,23 @@ fn done(job: &ReaderJob, bytes: &[u8]) -> (ReaderAnswer, Vec<u8>) {
     let answer = match job {
         ReaderJob::Read(request) => guarded(request, bytes, &[]).map(ReaderAnswer::Read),
         ReaderJob::ReadWith(request, count) => read_with(request, *count, bytes).map(ReaderAnswer::Read),
-        ReaderJob::Pictures(request) => match harmless(&request.name, || pictures(request, bytes)) {
-            Ok(found) => return found,
+        ReaderJob::Pictures(request) => match harmless(&request.name, || found(request, bytes)) {
+            Ok(found) => return pictures(found),
             Err(error) => Err(error),
         },
-        ReaderJob::Recognize(_) => Err(Error::internal("a picture is read by another program")),
+        ReaderJob::KeptPictures(request, wanted) => {
+            match harmless(&request.name, || found(request, bytes)) {
+                Ok(mut found) => {
+                    // Here, so that nobody else has to hold the others.
+                    found.keep(wanted);
+                    return pictures(found);
+                }
+                Err(error) => Err(error),
+            }
+        }
+        ReaderJob::Recognize(_) | ReaderJob::Transcribe(_) => {
+            Err(Error::internal("this is done by another program"))
+        }
         ReaderJob::Sheets(name) => {
             harmless(name, || crate::make::sheets(name, bytes)).map(ReaderAnswer::Sheets)
         }
@@ -144,16 +161,19 @@ fn done(job: &ReaderJob, bytes: &[u8]) -> (ReaderAnswer, Vec<u8>) {
     (answer.unwrap_or_else(ReaderAnswer::from), Vec::new())
 }
 
+fn found(request: &ReadRequest, bytes: &[u8]) -> Result<FoundPictures> {
+    crate::format::pictures(&request.name, bytes, &request.settings)
+}
+
 /// The pictures of a file: what is known of them, and their bytes one behind the other.
-fn pictures(request: &ReadRequest, bytes: &[u8]) -> Result<(ReaderAnswer, Vec<u8>)> {
-    let mut found = crate::format::pictures(&request.name, bytes, &request.settings)?;
+fn pictures(mut found: FoundPictures) -> (ReaderAnswer, Vec<u8>) {
     let (mut sizes, mut all) = (Vec::new(), Vec::new());
     for one in &mut found.pictures {
         let bytes = std::mem::take(&mut one.picture.bytes);
         sizes.push(bytes.len());
         all.extend_from_slice(&bytes);
     }
-    Ok((ReaderAnswer::Pictures(found, sizes), all))
+    (ReaderAnswer::Pictures(found, sizes), all)
 }
 
 fn read_with(request: &ReadRequest, count: usize, bytes: &[u8]) -> Result<ReadDocument> {
@@ -202,6 +222,7 @@ fn one() -> ExitCode {
     // Before the process is confined, since it becomes another program.
     let job = match job {
         ReaderJob::Recognize(recognition) => return recognition.begin(&bounds),
+        ReaderJob::Transcribe(transcription) => return transcription.begin(&bounds),
         job => job,
     };
     confined(bounds, move || {
@@ -213,7 +234,7 @@ fn one() -> ExitCode {
 fn told() -> Option<(ReaderOrder, Vec<u8>)> {
     let mut input = std::io::stdin().lock();
     let mut line = Vec::new();
-    input.by_ref().take(ORDER_BYTES_MAX).read_until(b'\n', &mut line).ok()?;
+    input.by_ref().take(ORDER_BYTES_MAX as u64).read_until(b'\n', &mut line).ok()?;
     let order: ReaderOrder = serde_json::from_slice(&line).ok()?;
     let mut bytes = Vec::new();
     // A size for which there is no memory is refused rather than the end of the process.

@@ -270,22 +270,40 @@ pub fn pdf_with_bomb() -> Vec<u8> {
     pdf_of_pictures(&[("Text beside it", Some((head, b"x\x9c")))])
 }
 
+/// A PDF whose pages are pictures: what is said of each, with `{shared}` for the number of an object that has what they have in
+/// common, and its bytes.
+pub fn pdf_with_scans(scans: &[(String, &[u8])], shared: &[u8]) -> Vec<u8> {
+    // Behind three objects of the document and three of each page.
+    let number = (4 + 3 * scans.len()).to_string();
+    let heads: Vec<String> = scans.iter().map(|(head, _)| head.replace("{shared}", &number)).collect();
+    let pages: Vec<PageOfPictures<'_>> =
+        heads.iter().zip(scans).map(|(head, (_, bytes))| ("", Some((head.as_str(), *bytes)))).collect();
+    let mut objects = objects_of_pictures(&pages);
+    objects.push(stream("", shared));
+    written(&objects)
+}
+
 /// The text of a page, and the filter and bytes of its picture.
 type PageOfPictures<'a> = (&'a str, Option<(&'a str, &'a [u8])>);
 
 /// Pages with a text and a picture: what is said of it, and its bytes.
 fn pdf_of_pictures(pages: &[PageOfPictures<'_>]) -> Vec<u8> {
+    written(&objects_of_pictures(pages))
+}
+
+fn stream(head: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut object = format!("<< {head} /Length {} >>\nstream\n", bytes.len()).into_bytes();
+    object.extend_from_slice(bytes);
+    object.extend_from_slice(b"\nendstream");
+    object
+}
+
+fn objects_of_pictures(pages: &[PageOfPictures<'_>]) -> Vec<Vec<u8>> {
     let mut objects = vec![
         b"<< /Type /Catalog /Pages 2 0 R >>".to_vec(),
         Vec::new(),
         b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>".to_vec(),
     ];
-    let stream = |head: &str, bytes: &[u8]| {
-        let mut object = format!("<< {head} /Length {} >>\nstream\n", bytes.len()).into_bytes();
-        object.extend_from_slice(bytes);
-        object.extend_from_slice(b"\nendstream");
-        object
-    };
     let mut kids = Vec::new();
     for (text, picture) in pages {
         let page = objects.len() + 1;
@@ -307,7 +325,7 @@ fn pdf_of_pictures(pages: &[PageOfPictures<'_>]) -> Vec<u8> {
         }
     }
     objects[1] = format!("<< /Type /Pages /Kids [{}] /Count {} >>", kids.join(" "), kids.len()).into_bytes();
-    written(&objects)
+    objects
 }
 
 /// A file of every kind.

@@ -11,3 +11,6 @@ mod office;
 mod pages;
 mod pictures;
 mod process;
+mod scans;
+#[cfg(target_os = "linux")]
+mod transcription;

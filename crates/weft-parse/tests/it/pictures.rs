@@ -297,6 +297,38 @@ async fn pictures_attached_to_a_mail_are_read_and_so_are_those_in_attachments() 
 }
 
 #[tokio::test]
+async fn pieces_name_the_picture_that_their_text_was_read_in() {
+    let note: &[u8] = b"Nothing is to be seen here.";
+    let mut files: Vec<(&str, Vec<u8>)> = holding_pictures().into();
+    files.extend([
+        ("scan.pdf", pdf_with_pictures(&[("", Some(SCAN)), ("Text of page two", None)])),
+        ("figure.pdf", pdf_with_pictures(&[("The figure shows the plan.", Some(SCAN))])),
+        ("a.html", page_with_picture().into_bytes()),
+        ("a.eml", mail_with_attachments(&[("note.txt", note), ("photo.jpg", SCAN)])),
+    ]);
+    let documents = Arc::new(ChildReader::new(worker(), Limits::default(), 2));
+    let says = Arc::new(Says("Bridge", AtomicUsize::new(0)));
+    let reader = MediaReader::new(documents, Some(says), None);
+    for (name, bytes) in files {
+        let (mut asked, bytes) = (request(name, ChunkMethod::Naive), Bytes::from(bytes));
+        asked.settings.insert("chunk_token_num".to_owned(), json!(8));
+        let document = reader.read(&asked, bytes.clone()).await.unwrap();
+        for piece in &document.pieces {
+            assert_eq!(piece.picture.is_some(), piece.content.contains("Bridge"), "{name}: {piece:?}");
+        }
+        let numbers: Vec<u32> = document.pieces.iter().filter_map(|piece| piece.picture).collect();
+        let [number] = numbers[..] else { panic!("{name}: {numbers:?}") };
+        let kept = reader.kept_pictures(&asked, bytes.clone(), &[number]).await.unwrap();
+        let with: Vec<usize> =
+            (0..kept.pictures.len()).filter(|at| !kept.pictures[*at].picture.bytes.is_empty()).collect();
+        assert_eq!(with, [usize::try_from(number).unwrap()], "{name}");
+        assert_eq!(&*kept.pictures[with[0]].picture.bytes, SCAN, "{name}");
+        let none = reader.kept_pictures(&asked, bytes, &[]).await.unwrap();
+        assert!(none.pictures.iter().all(|one| one.picture.bytes.is_empty()), "{name}");
+    }
+}
+
+#[tokio::test]
 async fn a_picture_that_cannot_be_read_costs_the_file_nothing_else() {
     for (name, bytes) in holding_pictures() {
         let reader = reader(Says("invalid", AtomicUsize::new(0)));

@@ -68,6 +68,14 @@ async fn every_format_is_made_in_a_confined_process() {
 }
 
 #[tokio::test]
+async fn a_long_text_becomes_a_document() {
+    let text = "0123456789\n".repeat(1 << 19);
+    let content = DocumentContent::Markdown(text.clone());
+    let request = WriteRequest { format: DocumentFormat::Markdown, content, page: PageSettings::default() };
+    assert!(reader().write(&request).await.unwrap().bytes == text.as_bytes());
+}
+
+#[tokio::test]
 async fn letters_that_a_pdf_cannot_hold_are_told_by_both() {
     let content = DocumentContent::Markdown("a 汉 b".to_owned());
     let request = WriteRequest { format: DocumentFormat::Pdf, content, page: PageSettings::default() };

@@ -74,12 +74,13 @@ pub static GET_DOCUMENT: Operation =
     Operation::reads("Sends the file of a document, whatever dataset it is in.").answer(Answer::File);
 /// `GET /api/v1/documents/images/{image}` and its like.
 pub static PICTURE: Operation =
-    Operation::reads("Sends the picture that `image_id` of a chunk names: the document, where that is one.")
+    Operation::reads("Sends the picture that `image_id` of a chunk names: the one that its text was read in, or its document, where that is one.")
         .answer(Answer::File);
 /// `GET /api/v1/documents/{document}/thumbnail`.
-pub static THUMBNAIL: Operation =
-    Operation::reads("Sends the picture of a document: the document itself, where that is one.")
-        .answer(Answer::File);
+pub static THUMBNAIL: Operation = Operation::reads(
+    "Sends a picture of a document: the document itself, where that is one, else the first picture in it.",
+)
+.answer(Answer::File);
 /// `GET /api/v1/thumbnails`.
 pub static THUMBNAILS: Operation =
     Operation::reads("Tells where the pictures of documents are, by their ids; empty for one without.")

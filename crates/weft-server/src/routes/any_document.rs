@@ -12,7 +12,7 @@ use weft_core::seam::dataset_store::{
 use weft_core::seam::ingest_queue::Wanted;
 use weft_core::value::to_text;
 use weft_core::{DatasetKey, DocumentId, ErrorKind};
-use weft_knowledge::pictures;
+use weft_knowledge::pictures::{self, ImageId};
 
 use super::metadata::each;
 use super::{attachments, owned};
@@ -92,18 +92,37 @@ async fn shown(state: &ServerState, document: &Document) -> Result<Response, Api
     Ok(attachments::sent(&document.name, media_type, bytes))
 }
 
-/// `GET /api/v1/documents/images/{image}`: what `image_id` of a chunk names, which is the document where that is a picture.
+/// A picture in a document.
+async fn shown_in(state: &ServerState, document: &Document, picture: &str) -> Result<Response, ApiError> {
+    let kept = state.app.library.picture(document, picture).await;
+    let bytes = kept.map_err(|error| owned::or(error, no_image()))?;
+    let media_type = pictures::media_type(&bytes).ok_or_else(no_image)?;
+    let name = media_type.replace('/', ".");
+    Ok(attachments::sent(&name, media_type, bytes))
+}
+
+/// What is called so, which the caller's tenant alone can name.
+async fn named_image(state: &ServerState, id: &ImageId) -> Result<Response, ApiError> {
+    let document = state.app.datasets.document(&id.document).await;
+    let document = document.map_err(|error| owned::or(error, no_image()))?;
+    match &id.picture {
+        Some(picture) => shown_in(state, &document, picture).await,
+        None => shown(state, &document).await,
+    }
+}
+
+/// `GET /api/v1/documents/images/{image}`: what `image_id` of a chunk names: the picture that its text was read in, or the
+/// document where that is a picture.
 ///
 /// # Errors
-/// 102 for one that is not there or is no picture; none are kept of the figures in other documents.
+/// 102 for one that is not there or is no picture.
 pub async fn image(
     State(state): State<ServerState>,
     caller: Caller,
     Path(image): Path<String>,
 ) -> Result<Response, ApiError> {
-    let key = pictures::document_of(&caller.tenant, &image).ok_or_else(no_image)?;
-    let document = state.app.datasets.document(&key).await.map_err(|error| owned::or(error, no_image()))?;
-    shown(&state, &document).await
+    let id = ImageId::read(&caller.tenant, &image).ok_or_else(no_image)?;
+    named_image(&state, &id).await
 }
 
 /// `GET /api/v1/documents/{document}/images/{image}`: the same of a document that is named besides.
@@ -115,23 +134,26 @@ pub async fn image_of(
     caller: Caller,
     Path((document, image)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
-    let key = pictures::document_of(&caller.tenant, &image).filter(|key| key.id.as_str() == document);
-    let key = key.ok_or_else(no_image)?;
-    let document = state.app.datasets.document(&key).await.map_err(|error| owned::or(error, no_image()))?;
-    shown(&state, &document).await
+    let id = ImageId::read(&caller.tenant, &image).filter(|id| id.document.id.as_str() == document);
+    named_image(&state, &id.ok_or_else(no_image)?).await
 }
 
-/// `GET /api/v1/documents/{document}/thumbnail`: a picture of a document, which is the document where that is one.
+/// `GET /api/v1/documents/{document}/thumbnail`: a picture of a document, which is the document where that is one, else the
+/// first picture in it.
 ///
 /// # Errors
-/// 102 for a document that is not there, or is no picture.
+/// 102 for a document that is not there, or has no picture.
 pub async fn thumbnail(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     let (mut found, _) = documents(&state, &caller, &[id]).await?;
-    shown(&state, &found.pop().ok_or_else(no_image)?).await
+    let document = found.pop().ok_or_else(no_image)?;
+    match &document.picture {
+        Some(picture) => shown_in(&state, &document, picture).await,
+        None => shown(&state, &document).await,
+    }
 }
 
 /// `GET /api/v1/thumbnails?doc_ids=a,b`: where the pictures of documents are; empty for one without.

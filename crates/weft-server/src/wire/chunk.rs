@@ -236,7 +236,7 @@ pub fn view(chunk: &StoredChunk, document: &Document, keywords: Option<&str>) ->
         "tag_kwd": chunk.tags(),
         "tag_feas": {},
         "dataset_id": chunk.document.dataset.id,
-        "image_id": image(document),
+        "image_id": image(chunk, document),
         "doc_type_kwd": kind(chunk.kind),
         "available": chunk.available,
         "positions": positions,
@@ -245,9 +245,9 @@ pub fn view(chunk: &StoredChunk, document: &Document, keywords: Option<&str>) ->
     })
 }
 
-/// The picture that a document is; empty for one that is none.
-fn image(document: &Document) -> String {
-    pictures::image_id(&document.key, &document.name).unwrap_or_default()
+/// The picture that a chunk is shown with; empty without one.
+fn image(chunk: &StoredChunk, document: &Document) -> String {
+    pictures::image_id_of(chunk, &document.name).unwrap_or_default()
 }
 
 /// A chunk alone: by the names of lists, and by those that it is indexed under.
@@ -260,7 +260,7 @@ pub fn whole_view(chunk: &StoredChunk, document: &Document) -> Json {
         "important_kwd": chunk.keywords,
         "question_kwd": chunk.questions,
         "available_int": i32::from(chunk.available),
-        "img_id": image(document),
+        "img_id": image(chunk, document),
     });
     if let (Json::Object(shown), Json::Object(indexed)) = (&mut shown, indexed) {
         shown.extend(indexed);
@@ -351,6 +351,7 @@ mod tests {
             questions: vec!["q?".to_owned()],
             fields: Settings::new(),
             parent: None,
+            picture: None,
             available: true,
             tokens: 4,
             vector: None,

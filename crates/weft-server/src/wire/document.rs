@@ -383,10 +383,10 @@ fn begun_ms(document: &Document) -> Option<i64> {
     document.begun_ms.or_else(|| asked.then_some(document.updated_ms))
 }
 
-/// Where the picture is that a document is; empty for one that is none.
+/// Where a picture of a document is: itself where it is one, else the first one in it; empty without any.
 pub fn thumbnail(document: &Document) -> String {
-    let is_picture = pictures::image_id(&document.key, &document.name).is_some();
-    if is_picture { format!("/api/v1/documents/{}/thumbnail", document.key.id) } else { String::new() }
+    let shown = document.picture.is_some() || pictures::image_id(&document.key, &document.name).is_some();
+    if shown { format!("/api/v1/documents/{}/thumbnail", document.key.id) } else { String::new() }
 }
 
 /// A document as answers show it.

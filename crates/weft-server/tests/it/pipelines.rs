@@ -114,6 +114,37 @@ async fn a_document_goes_through_the_pipeline_of_its_dataset() {
 }
 
 #[tokio::test]
+async fn what_is_compiled_of_a_document_is_found_beside_its_text() {
+    let events = json!({"items": [{"name": "The fox is seen", "time": "2021-05-03", "sources": [1]},
+        {"name": "The dog is adopted", "time": "2019", "sources": [2]}]});
+    let script = Script::new()
+        .reply(Reply::text(events.to_string()).times(1))
+        .reply(Reply::text("no JSON at all").always());
+    let bench = bench(script).await;
+    let templates = json!({"compilation_template_group_id": "timeline", "templates": [{"kind": "wiki"}]});
+    let canvas = json!({"components": {
+        "File": component("File", &json!({}), &["Parser:P"]),
+        "Parser:P": component("Parser", &json!({"setups": {"text&markdown": {"output_format": "text"}}}), &["TokenChunker:C"]),
+        "TokenChunker:C": component("TokenChunker", &json!({"chunk_token_size": 8, "delimiters": ["\n"]}), &["Compiler:K"]),
+        "Compiler:K": component("Compiler", &templates, &["Tokenizer:T"]),
+        "Tokenizer:T": component("Tokenizer", &json!({}), &[]),
+    }});
+    let id = bench.store("Way in", canvas).await;
+    let stories = dataset(&bench, &id).await;
+    let document = bench.document(&stories, "fox.md", TEXT).await;
+    let read = bench.read(&stories, &[&document]).await;
+    let read = &read["docs"][0];
+    assert_eq!((&read["run"], &read["chunk_count"]), (&json!("DONE"), &json!(3)), "{read}");
+    let timeline = "Timeline (fox.md)\n\n- 2019: The dog is adopted\n- 2021-05-03: The fox is seen";
+    assert_eq!(found(&bench, &stories, "adopted").await, [timeline]);
+    assert_eq!(found(&bench, &stories, "quick brown").await, ["The quick brown fox."]);
+    // Of what could not be compiled the document says so.
+    let message = read["progress_msg"].as_str().unwrap();
+    assert!(message.contains("`Wiki` is compiled without the chunks 1 to 2"), "{message}");
+    assert_eq!(bench.model.requests().len(), 3);
+}
+
+#[tokio::test]
 async fn a_pipeline_that_fails_says_why_and_may_be_tried_again() {
     let script = Script::new()
         .reply(Reply::error(ErrorKind::Denied, "no such key").times(2))

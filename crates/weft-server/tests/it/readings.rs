@@ -212,6 +212,64 @@ async fn a_document_that_is_a_picture_is_shown_to_whose_it_is() {
 }
 
 #[tokio::test]
+async fn a_picture_in_a_document_is_shown_to_whose_it_is() {
+    let bench = bench(Script::new().reply(Reply::text("A fox [ID:0].").always())).await;
+    let dataset = bench.dataset("Figures").await;
+    let report = bench.document(&dataset, "report.txt", "some words\nfigure: a fox\nfigure: a bee").await;
+    bench.read(&dataset, &[&report]).await;
+    let id = dataset.rsplit('/').next().unwrap();
+    let listed = bench.get(&format!("{dataset}/documents/{report}/chunks")).await.data();
+    let chunks = listed["chunks"].as_array().unwrap();
+    let images: Vec<&str> = chunks.iter().map(|chunk| chunk["image_id"].as_str().unwrap()).collect();
+    assert!(images[0].is_empty() && images[1].starts_with(&format!("{id}-{report}.")), "{images:?}");
+    assert!(images[2].starts_with(&format!("{id}-{report}.")) && images[1] != images[2], "{images:?}");
+
+    // Where it is found, and where an answer cites it.
+    let of_fox = |chunks: &Json| {
+        let mut chunks = chunks.as_array().unwrap().iter();
+        let fox = chunks.find(|chunk| chunk["content"].as_str().unwrap().contains("fox")).unwrap();
+        fox["image_id"].as_str().unwrap().to_owned()
+    };
+    let asked = json!({"dataset_ids": [id], "question": "fox"});
+    assert_eq!(of_fox(&bench.post("/api/v1/retrieval", asked).await.data()["chunks"]), images[1]);
+    let zoo = json!({"name": "Zoo", "dataset_ids": [id], "prompt_config": {"system": "Know: {knowledge}", "prologue": "Hello!"}});
+    let chat = bench.post("/api/v1/chats", zoo).await.data()["id"].as_str().unwrap().to_owned();
+    let question = json!({"question": "fox", "stream": false});
+    let answer = bench.post(&format!("/api/v1/chats/{chat}/completions"), question).await.data();
+    assert_eq!(of_fox(&answer["reference"]["chunks"]), images[1], "{answer}");
+
+    let thumbnail = format!("/api/v1/documents/{report}/thumbnail");
+    let documents = bench.get(&format!("{dataset}/documents?id={report}")).await.data();
+    assert_eq!(documents["docs"][0]["thumbnail"], thumbnail);
+    let all = bench.get(&format!("/api/v1/thumbnails?doc_ids={report}")).await.data();
+    assert_eq!(all, json!({report.as_str(): thumbnail}));
+    let paths = [
+        thumbnail,
+        format!("/api/v1/documents/images/{}", images[1]),
+        format!("/api/v1/documents/{report}/images/{}", images[1]),
+        format!("/v1/document/image/{}", images[1]),
+    ];
+    let stranger = bench.as_stranger().await;
+    let none = (102, "Image not found.".to_owned());
+    for path in &paths {
+        let sent = bench.get(path).await;
+        let kind = sent.headers["content-type"].to_str().unwrap();
+        assert_eq!((kind, sent.text.as_str()), ("image/gif", "GIF89a of a fox"), "{path}");
+        assert_eq!(stranger.get(path).await.refusal(), none, "{path}");
+    }
+    let bee = bench.get(&format!("/api/v1/documents/images/{}", images[2])).await;
+    assert_eq!(bee.text, "GIF89a of a bee");
+    for other in [format!("{id}-{report}"), images[1].replace(&report, "x"), format!("{}0", images[1])] {
+        let path = format!("/api/v1/documents/images/{other}");
+        assert_eq!(bench.get(&path).await.refusal(), none, "{other}");
+    }
+    bench.ask("DELETE", &format!("{dataset}/documents"), json!({"ids": [report]})).await.data();
+    for path in &paths {
+        assert_eq!(bench.get(path).await.refusal(), none, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn metadata_is_told_flat() {
     let bench = bench(Script::new()).await;
     let (one, two) = (bench.dataset("One").await, bench.dataset("Two").await);

@@ -10,7 +10,10 @@ use serde_json::{Value as Json, json};
 use tokio_util::sync::CancellationToken;
 use weft_app::pipelines::FilesAndDocuments;
 use weft_core::filter::Metadata;
-use weft_core::seam::document_reader::{DocumentPiece, DocumentReader, Position, ReadDocument, ReadRequest};
+use weft_core::seam::document_reader::{
+    DocumentPiece, DocumentReader, FoundPicture, FoundPictures, Position, ReadDocument, ReadRequest,
+};
+use weft_core::seam::picture_reader::Picture;
 use weft_core::seam::{Clock, DatasetStore, FileStore, ModelDirectory, ReadingLog, ReembeddingStore};
 use weft_core::{Error, Result};
 use weft_knowledge::datasets::Datasets;
@@ -23,8 +26,11 @@ use weft_testkit::memory_datasets::{MemoryBlobs, MemoryDatasets};
 
 use crate::support::{Bench, Reading};
 
-/// Each line of a file is a piece; a file with the word `broken` cannot be read.
+/// Each line of a file is a piece; a file with the word `broken` cannot be read. What follows `figure: ` was read in a picture.
 struct Lines;
+
+/// What a line begins with that was read in a picture.
+const FIGURE: &str = "figure: ";
 
 #[async_trait]
 impl DocumentReader for Lines {
@@ -34,14 +40,27 @@ impl DocumentReader for Lines {
             return Err(Error::invalid(format!("`{}` is broken", request.name)));
         }
         let place = Position { page: 1, left: 1.0, right: 2.0, top: 3.0, bottom: 4.0 };
+        let mut figures = 0..;
         let piece = |line: &str| DocumentPiece {
             content: line.to_owned(),
             positions: vec![place],
+            picture: figures.next().filter(|_| line.starts_with(FIGURE)),
             tokens: 3,
             ..DocumentPiece::default()
         };
         let pieces = text.lines().filter(|line| !line.is_empty()).map(piece).collect();
         Ok(ReadDocument { pieces, metadata: Metadata::new(), ..ReadDocument::default() })
+    }
+
+    async fn pictures(&self, _: &ReadRequest, bytes: bytes::Bytes) -> Result<FoundPictures> {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let found = |line: &str| {
+            let bytes = format!("GIF89a of {}", line.trim_start_matches(FIGURE)).into();
+            let picture = Picture { media_type: "image/gif".to_owned(), width: 99, height: 99, bytes };
+            FoundPicture { picture, ..FoundPicture::default() }
+        };
+        let pictures = text.lines().filter(|line| !line.is_empty()).map(found).collect();
+        Ok(FoundPictures { pictures, warnings: Vec::new() })
     }
 
     fn knows(&self, name: &str) -> bool {

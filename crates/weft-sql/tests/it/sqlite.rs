@@ -66,7 +66,9 @@ async fn large_values_and_other_files_are_out_of_reach() {
     let folder = tempfile::tempdir().unwrap();
     let database = made(folder.path());
     let clients = clients(Some(folder.path().to_owned()));
+    let pattern = format!("SELECT 'a' LIKE '{}'", "%a".repeat(1_000));
     for sql in [
+        pattern.as_str(),
         "SELECT hex(zeroblob(900000000))",
         "ATTACH DATABASE 'other.db' AS other",
         "SELECT load_extension('x')",

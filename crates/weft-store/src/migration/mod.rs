@@ -39,6 +39,7 @@ mod m0042_folder_entry;
 mod m0043_revision;
 mod m0044_reembedding;
 mod m0045_tool_credential;
+mod m0046_picture;
 
 use sea_orm::{
     ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, Statement, TransactionTrait,
@@ -100,6 +101,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0043_revision::Migration),
             Box::new(m0044_reembedding::Migration),
             Box::new(m0045_tool_credential::Migration),
+            Box::new(m0046_picture::Migration),
         ]
     }
 }

@@ -47,6 +47,8 @@ pub struct Model {
     pub duration_ms: i64,
     pub chunk_count: i64,
     pub token_count: i64,
+    /// The first picture of the chunks that are found.
+    pub picture: Option<String>,
     pub created_ms: i64,
     pub updated_ms: i64,
     pub stage: String,
@@ -139,6 +141,7 @@ impl Model {
             duration_ms: document.duration_ms,
             chunk_count: 0,
             token_count: 0,
+            picture: None,
             created_ms: document.created_ms,
             updated_ms: document.updated_ms,
             stage: "reading".to_owned(),
@@ -179,6 +182,7 @@ impl Model {
             duration_ms: self.duration_ms,
             chunk_count: ids::count(self.chunk_count),
             token_count: ids::count(self.token_count),
+            picture: self.picture,
             revision: self.revision,
             created_ms: self.created_ms,
             updated_ms: self.updated_ms,
@@ -434,6 +438,7 @@ impl Store {
             .col_expr(Column::Progress, Expr::value(0_f64))
             .col_expr(Column::Message, Expr::value(""))
             .col_expr(Column::BegunMs, Expr::value(None::<i64>))
+            .col_expr(Column::Picture, Expr::value(None::<String>))
             .col_expr(Column::Stage, Expr::value("reading"))
             .col_expr(Column::UpdatedMs, Expr::value(now_ms))
             .col_expr(Column::Unindexed, index_note::next())

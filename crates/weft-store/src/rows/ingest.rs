@@ -76,6 +76,19 @@ fn into_state(into: DocumentState) -> ColumnChanges {
     vec![to(Column::State, state(into)), to(Column::Taken, 0_i64), to(Column::Wanted, 0_i64)]
 }
 
+/// Lets go of a document whose new chunks are in their place.
+fn into_done(row: &Model, message: &str) -> ColumnChanges {
+    let mut done = into_state(DocumentState::Done);
+    done.extend([
+        to(Column::Progress, 1_f64),
+        to(Column::Message, text(message)),
+        to(Column::ChunkCount, row.new_chunks),
+        to(Column::TokenCount, row.new_tokens),
+        (Column::Unindexed, index_note::next()),
+    ]);
+    done
+}
+
 pub(crate) async fn change(
     transaction: &DatabaseTransaction,
     condition: Condition,
@@ -258,14 +271,8 @@ impl Store {
             IngestOutcome::Done { message } => {
                 fresh::swap(&transaction, key).await?;
                 document_extra::swap(&transaction, key).await?;
-                let mut done = into_state(DocumentState::Done);
-                done.extend([
-                    to(Column::Progress, 1_f64),
-                    to(Column::Message, text(message)),
-                    to(Column::ChunkCount, row.new_chunks),
-                    to(Column::TokenCount, row.new_tokens),
-                    (Column::Unindexed, index_note::next()),
-                ]);
+                let mut done = into_done(&row, message);
+                done.push(to(Column::Picture, fresh::first_picture(&transaction, key).await?));
                 done
             }
             IngestOutcome::Failed { reason } => {

@@ -16,6 +16,7 @@ pub mod sandbox;
 pub mod secrets;
 pub mod store;
 pub mod tool_servers;
+pub mod transcription;
 pub mod workspace;
 
 use weft_core::id::{TenantId, generate};

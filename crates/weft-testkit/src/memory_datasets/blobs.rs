@@ -49,6 +49,14 @@ impl BlobStore for MemoryBlobs {
         Ok(())
     }
 
+    async fn below(&self, tenant: &TenantId, folder: &str) -> Result<Vec<String>> {
+        checked(folder)?;
+        let folder = format!("{folder}/");
+        let blobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = blobs.keys().filter(|(of, name)| of == tenant && name.starts_with(&folder));
+        Ok(found.map(|(_, name)| name.clone()).collect())
+    }
+
     async fn remove_all(&self, tenant: &TenantId) -> Result<()> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(of, _), _| of != tenant);
         Ok(())

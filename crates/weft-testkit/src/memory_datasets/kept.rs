@@ -33,7 +33,7 @@ impl KeptChunk {
 impl KeptDocument {
     pub(super) fn new(document: &Document) -> Self {
         Self {
-            document: Document { chunk_count: 0, token_count: 0, ..document.clone() },
+            document: Document { chunk_count: 0, token_count: 0, picture: None, ..document.clone() },
             chunks: Vec::new(),
             fresh: Vec::new(),
             extras: BTreeMap::new(),
@@ -64,6 +64,13 @@ impl KeptDocument {
         let found = || self.chunks.iter().filter(|chunk| !chunk.is_parent);
         self.document.chunk_count = found().count() as u64;
         self.document.token_count = found().map(|chunk| u64::from(chunk.chunk.tokens)).sum();
+    }
+
+    /// The picture of the first chunk that has one.
+    pub(super) fn first_picture(&self) -> Option<String> {
+        let shown = self.chunks.iter().filter(|chunk| !chunk.is_parent && chunk.chunk.picture.is_some());
+        let first = shown.min_by(|a, b| (a.chunk.ordinal, &a.chunk.id).cmp(&(b.chunk.ordinal, &b.chunk.id)));
+        first.and_then(|chunk| chunk.chunk.picture.clone())
     }
 
     pub(super) fn fits(&self, filter: &DocumentFilter) -> bool {

@@ -277,6 +277,7 @@ impl IngestQueue for MemoryDatasets {
                     kept.extras.extend(std::mem::take(&mut kept.fresh_extras));
                     kept.extras.retain(|_, value| !value.is_null());
                     kept.count();
+                    kept.document.picture = kept.first_picture();
                     kept.note();
                     kept.document.progress = 1.0;
                     kept.document.message.clone_from(message);

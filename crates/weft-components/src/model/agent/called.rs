@@ -57,6 +57,8 @@ where
         part: Arc::clone(&agent.part),
         // Nobody is to hear the words of a tool as if the agent had said them.
         heard: false,
+        // An agent that is called by a script has a model of its own, which is told texts.
+        keeps_data: false,
         // What it says is part of its result, and nobody else's words come in between.
         floor: Floor::default(),
         cancel: agent.cancel.clone(),

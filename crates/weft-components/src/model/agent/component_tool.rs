@@ -152,7 +152,12 @@ impl ComponentTool {
         let place = Place { node: self.node.clone(), function: self.function.clone(), inputs };
         let work = async |ctx| component.run(&ctx).await;
         let finished = called::run(&invocation, place, work).await?;
-        let data = self.data(&finished.outputs, shape.main_output);
+        // Copied and gone through only for those who keep it.
+        let data = if invocation.agent.keeps_data {
+            self.data(&finished.outputs, shape.main_output)
+        } else {
+            ToolData::Same
+        };
         Ok(match step(finished, shape.main_output) {
             ToolStep::Done(output) => ToolStep::Done(ToolOutput { data, ..output }),
             step => step,

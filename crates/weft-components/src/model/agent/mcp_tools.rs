@@ -11,7 +11,7 @@ use weft_agent::toolkit::numbered;
 use weft_core::context::Signal;
 use weft_core::effect::Delivery;
 use weft_core::seam::tool_source::Offered;
-use weft_core::tool::{Invocation, Origin, Tool, ToolBody, ToolStream, ToolTraits};
+use weft_core::tool::{Invocation, Origin, Tool, ToolBody, ToolStream, ToolTraits, declared_parameters};
 use weft_core::{Error, ErrorKind, Json, NodeContext, Result};
 
 use super::entries::{Flags, Server};
@@ -144,22 +144,8 @@ fn described(server: &Server, name: &str, meta: &Map<String, Json>, flags: &Flag
     let description = meta.get("description").and_then(Json::as_str).unwrap_or_default();
     let agreed = flags.within(&ToolTraits::default()).approval;
     let body = Arc::new(Later { server: server.id.clone(), tool: name.to_owned(), agreed });
-    Tool::new(name, description, schema(meta), Origin::Mcp(server.id.clone()), body)
-}
-
-/// The schema in what a canvas knows of a tool: `inputSchema`, `parameters` as a schema, or `parameters`
-/// as a bare map of properties.
-fn schema(meta: &Map<String, Json>) -> Json {
-    let given = meta.get("inputSchema").or_else(|| meta.get("parameters"));
-    match given {
-        Some(Json::Object(schema))
-            if schema.contains_key("properties") || schema.get("type").is_some_and(Json::is_string) =>
-        {
-            Json::Object(schema.clone())
-        }
-        Some(Json::Object(properties)) => json!({"type": "object", "properties": properties}),
-        _ => json!({"type": "object"}),
-    }
+    let parameters = declared_parameters(meta).unwrap_or_else(|| json!({"type": "object"}));
+    Tool::new(name, description, parameters, Origin::Mcp(server.id.clone()), body)
 }
 
 fn unasked(later: &Later) -> Error {

@@ -1,5 +1,7 @@
 //! The last stage: the new chunks are put where they are found.
 
+use std::collections::HashSet;
+
 use tokio::sync::OwnedMutexGuard;
 use weft_core::Result;
 use weft_core::id::DocumentKey;
@@ -32,6 +34,7 @@ impl DocumentWork<'_> {
         let index = self.dataset.index();
         let mut changes = vec![IndexChange::Document(shown)];
         let (mut after, mut done, mut kept) = (None, 0, Vec::new());
+        let mut pictures = HashSet::new();
         loop {
             let (page, last) = self.page(after, CHUNKS_AT_ONCE).await?;
             if last.is_none() {
@@ -45,6 +48,7 @@ impl DocumentWork<'_> {
             done += page.len();
             for chunk in &page {
                 old.remove(&chunk.id);
+                pictures.extend(chunk.picture.clone());
             }
             changes.push(adding(&document, page));
             kept.push(parts.index.write_behind(&index, std::mem::take(&mut changes)).await?);
@@ -67,6 +71,10 @@ impl DocumentWork<'_> {
         if let Err(error) = self.clean(note, last, kept).await {
             // It is done; what is not right in the index is put right when it is mended.
             tracing::warn!(document.id = %key.id, error = error.detail(), "the index is left as it is");
+        }
+        if let Err(error) = self.library.clear_pictures(key, &pictures).await {
+            // They go when it is read again, or with it.
+            tracing::warn!(document.id = %key.id, error = error.detail(), "pictures that nobody names are left");
         }
         Ok(())
     }

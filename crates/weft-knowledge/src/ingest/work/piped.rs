@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use weft_core::id::CanvasId;
 use weft_core::pipeline::read_document;
 use weft_core::seam::dataset_store::{IngestStage, StoredChunk};
+use weft_core::seam::document_reader::ReadRequest;
 use weft_core::value::Json;
 use weft_core::{Error, Result};
 
@@ -29,6 +30,11 @@ impl DocumentWork<'_> {
             // A chunker of the pipeline asks for the table; the settings of the document need not.
             asked.settings.insert("toc_extraction".to_owned(), true.into());
         }
+        let request = ReadRequest {
+            name: handed.name.clone(),
+            method: self.taken.document.method,
+            settings: handed.settings.clone(),
+        };
         let mut read = read_document(handed, chunks);
         if read.pieces.is_empty() {
             return Err(Error::invalid("there is no text in the chunks of the pipeline"));
@@ -37,7 +43,8 @@ impl DocumentWork<'_> {
             self.warn(warning);
         }
         let found = std::mem::take(&mut read.metadata);
-        let chunks = ids::chunks(&asked.key, read, self.library.now_ms());
+        let pictures = Box::pin(self.keep_pictures(&request, &read)).await?;
+        let chunks = ids::chunks(&asked.key, read, &pictures, self.library.now_ms());
         for addition in &parts.additions {
             let by_settings = addition.wanted(&self.taken.document.settings);
             let value = if addition.wanted(&asked.settings) {

@@ -265,6 +265,7 @@ impl DocumentWork<'_> {
             questions: Vec::new(),
             fields,
             parent: None,
+            picture: None,
             available: true,
             vector: None,
             created_ms: self.library.now_ms(),

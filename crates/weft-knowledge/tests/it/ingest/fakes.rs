@@ -14,7 +14,9 @@ use weft_core::seam::chat_model::{
     ChatDelta, ChatRequest, ChatStream, ModelInfo, ModelKind, StopReason, Usage,
 };
 use weft_core::seam::dataset_store::{Extra, IngestStage, StoredChunk};
-use weft_core::seam::document_reader::{DocumentPiece, ReadDocument, ReadRequest};
+use weft_core::seam::document_reader::{
+    DocumentPiece, FoundPicture, FoundPictures, ReadDocument, ReadRequest,
+};
 use weft_core::seam::embedder::{Embedded, EmbeddingPurpose};
 use weft_core::seam::index::{
     IndexAnswer, IndexChange, IndexQuery, IndexSize, IndexedChunk, IndexedDocument,
@@ -23,6 +25,7 @@ use weft_core::seam::ingest_queue::{
     Amended, IndexNote, IngestLease, IngestOutcome, IngestProgress, NotedFilter, Removed, TakenDocument,
     ToBeFound, Wanted,
 };
+use weft_core::seam::picture_reader::Picture;
 use weft_core::seam::{ChatModel, DocumentReader, Embedder, Index, IngestQueue, ModelDirectory};
 use weft_core::value::Json;
 use weft_core::watched_models::{CallOutcome, ModelCall, ModelWatcher};
@@ -307,7 +310,8 @@ impl IngestQueue for Faulty<Arc<dyn IngestQueue>> {
     }
 }
 
-/// Reads each line as a piece; `#` begins a parent, `broken` breaks.
+/// Reads each line as a piece; `#` begins a parent, `broken` breaks, and what follows `picture` was read in a picture, which is
+/// one unless it is a `fake`.
 #[derive(Default)]
 pub struct LineReader {
     pub faults: Faults,
@@ -355,7 +359,7 @@ impl DocumentReader for LineReader {
             tokio::time::sleep(pause).await;
         }
         let text = String::from_utf8(bytes.to_vec()).unwrap();
-        let mut read = ReadDocument::default();
+        let (mut read, mut pictures) = (ReadDocument::default(), 0);
         for line in text.lines() {
             if line == "broken" {
                 return Err(Error::invalid(format!("`{}` is broken in its second line", request.name)));
@@ -367,6 +371,10 @@ impl DocumentReader for LineReader {
             }
             piece.parent = read.parents.len().checked_sub(1);
             piece.headings = vec!["Heading".to_owned()];
+            if line.starts_with(PICTURE) {
+                piece.picture = Some(pictures);
+                pictures += 1;
+            }
             read.pieces.push(piece);
         }
         self.faults.step().await?;
@@ -376,7 +384,22 @@ impl DocumentReader for LineReader {
     fn watched(&self, watcher: Arc<dyn ModelWatcher>) -> Option<Arc<dyn DocumentReader>> {
         self.asks.load(Ordering::SeqCst).then(|| Arc::new(AskingReader(watcher)) as Arc<dyn DocumentReader>)
     }
+
+    async fn pictures(&self, _: &ReadRequest, bytes: Bytes) -> Result<FoundPictures> {
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        let found = |shown: &str| {
+            let bytes = if shown == "fake" { "<svg/>".to_owned() } else { format!("GIF89a {shown}") };
+            let (media_type, bytes) = ("image/gif".to_owned(), bytes.into());
+            let picture = Picture { media_type, width: 99, height: 99, bytes };
+            FoundPicture { picture, ..FoundPicture::default() }
+        };
+        let pictures = text.lines().filter_map(|line| line.strip_prefix(PICTURE)).map(found).collect();
+        Ok(FoundPictures { pictures, warnings: Vec::new() })
+    }
 }
+
+/// What a line begins with that was read in a picture.
+const PICTURE: &str = "picture ";
 
 /// Vectors that follow from the text alone.
 #[derive(Default)]

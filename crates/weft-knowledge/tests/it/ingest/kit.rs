@@ -172,6 +172,7 @@ impl World {
             duration_ms: 0,
             chunk_count: 0,
             token_count: 0,
+            picture: None,
             revision: 0,
             created_ms: 0,
             updated_ms: 0,

@@ -205,7 +205,7 @@ async fn a_stop_that_its_worker_did_not_live_to_hear_leaves_the_index_right() {
 }
 
 /// The seams of a process that does not break.
-fn parts(world: &World) -> LibraryParts {
+pub fn parts(world: &World) -> LibraryParts {
     LibraryParts {
         store: Arc::clone(&world.store),
         queue: Arc::clone(&world.queue),
@@ -219,7 +219,7 @@ fn parts(world: &World) -> LibraryParts {
 }
 
 /// A place for files whose process is killed as soon as something is stored.
-struct LastStored(MemoryBlobs);
+pub struct LastStored(pub MemoryBlobs);
 
 #[async_trait]
 impl BlobStore for LastStored {
@@ -234,6 +234,10 @@ impl BlobStore for LastStored {
 
     async fn remove(&self, tenant: &TenantId, name: &str) -> Result<()> {
         self.0.remove(tenant, name).await
+    }
+
+    async fn below(&self, tenant: &TenantId, folder: &str) -> Result<Vec<String>> {
+        self.0.below(tenant, folder).await
     }
 
     async fn remove_all(&self, tenant: &TenantId) -> Result<()> {
@@ -302,7 +306,9 @@ async fn what_an_index_has_not_written_is_mended_although_the_store_was_away_the
     library.add_chunk(&key, new).await.unwrap();
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(world.noted().await, std::slice::from_ref(&key));
-    assert_eq!(library.mend().await.unwrap(), 1);
+    let elsewhere = DatasetKey::new(&key.dataset.tenant, "elsewhere");
+    assert_eq!(library.mend_dataset(&elsewhere).await.unwrap(), 0);
+    assert_eq!(library.mend_dataset(&key.dataset).await.unwrap(), 1);
     assert_eq!(world.index.contents(&key), ["a", "b"]);
     assert!(world.noted().await.is_empty());
 }

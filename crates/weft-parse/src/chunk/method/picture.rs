@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn a_picture_without_text_is_refused() {
-        let image = Element { body: ElementBody::Image { caption: String::new() }, positions: Vec::new() };
+        let image = Element::new(ElementBody::Image { caption: String::new() }, Vec::new());
         let parsed = Parsed { elements: vec![image], ..Parsed::default() };
         let error =
             crate::chunk::cut(&parsed, &request("a.png", ChunkMethod::Picture, json!({}))).unwrap_err();

@@ -188,7 +188,7 @@ fn lines<'a>(source: &ChunkSource<'a>, patterns: &TitlePatterns<'_>) -> Vec<Titl
         for (number, line) in text.lines().enumerate() {
             let joint = if number == 0 { placed.joint } else { Joint::Line };
             let body = ElementBody::Paragraph(line.to_owned());
-            let own = Element { body, positions: placed.element.positions.clone() };
+            let own = Element::new(body, placed.element.positions.clone());
             lines.push(TitleLine { placed: Placed { joint, ..*placed }, own: Some(own), origin });
         }
     }

@@ -10,6 +10,7 @@ use super::styles::{ListPlace, Lists, Styles, outline_level};
 use crate::grid::{Grid, Header};
 use crate::markup::{Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
+use crate::pictures::PictureText;
 
 /// A paragraph that has begun. Text boxes hold paragraphs within paragraphs.
 #[derive(Default)]
@@ -19,7 +20,7 @@ struct OpenParagraph {
     outline: Option<u8>,
     list: Option<ListPlace>,
     /// What is said below it: notes and descriptions of pictures.
-    notes: Vec<String>,
+    notes: Vec<PictureText>,
     pictures: Vec<String>,
 }
 
@@ -226,7 +227,7 @@ impl<'a> BodyReader<'a> {
         let mark = if kind == "comments" { String::new() } else { format!("[{id}]") };
         paragraph.text.push_str(&mark);
         if self.said.insert((kind, id)) {
-            paragraph.notes.push(format!("{mark} {text}").trim_start().to_owned());
+            paragraph.notes.push(format!("{mark} {text}").trim_start().to_owned().into());
         }
     }
 
@@ -240,19 +241,21 @@ impl<'a> BodyReader<'a> {
     /// What was read in a picture stands below the paragraph that shows it.
     fn picture_text(&mut self, tag: &Tag<'_>, attribute: &str) {
         let relation = tag.prefixed(attribute).and_then(|id| self.relations.get(&id));
-        let text = relation.and_then(|relation| self.parts.picture_text(&relation.target));
+        let read = relation.and_then(|relation| self.parts.picture_text(&relation.target));
         if let Some(paragraph) = self.paragraphs.last_mut() {
-            paragraph.notes.extend(text);
+            paragraph.notes.extend(read);
         }
     }
 
     fn end_paragraph(&mut self) {
         let Some(paragraph) = self.paragraphs.pop() else { return };
         if let Some(table) = self.tables.last_mut() {
-            for text in std::iter::once(&paragraph.text).chain(&paragraph.pictures).chain(&paragraph.notes) {
+            let notes = paragraph.notes.iter().map(|note| &note.text);
+            for text in std::iter::once(&paragraph.text).chain(&paragraph.pictures).chain(notes) {
                 table.cell.push_str(text);
                 table.cell.push(' ');
             }
+            paragraph.notes.iter().for_each(|note| self.parts.shows(note.picture));
             return;
         }
         // A table of contents says again what the headings say.
@@ -263,7 +266,7 @@ impl<'a> BodyReader<'a> {
             self.parts.image(picture);
         }
         for note in &paragraph.notes {
-            self.parts.paragraph(note);
+            self.parts.read_paragraph(note);
         }
     }
 

@@ -233,11 +233,12 @@ impl HtmlWalk<'_> {
         let Some(source) = self.dom.attribute(id, "src") else { return };
         let in_book = || self.path.map(|path| beside(path, &unescaped(source)));
         let Some(part) = data_uri::part(source).or_else(in_book) else { return };
-        let Some(text) = self.parts.picture_text(&part) else { return };
+        let Some(read) = self.parts.picture_text(&part) else { return };
         if self.is_between_blocks() {
-            self.parts.paragraph(&text);
+            self.parts.read_paragraph(&read);
         } else {
-            self.text(&format!(" {text} "));
+            self.parts.shows(read.picture);
+            self.text(&format!(" {} ", read.text));
         }
     }
 

@@ -7,6 +7,7 @@ use weft_core::seam::picture_reader::Picture;
 
 use super::layout;
 use super::outline::Outline;
+use super::packed::PackedImages;
 use super::page::{PageBlock, PageFrame, PageLine, PdfPage};
 use crate::element::{Element, ElementBody};
 use crate::parts::PartCollector;
@@ -36,20 +37,15 @@ pub fn pictures(document: &PdfDocument, numbers: impl Iterator<Item = usize>) ->
         let page_turn = document.get_page_rotation(index).unwrap_or_default();
         // On a page with text a picture is a figure; without any it is the page itself.
         let is_figure = PdfPage::read(document, number).is_ok_and(|page| !page.is_empty());
+        let mut packed = PackedImages::new(document, index);
         for image in images {
             let place = frame.turned(frame.rectangle(image.bbox), page_turn);
             if !pictures.takes(image.width, image.height, &format!(" on page {number}")) {
                 continue;
             }
             let turn = turn_of(page_turn, image.rotation_degrees);
-            match file_of(&image, turn) {
-                Ok((media_type, bytes)) => {
-                    let (width, height) = match turn {
-                        90 | 270 => (image.height, image.width),
-                        _ => (image.width, image.height),
-                    };
-                    let media_type = media_type.to_owned();
-                    let picture = Picture { media_type, width, height, bytes: bytes.into() };
+            match file_of(&image, turn, &mut packed) {
+                Ok(picture) => {
                     pictures.push(FoundPicture { place, is_figure, picture, ..FoundPicture::default() });
                 }
                 Err(reason) => pictures
@@ -87,7 +83,7 @@ fn turned(image: &PdfImage, turn: i32) -> pdf_oxide::Result<PdfImage> {
 }
 
 /// A picture as a file, turned clockwise: as it is where the document holds one that stands upright, else as PNG.
-fn file_of(image: &PdfImageHandle<'_>, turn: i32) -> Result<(&'static str, Vec<u8>), String> {
+fn file_of(image: &PdfImageHandle<'_>, turn: i32, packed: &mut PackedImages<'_>) -> Result<Picture, String> {
     let reason = |cause: pdf_oxide::Error| cause.to_string().chars().take(200).collect::<String>();
     // Of four colours few programs know which.
     if turn == 0
@@ -96,14 +92,20 @@ fn file_of(image: &PdfImageHandle<'_>, turn: i32) -> Result<(&'static str, Vec<u
     {
         let bytes = image.raw_compressed_bytes().map_err(reason)?;
         if bytes.starts_with(b"\xff\xd8\xff") {
-            return Ok(("image/jpeg", bytes));
+            let (width, height) = (image.width, image.height);
+            return Ok(Picture { media_type: "image/jpeg".to_owned(), width, height, bytes: bytes.into() });
         }
     }
-    let mut decoded = image.decode().map_err(reason)?;
+    let mut decoded = match packed.unpacked(image) {
+        Some(unpacked) => unpacked?,
+        None => image.decode().map_err(reason)?,
+    };
     if turn != 0 {
         decoded = turned(&decoded, turn).map_err(reason)?;
     }
-    Ok(("image/png", decoded.to_png_bytes().map_err(reason)?))
+    let bytes = decoded.to_png_bytes().map_err(reason)?;
+    let (width, height) = (decoded.width(), decoded.height());
+    Ok(Picture { media_type: "image/png".to_owned(), width, height, bytes: bytes.into() })
 }
 
 /// Puts what was read on pages without text there, as lines like any others.
@@ -154,11 +156,14 @@ pub fn read_lines(reading: &PictureReading, parts: &mut PartCollector) {
     layout::add(&[page], &Outline::new(), &mut read);
     let mut elements = read.finish().elements;
     place(&mut elements, std::slice::from_ref(reading));
-    elements.into_iter().for_each(|element| parts.push_at(element.body, element.positions));
+    for element in elements {
+        parts.shows(element.picture);
+        parts.push_at(element.body, element.positions);
+    }
 }
 
-/// Gives elements of pictures the place of the picture where nobody knows that of their lines, and puts figures between
-/// the elements of their pages.
+/// Says of elements which picture they were read in, gives them the place of the picture where nobody knows that of their
+/// lines, and puts figures between the elements of their pages.
 pub fn place(elements: &mut Vec<Element>, readings: &[PictureReading]) {
     for reading in readings {
         let page = reading.place.page;
@@ -167,21 +172,24 @@ pub fn place(elements: &mut Vec<Element>, readings: &[PictureReading]) {
             let caption = lines(&text.join("\n"));
             if !caption.is_empty() {
                 let at = below(elements, reading.place);
-                elements.insert(
-                    at,
-                    Element { body: ElementBody::Image { caption }, positions: vec![reading.place] },
-                );
+                let figure = Element::new(ElementBody::Image { caption }, vec![reading.place]);
+                elements.insert(at, Element { picture: reading.picture, ..figure });
             }
-        } else if reading.lines.iter().all(|line| line.place.is_none()) {
-            for element in elements.iter_mut().filter(|element| !element.positions.is_empty()) {
-                let inside = |position: &Position| {
-                    position.page == page
-                        && position.top >= reading.place.top - 0.5
-                        && position.bottom <= reading.place.bottom + 0.5
-                };
-                if element.positions.iter().all(inside) {
-                    element.positions = vec![reading.place];
-                }
+            continue;
+        }
+        let is_placed = reading.lines.iter().any(|line| line.place.is_some());
+        for element in elements.iter_mut().filter(|element| !element.positions.is_empty()) {
+            let inside = |position: &Position| {
+                position.page == page
+                    && position.top >= reading.place.top - 0.5
+                    && position.bottom <= reading.place.bottom + 0.5
+            };
+            // A paragraph that goes on on the next page is seen where it begins.
+            if element.positions.first().is_some_and(inside) {
+                element.picture = element.picture.or(reading.picture);
+            }
+            if !is_placed && element.positions.iter().all(inside) {
+                element.positions = vec![reading.place];
             }
         }
     }
@@ -257,15 +265,16 @@ mod tests {
 
     #[test]
     fn figures_stand_where_they_are() {
-        let paragraph = |page, top| Element {
-            body: ElementBody::Paragraph(format!("{page} {top}")),
-            positions: vec![at(page, top, top + 10.0)],
+        let paragraph = |page, top| {
+            let body = ElementBody::Paragraph(format!("{page} {top}"));
+            Element::new(body, vec![at(page, top, top + 10.0)])
         };
         let mut elements = vec![paragraph(1, 10.0), paragraph(1, 200.0), paragraph(3, 10.0)];
         let figure = |page, top: f32, text: &str| PictureReading {
             place: at(page, top, top + 50.0),
             part: String::new(),
             is_figure: true,
+            picture: None,
             lines: vec![ReadingLine { text: text.to_owned(), place: None }],
         };
         place(

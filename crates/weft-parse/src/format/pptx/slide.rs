@@ -121,8 +121,8 @@ impl Slide<'_> {
             "cNvPr" if self.is_picture => parts.image(&tag.attribute("descr").unwrap_or_default()),
             "blip" if self.is_picture => {
                 let picture = tag.prefixed("r:embed").and_then(|id| self.relations?.get(&id));
-                if let Some(text) = picture.and_then(|picture| parts.picture_text(&picture.target)) {
-                    parts.paragraph(&text);
+                if let Some(read) = picture.and_then(|picture| parts.picture_text(&picture.target)) {
+                    parts.read_paragraph(&read);
                 }
             }
             "ph" => {

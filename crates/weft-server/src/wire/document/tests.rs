@@ -30,6 +30,7 @@ fn document(name: &str) -> Document {
         duration_ms: 1_500,
         chunk_count: 3,
         token_count: 30,
+        picture: None,
         revision: 0,
         created_ms: 1,
         updated_ms: 2,

@@ -38,14 +38,42 @@ pub async fn blob_store_keeps_its_contract(blobs: &dyn BlobStore) {
             refused(blobs.put(&ours, bad, Bytes::new()).await, Invalid);
             refused(blobs.get(&ours, bad).await, Invalid);
             refused(blobs.remove(&ours, bad).await, Invalid);
+            refused(blobs.below(&ours, bad).await, Invalid);
         }
         one_of_many_writers_is_the_last(blobs, &ours).await;
+        folders_are_looked_through(blobs, [&ours, &theirs]).await;
         blobs.put(&theirs, name, Bytes::new()).await.unwrap();
         for _ in 0..2 {
             blobs.remove_all(&ours).await.unwrap();
         }
         refused(blobs.get(&ours, "a").await, NotFound);
         blobs.get(&theirs, name).await.unwrap();
+    }
+}
+
+async fn folders_are_looked_through(blobs: &dyn BlobStore, [ours, theirs]: [&TenantId; 2]) {
+    let below = async |tenant: &TenantId, folder: &str| {
+        let mut names = blobs.below(tenant, folder).await.unwrap();
+        names.sort();
+        names
+    };
+    assert!(below(ours, "documents/1.pictures").await.is_empty());
+    let all = ["documents/1.pictures/a", "documents/1.pictures/b/c", "documents/1", "documents/1.pictures2"];
+    for name in all {
+        blobs.put(ours, name, Bytes::from_static(b"x")).await.unwrap();
+    }
+    assert_eq!(below(ours, "documents/1.pictures").await, all[..2]);
+    assert!(below(ours, "documents/1").await.is_empty(), "it is a file");
+    assert!(below(theirs, "documents/1.pictures").await.is_empty());
+    for name in &all[..2] {
+        blobs.remove(ours, name).await.unwrap();
+    }
+    assert!(below(ours, "documents/1.pictures").await.is_empty());
+    // Also where its folder has gone with the one before.
+    blobs.put(ours, all[0], Bytes::new()).await.unwrap();
+    assert_eq!(below(ours, "documents/1.pictures").await, all[..1]);
+    for name in all {
+        blobs.remove(ours, name).await.unwrap();
     }
 }
 

@@ -15,6 +15,7 @@ impl Both<'_> {
         self.queue.put_new(&first.lease, &expected, IngestStage::Summarizing).await.unwrap();
         let more = |n: u64| StoredChunk {
             vector: Some(vec![0.5, 1.0]),
+            picture: Some(format!("picture {n}")),
             ..chunk(&made.key, n, &format!("more {n}"))
         };
         self.queue.add_new(&first.lease, &[more(1), more(2)]).await.unwrap();
@@ -28,6 +29,9 @@ impl Both<'_> {
         refused(late, Conflict);
         self.queue.settle(&second.lease, &done(), 2_600).await.unwrap();
         assert_eq!(self.found(&made).await, expected);
-        assert_eq!(self.store.document(&made.key).await.unwrap().chunk_count, 4);
+        let document = self.store.document(&made.key).await.unwrap();
+        assert_eq!((document.chunk_count, document.picture.as_deref()), (4, Some("picture 1")));
+        self.store.reset_document(&made.key, 2_700).await.unwrap();
+        assert_eq!(self.store.document(&made.key).await.unwrap().picture, None);
     }
 }

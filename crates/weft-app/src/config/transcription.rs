@@ -1,0 +1,95 @@
+//! Speech that is written down.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+use weft_parse::{Limits, TranscriptionProgram, TranscriptionSettings};
+
+/// Who writes down what is said in recordings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TranscriptionEngine {
+    /// The default model of the kind `speech`, if there is one.
+    #[default]
+    Model,
+    /// The program of whisper.cpp.
+    Whisper,
+    /// The program that the operator names.
+    Program,
+}
+
+/// Recordings, and the program of this system that writes down what is said in them.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TranscriptionConfig {
+    /// Who writes down recordings of documents, of questions and over the API.
+    pub engine: TranscriptionEngine,
+    /// The path of the program and its arguments.
+    pub command: Vec<String>,
+    /// The model that `whisper` computes with.
+    pub model: PathBuf,
+    /// The language that is spoken, for `whisper`.
+    pub language: String,
+    /// What the program may read beside itself, the model, the recording and the system's libraries.
+    pub read: Vec<PathBuf>,
+    /// How many threads one may compute on.
+    pub threads: u32,
+    /// How many run at the same time.
+    pub at_once: usize,
+    /// How long one may take for one recording.
+    pub seconds: f64,
+    /// Bytes of memory that one may use.
+    pub memory_bytes: usize,
+    /// Bytes that a recording may have.
+    pub file_bytes_max: usize,
+}
+
+impl Default for TranscriptionConfig {
+    fn default() -> Self {
+        Self {
+            engine: TranscriptionEngine::default(),
+            command: Vec::new(),
+            model: PathBuf::new(),
+            language: "auto".to_owned(),
+            read: Vec::new(),
+            threads: 4,
+            at_once: 1,
+            seconds: 1_800.0,
+            memory_bytes: 3 << 30,
+            file_bytes_max: 128 << 20,
+        }
+    }
+}
+
+impl TranscriptionConfig {
+    /// The program that writes down speech; none where a model does.
+    pub fn settings(&self) -> Option<TranscriptionSettings> {
+        let Self { engine, command, model, language, read, threads, at_once, .. } = self;
+        let command = command.clone();
+        let program = match engine {
+            TranscriptionEngine::Model => return None,
+            TranscriptionEngine::Whisper => {
+                let (model, language) = (model.clone(), language.trim().to_owned());
+                TranscriptionProgram::Whisper { command, model, language }
+            }
+            TranscriptionEngine::Program => TranscriptionProgram::Other { command },
+        };
+        Some(TranscriptionSettings { program, read: read.clone(), threads: *threads, at_once: *at_once })
+    }
+
+    /// What the program may use for one recording, when the numbers make sense.
+    pub fn limits(&self) -> Option<Limits> {
+        const MEMORY_MIN: usize = 16 << 20;
+        const THREADS_MAX: u32 = 1_024;
+        let &Self { memory_bytes, file_bytes_max: file_bytes, threads, at_once, .. } = self;
+        let time = Duration::try_from_secs_f64(self.seconds).ok()?;
+        let sound = !time.is_zero()
+            && time <= Duration::from_secs(86_400)
+            && memory_bytes >= MEMORY_MIN
+            && file_bytes > 0
+            && at_once > 0
+            && (1..=THREADS_MAX).contains(&threads);
+        sound.then_some(Limits { time, memory_bytes, file_bytes })
+    }
+}

@@ -1,0 +1,151 @@
+//! Compiler: has a model compile a document into knowledge of a fixed form, such as a timeline or a graph, by templates.
+
+mod asker;
+mod kind;
+mod knowledge;
+mod material;
+mod templates;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod written;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::Map;
+use weft_core::context::Signal;
+use weft_core::pipeline::{CHUNKS, CHUNKS_MAX, PipelineChunk, PipelineDocument};
+use weft_core::seam::document_reader::ChunkMethod;
+use weft_core::{
+    Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, OutputSpec, ParamProblem,
+    Result, Role, Shape,
+};
+
+use self::asker::Asker;
+use self::material::Material;
+use self::templates::{Chosen, CompilationTemplate, GROUP, GROUPS, REMEDY, TEMPLATES};
+use self::written::Compiled;
+use crate::ingestion::passed::{self, CHUNKS_OUTPUT, COMPILED, DOCUMENT_OUTPUT, Passed};
+use crate::model::caller::warn_of_prices;
+use crate::model::settings::{self, Asking};
+use crate::params::{Field, Params, fields};
+
+/// How long all of a document may take.
+const TIME_MAX: Duration = Duration::from_secs(24 * 3_600);
+/// Questions about one document when nothing is said.
+// A book of five hundred pages, by one template.
+const CALLS_USUAL: usize = 200;
+/// Questions about one document, at most.
+const CALLS_MAX: usize = 5_000;
+
+static MAX_CALLS: Field<usize> = Field::count(
+    "max_calls",
+    CALLS_USUAL,
+    &(1..=CALLS_MAX),
+    "parts of a document that the model is asked about, for all templates together; what comes behind them is not compiled",
+);
+
+/// What was found, for other components.
+const COMPILED_OUTPUT: OutputSpec = OutputSpec::new(
+    COMPILED,
+    "array",
+    "what each template has found: its `kind`, `name`, `items` and `relations`",
+);
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
+    kind: "Compiler",
+    role: Role::Step,
+    summary: "Has a model compile a document into a timeline, a graph, a mind map and the like, in an ingestion pipeline.",
+    fields: &[fields(&[&GROUP, &TEMPLATES, &MAX_CALLS, &GROUPS]), settings::MODEL, settings::SAMPLING],
+    outputs: &[DOCUMENT_OUTPUT, CHUNKS_OUTPUT, COMPILED_OUTPUT],
+    time_limit: Some(TIME_MAX),
+    measuring_only: false,
+    tool: None,
+    build: |source| {
+        let mut params = Params::of(source);
+        let passed = Passed::of(&mut params);
+        let Chosen { templates, missing } = templates::chosen(&mut params);
+        let calls_max = params.take(&MAX_CALLS);
+        let asking = Asking::read(&mut params);
+        let warnings = params.warnings();
+        params.finish(Compiler { passed, templates, missing, calls_max, asking, warnings })
+    },
+};
+
+struct Compiler {
+    passed: Passed,
+    templates: Vec<CompilationTemplate>,
+    /// Why there are none.
+    missing: Option<String>,
+    calls_max: usize,
+    asking: Asking,
+    warnings: Vec<ParamProblem>,
+}
+
+impl Compiler {
+    /// Follows all templates, and adds what they give to the chunks.
+    async fn compile(
+        &self,
+        asker: &Asker<'_>,
+        document: &mut PipelineDocument,
+        chunks: &mut Vec<PipelineChunk>,
+    ) -> Result<Vec<Json>> {
+        let share = (self.calls_max / self.templates.len().max(1)).max(1);
+        let (mut found, mut made) = (Vec::new(), Vec::new());
+        for (number, template) in self.templates.iter().enumerate() {
+            let material = Material::of(chunks, asker.room(), template.kind.parts_max(share));
+            let part = format!("template-{number}");
+            let outcome = Box::pin(asker.compiled(&part, template, material)).await?;
+            for warning in outcome.warnings {
+                asker.ctx.signal(Signal::Warn(warning.clone())).await?;
+                // The run has it in its journal; with the document it is seen by whoever looks for what is missing.
+                document.warnings.push(warning);
+            }
+            let compiled = Compiled { document: &document.name, chunks: &*chunks, template };
+            made.extend(compiled.chunks_of(&outcome.knowledge));
+            found.push(outcome.knowledge.as_json(template));
+        }
+        made.truncate(CHUNKS_MAX.saturating_sub(chunks.len()));
+        chunks.extend(made);
+        Ok(found)
+    }
+}
+
+#[async_trait]
+impl Component for Compiler {
+    fn shape(&self) -> Shape {
+        Shape {
+            models: vec![("/llm_id".to_owned(), self.asking.llm_id.clone())],
+            unsupported: self.missing.as_ref().map(|missing| format!("{missing} ({REMEDY})")),
+            ..self.passed.shape(CHUNKS, &self.warnings)
+        }
+    }
+
+    async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
+        if let Some(missing) = &self.missing {
+            // Not passed over: whoever asks for a timeline would have documents without one, and hear of it too late.
+            return Err(Error::new(ErrorKind::Unsupported, missing.as_str()).help(REMEDY));
+        }
+        let mut document = self.passed.document(ctx)?;
+        let mut chunks = match self.passed.chunks(ctx)? {
+            Some(chunks) => chunks,
+            // Right behind a Parser.
+            None => passed::cut(ctx, &mut document, ChunkMethod::Naive, &Map::new()).await?,
+        };
+        let model = ctx.run.seams.models.resolve(&ctx.run.tenant, &self.asking.llm_id)?;
+        let mut found = Vec::new();
+        if model.info().writes() {
+            warn_of_prices(ctx, &*model).await?;
+            let asker = Asker { ctx, model: &*model, asking: &self.asking };
+            found = self.compile(&asker, &mut document, &mut chunks).await?;
+        } else {
+            // The document itself is found all the same.
+            let message = "nothing is compiled: no language model is configured";
+            ctx.signal(Signal::Warn(message.to_owned())).await?;
+        }
+        let mut finished = passed::finished(&document, Some(chunks))?;
+        finished.outputs.set(COMPILED, Json::Array(found));
+        Ok(finished)
+    }
+}

@@ -1,0 +1,201 @@
+//! Asks a model about the parts of a document, some at a time.
+
+use futures::StreamExt as _;
+use weft_agent::ask::ask_structured;
+use weft_agent::structured::Schema;
+use weft_core::seam::chat_model::{Author, ChatMessage, ChatModel, ChatRequest};
+use weft_core::{Error, ErrorKind, Json, NodeContext, Result};
+
+use super::kind::TemplateKind;
+use super::knowledge::{Collected, Knowledge};
+use super::material::{Material, room};
+use super::templates::CompilationTemplate;
+use super::tree;
+use crate::model::settings::Asking;
+
+/// What every part is asked about with.
+const FRAME: &str = include_str!("prompts/frame.md");
+/// The same for summaries.
+const ABOVE: &str = include_str!("prompts/tree_above.md");
+/// Questions to a model at the same time.
+const QUESTIONS_AT_ONCE: usize = 4;
+/// Parts of which it is told that the model could not answer, at most.
+const WARNINGS_MAX: usize = 5;
+
+/// What is asked, and the form of the answer.
+#[derive(Debug)]
+pub struct Form {
+    instructions: String,
+    schema: Schema,
+}
+
+impl Form {
+    /// What is asked about a part of the document.
+    ///
+    /// # Errors
+    /// `Invalid` when the names of fields make no schema.
+    pub fn of_parts(template: &CompilationTemplate) -> Result<Self> {
+        Self::new(&format!("{FRAME}\n{}", template.kind.task()), template)
+    }
+
+    /// What is asked about several summaries.
+    ///
+    /// # Errors
+    /// As [`Form::of_parts`].
+    pub fn of_summaries(template: &CompilationTemplate) -> Result<Self> {
+        Self::new(ABOVE, template)
+    }
+
+    fn new(task: &str, template: &CompilationTemplate) -> Result<Self> {
+        let schema = Schema::new(template.kind.schema(template))?;
+        let mut instructions = format!("{}\n\n", task.trim_end());
+        if !template.words.is_empty() {
+            instructions.push_str(&template.words);
+            instructions.push_str("\n\n");
+        }
+        instructions.push_str(&schema.instructions());
+        Ok(Self { instructions, schema })
+    }
+}
+
+/// What came of a template.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What was found.
+    pub knowledge: Knowledge,
+    /// What is missing in it, for people.
+    pub warnings: Vec<String>,
+}
+
+/// A model that is asked for a node.
+pub struct Asker<'a> {
+    /// The node's activation.
+    pub ctx: &'a NodeContext,
+    /// The model.
+    pub model: &'a dyn ChatModel,
+    /// How it is asked.
+    pub asking: &'a Asking,
+}
+
+impl Asker<'_> {
+    /// How many tokens of a document it is asked about at once.
+    pub fn room(&self) -> usize {
+        room(self.model.info().window)
+    }
+
+    /// Compiles a document by a template. What the model cannot answer is missing, and told.
+    ///
+    /// # Errors
+    /// What the model fails with, but for `Invalid`, `Filtered` and `Garbled`, which are about one question.
+    pub async fn compiled(
+        &self,
+        part: &str,
+        template: &CompilationTemplate,
+        material: Material,
+    ) -> Result<Outcome> {
+        let form = Form::of_parts(template)?;
+        let mut notes = Notes::of(template);
+        if let Some(place) = material.ends_before {
+            notes.missing(&format!("the chunks from {place} on: `max_calls` is used up"));
+        }
+        let (texts, places): (Vec<_>, Vec<_>) =
+            material.parts.into_iter().map(|part| (part.text, part.places)).unzip();
+        let answers = self.each(part, &form, texts).await?;
+        let mut collected = Collected::new(template.kind);
+        for (places, answer) in places.iter().zip(answers) {
+            match answer {
+                Ok(answer) => collected.add(&answer, places),
+                Err(error) => {
+                    let (first, last) = (places.first().unwrap_or(&0), places.last().unwrap_or(&0));
+                    notes.missing(&format!("the chunks {first} to {last}: {}", reason(&error)));
+                }
+            }
+        }
+        if collected.left_out() > 0 {
+            notes.missing(&format!("{} entries: there are too many", collected.left_out()));
+        }
+        let mut knowledge = collected.finish();
+        if template.kind == TemplateKind::Tree {
+            Box::pin(tree::grow(self, part, template, &mut knowledge, &mut notes)).await?;
+        }
+        Ok(Outcome { knowledge, warnings: notes.finish() })
+    }
+
+    /// What the model says of each of these texts, in their order. A question that cannot be answered does not end
+    /// the others.
+    ///
+    /// # Errors
+    /// As [`Asker::compiled`].
+    pub async fn each(&self, part: &str, form: &Form, texts: Vec<String>) -> Result<Vec<Result<Json>>> {
+        let asked = texts.into_iter().enumerate().map(|(place, text)| {
+            // Those that are asked side by side have parts of their own in the journal.
+            let part = format!("{}{part}-{place}/", self.ctx.part);
+            async move { self.answer(part, form, text).await }
+        });
+        let asked: Vec<_> = asked.collect();
+        let mut coming = futures::stream::iter(asked).buffered(QUESTIONS_AT_ONCE);
+        let mut answers = Vec::new();
+        while let Some(answer) = coming.next().await {
+            match answer {
+                Err(error) if !is_about_the_question(&error) => return Err(error),
+                answer => answers.push(answer),
+            }
+        }
+        Ok(answers)
+    }
+
+    async fn answer(&self, part: String, form: &Form, text: String) -> Result<Json> {
+        let ctx = NodeContext { part: part.into(), ..self.ctx.clone() };
+        let messages = vec![
+            ChatMessage::new(Author::System, form.instructions.clone()),
+            ChatMessage::new(Author::User, text),
+        ];
+        let schema = Some(form.schema.json.clone());
+        let request = ChatRequest { schema, ..self.asking.request(messages) };
+        ask_structured(&ctx, self.model, request, &form.schema, self.asking.repairs()).await
+    }
+}
+
+/// Whether another question may be answered all the same.
+fn is_about_the_question(error: &Error) -> bool {
+    matches!(error.kind, ErrorKind::Invalid | ErrorKind::Filtered | ErrorKind::Garbled)
+}
+
+/// Why there is no answer, for people.
+pub fn reason(error: &Error) -> String {
+    match error.kind {
+        ErrorKind::Garbled => "no answer of the model had the form that was asked for".to_owned(),
+        _ => error.full(),
+    }
+}
+
+/// What is missing in what is compiled.
+#[derive(Debug)]
+pub struct Notes<'a> {
+    template: &'a CompilationTemplate,
+    warnings: Vec<String>,
+    unsaid: usize,
+}
+
+impl<'a> Notes<'a> {
+    fn of(template: &'a CompilationTemplate) -> Self {
+        Self { template, warnings: Vec::new(), unsaid: 0 }
+    }
+
+    /// Notes that something is missing, and why.
+    pub fn missing(&mut self, what: &str) {
+        if self.warnings.len() < WARNINGS_MAX {
+            self.warnings.push(format!("`{}` is compiled without {what}", self.template.name));
+        } else {
+            self.unsaid += 1;
+        }
+    }
+
+    fn finish(mut self) -> Vec<String> {
+        if self.unsaid > 0 {
+            let more = format!("`{}` is compiled without {} more parts", self.template.name, self.unsaid);
+            self.warnings.push(more);
+        }
+        self.warnings
+    }
+}

@@ -1,0 +1,149 @@
+//! The kinds of knowledge that can be compiled, and the form of each.
+
+use serde_json::{Map, json};
+use weft_core::Json;
+
+use super::templates::CompilationTemplate;
+use crate::params::{Choice, choice};
+
+/// What a template compiles a document into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TemplateKind {
+    /// What there is, and how it belongs together.
+    KnowledgeGraph,
+    /// Entries of a sort that the author describes.
+    List,
+    /// A subject with branches.
+    MindMap,
+    /// Its sections.
+    PageIndex,
+    /// What happened when.
+    Timeline,
+    /// Summaries of summaries.
+    Tree,
+    /// A page for each subject.
+    Wiki,
+}
+
+/// The kinds, as canvases write them.
+pub const KINDS: [Choice; 7] = [
+    choice("knowledge_graph", "who and what the document tells of, and how it belongs together"),
+    choice("list", "entries of a sort that `instruction` describes, with `fields`"),
+    choice("mind_map", "its subject, with branches and details"),
+    choice("page_index", "its sections, each with what stands there"),
+    choice("timeline", "what happened, in the order of dates"),
+    choice("tree", "summaries of its parts, and of these together, up to one of the whole"),
+    choice("wiki", "a page for each subject that it tells more of"),
+];
+
+/// Other names for some of them.
+pub const OTHER_NAMES: [&str; 4] = ["artifacts", "graph", "mindmap", "pageindex"];
+
+impl TemplateKind {
+    /// The kind of this name, however it is spelled; also by another name of [`OTHER_NAMES`].
+    pub fn of(name: &str) -> Option<Self> {
+        match name.trim().to_lowercase().replace(['-', ' '], "_").as_str() {
+            "knowledge_graph" | "graph" => Some(Self::KnowledgeGraph),
+            "list" => Some(Self::List),
+            "mind_map" | "mindmap" => Some(Self::MindMap),
+            "page_index" | "pageindex" => Some(Self::PageIndex),
+            "timeline" => Some(Self::Timeline),
+            "tree" => Some(Self::Tree),
+            "wiki" | "artifacts" => Some(Self::Wiki),
+            _ => None,
+        }
+    }
+
+    /// Its name in a canvas.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::KnowledgeGraph => "knowledge_graph",
+            Self::List => "list",
+            Self::MindMap => "mind_map",
+            Self::PageIndex => "page_index",
+            Self::Timeline => "timeline",
+            Self::Tree => "tree",
+            Self::Wiki => "wiki",
+        }
+    }
+
+    /// Its name for people, as long as an author gives no other one.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::KnowledgeGraph => "Knowledge graph",
+            Self::List => "List",
+            Self::MindMap => "Mind map",
+            Self::PageIndex => "Page index",
+            Self::Timeline => "Timeline",
+            Self::Tree => "Summaries",
+            Self::Wiki => "Wiki",
+        }
+    }
+
+    /// What a model is told to look for.
+    pub const fn task(self) -> &'static str {
+        match self {
+            Self::KnowledgeGraph => include_str!("prompts/knowledge_graph.md"),
+            Self::List => include_str!("prompts/list.md"),
+            Self::MindMap => include_str!("prompts/mind_map.md"),
+            Self::PageIndex => include_str!("prompts/page_index.md"),
+            Self::Timeline => include_str!("prompts/timeline.md"),
+            Self::Tree => include_str!("prompts/tree.md"),
+            Self::Wiki => include_str!("prompts/wiki.md"),
+        }
+    }
+
+    /// How many parts of the document may be asked about when there may be so many questions.
+    pub fn parts_max(self, calls: usize) -> usize {
+        match self {
+            // The summaries above those of the parts are a fifth of these at most, and a few.
+            Self::Tree => (calls * 4 / 5).max(1),
+            _ => calls,
+        }
+    }
+
+    /// The form of an answer, as a JSON Schema.
+    pub fn schema(self, template: &CompilationTemplate) -> Json {
+        let texts = || json!({"type": "array", "items": {"type": "string"}});
+        let text = || json!({"type": "string"});
+        let (members, required): (Vec<(&str, Json)>, &[&str]) = match self {
+            Self::KnowledgeGraph => (vec![("type", text())], &["name", "type"]),
+            Self::List => (vec![("values", values(template))], &["name"]),
+            Self::MindMap => (vec![("parent", text())], &["name"]),
+            Self::PageIndex => (vec![("level", json!({"type": "integer"}))], &["name", "level"]),
+            Self::Timeline => (vec![("time", text())], &["name", "time"]),
+            Self::Tree => (Vec::new(), &["name", "description"]),
+            Self::Wiki => {
+                (vec![("type", text()), ("facts", texts()), ("related", texts())], &["name", "description"])
+            }
+        };
+        let sources = json!({"type": "array", "items": {"type": "integer"}});
+        let mut properties = Map::new();
+        let common = [("name", text()), ("description", text()), ("sources", sources.clone())];
+        for (name, schema) in common.into_iter().chain(members) {
+            properties.insert(name.to_owned(), schema);
+        }
+        let item = json!({"type": "object", "properties": properties, "required": required});
+        let mut form = json!({"type": "object", "required": ["items"],
+            "properties": {"items": {"type": "array", "items": item}}});
+        if self == Self::KnowledgeGraph {
+            let relation = json!({"from": text(), "type": text(), "to": text(), "description": text(),
+                "sources": sources});
+            let relation =
+                json!({"type": "object", "properties": relation, "required": ["from", "type", "to"]});
+            form["properties"]["relations"] = json!({"type": "array", "items": relation});
+        }
+        form
+    }
+}
+
+/// The values of an entry of a list.
+fn values(template: &CompilationTemplate) -> Json {
+    let mut properties = Map::new();
+    for field in &template.fields {
+        let schema =
+            json!({"type": ["string", "number", "boolean", "null"], "description": field.description});
+        properties.insert(field.name.clone(), schema);
+    }
+    json!({"type": "object", "properties": properties})
+}

@@ -1,0 +1,106 @@
+//! The parts of a document that a model is asked about, one after the other.
+
+use std::collections::BTreeSet;
+
+use weft_agent::window::{cut, tokens};
+use weft_core::pipeline::PipelineChunk;
+
+use crate::ingestion::passed::is_compiled;
+
+/// Tokens of a part, at most.
+// Of more, models leave things out, and their answers do not fit into what they may write.
+const PART_MAX: usize = 3_000;
+/// Tokens of a part, at least: less says too little to be understood.
+const PART_MIN: usize = 256;
+
+/// A part of the document.
+#[derive(Debug, PartialEq)]
+pub struct Part {
+    /// Its passages, each with its number.
+    pub text: String,
+    /// The chunks that they are of, from 1 on.
+    pub places: BTreeSet<usize>,
+}
+
+/// How the document is asked about.
+#[derive(Debug, PartialEq)]
+pub struct Material {
+    /// Its parts.
+    pub parts: Vec<Part>,
+    /// The first chunk that is not in them, or not all of it.
+    pub ends_before: Option<usize>,
+}
+
+/// How many tokens a part may have for a model with this window: there has to be room for what is asked and for the answer.
+pub fn room(window: usize) -> usize {
+    (window / 4).clamp(PART_MIN, PART_MAX)
+}
+
+impl Material {
+    /// Cuts a document into parts of at most `room` tokens, and no more than `parts_max` of them.
+    pub fn of(chunks: &[PipelineChunk], room: usize, parts_max: usize) -> Self {
+        let mut made = Self { parts: Vec::new(), ends_before: None };
+        let mut left = 0;
+        for (place, chunk) in chunks.iter().enumerate() {
+            // What another template has made of the document is not of the document.
+            if is_compiled(chunk) || chunk.text.trim().is_empty() {
+                continue;
+            }
+            let head = match chunk.headings.as_slice() {
+                [] => format!("[{}]\n", place + 1),
+                headings => format!("[{}] {}\n", place + 1, cut(&headings.join(" › "), room / 4)),
+            };
+            let mut rest = chunk.text.as_str();
+            while !rest.is_empty() {
+                let piece = cut(rest, room.saturating_sub(tokens(&head)).max(1));
+                rest = &rest[piece.len()..];
+                let passage = format!("{head}{piece}\n\n");
+                let costs = tokens(&passage);
+                if costs > left {
+                    if made.parts.len() == parts_max {
+                        made.ends_before = Some(place + 1);
+                        return made;
+                    }
+                    made.parts.push(Part { text: String::new(), places: BTreeSet::new() });
+                    left = room;
+                }
+                left = left.saturating_sub(costs);
+                if let Some(part) = made.parts.last_mut() {
+                    part.text.push_str(&passage);
+                    part.places.insert(place + 1);
+                }
+            }
+        }
+        made
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn chunk(text: &str) -> PipelineChunk {
+        PipelineChunk { text: text.to_owned(), ..PipelineChunk::default() }
+    }
+
+    #[test]
+    fn parts_have_room_and_are_counted() {
+        let long = "word ".repeat(400);
+        let mut compiled = chunk("a timeline");
+        compiled.rest.insert(crate::ingestion::passed::COMPILED.to_owned(), json!({}));
+        let mut under = chunk("second");
+        under.headings = vec!["A".to_owned(), "B".to_owned()];
+        let chunks = [chunk("first"), chunk(" "), under, compiled, chunk(&long), chunk("last")];
+        let whole = Material::of(&chunks, 256, 10);
+        assert_eq!(whole.parts[0].text, "[1]\nfirst\n\n[3] A › B\nsecond\n\n");
+        assert_eq!(whole.parts[0].places, BTreeSet::from([1, 3]));
+        assert!(whole.parts.iter().all(|part| tokens(&part.text) <= 256 + 2), "{whole:?}");
+        let said: usize = whole.parts.iter().map(|part| part.text.matches("word").count()).sum();
+        assert_eq!((said, whole.ends_before), (400, None), "nothing of a long chunk is lost");
+        assert!(whole.parts.last().unwrap().text.contains("last"));
+        let some = Material::of(&chunks, 256, 2);
+        assert_eq!((some.parts.len(), some.ends_before), (2, Some(5)));
+        assert_eq!((room(100), room(8_000), room(1_000_000)), (256, 2_000, 3_000));
+    }
+}

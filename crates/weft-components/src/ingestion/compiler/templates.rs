@@ -1,0 +1,280 @@
+//! What a document is compiled into: templates that are built in, and those that a node writes down.
+
+use serde_json::Map;
+use weft_core::{Json, ParamProblem};
+
+use super::kind::{KINDS, OTHER_NAMES, TemplateKind};
+use crate::params::{Field, Kind, Params, Widget, asks_for_something, described, pointer};
+use crate::suggest::did_you_mean;
+
+/// Templates of one node, at most.
+// Each reads the whole document once more.
+const TEMPLATES_MAX: usize = 16;
+/// Types or fields of one template, at most.
+const ROWS_MAX: usize = 64;
+
+/// What to do about a group of templates that is not there.
+pub const REMEDY: &str = "its templates are kept at the service that it comes from; name a group that is built in \
+                          (`knowledge_graph`, `list`, `mind_map`, `page_index`, `timeline`, `tree`, `wiki`), or write them into `templates`";
+
+/// The group of templates that a node names.
+pub static GROUP: Field<String> = Field::text(
+    "compilation_template_group_id",
+    "what the document is compiled into, by a group of templates that is built in",
+)
+.one_of(&KINDS)
+.knows(&OTHER_NAMES);
+/// The groups that older nodes name.
+pub static GROUPS: Field<Vec<String>> =
+    Field::texts("compilation_template_group_ids", "an older way to name several groups").not_offered();
+
+const TYPE: [Field; 3] = [
+    Field::raw("type", Kind::Text, "its name"),
+    Field::raw("description", Kind::Text, "what it is"),
+    Field::raw("rule", Kind::Text, "what has to be kept to"),
+];
+const PART: [Field; 2] = [
+    Field::raw("description", Kind::Text, "what is looked for"),
+    Field::raw("fields", Kind::Objects(&TYPE), "the types that there are"),
+];
+const LIST_FIELD: [Field; 2] =
+    [Field::raw("name", Kind::Text, "its name"), Field::raw("description", Kind::Text, "what it holds")];
+const TEMPLATE: [Field; 8] = [
+    Field::raw("kind", Kind::Choice(&KINDS), "what the document is compiled into").knows(&OTHER_NAMES),
+    Field::raw("name", Kind::Text, "what it is called; it stands above what is found"),
+    Field::raw("instruction", Kind::Text, "what the model is told besides, such as what a list is of")
+        .widget(Widget::Lines),
+    Field::raw("fields", Kind::Objects(&LIST_FIELD), "what is noted of each entry of a `list`"),
+    Field::raw("entity", Kind::Object(&PART), "what is looked for, by types"),
+    Field::raw("relation", Kind::Object(&PART), "how it may belong together, by types"),
+    Field::raw("global_rules", Kind::Text, "what holds for all of it").widget(Widget::Lines),
+    Field::raw(
+        "config",
+        Kind::Any,
+        "the same members, as a stored template has them: read where the template itself has none",
+    ),
+];
+/// What a node writes down itself.
+pub static TEMPLATES: Field =
+    Field::raw("templates", Kind::Objects(&TEMPLATE), "templates of your own, each of which is followed");
+
+/// How a document is compiled.
+#[derive(Debug, PartialEq)]
+pub struct CompilationTemplate {
+    /// Into what.
+    pub kind: TemplateKind,
+    /// What people call it.
+    pub name: String,
+    /// What the author tells the model.
+    pub words: String,
+    /// What is noted of the entries of a list.
+    pub fields: Vec<ListField>,
+}
+
+/// A value that the entries of a list have.
+#[derive(Debug, PartialEq)]
+pub struct ListField {
+    /// Its name.
+    pub name: String,
+    /// What it holds.
+    pub description: String,
+}
+
+/// What a node asks for.
+#[derive(Debug)]
+pub struct Chosen {
+    /// What it follows.
+    pub templates: Vec<CompilationTemplate>,
+    /// Why it cannot run, when it follows none.
+    pub missing: Option<String>,
+}
+
+impl CompilationTemplate {
+    /// The one that is built in.
+    pub fn built_in(kind: TemplateKind) -> Self {
+        Self { kind, name: kind.title().to_owned(), words: usual_words(kind), fields: Vec::new() }
+    }
+}
+
+/// What the model is told when the author tells it nothing.
+fn usual_words(kind: TemplateKind) -> String {
+    match kind {
+        TemplateKind::List => include_str!("prompts/list_usual.md").trim_end().to_owned(),
+        _ => String::new(),
+    }
+}
+
+fn is_missing(id: &str) -> String {
+    format!("no group of compilation templates `{id}` is built in")
+}
+
+/// Reads what a node asks for. What is wrong with it is noted.
+pub fn chosen(params: &mut Params<'_>) -> Chosen {
+    let named = params.take(&GROUP);
+    let mut ids = params.take(&GROUPS);
+    ids.insert(0, named);
+    let mut templates: Vec<CompilationTemplate> = Vec::new();
+    let mut unknown = Vec::new();
+    for id in ids.iter().map(|id| id.trim()).filter(|id| !id.is_empty()) {
+        match TemplateKind::of(id) {
+            Some(kind) if templates.iter().any(|known| known.kind == kind) => {}
+            Some(kind) => templates.push(CompilationTemplate::built_in(kind)),
+            None => unknown.push(id),
+        }
+    }
+    let rows = params.rows(&TEMPLATES, &["kind", "name", "instruction", "config"]);
+    let count = rows.len();
+    if count > TEMPLATES_MAX {
+        let problem = ParamProblem::new("/templates", format!("has more than {TEMPLATES_MAX} templates"));
+        params.problem(problem.help("use a second Compiler"));
+    }
+    for (place, row) in rows.into_iter().take(TEMPLATES_MAX) {
+        templates.extend(Reader { params: &mut *params, place: place.to_string(), row }.read());
+    }
+    let place = params.pointer(&GROUP);
+    if templates.is_empty() && unknown.is_empty() && count == 0 {
+        let problem = ParamProblem::new(place, "nothing says what the document is compiled into");
+        params
+            .problem(problem.help("name a group that is built in, such as `timeline`, or write `templates`"));
+        return Chosen { templates, missing: None };
+    }
+    if templates.is_empty() {
+        return Chosen { templates, missing: unknown.first().map(|id| is_missing(id)) };
+    }
+    for id in unknown {
+        let meant = did_you_mean(id, KINDS.iter().map(|kind| kind.value));
+        let help = meant.unwrap_or_else(|| "take it out: the other templates are followed".to_owned());
+        let problem = ParamProblem::new(place.as_str(), format!("has no effect: {}", is_missing(id)));
+        params.warn(problem.help(help));
+    }
+    Chosen { templates, missing: None }
+}
+
+/// One entry of `templates`.
+struct Reader<'p, 'a> {
+    params: &'p mut Params<'a>,
+    place: String,
+    row: &'a Map<String, Json>,
+}
+
+impl<'a> Reader<'_, 'a> {
+    fn read(mut self) -> Option<CompilationTemplate> {
+        let kind = self.kind()?;
+        for key in ["rechunk", "dataset_merge"] {
+            if self.get(key).is_some_and(asks_for_something) {
+                let problem = ParamProblem::new(self.at(key), "has no effect: a document keeps its chunks");
+                self.params.warn(problem.help("take it out"));
+            }
+        }
+        let mut words = Vec::new();
+        words.extend(self.text("instruction"));
+        words.extend(self.part("entity", "What is looked for"));
+        words.extend(self.part("relation", "How it belongs together"));
+        words.extend(self.text("global_rules"));
+        let fields = self.fields();
+        if kind != TemplateKind::List && !fields.is_empty() {
+            let problem = ParamProblem::new(self.at("fields"), "has no effect: only a `list` has fields");
+            self.params.warn(problem.help("say in `instruction` what to note"));
+        }
+        let name = self.text("name").unwrap_or_else(|| kind.title().to_owned());
+        let words = if words.is_empty() { usual_words(kind) } else { words.join("\n\n") };
+        Some(CompilationTemplate { kind, name, words, fields })
+    }
+
+    fn at(&self, key: &str) -> String {
+        pointer(&["templates", &self.place, key])
+    }
+
+    /// A member, also of `config`.
+    fn get(&self, key: &str) -> Option<&'a Json> {
+        let row = self.row;
+        match row.get(key) {
+            Some(value) if !value.is_null() => Some(value),
+            _ => row.get("config")?.as_object()?.get(key),
+        }
+    }
+
+    fn kind(&mut self) -> Option<TemplateKind> {
+        let name = self.get("kind").and_then(Json::as_str).unwrap_or_default();
+        let kind = TemplateKind::of(name);
+        if kind.is_none() {
+            let names = || KINDS.iter().map(|kind| kind.value);
+            let listed = || format!("use one of {}", names().collect::<Vec<_>>().join(", "));
+            let message = match name.trim() {
+                "" => "says nothing of what the document is compiled into".to_owned(),
+                name => format!("`{name}` is nothing that a document can be compiled into"),
+            };
+            let problem = ParamProblem::new(self.at("kind"), message);
+            self.params.problem(problem.help(did_you_mean(name, names()).unwrap_or_else(listed)));
+        }
+        kind
+    }
+
+    /// A text that says something.
+    fn text(&mut self, key: &str) -> Option<String> {
+        match self.get(key)? {
+            Json::String(text) => Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
+            Json::Null => None,
+            other => {
+                let message = format!("must be a text, and is {}", described(other));
+                self.params.problem(ParamProblem::new(self.at(key), message));
+                None
+            }
+        }
+    }
+
+    /// The objects of a list, at most so many.
+    fn rows(&mut self, key: &str, value: Option<&'a Json>) -> Vec<&'a Map<String, Json>> {
+        let rows: &[Json] = match value {
+            None | Some(Json::Null) => &[],
+            Some(Json::Array(rows)) => rows,
+            Some(other) => {
+                let message = format!("must be a list of objects, and is {}", described(other));
+                self.params.problem(ParamProblem::new(self.at(key), message));
+                &[]
+            }
+        };
+        if rows.len() > ROWS_MAX {
+            let problem = ParamProblem::new(self.at(key), format!("has more than {ROWS_MAX} entries"));
+            self.params.problem(problem.help("leave out what matters least"));
+        }
+        rows.iter().take(ROWS_MAX).filter_map(Json::as_object).collect()
+    }
+
+    /// What the author says of the types of something.
+    fn part(&mut self, key: &str, title: &str) -> Option<String> {
+        let part = match self.get(key)? {
+            Json::Object(part) => part,
+            Json::Null => return None,
+            other => {
+                let message = format!("must be an object, and is {}", described(other));
+                self.params.problem(ParamProblem::new(self.at(key), message));
+                return None;
+            }
+        };
+        let description = word(part, "description");
+        let mut lines = vec![format!("{title}: {description}")];
+        for row in self.rows(key, part.get("fields")) {
+            let (name, description, rule) = (word(row, "type"), word(row, "description"), word(row, "rule"));
+            if !name.is_empty() {
+                lines.push(format!("- `{name}`: {description} {rule}").trim_end().to_owned());
+            }
+        }
+        // A form of another editor that nobody has filled in.
+        (lines.len() > 1 || !description.is_empty()).then(|| lines.join("\n"))
+    }
+
+    fn fields(&mut self) -> Vec<ListField> {
+        let value = self.get("fields");
+        let rows = self.rows("fields", value).into_iter();
+        let field = |row: &Map<String, Json>| ListField {
+            name: word(row, "name").to_owned(),
+            description: word(row, "description").to_owned(),
+        };
+        rows.map(field).filter(|field| !field.name.is_empty()).collect()
+    }
+}
+
+fn word<'a>(object: &'a Map<String, Json>, key: &str) -> &'a str {
+    object.get(key).and_then(Json::as_str).unwrap_or_default().trim()
+}

@@ -1,0 +1,82 @@
+//! Summaries of summaries, up to one of the whole document.
+
+use std::collections::BTreeSet;
+
+use weft_agent::window::cut;
+use weft_core::{Json, Result};
+
+use super::asker::{Asker, Form, Notes, reason};
+use super::kind::TemplateKind;
+use super::knowledge::{Collected, CompiledItem, Knowledge};
+use super::templates::CompilationTemplate;
+
+/// Summaries that are summed up together, at most.
+const TOGETHER_MAX: usize = 6;
+
+/// Adds the summaries above those of the parts. Parts that follow each other are summed up together, so that each summary is
+/// of a stretch of the document. One that the model does not write is missing, and what is below it stands for itself.
+///
+/// # Errors
+/// As [`Asker::each`].
+pub async fn grow(
+    asker: &Asker<'_>,
+    part: &str,
+    template: &CompilationTemplate,
+    knowledge: &mut Knowledge,
+    notes: &mut Notes<'_>,
+) -> Result<()> {
+    let form = Form::of_summaries(template)?;
+    let items = &mut knowledge.items;
+    let mut level: Vec<usize> = (0..items.len()).collect();
+    let mut height = 1;
+    // Each level has fewer than the one below it: there is an end.
+    while level.len() > 1 {
+        let size = level.len().div_ceil(level.len().div_ceil(TOGETHER_MAX));
+        let groups: Vec<Vec<usize>> = level.chunks(size).map(<[usize]>::to_vec).collect();
+        let texts = groups.iter().map(|group| together(items, group, asker.room())).collect();
+        let answers = asker.each(&format!("{part}-level-{height}"), &form, texts).await?;
+        let mut above = Vec::new();
+        for (group, answer) in groups.iter().zip(answers) {
+            match answer {
+                Ok(answer) => above.extend(put(items, group, &answer)),
+                Err(error) => {
+                    notes.missing(&format!("a summary of {} others: {}", group.len(), reason(&error)));
+                }
+            }
+        }
+        level = above;
+        height += 1;
+    }
+    Ok(())
+}
+
+/// The summaries of a group, for the model.
+fn together(items: &[CompiledItem], group: &[usize], room: usize) -> String {
+    let mut text = String::new();
+    for item in group.iter().filter_map(|at| items.get(*at)) {
+        text.push_str(&item.name);
+        text.push('\n');
+        text.push_str(cut(&item.description, room / TOGETHER_MAX));
+        text.push_str("\n\n");
+    }
+    text
+}
+
+/// Puts a summary above a group: where it is now.
+fn put(items: &mut Vec<CompiledItem>, group: &[usize], answer: &Json) -> Option<usize> {
+    let sources: BTreeSet<usize> =
+        group.iter().filter_map(|at| items.get(*at)).flat_map(|item| &item.sources).copied().collect();
+    let mut read = Collected::new(TemplateKind::Tree);
+    read.add(answer, &sources);
+    let mut summary = read.finish().items.into_iter().next()?;
+    let at = items.len();
+    summary.key = at.to_string();
+    summary.sources = sources;
+    for below in group {
+        let item = items.get_mut(*below)?;
+        item.under.clone_from(&summary.key);
+        item.parent.clone_from(&summary.name);
+    }
+    items.push(summary);
+    Some(at)
+}

@@ -1,0 +1,67 @@
+//! The pictures in documents, which are kept beside them.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use weft_core::error::found;
+use weft_core::id::DocumentKey;
+use weft_core::seam::dataset_store::{Document, DocumentState};
+use weft_core::seam::document_reader::FoundPictures;
+use weft_core::{Error, Result};
+
+use super::ids::PictureNames;
+use super::library::Library;
+use crate::pictures;
+
+impl Library {
+    /// A picture in a document, by the name that its chunks have for it.
+    ///
+    /// # Errors
+    /// `NotFound` for one that is not kept; `Invalid` for what is no name.
+    pub async fn picture(&self, document: &Document, name: &str) -> Result<Bytes> {
+        if document.blob.is_empty() {
+            return Err(Error::not_found("nothing is kept beside this document"));
+        }
+        let blob = format!("{}/{name}", pictures::folder(&document.blob));
+        self.parts.blobs.get(&document.key.dataset.tenant, &blob).await
+    }
+
+    /// Keeps pictures beside a document; those that are of another kind than their reader says are left out. What each
+    /// is called.
+    pub(super) async fn put_pictures(
+        &self,
+        document: &Document,
+        kept: &FoundPictures,
+    ) -> Result<PictureNames> {
+        let (tenant, folder) = (&document.key.dataset.tenant, pictures::folder(&document.blob));
+        let mut names = PictureNames::new();
+        for (number, one) in (0_u32..).zip(&kept.pictures) {
+            let bytes = &one.picture.bytes;
+            if let Some(first) = one.same_as.and_then(|first| names.get(&first).cloned()) {
+                names.insert(number, first);
+            } else if pictures::media_type(bytes).is_some() {
+                let name = pictures::name(bytes);
+                self.parts.blobs.put(tenant, &format!("{folder}/{name}"), bytes.clone()).await?;
+                names.insert(number, name);
+            }
+        }
+        Ok(names)
+    }
+
+    /// Removes the pictures beside a document but those with these names, unless it is being read again by now: then they may
+    /// be those that come. Under the lock of the document.
+    pub(super) async fn clear_pictures(&self, key: &DocumentKey, named: &HashSet<String>) -> Result<()> {
+        let Some(document) = found(self.parts.store.document(key).await)? else { return Ok(()) };
+        if document.blob.is_empty() || document.state == DocumentState::Running {
+            return Ok(());
+        }
+        let (tenant, folder) = (&key.dataset.tenant, pictures::folder(&document.blob));
+        for blob in self.parts.blobs.below(tenant, &folder).await? {
+            let name = blob.rsplit('/').next().unwrap_or_default();
+            if !named.contains(name) {
+                self.parts.blobs.remove(tenant, &blob).await?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,148 @@
+//! Pictures in documents: kept beside these as long as chunks name them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use weft_core::id::{CanvasId, DocumentKey};
+use weft_core::pipeline::PipelineDocument;
+use weft_core::seam::BlobStore;
+use weft_core::seam::dataset_store::{Document, DocumentState};
+use weft_core::{ErrorKind, Json, Result};
+use weft_knowledge::ingest::{LibraryLimits, LibraryParts, Naming, PipelineRunner};
+use weft_knowledge::{IngestWorker, Library};
+use weft_testkit::MemoryDatasets;
+
+use super::fakes::Faults;
+use super::kit::{Process, World, dataset};
+use super::recovery::{LastStored, parts};
+
+/// The names of all pictures that are kept.
+fn kept(world: &World) -> Vec<String> {
+    world.blobs.names().into_iter().filter(|name| name.contains(".pictures/")).collect()
+}
+
+async fn read(world: &World, process: &Process, key: &DocumentKey) {
+    world.queue(std::slice::from_ref(key)).await;
+    assert!(world.work(process).await);
+}
+
+/// The pictures of the chunks of a document, in their order.
+async fn pictures(world: &World, key: &DocumentKey) -> Vec<Option<String>> {
+    world.found(key).await.into_iter().map(|chunk| chunk.picture).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn pictures_are_kept_beside_their_document_and_replaced_with_its_chunks() {
+    let world = World::new("").await;
+    let process = world.process(Faults::default());
+    let key = world.add("a", "text\npicture one\npicture two\npicture one\npicture fake").await;
+    read(&world, &process, &key).await;
+    let first = pictures(&world, &key).await;
+    assert!(
+        first[0].is_none() && first[1].is_some() && first[2].is_some() && first[4].is_none(),
+        "{first:?}"
+    );
+    assert!(first[1] == first[3] && first[1] != first[2], "equal ones are one: {first:?}");
+    assert_eq!(kept(&world).len(), 2);
+    let document = world.store.document(&key).await.unwrap();
+    assert_eq!(document.picture, first[1]);
+    let one = first[1].as_deref().unwrap();
+    assert_eq!(&*process.library.picture(&document, one).await.unwrap(), b"GIF89a one");
+    // Those that come again have the names that they had, and what nobody names is gone.
+    world.write(&key, "picture two\npicture three").await;
+    read(&world, &process, &key).await;
+    let again = pictures(&world, &key).await;
+    assert_eq!((kept(&world).len(), &again[0]), (2, &first[2]));
+    let gone = process.library.picture(&document, one).await.unwrap_err();
+    assert_eq!(gone.kind, ErrorKind::NotFound);
+    process.library.reset_documents(&world.dataset, std::slice::from_ref(&key.id)).await.unwrap();
+    assert_eq!(kept(&world), Vec::<String>::new());
+    assert_eq!(world.store.document(&key).await.unwrap().picture, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pictures_go_with_their_document_and_their_dataset() {
+    let world = World::new("").await;
+    let process = world.process(Faults::default());
+    let (one, other) = (world.add("a", "picture one").await, world.add("b", "picture one").await);
+    for key in [&one, &other] {
+        read(&world, &process, key).await;
+    }
+    assert_eq!(kept(&world).len(), 2, "each document has its own");
+    process.library.remove_documents(&world.dataset, &[one.id]).await.unwrap();
+    assert_eq!(world.blobs.names().len(), 2, "the other one with its picture");
+    process.library.remove_dataset(&world.dataset).await.unwrap();
+    assert_eq!(world.blobs.names(), Vec::<String>::new());
+}
+
+/// Hands over the second picture of each document.
+#[derive(Debug)]
+struct SecondPicture;
+
+#[async_trait]
+impl PipelineRunner for SecondPicture {
+    async fn run(&self, _: &CanvasId, document: &Document) -> Result<Json> {
+        let handed = PipelineDocument::new("f".into(), document.name.clone());
+        let chunks = json!([{"text": "no picture"}, {"text": "the second", "picture_number": 1}]);
+        Ok(json!({"document": handed, "chunks": chunks}))
+    }
+
+    async fn stop(&self, _: &DocumentKey) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn pictures_that_the_chunks_of_a_pipeline_name_are_kept() {
+    let memory = MemoryDatasets::new();
+    let piped = dataset("", &json!({"pipeline_id": "p"}));
+    let world = World::over(Arc::new(memory.clone()), Arc::new(memory), piped).await;
+    let process = world.process(Faults::default());
+    let worker = process.worker.clone().with_pipelines(Arc::new(SecondPicture));
+    let process = Process { worker, ..process };
+    let key = world.add("a", "picture one\npicture two").await;
+    read(&world, &process, &key).await;
+    let found = pictures(&world, &key).await;
+    assert!(found.len() == 2 && found[0].is_none(), "{found:?}");
+    let document = world.store.document(&key).await.unwrap();
+    let second = found[1].as_deref().unwrap();
+    assert_eq!(&*process.library.picture(&document, second).await.unwrap(), b"GIF89a two");
+    assert_eq!(kept(&world).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_document_that_is_a_picture_is_not_kept_twice() {
+    let world = World::new("").await;
+    let process = world.process(Faults::default());
+    let gif = Bytes::from_static(b"GIF89a\npicture one");
+    let uploaded = process.library.upload(&world.dataset, "a.gif", gif, Naming::Exact);
+    let key = uploaded.await.unwrap().key;
+    read(&world, &process, &key).await;
+    assert_eq!(world.state(&key).await.0, DocumentState::Done);
+    assert_eq!((kept(&world), pictures(&world, &key).await), (Vec::new(), vec![None, None]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_killed_reading_leaves_goes_with_the_document() {
+    let world = World::new("").await;
+    let key = world.add("a", "picture one\npicture two").await;
+    world.queue(std::slice::from_ref(&key)).await;
+    let parts = LibraryParts { blobs: Arc::new(LastStored(world.blobs.clone())), ..parts(&world) };
+    let killed = IngestWorker::new(Arc::new(Library::new(parts, LibraryLimits::default())), world.pace);
+    let stop = CancellationToken::new();
+    let run = killed.run(&stop, Duration::ZERO);
+    tokio::time::timeout(Duration::from_secs(1), run).await.unwrap_err();
+    assert_eq!(kept(&world).len(), 1, "it was killed between the one and the other");
+    let next = world.process(Faults::default()).library;
+    next.remove_documents(&world.dataset, std::slice::from_ref(&key.id)).await.unwrap();
+    assert_eq!(world.blobs.names(), Vec::<String>::new());
+    // What was on its way when that was killed arrives after the document is gone.
+    let late = "documents/a.pictures/late";
+    world.blobs.put(&world.dataset.tenant, late, Bytes::from_static(b"GIF89a")).await.unwrap();
+    tokio::time::sleep(world.pace.lease * 2).await;
+    next.mend().await.unwrap();
+    assert_eq!(world.blobs.names(), Vec::<String>::new());
+    assert!(world.idle().await);
+}

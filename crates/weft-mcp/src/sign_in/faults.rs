@@ -1,0 +1,60 @@
+//! What goes wrong with authorization servers, in the program's words.
+
+use rmcp::transport::auth::AuthError;
+use weft_core::{Error, ErrorKind};
+
+/// Characters of what an authorization server says that are shown.
+const TOLD_CHARS_MAX: usize = 300;
+
+/// Whether an authorization server does not know the client any more: many forget those that they have registered.
+pub(super) fn has_forgotten_us(error: &AuthError) -> bool {
+    let (AuthError::TokenRefreshFailed(told) | AuthError::TokenExchangeFailed(told)) = error else {
+        return false;
+    };
+    // The library has no word of its own for it; this is how it writes the code of an answer.
+    ["invalid_client", "unauthorized_client"]
+        .iter()
+        .any(|code| told.contains(&format!("error response: {code}")))
+}
+
+pub(super) fn shortened(text: &str) -> String {
+    text.chars().take(TOLD_CHARS_MAX).collect()
+}
+
+/// What went wrong with an authorization server, in the program's words; what it said itself is the cause.
+pub(super) fn failed(error: &AuthError) -> Error {
+    let cause = match error {
+        // Such an error leaves out why.
+        AuthError::DiscoveryRequestFailed { url, source } => format!("{source}: {url}"),
+        error => error.to_string(),
+    };
+    // Such texts come from outside, and may be long.
+    let cause = shortened(&cause);
+    let told = |kind, message: &str| Error::new(kind, message).because(cause.clone());
+    match error {
+        AuthError::AuthorizationRequired | AuthError::TokenRefreshRejected(_) | AuthError::TokenExpired => {
+            told(ErrorKind::Unauthenticated, "the sign-in at the server is over")
+        }
+        AuthError::TokenRefreshFailed(_) if has_forgotten_us(error) => {
+            told(ErrorKind::Unauthenticated, "the sign-in at the server is over")
+        }
+        AuthError::TokenRefreshFailed(_)
+        | AuthError::DiscoveryRequestFailed { .. }
+        | AuthError::AuthorizationServersUnavailable { .. }
+        | AuthError::HttpError(_) => told(ErrorKind::Unavailable, "the authorization server cannot be asked"),
+        AuthError::AuthorizationServerMismatch { .. }
+        | AuthError::AuthorizationServerMissingIssuer { .. } => {
+            told(ErrorKind::Denied, "the answer comes from another authorization server")
+        }
+        AuthError::RegistrationFailed(_) => told(
+            ErrorKind::Invalid,
+            "the authorization server does not register this program as a client",
+        )
+        .help(
+            "register it there by hand, and set `oauth.client_id` (and `oauth.client_secret`) of the server",
+        ),
+        AuthError::NoAuthorizationSupport => told(ErrorKind::Invalid, "the server has no sign-in"),
+        AuthError::CredentialStoreError(_) => told(ErrorKind::Unavailable, "the credentials cannot be kept"),
+        _ => told(ErrorKind::Invalid, "the sign-in at the server failed"),
+    }
+}

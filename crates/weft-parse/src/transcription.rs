@@ -1,0 +1,426 @@
+//! Programs that write down what is said in a recording: whisper.cpp's, or one that the operator names. For each recording in
+//! a process of its own that reads its model and the recording and nothing else.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
+use weft_child::{
+    AskLimits, Bounds, Confinement, Duty, ProgramEnd, Worker, WorkerEnd, become_threaded_program,
+};
+use weft_core::seam::TranscriptionModel;
+use weft_core::seam::speech::Recording;
+use weft_core::{Error, ErrorKind, Result};
+
+use crate::reader::{Limits, ReaderJob, ReaderOrder};
+use crate::tesseract::LIBRARIES;
+use crate::words::is_unspaced;
+
+const DUTY: Duty = Duty { thing: "a recording", does: "writes down speech", section: "documents" };
+/// What stands for the path of the recording in the arguments of a program.
+const FILE: &str = "{file}";
+/// Where whisper.cpp's program is found.
+const WHISPER: [&str; 4] = [
+    "/usr/bin/whisper-cli",
+    "/usr/local/bin/whisper-cli",
+    "/bin/whisper-cli",
+    "/opt/homebrew/bin/whisper-cli",
+];
+/// The endings that it takes. It looks at them before it looks at the file.
+const OF_WHISPER: [&str; 4] = ["flac", "mp3", "ogg", "wav"];
+/// What it says of a stretch without speech.
+const BLANK: &str = "[BLANK_AUDIO]";
+/// Folders of programs that a script may become.
+const PROGRAMS: [&str; 3] = ["/usr/bin", "/bin", "/usr/local/bin"];
+/// Bytes of the text of one recording, at most: some weeks of speech.
+const TEXT_BYTES_MAX: u64 = 8 << 20;
+
+/// Which program writes down speech, and what it is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TranscriptionProgram {
+    /// `whisper-cli` of whisper.cpp.
+    Whisper {
+        /// The path of the program and arguments beside those of ours; empty: the one that the system has.
+        command: Vec<String>,
+        /// The file of its model.
+        model: PathBuf,
+        /// The language that is spoken, as it names them (`en`), or `auto`.
+        language: String,
+    },
+    /// Another one, which writes the text to its standard output: its path and its arguments, with `{file}` for the
+    /// path of the recording.
+    Other {
+        /// The path and the arguments.
+        command: Vec<String>,
+    },
+}
+
+/// How such a program is run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TranscriptionSettings {
+    /// Which one it is.
+    pub program: TranscriptionProgram,
+    /// Files and folders that it may read beside the system's libraries, itself, its model and the recording.
+    pub read: Vec<PathBuf>,
+    /// Threads that one may compute on.
+    pub threads: u32,
+    /// Recordings that are written down at the same time.
+    pub at_once: usize,
+}
+
+/// What a worker becomes the program for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Transcription {
+    program: PathBuf,
+    arguments: Vec<String>,
+    read: Vec<PathBuf>,
+    threads: u32,
+}
+
+impl Transcription {
+    /// Gives up what is not needed, and becomes the program.
+    pub fn begin(self, bounds: &Bounds) -> ExitCode {
+        let Self { program, arguments, mut read, threads } = self;
+        let mut command = Command::new(&program);
+        command.args(arguments).env_clear();
+        command.env("PATH", PROGRAMS.join(":")).env("LANG", "C.UTF-8");
+        let most = threads.to_string();
+        // Libraries that compute would otherwise take as many as the machine has.
+        for name in ["OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "OPENBLAS_NUM_THREADS"] {
+            command.env(name, &most);
+        }
+        read.extend(LIBRARIES.into_iter().chain(PROGRAMS).map(PathBuf::from));
+        read.push(program);
+        become_threaded_program(&read, bounds, threads, &mut command)
+    }
+}
+
+/// How the text stands in what a program writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    /// As it is.
+    Plain,
+    /// In lines that begin with the times at which they are said: `[00:00:01.000 --> 00:00:04.500]  Good morning.`
+    Timed,
+}
+
+/// Writes down speech with a program of this system.
+#[derive(Debug)]
+pub struct ProgramTranscription {
+    worker: Worker,
+    name: String,
+    /// What every recording has in common: its arguments still have [`FILE`] in them.
+    run: Transcription,
+    told: Told,
+    limits: Limits,
+    slots: Semaphore,
+    confinement: Confinement,
+}
+
+impl ProgramTranscription {
+    /// A program of this system; each recording within `limits`. The worker calls [`crate::work`].
+    ///
+    /// # Errors
+    /// `Invalid` when the program, its model or something else that it reads is not there, or its arguments make no sense.
+    pub fn open(worker: Worker, settings: TranscriptionSettings, limits: Limits) -> Result<Self> {
+        let TranscriptionSettings { program, mut read, threads, at_once } = settings;
+        if let Some(missing) = read.iter().find(|path| !path.exists()) {
+            let message = format!("`transcription.read` names {}, which is not there", missing.display());
+            return Err(Error::invalid(message).help("take it out, or put it there"));
+        }
+        let threads = threads.max(1);
+        let (program, arguments, told) = match program {
+            TranscriptionProgram::Whisper { command, model, language } => {
+                let (program, arguments) = whisper(command, &model, &language, threads)?;
+                read.push(model);
+                (program, arguments, Told::Timed)
+            }
+            TranscriptionProgram::Other { command } => {
+                let (program, arguments) = other(command)?;
+                (program, arguments, Told::Plain)
+            }
+        };
+        let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
+        let slots = Semaphore::new(at_once.clamp(1, Semaphore::MAX_PERMITS));
+        let run = Transcription { program, arguments, read, threads };
+        Ok(Self { worker, name, run, told, limits, slots, confinement: Confinement::default() })
+    }
+
+    /// The same, where the operator has said what becomes of recordings whose worker cannot be confined.
+    #[must_use]
+    pub fn with_confinement(self, confinement: Confinement) -> Self {
+        Self { confinement, ..self }
+    }
+
+    /// The ending of the file that the program gets.
+    ///
+    /// # Errors
+    /// `Invalid` when it reads no such files.
+    fn ending(&self, recording: &Recording) -> Result<String> {
+        let ending = ending(recording);
+        if self.told == Told::Timed && !OF_WHISPER.contains(&ending.as_str()) {
+            let kinds = OF_WHISPER.join(", ");
+            let message = format!("`{}` reads {kinds}, and no {}", self.name, recording.media_type);
+            return Err(Error::invalid(message)
+                .help("convert the recording, or have a service write it down (`models.default_speech`)"));
+        }
+        Ok(ending)
+    }
+
+    /// What the worker is asked for one recording.
+    fn order(&self, path: &Path) -> Result<Vec<u8>> {
+        let path = path
+            .to_str()
+            .ok_or_else(|| Error::internal("the folder for temporary files has a name that is no text"))?;
+        let mut run = self.run.clone();
+        for argument in &mut run.arguments {
+            *argument = argument.replace(FILE, path);
+        }
+        run.read.push(path.into());
+        let order = ReaderOrder::new(ReaderJob::Transcribe(run), self.limits, 0);
+        let mut order = serde_json::to_vec(&order.with_confinement(self.confinement))
+            .map_err(|cause| Error::internal("cannot write an order down").because(cause))?;
+        order.push(b'\n');
+        Ok(order)
+    }
+
+    /// The text in what the program has written.
+    fn text(&self, told: &[u8]) -> Result<String> {
+        if told.len() as u64 >= TEXT_BYTES_MAX {
+            return Err(self.too_much());
+        }
+        let told = String::from_utf8_lossy(told);
+        let text = match self.told {
+            Told::Plain => told.trim().to_owned(),
+            Told::Timed => without_times(&told),
+        };
+        if text.is_empty() {
+            let message = format!("`{}` has written nothing: it hears no speech in the recording", self.name);
+            return Err(Error::invalid(message).help(
+                "where there is speech in it, look whether the program takes its arguments (`transcription`)",
+            ));
+        }
+        Ok(text)
+    }
+
+    fn too_large(&self) -> Error {
+        let most = self.limits.file_bytes >> 20;
+        Error::invalid(format!("the recording has more than {most} MiB"))
+            .help("divide it, or raise `transcription.file_bytes_max`")
+    }
+
+    fn too_much(&self) -> Error {
+        let (most, text) = (self.limits.memory_bytes >> 20, TEXT_BYTES_MAX >> 20);
+        let message = format!(
+            "`{}` takes more than {most} MiB of memory, writes more than {text} MiB, or breaks",
+            self.name
+        );
+        Error::invalid(message).help("divide the recording, or raise `transcription.memory_bytes`")
+    }
+
+    fn late(&self) -> Error {
+        let seconds = self.limits.time.as_secs_f64();
+        let message = format!("`{}` takes longer than {seconds} seconds for the recording", self.name);
+        Error::new(ErrorKind::Timeout, message).help("divide it, or raise `transcription.seconds`")
+    }
+
+    fn failed(&self, code: i32) -> Error {
+        let message = format!("`{}` cannot write down the recording: it ended with code {code}", self.name);
+        Error::invalid(message).help(format!(
+            "look whether the recording is whole; by hand: {} {}",
+            self.run.program.display(),
+            self.run.arguments.join(" ")
+        ))
+    }
+}
+
+/// The program of whisper.cpp and its arguments.
+fn whisper(
+    command: Vec<String>,
+    model: &Path,
+    language: &str,
+    threads: u32,
+) -> Result<(PathBuf, Vec<String>)> {
+    let mut own = command.into_iter();
+    let program = match own.next() {
+        Some(program) => found(program.into())?,
+        None => WHISPER.into_iter().map(PathBuf::from).find(|path| path.is_file()).ok_or_else(|| {
+            Error::invalid("`transcription.engine` is `whisper`, and the program whisper-cli is not installed")
+                .help("install whisper.cpp, name its path as `transcription.command`, or set the engine to \"model\"")
+        })?,
+    };
+    if !model.is_file() {
+        let message = format!("`transcription.model` is `{}`, and no such file is there", model.display());
+        return Err(Error::invalid(message)
+            .help("name a model of whisper.cpp by its path, such as \"/srv/models/ggml-base.bin\""));
+    }
+    if language.is_empty() || !language.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
+        let message = format!("`transcription.language` is `{language}`");
+        return Err(Error::invalid(message).help("write a code such as \"en\" or \"de\", or \"auto\""));
+    }
+    let model = model.to_str().ok_or_else(|| {
+        Error::invalid("the path in `transcription.model` is no text").help("name it in UTF-8")
+    })?;
+    let threads = threads.to_string();
+    // With times, though they are taken out: without them it loses words where its windows of half a minute meet.
+    let ours = ["-m", model, "-l", language, "-t", threads.as_str(), "-f", FILE].map(str::to_owned);
+    Ok((program, own.chain(ours).collect()))
+}
+
+/// A program that the operator names, and its arguments.
+fn other(command: Vec<String>) -> Result<(PathBuf, Vec<String>)> {
+    const HELP: &str =
+        "write its path and its arguments, such as [\"/usr/local/bin/transcribe\", \"{file}\"]";
+    let mut command = command.into_iter();
+    let Some(program) = command.next() else {
+        let message = "`transcription.engine` is `program`, and `transcription.command` is empty";
+        return Err(Error::invalid(message).help(HELP));
+    };
+    let program = found(program.into())?;
+    let arguments: Vec<String> = command.collect();
+    if !arguments.iter().any(|argument| argument.contains(FILE)) {
+        let message = "no argument in `transcription.command` has `{file}`, which stands for the recording";
+        return Err(Error::invalid(message).help(HELP));
+    }
+    Ok((program, arguments))
+}
+
+/// A program that is there.
+fn found(program: PathBuf) -> Result<PathBuf> {
+    if program.is_absolute() && may_be_started(&program) {
+        return Ok(program);
+    }
+    let message = format!(
+        "`transcription.command` names `{}`, which is no program that can be started",
+        program.display()
+    );
+    Err(Error::invalid(message).help("install it, let it be executed, and write its whole path"))
+}
+
+#[cfg(unix)]
+fn may_be_started(program: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    program.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn may_be_started(program: &Path) -> bool {
+    program.is_file()
+}
+
+/// The ending by which programs know what a recording is: that of its type, else that of its name.
+fn ending(recording: &Recording) -> String {
+    let media_type = recording.media_type.split(';').next().unwrap_or_default().trim();
+    let known = match media_type {
+        "audio/mpeg" | "audio/mp3" => "mp3",
+        "audio/wav" | "audio/wave" | "audio/x-wav" | "audio/vnd.wave" => "wav",
+        "audio/ogg" | "audio/opus" => "ogg",
+        "audio/flac" | "audio/x-flac" => "flac",
+        "audio/mp4" | "audio/m4a" | "audio/x-m4a" => "m4a",
+        "audio/aac" => "aac",
+        "audio/webm" | "video/webm" => "webm",
+        _ => "",
+    };
+    if !known.is_empty() {
+        return known.to_owned();
+    }
+    let own = recording.name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
+    let is_plain = |own: &String| {
+        (1..=5).contains(&own.len()) && own.chars().all(|letter| letter.is_ascii_alphanumeric())
+    };
+    own.filter(is_plain).unwrap_or_else(|| "audio".to_owned())
+}
+
+/// The text of lines that begin with their times.
+fn without_times(told: &str) -> String {
+    let mut text = String::new();
+    for line in told.lines() {
+        let line = line.trim();
+        let said = match line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((times, said)) if times.contains("-->") => said.trim(),
+            _ => line,
+        };
+        if said.is_empty() || said == BLANK {
+            continue;
+        }
+        let is_tight = matches!(
+            (text.chars().next_back(), said.chars().next()),
+            (Some(last), Some(first)) if is_unspaced(last) && is_unspaced(first)
+        );
+        if !text.is_empty() && !is_tight {
+            text.push(' ');
+        }
+        text.push_str(said);
+    }
+    text
+}
+
+#[async_trait]
+impl TranscriptionModel for ProgramTranscription {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn transcribe(&self, recording: &Recording) -> Result<String> {
+        if recording.bytes.len() > self.limits.file_bytes {
+            return Err(self.too_large());
+        }
+        let ending = self.ending(recording)?;
+        let _slot = self.slots.acquire().await.map_err(|_| Error::internal("the program is closed"))?;
+        let kept = |cause: std::io::Error| {
+            Error::new(ErrorKind::Unavailable, "cannot keep a recording for the program that writes it down")
+                .because(cause)
+        };
+        // A folder that is removed when this ends, in whatever way.
+        let folder = tempfile::Builder::new().prefix("weft-recording-").tempdir().map_err(kept)?;
+        let path = folder.path().join(format!("recording.{ending}"));
+        tokio::fs::write(&path, &recording.bytes).await.map_err(kept)?;
+        let order = self.order(&path)?;
+        let limits = AskLimits { time: self.limits.time, answer_max: TEXT_BYTES_MAX };
+        let begun = Instant::now();
+        match self.worker.ask_foreign(&DUTY, &[&order], limits).await? {
+            ProgramEnd::Ended(WorkerEnd::Answered(told)) => self.text(&told),
+            ProgramEnd::Ended(WorkerEnd::Late | WorkerEnd::OutOfTime) => Err(self.late()),
+            // The system may end what has used up its processor time as it ends what takes too much memory.
+            ProgramEnd::Ended(WorkerEnd::Broken) if begun.elapsed() >= self.limits.time => Err(self.late()),
+            ProgramEnd::Ended(WorkerEnd::Broken) => Err(self.too_much()),
+            ProgramEnd::Failed(code) => Err(self.failed(code)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn lines_with_times_become_a_text() {
+        let told = "\n[00:00:00.000 --> 00:00:02.500]   Good morning.\n[00:00:02.500 --> 00:00:04.000]   The pump is\n\
+                    [00:00:04.000 --> 00:00:06.000]   broken.\n[00:00:06.000 --> 00:00:08.000]   [BLANK_AUDIO]\n";
+        assert_eq!(without_times(told), "Good morning. The pump is broken.");
+        let tight = "[00:00.000 --> 00:01.000] 早上好\n[00:01.000 --> 00:02.000] 泵坏了\n";
+        assert_eq!(without_times(tight), "早上好泵坏了");
+        assert_eq!(without_times("[laughs] Yes.\n"), "[laughs] Yes.");
+        assert_eq!(without_times("[00:00:00.000 --> 00:00:02.000]  [BLANK_AUDIO]\n"), "");
+    }
+
+    #[test]
+    fn programs_know_a_recording_by_its_ending() {
+        let check = |name: &str, media_type: &str, expected: &str| {
+            let (name, media_type) = (name.to_owned(), media_type.to_owned());
+            let recording = Recording { name, media_type, bytes: Bytes::new() };
+            assert_eq!(ending(&recording), expected);
+        };
+        check("call", "audio/mpeg", "mp3");
+        check("call.ogg", "audio/x-wav", "wav");
+        check("call", "audio/webm;codecs=opus", "webm");
+        check("call.AMR", "audio/amr", "amr");
+        check("call.../../x", "application/octet-stream", "audio");
+        check("call", "", "audio");
+    }
+}

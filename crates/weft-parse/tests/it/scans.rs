@@ -1,0 +1,122 @@
+//! Scans in PDFs that are packed as JBIG2 and JPEG 2000.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use weft_core::Result;
+use weft_core::seam::document_reader::{ChunkMethod, FoundPictures, ReadRequest};
+use weft_core::seam::picture_reader::{Picture, PictureLine};
+use weft_core::seam::{DocumentReader, PictureReader};
+use weft_parse::{ChildReader, InProcess, Limits, MediaReader, Worker};
+
+use crate::build::pdf_with_scans;
+
+// Made for these tests, and looked at with decoders that are not ours: two letters in a dictionary of symbols; a page of JBIG2
+// that has three of them in a text region, and a line in a generic region; the same page as JPEG 2000 without loss; and two
+// colours side by side in a bare codestream.
+const SYMBOLS: &[u8] = include_bytes!("files/scans/symbols.jb2");
+const PAGE: &[u8] = include_bytes!("files/scans/page.jb2");
+const GRAY: &[u8] = include_bytes!("files/scans/gray.jp2");
+const COLOUR: &[u8] = include_bytes!("files/scans/colour.j2k");
+/// Where the segment of a JBIG2 that says what its page is has the width and the height.
+const SIZE: std::ops::Range<usize> = 11..19;
+
+fn request() -> ReadRequest {
+    ReadRequest { name: "scan.pdf".to_owned(), method: ChunkMethod::Naive, settings: serde_json::Map::new() }
+}
+
+fn jbig2(width: u32) -> String {
+    format!(
+        "/Subtype /Image /Width {width} /Height 32 /BitsPerComponent 1 /ColorSpace /DeviceGray /Filter /JBIG2Decode \
+         /DecodeParms << /JBIG2Globals {{shared}} 0 R >>"
+    )
+}
+
+fn jpeg2000(width: u32, filter: &str) -> String {
+    format!("/Subtype /Image /Width {width} /Height 32 /Filter {filter}")
+}
+
+fn child() -> ChildReader {
+    let program = env!("CARGO_BIN_EXE_weft-parse-worker").into();
+    ChildReader::new(Worker { program, arguments: Vec::new() }, Limits::default(), 2)
+}
+
+/// The sizes of pictures, as those who find them and the pictures themselves say.
+fn sizes(found: &FoundPictures) -> Vec<(u32, u32)> {
+    let size = |picture: &Picture| {
+        assert_eq!(picture.media_type, "image/png");
+        let number = |from: usize| u32::from_be_bytes(picture.bytes[from..from + 4].try_into().unwrap());
+        assert_eq!((number(16), number(20)), (picture.width, picture.height));
+        (picture.width, picture.height)
+    };
+    found.pictures.iter().map(|one| size(&one.picture)).collect()
+}
+
+#[tokio::test]
+async fn scans_in_jbig2_and_jpeg_2000_are_found() {
+    let hex: String =
+        GRAY.iter().map(|byte| format!("{byte:02x}")).chain(std::iter::once(">".to_owned())).collect();
+    let scans = [
+        (jbig2(52), PAGE),
+        (jpeg2000(52, "/JPXDecode"), GRAY),
+        (jpeg2000(40, "/JPXDecode /ColorSpace /DeviceRGB"), COLOUR),
+        (jpeg2000(52, "[/ASCIIHexDecode /JPXDecode]"), hex.as_bytes()),
+    ];
+    let file = Bytes::from(pdf_with_scans(&scans, SYMBOLS));
+    let readers: [&dyn DocumentReader; 2] = [&InProcess::default(), &child()];
+    for reader in readers {
+        let found = reader.pictures(&request(), file.clone()).await.unwrap();
+        assert_eq!(sizes(&found), [(52, 32), (52, 32), (40, 32), (52, 32)], "{:?}", found.warnings);
+        assert!(found.warnings.is_empty(), "{:?}", found.warnings);
+        // The same page in three ways is the same picture, byte for byte.
+        let [first, second, _, fourth] = [0, 1, 2, 3].map(|number| &found.pictures[number].picture.bytes);
+        assert!(first == second && second == fourth);
+    }
+}
+
+#[tokio::test]
+async fn scans_that_cannot_be_unpacked_are_told_of_and_the_others_read() {
+    let mut huge = PAGE.to_vec();
+    huge[SIZE].copy_from_slice(&[0, 0, 0xea, 0x60, 0, 0, 0xea, 0x60]);
+    let scans = [
+        (jbig2(52), huge.as_slice()),
+        (jpeg2000(52, "/JPXDecode"), &GRAY[..90]),
+        (jpeg2000(52, "/JPXDecode /ColorSpace [/Indexed /DeviceRGB 1 <000000ffffff>]"), GRAY),
+        (jpeg2000(40, "/JPXDecode"), COLOUR),
+    ];
+    let file = Bytes::from(pdf_with_scans(&scans, SYMBOLS));
+    let readers: [&dyn DocumentReader; 2] = [&InProcess::default(), &child()];
+    for reader in readers {
+        let found = reader.pictures(&request(), file.clone()).await.unwrap();
+        assert_eq!(sizes(&found), [(40, 32)]);
+        let warnings = found.warnings.join("\n");
+        for part in ["page 1", "60000 × 60000 pixels", "page 2", "JPEG 2000: ", "page 3", "table of colours"]
+        {
+            assert!(warnings.contains(part), "{part}: {warnings}");
+        }
+    }
+}
+
+/// Reads the same in every picture.
+struct Says;
+
+#[async_trait]
+impl PictureReader for Says {
+    fn name(&self) -> &str {
+        "says"
+    }
+
+    async fn read(&self, _: &Picture) -> Result<Vec<PictureLine>> {
+        Ok(vec![PictureLine { text: "The pump is broken.".to_owned(), place: None }])
+    }
+}
+
+#[tokio::test]
+async fn what_is_read_in_a_packed_scan_is_the_text_of_its_page() {
+    let file = Bytes::from(pdf_with_scans(&[(jbig2(52), PAGE)], SYMBOLS));
+    let reader = MediaReader::new(Arc::new(child()), Some(Arc::new(Says)), None);
+    let document = reader.read(&request(), file).await.unwrap();
+    assert!(document.pieces[0].content.contains("The pump is broken."), "{:?}", document.pieces);
+    assert!(document.warnings.is_empty(), "{:?}", document.warnings);
+}

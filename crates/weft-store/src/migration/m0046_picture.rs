@@ -1,0 +1,29 @@
+//! Which picture the text of a chunk was read in, and the first one of each document.
+
+use sea_orm_migration::prelude::{DbErr, SchemaManager, Table};
+use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
+
+use super::columns::Columns;
+
+pub(super) struct Migration;
+
+impl MigrationName for Migration {
+    fn name(&self) -> &'static str {
+        "m0046_picture"
+    }
+}
+
+#[async_trait::async_trait]
+impl MigrationTrait for Migration {
+    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        let c = Columns::of(manager).await?;
+        for table in ["chunk", "document"] {
+            // MariaDB commits a change of a table at once: a step that was cut off right after one finds it there.
+            if !manager.has_column(table, "picture").await? {
+                let column = c.id("picture").null().take();
+                manager.alter_table(Table::alter().table(table).add_column(column).take()).await?;
+            }
+        }
+        Ok(())
+    }
+}

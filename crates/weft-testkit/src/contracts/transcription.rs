@@ -1,0 +1,49 @@
+//! The promises of a [`TranscriptionModel`].
+
+use bytes::Bytes;
+use weft_core::ErrorKind;
+use weft_core::seam::TranscriptionModel;
+use weft_core::seam::speech::Recording;
+
+use super::fine;
+
+/// What is said in the recording [`said`] makes of it; stand-ins hear the bytes behind the first three as text.
+pub const SENTENCES: [&str; 2] = ["Good morning. The pump is broken.", "早上好，泵坏了。"];
+
+/// A recording in which this is said, for stand-ins that hear the bytes behind the first three as text.
+pub fn said(text: &str) -> Recording {
+    recording(format!("ID3{text}").into_bytes())
+}
+
+/// A recording of these bytes.
+pub fn recording(bytes: Vec<u8>) -> Recording {
+    Recording {
+        name: "a \"call\" of today.mp3".to_owned(),
+        media_type: "audio/mpeg".to_owned(),
+        bytes: Bytes::from(bytes),
+    }
+}
+
+/// Checks every promise of a model that writes down speech. The one behind it hears of a recording that begins with `ID3` what
+/// follows as text, and refuses others.
+///
+/// # Panics
+/// At the first broken promise.
+pub async fn transcription_model_keeps_its_contract(model: &dyn TranscriptionModel) {
+    assert!(!model.name().trim().is_empty());
+    let [first, second] = SENTENCES.map(said);
+    let (one, other) = tokio::join!(model.transcribe(&first), model.transcribe(&second));
+    assert_eq!([fine(one), fine(other)], SENTENCES, "two at once do not get into each other's way");
+    // The name comes from whoever has sent the recording.
+    for name in ["../../etc/passwd", "-m", "$(touch x).mp3", ""] {
+        let named = Recording { name: name.to_owned(), ..said(SENTENCES[0]) };
+        assert_eq!(fine(model.transcribe(&named).await), SENTENCES[0], "{name}");
+    }
+    // Nothing but silence is told by an empty text or refused, and never by words.
+    match model.transcribe(&said("")).await {
+        Ok(text) => assert_eq!(text.trim(), ""),
+        Err(error) => assert_eq!(error.kind, ErrorKind::Invalid, "{}", error.full()),
+    }
+    let broken = model.transcribe(&recording(b"no recording at all".to_vec())).await;
+    assert!(broken.is_err_and(|error| error.kind == ErrorKind::Invalid), "what is no recording is refused");
+}
