@@ -401,6 +401,10 @@ mod tests {
             self.blobs.remove(tenant, name).await
         }
 
+        async fn below(&self, tenant: &TenantId, folder: &str) -> Result<Vec<String>> {
+            self.blobs.below(tenant, folder).await
+        }
+
         async fn remove_all(&self, tenant: &TenantId) -> Result<()> {
             self.blobs.remove_all(tenant).await
         }

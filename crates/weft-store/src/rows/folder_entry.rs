@@ -181,7 +181,7 @@ impl Folders {
     }
 
     /// The same, where the only row that can be there already has this name.
-    fn named<T>(&self, doing: &str, name: &str, outcome: Attempt<T>) -> Result<T> {
+    fn unless_taken<T>(&self, doing: &str, name: &str, outcome: Attempt<T>) -> Result<T> {
         match outcome {
             Err(error) if is_duplicate(&error) => Err(taken(name)),
             outcome => self.done(doing, outcome),
@@ -337,7 +337,7 @@ impl FolderStore for Folders {
         if row.parent_id.is_empty() {
             return Err(missing(""));
         }
-        self.named("store the file", &entry.name, repeated(|| self.insert(&row)).await)
+        self.unless_taken("store the file", &entry.name, repeated(|| self.insert(&row)).await)
     }
 
     async fn get(&self, tenant: &TenantId, id: &str) -> Result<FolderEntry> {
@@ -441,7 +441,7 @@ impl FolderStore for Folders {
     ) -> Result<FolderEntry> {
         let (tenant, id) = (text(tenant.as_str()), text(id));
         let outcome = repeated(|| self.update((&tenant, &id), change, now_ms)).await;
-        self.named("change the file", change.name.as_deref().unwrap_or(&id), outcome)
+        self.unless_taken("change the file", change.name.as_deref().unwrap_or(&id), outcome)
     }
 
     async fn remove(&self, tenant: &TenantId, ids: &[String]) -> Result<u64> {
