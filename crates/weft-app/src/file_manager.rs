@@ -185,7 +185,7 @@ impl FileManager {
             let named = FolderEntry { name, ..entry.clone() };
             async move { self.tree.add(tenant, &named).await.map(|()| named) }
         };
-        let is_taken = |name: String| self.is_taken(tenant, &entry.parent, name, entry);
+        let is_taken = |name: String| async move { self.is_taken(tenant, &entry.parent, &name, entry).await };
         under_free_name(wanted(&entry.name), add, is_taken).await
     }
 
@@ -194,10 +194,10 @@ impl FileManager {
         &self,
         tenant: &TenantId,
         folder: &str,
-        name: String,
+        name: &str,
         entry: &FolderEntry,
     ) -> Result<bool> {
-        let found = self.tree.named(tenant, folder, &name).await?;
+        let found = self.tree.named(tenant, folder, name).await?;
         Ok(found.is_some_and(|other| other.id != entry.id))
     }
 
@@ -263,7 +263,7 @@ impl FileManager {
             let change = EntryChange { name: Some(name), parent: Some(folder.id.clone()) };
             async move { self.tree.change(tenant, &entry.id, &change, self.clock.now_ms()).await }
         };
-        let is_taken = |name: String| self.is_taken(tenant, &folder.id, name, entry);
+        let is_taken = |name: String| async move { self.is_taken(tenant, &folder.id, &name, entry).await };
         under_free_name(wanted(name), change, is_taken).await
     }
 
