@@ -445,9 +445,11 @@ fn this_process() -> ProcessIdentity {
 
 /// What agents remember of their conversations.
 fn memories(store: &Store, models: &Models, clock: &Arc<dyn Clock>) -> ConversationMemories {
-    ConversationMemories::new(store.memories(), Arc::clone(&models.counted), Arc::clone(clock), || {
-        Arc::new(MemoryChunkIndex::new())
-    })
+    let memories =
+        ConversationMemories::new(store.memories(), Arc::clone(&models.counted), Arc::clone(clock), || {
+            Arc::new(MemoryChunkIndex::new())
+        });
+    memories.noting_usage(store.model_uses())
 }
 
 /// Lets go of everything.
