@@ -14,15 +14,25 @@ use weft_parse::{ChildReader, MediaReader, ProgramTranscription, Tesseract, Work
 use super::models::Models;
 use crate::config::{Config, DocumentsConfig, NO_OCR, TESSERACT};
 
-/// What reads documents; nothing when the configuration names no worker or lets none run.
+/// What works on files: reads them and makes them, in as many processes together as the settings allow.
+pub(super) struct FileWork {
+    pub(super) reader: Arc<dyn DocumentReader>,
+    pub(super) writer: Arc<dyn DocumentWriter>,
+}
+
+/// What reads and makes files; nothing when the configuration names no worker or lets none run.
 ///
 /// # Errors
 /// `Invalid` when pictures are to be read by what is not there.
-pub(super) fn document_reader(config: &Config, models: &Models) -> Result<Arc<dyn DocumentReader>> {
-    let Some(documents) = document_worker(config) else { return Ok(Arc::new(NoReader)) };
+pub(super) fn file_work(config: &Config, models: &Models) -> Result<FileWork> {
+    let Some(worker) = document_worker(config) else {
+        return Ok(FileWork { reader: Arc::new(NoReader), writer: Arc::new(NoWriter) });
+    };
+    let documents: Arc<dyn DocumentReader> = Arc::<ChildReader>::clone(&worker);
     // Configured for all tenants alike; without a model recordings are refused by name.
     let speech = models.counted.transcription(&TenantId::new(""), "").ok();
-    Ok(Arc::new(AskingReader::new(documents, picture_reader(config, models)?, speech)))
+    let reader = AskingReader::new(documents, picture_reader(config, models)?, speech);
+    Ok(FileWork { reader: Arc::new(reader), writer: worker })
 }
 
 /// Reads documents, and has models read their pictures and write down recordings; whoever works on a document hears of their
@@ -118,14 +128,6 @@ pub(super) fn transcription_program(config: &Config) -> Result<Option<Arc<dyn Tr
     Ok(Some(Arc::new(program.with_confinement(config.documents.confinement))))
 }
 
-/// What makes documents.
-pub(super) fn document_writer(config: &Config) -> Arc<dyn DocumentWriter> {
-    match document_worker(config) {
-        Some(worker) => worker,
-        None => Arc::new(NoWriter),
-    }
-}
-
 fn document_worker(config: &Config) -> Option<Arc<ChildReader>> {
     let DocumentsConfig { at_once, confinement, .. } = &config.documents;
     let reader = ChildReader::new(worker(config)?, config.documents.limits()?, *at_once);
@@ -157,7 +159,7 @@ mod tests {
 
     fn reader(config: &Config) -> Result<()> {
         let models = Directory::open(&config.models, &weft_net::operator_client().unwrap()).unwrap();
-        document_reader(config, &Models::new(models)).map(drop)
+        file_work(config, &Models::new(models)).map(drop)
     }
 
     /// Writes down every recording for 14 tokens.
