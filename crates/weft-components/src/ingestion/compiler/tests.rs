@@ -135,7 +135,7 @@ async fn what_one_template_does_not_need_is_asked_for_another() {
         (stage.asked().len(), found["document"]["warnings"].clone())
     };
     let both = json!([{"kind": "wiki"}, {"kind": "list"}]);
-    assert_eq!(found(both.clone(), 4, 2).await, (4, Json::Null));
+    assert_eq!(found(both, 4, 2).await, (4, Json::Null));
     let three = json!([{"kind": "wiki"}, {"kind": "list"}, {"kind": "timeline"}]);
     let (asked, warnings) = found(three, 2, 1).await;
     assert_eq!((asked, warnings.as_array().map(Vec::len)), (2, Some(1)), "{warnings}");
