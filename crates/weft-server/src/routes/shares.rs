@@ -1,5 +1,7 @@
 //! Share tokens of agents and chat assistants, and the pages that show them.
 
+use std::borrow::Cow;
+
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
@@ -67,6 +69,16 @@ pub(super) async fn of_visitor(
         }
     }
     Ok(body)
+}
+
+/// What of a question says how it is answered. An assistant may ask visitors for something that has the name of an option,
+/// and what they send is no option then.
+pub(super) fn chosen<'a>(caller: &Caller, body: &'a Body) -> Cow<'a, Body> {
+    if !caller.is_share() {
+        return Cow::Borrowed(body);
+    }
+    let theirs = body.0.iter().filter(|(name, _)| OF_VISITORS.contains(&name.as_str()));
+    Cow::Owned(Body(theirs.map(|(name, value)| (name.clone(), value.clone())).collect()))
 }
 
 /// An agent of the caller's tenant that people may ask.

@@ -194,6 +194,22 @@ async fn a_share_token_of_an_assistant_hides_its_instructions() {
     );
 }
 
+/// What an assistant asks its visitors for may have the name of an option, and chooses nothing then.
+#[tokio::test]
+async fn what_a_visitor_is_asked_for_is_no_option() {
+    let bench = bench(Script::new().reply(Reply::text("An answer.").always())).await;
+    let parameters = json!([{"key": "kb_ids", "optional": true}, {"key": "llm_id", "optional": true}]);
+    let settings =
+        json!({"name": "Chat", "prompt_config": {"system": "{kb_ids} {llm_id}", "parameters": parameters}});
+    let id = bench.post("/api/v1/chats", settings).await.data()["id"].as_str().unwrap().to_owned();
+    let ask = format!("/api/v1/chatbots/{id}/completions");
+    let body = json!({"question": "x", "kb_ids": ["nobody's"], "llm_id": "unknown", "stream": false});
+    let refused = bench.post(&ask, body.clone()).await.refusal();
+    assert!(refused.1.contains("nobody's"), "a member of the tenant has chosen: {refused:?}");
+    let visitor = page(&bench, &format!("chats/{id}")).await;
+    assert_eq!(visitor.post(&ask, body).await.data()["answer"], "An answer.");
+}
+
 #[tokio::test]
 async fn share_tokens_end_are_taken_back_and_go_with_what_they_open() {
     let clock = HandClock::at(NOW_MS);
