@@ -257,14 +257,7 @@ impl<'a> RunDriver<'a> {
         if ending != Ending::Waiting {
             self.stop_all(ending);
         }
-        let forms = match ending {
-            Ending::Waiting => {
-                self.suspend_frames();
-                self.machine.note_asked(&self.context.run, self.context.seams.clock.now_ms());
-                self.forms()
-            }
-            _ => Vec::new(),
-        };
+        let forms = if ending == Ending::Waiting { self.ask_people() } else { Vec::new() };
         let masks = &self.context.masks;
         RunReport {
             ending,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 use weft_core::budget::Spent;
 use weft_core::citation::reference;
@@ -44,6 +45,7 @@ pub(super) struct TurnControl<'a> {
 /// What is known of a turn when it begins, and needed when it ends.
 struct BegunTurn<'a> {
     lease: &'a RunLease,
+    feed: &'a Arc<Feed>,
     session: SessionKey,
     canvas: CanvasId,
     /// The session before it.
@@ -61,12 +63,25 @@ struct DrivenTurn {
 
 impl Engine {
     /// Runs the machine and writes everything but the last record.
-    pub(super) async fn drive(
+    // Not `async`: what only the beginning needs would be kept for as long as the run goes on. And the future is large:
+    // one allocation keeps it off everybody's stack.
+    pub(super) fn drive<'a>(
         &self,
         prepared: Prepared,
-        journal: &mut RunJournal,
+        journal: &'a mut RunJournal,
         cancel: CancellationToken,
-    ) -> (RunReport, Arc<RunContext>) {
+    ) -> BoxFuture<'a, (RunReport, Arc<RunContext>)> {
+        let context = Arc::clone(&prepared.context);
+        self.driver(prepared, journal, cancel).run().map(move |report| (report, context)).boxed()
+    }
+
+    /// Writes down that a run begins, unless it goes on, and gives what runs it.
+    fn driver<'a>(
+        &self,
+        prepared: Prepared,
+        journal: &'a mut RunJournal,
+        cancel: CancellationToken,
+    ) -> RunDriver<'a> {
         let Prepared {
             request,
             key,
@@ -116,17 +131,11 @@ impl Engine {
                 journal.note(Record::Warned { node, message: message.into() });
             }
         }
-        let driver = RunDriver::new(machine, Arc::clone(&context), journal, cancel, limits).with_calls(calls);
-        let driver = match recovered {
+        let driver = RunDriver::new(machine, context, journal, cancel, limits).with_calls(calls);
+        match recovered {
             Some(recovered) => driver.after(recovered),
             None => driver,
-        };
-        // The driver's future is large; one allocation keeps it off everybody's stack.
-        let report = Box::pin(driver.run()).await;
-        if !report.forms.is_empty() {
-            journal.note(Record::Waiting { forms: report.forms.clone() });
         }
-        (report, context)
     }
 
     /// The models of a plan in whose place others are asked, each with the first node that names it.
@@ -148,12 +157,13 @@ impl Engine {
     pub(super) async fn turn(
         &self,
         stores: &Stores,
-        prepared: Prepared,
+        prepared: Box<Prepared>,
         lease: &RunLease,
         TurnControl { feed, cancel }: TurnControl<'_>,
     ) -> Became {
         let begun = BegunTurn {
             lease,
+            feed,
             session: prepared.request.session.clone(),
             canvas: prepared.request.canvas.clone(),
             state: prepared.state.clone(),
@@ -168,15 +178,28 @@ impl Engine {
             None => journal,
         };
         // Whatever breaks in here, the journal gets an ending, and nobody waits for one that never comes.
-        let driven = AssertUnwindSafe(self.drive(prepared, &mut journal, cancel)).catch_unwind().await;
+        let driving = async { self.drive(*prepared, &mut journal, cancel).await };
+        let driven = AssertUnwindSafe(driving).catch_unwind().await.ok();
+        let driven = driven.map(|(report, context)| DrivenTurn { report, context });
+        // What the end needs is large, and nothing of it is kept while the run goes on.
+        Box::pin(self.ended(stores, &begun, driven, &mut journal)).await
+    }
+
+    /// Brings a turn to its end; nothing of it is known when it broke off in the middle of the engine.
+    async fn ended(
+        &self,
+        stores: &Stores,
+        begun: &BegunTurn<'_>,
+        driven: Option<DrivenTurn>,
+        journal: &mut RunJournal,
+    ) -> Became {
+        let BegunTurn { lease, feed, .. } = *begun;
         let last = match driven {
-            Ok((report, context)) => {
-                self.kept(stores, &begun, DrivenTurn { report, context }, &mut journal).await
-            }
-            Err(_) => Ok(broken_record()),
+            Some(driven) => self.kept(stores, begun, driven, journal).await,
+            None => Ok(broken_record()),
         };
         let ended = match last {
-            Ok(last) => self.end(stores, &mut journal, lease, last).await,
+            Ok(last) => self.end(stores, journal, lease, last).await,
             Err(error) => Err(error),
         };
         match ended {
@@ -211,7 +234,7 @@ impl Engine {
         {
             return Err(Error::new(error.kind, error.full()));
         }
-        let BegunTurn { lease, session, canvas, state: before, revision, goes_on } = begun;
+        let BegunTurn { lease, session, canvas, state: before, revision, goes_on, .. } = begun;
         let (lease, revision) = (*lease, *revision);
         let state = next_state(before, &report, &context);
         let question = (!goes_on).then_some(context.input.query.as_str());
