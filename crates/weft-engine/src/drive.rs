@@ -142,7 +142,8 @@ pub struct RunDriver<'a> {
     done: VecDeque<ActivationOutcome>,
     to_driver: mpsc::Sender<(u32, Signal)>,
     signals: mpsc::Receiver<(u32, Signal)>,
-    active: BTreeMap<u32, RunningActivation>,
+    // Boxed: a map has room for eleven, and most runs have one or two.
+    active: BTreeMap<u32, Box<RunningActivation>>,
     /// What stops the work in a frame, by the frame's activation.
     frames: BTreeMap<u32, CancellationToken>,
     /// Finished producers whose listeners still read.
@@ -462,7 +463,7 @@ impl<'a> RunDriver<'a> {
     /// Takes an activation out of those under way.
     fn end_activation(&mut self, activation: u32) -> Option<RunningActivation> {
         self.speakers.leave(activation);
-        self.active.remove(&activation)
+        self.active.remove(&activation).map(|active| *active)
     }
 
     fn note_finished(

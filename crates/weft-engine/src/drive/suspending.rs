@@ -56,7 +56,7 @@ impl RunDriver<'_> {
         for activation in open {
             self.ensure_active(activation);
             if let Some(active) = self.active.remove(&activation) {
-                self.note_finished(active, &Arc::default(), None, Onward::along(&NextEdges::Suspended));
+                self.note_finished(*active, &Arc::default(), None, Onward::along(&NextEdges::Suspended));
             }
         }
     }
