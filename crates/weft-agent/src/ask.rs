@@ -99,7 +99,8 @@ pub async fn ask(
     let mut failure = None;
     let question = ctx.effects.question("model", &request);
     let unheard = request.audience == Audience::Nobody;
-    let call = answered(ctx, model, request, &mut *show, &mut failure);
+    // Boxed: what is done with it would have room for it at each of its steps, for as long as the answer takes.
+    let call = Box::pin(answered(ctx, model, request, &mut *show, &mut failure));
     let asking = ctx.effect_asking("model", Delivery::Idempotent, question, call);
     let answered = match ctx.budget.time_left() {
         // No limit of time: no timer either.
