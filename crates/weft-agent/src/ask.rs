@@ -125,7 +125,7 @@ pub async fn ask(
         let used = used(ctx, by.as_ref().unwrap_or(model.info()), usage);
         if ctx.effects.are_recorded() {
             // What was told then was told to another run.
-            ctx.signal(Signal::Used(used)).await?;
+            ctx.signal(Signal::Used(Box::new(used))).await?;
         }
     }
     if reason == StopReason::Filtered {
@@ -205,7 +205,7 @@ impl Coming {
                 Some(ChatDelta::Warning(message)) => ctx.signal(Signal::Warn(message)).await?,
                 Some(ChatDelta::End { reason, usage }) => {
                     let used = used(ctx, self.by.as_ref().unwrap_or(model.info()), usage);
-                    ctx.signal(Signal::Used(used)).await?;
+                    ctx.signal(Signal::Used(Box::new(used))).await?;
                     break (reason, usage);
                 }
                 Some(delta) => self.take(delta, show),
