@@ -48,7 +48,7 @@ struct BegunTurn<'a> {
     feed: &'a Arc<Feed>,
     session: SessionKey,
     canvas: CanvasId,
-    /// The session before it.
+    /// The session before it, without its variables.
     state: SessionState,
     revision: i64,
     /// Whether it goes on with an earlier one that has waited.
@@ -166,7 +166,7 @@ impl Engine {
             feed,
             session: prepared.request.session.clone(),
             canvas: prepared.request.canvas.clone(),
-            state: prepared.state.clone(),
+            state: prepared.state.without_globals(),
             revision: prepared.revision,
             goes_on: prepared.resumes.is_some(),
         };
