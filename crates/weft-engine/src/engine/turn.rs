@@ -109,7 +109,7 @@ impl Engine {
                 canvas: request.canvas,
                 canvas_version: Arc::clone(&request.plan.version),
                 session: request.session.id,
-                input: request.input,
+                input: Box::new(request.input),
                 seed: context.seed,
                 resumes,
                 reply,
