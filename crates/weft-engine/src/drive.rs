@@ -234,13 +234,18 @@ impl<'a> RunDriver<'a> {
         Self { ledger: Ledger::new(calls), ..self }
     }
 
-    /// Runs to the end. The journal holds everything but the last record, which the caller writes
-    /// when the session is safe.
-    pub async fn run(mut self) -> RunReport {
-        let began = Instant::now();
+    /// Runs to the end; [`RunDriver::report`] takes what came of it.
+    ///
+    /// # Errors
+    /// Why it did not come to its end.
+    pub async fn run(&mut self, began: Instant) -> Result<()> {
         self.reopen_frames();
         let left = self.limits.run.saturating_sub(self.worked).min(FOREVER);
-        let result = self.go(began + left).await;
+        self.go(began + left).await
+    }
+
+    /// How it went. The journal holds everything but the last record, which the caller writes when the session is safe.
+    pub fn report(mut self, began: Instant, result: Result<()>) -> RunReport {
         let (ending, error) = match result {
             Ok(()) if !self.machine.waiting_nodes().is_empty() => (Ending::Waiting, None),
             Ok(()) => match self.machine.stuck() {

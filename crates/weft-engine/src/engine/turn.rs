@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use weft_core::budget::Spent;
 use weft_core::citation::reference;
@@ -72,7 +73,14 @@ impl Engine {
         cancel: CancellationToken,
     ) -> BoxFuture<'a, (RunReport, Arc<RunContext>)> {
         let context = Arc::clone(&prepared.context);
-        self.driver(prepared, journal, cancel).run().map(move |report| (report, context)).boxed()
+        let mut driver = self.driver(prepared, journal, cancel);
+        let driving = async move {
+            let began = Instant::now();
+            // By reference: a future that is given what it changes has room for it twice.
+            let result = driver.run(began).await;
+            (driver.report(began, result), context)
+        };
+        driving.boxed()
     }
 
     /// Writes down that a run begins, unless it goes on, and gives what runs it.
