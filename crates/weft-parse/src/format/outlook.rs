@@ -148,7 +148,10 @@ impl OutlookMessage<'_> {
         mail.header("Cc", self.people(folder, 2, property::CC));
         mail.header("Date", self.date(folder).unwrap_or_default());
         mail.text = self.text(folder, property::BODY);
-        mail.html = self.text(folder, property::HTML);
+        if mail.text.trim().is_empty() {
+            // The same text once more, where there is the other.
+            mail.html = self.text(folder, property::HTML);
+        }
         if mail.text.trim().is_empty()
             && mail.html.trim().is_empty()
             && !self.text(folder, property::COMPRESSED_BODY).is_empty()
