@@ -39,6 +39,24 @@ fn cells_that_are_drawn_in_type_of_size_one_stay_apart() {
 }
 
 #[test]
+fn a_line_that_ends_with_a_blank_stays_in_its_column() {
+    let numbers = ["one", "two", "three", "four", "five", "six", "seven", "eight"];
+    let lines = numbers.iter().zip(0..).map(|(number, line)| {
+        let left = match line {
+            // With its blank it comes nearer to the other column than words of a line may be apart.
+            4 => "and this line of the left one is wider than most ".to_owned(),
+            _ => format!("the left column says {number} things here"),
+        };
+        let right = format!("the right column says {number} other things");
+        at("F1", 50, 700 - line * 14, &left) + &at("F1", 260, 700 - line * 14, &right)
+    });
+    let shown = text(&read("a.pdf", &pdf_of(&[lines.collect::<String>()])));
+    let place = |text: &str| shown.find(text).unwrap_or_else(|| panic!("{text}: {shown}"));
+    assert!(place("wider than most") < place("left column says six"), "{shown}");
+    assert!(place("left column says eight") < place("right column says one"), "{shown}");
+}
+
+#[test]
 fn what_was_entered_into_a_form_stands_where_its_fields_are() {
     let content = [
         at("F1", 50, 700, "Name:"),

@@ -11,7 +11,7 @@ const GUTTER: f32 = 0.9;
 /// Pieces of a row that are farther apart, in sizes of the type, are cells rather than words.
 const CELL_GAP: f32 = 2.0;
 /// Characters that a line of prose has, at least; what is shorter is a cell of a table or a form.
-const PROSE_CHARS_MIN: usize = 20;
+pub const PROSE_CHARS_MIN: usize = 20;
 /// Rows side by side that make columns, at least.
 const ROWS_MIN: usize = 5;
 /// Columns side by side, at most, as a power of two.

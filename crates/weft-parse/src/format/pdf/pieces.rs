@@ -5,6 +5,7 @@ use pdf_oxide::layout::{TextChar, TextSpan};
 use weft_core::seam::document_reader::Position;
 
 use super::leftward;
+use super::order::PROSE_CHARS_MIN;
 use super::page::{PageFrame, PageLine};
 
 /// Glyphs of one string that are farther apart, in sizes of the type, are pieces of their own: the cells of a table
@@ -82,6 +83,9 @@ pub fn pieces(span: &TextSpan, frame: PageFrame, page: &mut Glyphs<'_>) -> Vec<(
         };
         return vec![(turn, whole)];
     }
+    if turn == TextTurn::Upright {
+        whole.place.right -= blank_at_end(span);
+    }
     if turn != TextTurn::Upright || !has_hidden_gaps(span) {
         return vec![(turn, whole)];
     }
@@ -131,6 +135,16 @@ fn has_hidden_gaps(span: &TextSpan) -> bool {
     #[expect(clippy::cast_precision_loss, reason = "the length of a line")]
     let usual = (blanks as f32).mul_add(APART, 0.8) * type_size(span);
     hidden > usual
+}
+
+/// How wide the blanks are that a line of prose ends with: they would reach into the gutter beside its column.
+fn blank_at_end(span: &TextSpan) -> f32 {
+    let glyphs = span.text.chars().count();
+    if glyphs < PROSE_CHARS_MIN || span.char_widths.len() != glyphs {
+        return 0.0;
+    }
+    let from_the_end = span.text.chars().rev().zip(span.char_widths.iter().rev());
+    from_the_end.take_while(|(glyph, _)| glyph.is_whitespace()).map(|(_, width)| *width).sum()
 }
 
 /// The size of the type of a string, in points.
