@@ -36,6 +36,8 @@ pub enum ArchiveKind {
     OpenDocument,
     /// A document behind a password.
     Locked,
+    /// A document of some other program, in the container that those of Office before 2007 have.
+    OtherDocument,
     /// Any other archive.
     Zip,
     /// An archive that cannot be opened.
@@ -68,7 +70,7 @@ fn compound(bytes: &[u8]) -> ArchiveKind {
         ("/PowerPoint Document", ArchiveKind::PowerPoint97),
         ("/EncryptedPackage", ArchiveKind::Locked),
     ];
-    known.into_iter().find(|(path, _)| file.exists(path)).map_or(ArchiveKind::Zip, |(_, kind)| kind)
+    known.into_iter().find(|(path, _)| file.exists(path)).map_or(ArchiveKind::OtherDocument, |(_, kind)| kind)
 }
 
 /// A zip archive, which unpacks no more than its limits.

@@ -332,6 +332,11 @@ fn not_read(contents: &FileContents<'_>) -> Option<&'static str> {
     match contents.container {
         Some(ArchiveKind::Locked) => return Some("it is locked with a password; save it without one"),
         Some(ArchiveKind::Zip) => return Some(ARCHIVE),
+        Some(ArchiveKind::OtherDocument) => {
+            return Some(
+                "it is a document of an older program, or of one that is not known; save it in a newer format",
+            );
+        }
         Some(ArchiveKind::Broken) => {
             return Some("it is a damaged container: its list of files cannot be read");
         }
