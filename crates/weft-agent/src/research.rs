@@ -250,19 +250,20 @@ impl Research<'_> {
         let traced = self.traced(place, query).await?;
         // All of them, also when one fails: what the others have found is kept in the journal and counts.
         let found = join_all(each).await;
-        let ended = |found: &Result<Found>| found.as_ref().is_err_and(|error| ends_the_work(error.kind));
-        let mut found = found;
+        let mut answer = Answer { query: query.to_owned(), found };
         // A run that is over or has no budget left is no failure of a source, and going on would only fail
         // again.
-        if let Some(place) = found.iter().position(|(_, found)| ended(found))
-            && let (_, Err(error)) = found.swap_remove(place)
+        let ends = |found: &Result<Found>| found.as_ref().is_err_and(|error| ends_the_work(error.kind));
+        let ended = answer.found.iter().position(|(_, found)| ends(found));
+        let failed = ended.is_some() || answer.found.iter().all(|(_, found)| found.is_err());
+        let result = json!({"hits": answer.hits(), "failed": failures(&answer)});
+        let told = traced.finish(Gave { result, failed, repaired: false }).await;
+        if let Some(place) = ended
+            && let (_, Err(error)) = answer.found.swap_remove(place)
         {
             return Err(error);
         }
-        let answer = Answer { query: query.to_owned(), found };
-        let failed = answer.found.iter().all(|(_, found)| found.is_err());
-        let result = json!({"hits": answer.hits(), "failed": failures(&answer)});
-        traced.finish(Gave { result, failed, repaired: false }).await?;
+        told?;
         Ok(answer)
     }
 

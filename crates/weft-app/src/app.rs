@@ -207,7 +207,27 @@ impl App {
         self.with_problems(stored).await
     }
 
-    /// The same for a canvas that is still what was `seen`. Absent: somebody has stored it in the meantime, or removed it,
+    /// The same for a canvas that was compiled already, with the plan that came of it: it is not looked at once more.
+    ///
+    /// # Errors
+    /// As [`App::put_canvas`].
+    pub async fn put_checked(
+        &self,
+        key: &CanvasKey,
+        head: CanvasHead,
+        dsl: &str,
+        plan: Plan,
+    ) -> Result<StoredCanvas> {
+        let (head, compact) = storable(head, dsl).await?;
+        let stored = self.canvases.put(key, &head, &compact).await?;
+        // The plan of another text is none of this one, which is then compiled when it is asked for.
+        if plan.version == stored.version {
+            self.keep(&stored.key, &stored.version, plan);
+        }
+        Ok(stored)
+    }
+
+    /// As [`App::put_canvas`] for a canvas that is still what was `seen`. Absent: somebody has stored it in the meantime, or removed it,
     /// and nothing was changed.
     ///
     /// # Errors

@@ -48,7 +48,7 @@ pub use weft_sandbox::work as sandbox_work;
 pub use self::secrets::secret_names;
 pub use self::tools::ToolServers;
 
-use self::documents::{document_reader, document_writer};
+use self::documents::{FileWork, file_work};
 use self::files::files;
 use self::models::{Models, meters};
 use self::tools::tool_sources;
@@ -251,7 +251,8 @@ fn datasets(
         Place::Folders => Arc::new(TantivyIndex::in_folder(config.index_folder()?)),
         Place::Memory => Arc::new(TantivyIndex::in_memory()),
     };
-    let reader = document_reader(config, models)?;
+    // With processes of its own: whoever waits for an answer does not wait for the files of datasets.
+    let reader = file_work(config, models)?.reader;
     let models = Arc::clone(&models.counted);
     let asked = Datasets::new(store.datasets(), Arc::clone(&index), Arc::clone(&models));
     let parts = LibraryParts {
@@ -284,14 +285,19 @@ fn databases(config: &Config, store_url: &str, outbound: &Arc<Outbound>) -> Data
 }
 
 /// Documents beside canvases, for this process alone.
-fn beside(config: &Config, store: &Store, models: &Models, clock: &Arc<dyn Clock>) -> Result<LocalDocuments> {
-    Ok(LocalDocuments::new(LocalDocumentsParts {
+fn beside(
+    store: &Store,
+    models: &Models,
+    clock: &Arc<dyn Clock>,
+    reader: Arc<dyn DocumentReader>,
+) -> LocalDocuments {
+    LocalDocuments::new(LocalDocumentsParts {
         store: store.datasets(),
         index: Arc::new(MemoryChunkIndex::new()),
-        reader: document_reader(config, models)?,
+        reader,
         models: Arc::clone(&models.counted),
         clock: Arc::clone(clock),
-    }))
+    })
 }
 
 /// What components use of the outside that others use, too.
@@ -303,7 +309,7 @@ struct Given {
     tools: Arc<dyn ToolSource>,
     files: Arc<dyn FileStore>,
     secrets: Arc<dyn Secrets>,
-    reader: Arc<dyn DocumentReader>,
+    file_work: FileWork,
     clock: Arc<dyn Clock>,
 }
 
@@ -317,7 +323,7 @@ fn browser(config: &Config, outbound: &Arc<Outbound>) -> Arc<dyn Browser> {
 
 /// What components may use of the outside.
 fn seams(config: &Config, store_url: &str, outbound: Arc<Outbound>, given: Given) -> Result<Seams> {
-    let Given { models, knowledge, memories, conversations, tools, files, secrets, reader, clock } = given;
+    let Given { models, knowledge, memories, conversations, tools, files, secrets, file_work, clock } = given;
     Ok(Seams {
         models,
         http: Arc::clone(&outbound) as Arc<dyn Http>,
@@ -328,8 +334,8 @@ fn seams(config: &Config, store_url: &str, outbound: Arc<Outbound>, given: Given
         workspace: workspace(config),
         sandbox: sandbox(config)?,
         files,
-        reader,
-        documents: document_writer(config),
+        reader: file_work.reader,
+        documents: file_work.writer,
         databases: Arc::new(databases(config, store_url, &outbound)),
         browser: browser(config, &outbound),
         mailer: Arc::new(SmtpMailer::new(outbound)),
@@ -351,7 +357,9 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
     let erasure = accounts::erasure(config, Arc::clone(&blobs));
     let (files, file_manager) = files(config, &store, blobs, &clock);
     let passing = Store::open(MEMORY).await?;
-    let beside = beside(config, &passing, &models, &clock)?;
+    let file_work = file_work(config, &models)?;
+    let reader = Arc::clone(&file_work.reader);
+    let beside = beside(&passing, &models, &clock, Arc::clone(&reader));
     let knowledge: Arc<dyn Knowledge> =
         Arc::new(CombinedKnowledge::new(Arc::new(beside.datasets()), Arc::new(datasets)));
     let memories = memories(&store, &models, &clock);
@@ -364,7 +372,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         tools: Arc::new(tool_servers.clone()),
         files: Arc::clone(&files),
         secrets: Arc::clone(&secrets),
-        reader: document_reader(config, &models)?,
+        file_work,
         clock: Arc::clone(&clock),
     };
     let seams = Arc::new(seams(config, store_url, outbound, given)?);
@@ -395,7 +403,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         files,
         file_bytes_max: config.attachments.file_bytes_max,
         file_manager,
-        reader: document_reader(config, &models)?,
+        reader,
         meters: meters(&store, &models),
         model_check: model_check(&models.plain),
         models: models.counted,
@@ -445,9 +453,11 @@ fn this_process() -> ProcessIdentity {
 
 /// What agents remember of their conversations.
 fn memories(store: &Store, models: &Models, clock: &Arc<dyn Clock>) -> ConversationMemories {
-    ConversationMemories::new(store.memories(), Arc::clone(&models.counted), Arc::clone(clock), || {
-        Arc::new(MemoryChunkIndex::new())
-    })
+    let memories =
+        ConversationMemories::new(store.memories(), Arc::clone(&models.counted), Arc::clone(clock), || {
+            Arc::new(MemoryChunkIndex::new())
+        });
+    memories.noting_usage(store.model_uses())
 }
 
 /// Lets go of everything.

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use bytes::Bytes;
 use weft_core::id::FileId;
 use weft_core::seam::document_reader::{ChunkMethod, ReadRequest};
-use weft_core::seam::file_store::{StoredFile, as_text, plain_name};
+use weft_core::seam::file_store::{StoredFile, as_text, is_document, plain_name};
 use weft_core::seam::speech::Recording;
 use weft_core::{Error, ErrorKind, Json, Result, SessionKey, TenantId, TurnInput, media_type};
 
@@ -80,7 +80,8 @@ impl App {
     /// of a form that are files become lists of these.
     ///
     /// # Errors
-    /// `Invalid` for what is no file or cannot be read, `NotFound` for a file that is not there.
+    /// `Invalid` for what is no file or cannot be read, `NotFound` for a file that is not there, `Denied` for a document of a
+    /// dataset in a form.
     pub async fn with_files_read(&self, tenant: &TenantId, mut input: TurnInput) -> Result<TurnInput> {
         let mut count = input.files.len();
         count += input.inputs.values().map(files_in).sum::<usize>();
@@ -89,6 +90,10 @@ impl App {
             return Err(Error::invalid(format!("a turn brings {count} files; {FILES_MAX} are the most")));
         }
         for (place, file) in input.files.iter_mut().enumerate() {
+            // Only pipelines get documents of datasets, and they read them themselves.
+            if matches!(brought(file), Some(Brought::Uploaded(id)) if is_document(&id)) {
+                continue;
+            }
             let read = self
                 .read_file(tenant, file)
                 .await
@@ -137,8 +142,11 @@ impl App {
                 let file = self.keep_file(tenant, &name, bytes.clone()).await?;
                 self.read_kept(tenant, &file, bytes).await
             }
-            // Only pipelines get documents of datasets, and they read them themselves.
-            Some(Brought::Uploaded(id)) if crate::pipelines::is_document(&id) => Ok(file.clone()),
+            // Forms are filled in by people who may not read everything that the tenant has.
+            Some(Brought::Uploaded(id)) if is_document(&id) => {
+                Err(Error::new(ErrorKind::Denied, format!("`{id}` is a document of a dataset"))
+                    .help("upload the file itself"))
+            }
             Some(Brought::Uploaded(id)) => {
                 let (file, bytes) = self.files.read(tenant, &id).await?;
                 self.read_kept(tenant, &file, bytes).await

@@ -6,7 +6,8 @@ use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{Counting, DatasetFilter};
 use weft_core::seam::secrets::PREFIX;
 use weft_core::{Error, ErrorKind, Result, TenantId};
-use weft_dsl::{CompileOptions, Plan, Problem};
+use weft_dsl::{CompileOptions, LeftOutTool, Plan, Problem};
+use weft_plugins::Plugin;
 
 use crate::app::App;
 use crate::plans::compact;
@@ -33,6 +34,7 @@ struct KnownNames {
     secrets: Option<Vec<String>>,
     datasets: Option<Vec<String>>,
     tool_servers: Option<Vec<String>>,
+    left_out_tools: Vec<LeftOutTool>,
 }
 
 impl App {
@@ -46,9 +48,24 @@ impl App {
         }
         if purpose == Purpose::Tell {
             known.tool_servers = Some(self.tool_servers.names(tenant).await?);
+            known.left_out_tools = self.left_out_tools();
             known.datasets = self.dataset_names(tenant).await?;
         }
         Ok(known)
+    }
+
+    /// What plugins have and no agent can use.
+    pub fn left_out_tools(&self) -> Vec<LeftOutTool> {
+        let of_plugin = |plugin: &Plugin| {
+            let server = plugin.name().to_owned();
+            let left_out = plugin.left_out().to_vec();
+            left_out.into_iter().map(move |one| LeftOutTool {
+                server: server.clone(),
+                tool: one.tool,
+                reason: one.reason,
+            })
+        };
+        self.plugins.iter().flat_map(of_plugin).collect()
     }
 
     /// The names and ids of the datasets that canvases of a tenant may use; `None` when there are too many to look at.
@@ -102,6 +119,7 @@ impl App {
                 secrets: known.secrets.as_deref(),
                 datasets: known.datasets.as_deref(),
                 tool_servers: known.tool_servers.as_deref(),
+                left_out_tools: &known.left_out_tools,
             };
             weft_dsl::compile(&canvas, &catalog, &options).map(|compiled| (compiled.plan, compiled.warnings))
         });

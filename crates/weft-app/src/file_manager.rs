@@ -1,4 +1,7 @@
 //! The file manager: folders of a tenant and the files in them, whose bytes lie in the place for blobs.
+//!
+//! A file is an entry that arrives before its bytes are stored, and a file after. So whatever ends a process in between, there
+//! are neither bytes that nobody knows of nor a file without them; what has not arrived after a day is cleared away.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,12 +10,13 @@ use bytes::Bytes;
 use weft_core::seam::folder_store::{EntryChange, EntryFilter, EntryKind, FolderEntry, missing, no_folder};
 use weft_core::seam::{BlobStore, Clock, FolderStore};
 use weft_core::{Error, ErrorKind, Result, TenantId};
-use weft_knowledge::ingest::numbered;
+use weft_knowledge::ingest::{WantedName, numbered, under_free_name};
 
 /// Bytes of a name, at most.
 const NAME_BYTES_MAX: usize = 255;
-/// Numbers that are tried behind a name that is taken.
-const NUMBERS_MAX: u32 = 1_000;
+/// After this time a file that arrives is one that its process has left behind: longer than the slowest place for files takes to
+/// store one.
+const ARRIVES_WITHIN_MS: i64 = 24 * 3_600_000;
 /// Entries of a folder that are removed, or looked at, in one go.
 const AT_ONCE: u64 = 200;
 /// How often a folder is emptied again that others put something into while it is being removed.
@@ -53,15 +57,14 @@ fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// A name, and after it the same with numbers, as documents of a dataset get them.
-fn names(name: &str) -> impl Iterator<Item = String> {
-    let numbered = (1..=NUMBERS_MAX).map(move |number| numbered(name, number));
-    std::iter::once(name.to_owned()).chain(numbered)
+/// A name as documents of a dataset get theirs.
+fn wanted(name: &str) -> WantedName<'_> {
+    WantedName { name, with_number: numbered }
 }
 
-fn all_taken(name: &str) -> Error {
-    Error::new(ErrorKind::Conflict, format!("every number of the name `{name}` is taken"))
-        .help("choose another name")
+/// Entries of a folder, the oldest first.
+fn some_of(folder: &str) -> EntryFilter {
+    EntryFilter { folder: folder.to_owned(), ascending: true, limit: AT_ONCE, ..EntryFilter::default() }
 }
 
 impl FileManager {
@@ -102,7 +105,7 @@ impl FileManager {
         let found = self.tree.get(tenant, id).await?;
         match found.kind {
             EntryKind::Folder => Ok(found),
-            EntryKind::File => Err(no_folder(id)),
+            EntryKind::File | EntryKind::Arriving => Err(no_folder(id)),
         }
     }
 
@@ -135,11 +138,11 @@ impl FileManager {
         Ok(made)
     }
 
-    /// Keeps a file. A name that is taken gets a number. The bytes are stored first, so that there is no file without
-    /// them.
+    /// Keeps a file. A name that is taken gets a number. It is shown when its bytes are there.
     ///
     /// # Errors
-    /// As [`FolderStore::add`]; `Invalid` for a name that is none and for too many bytes.
+    /// As [`FolderStore::add`]; `Invalid` for a name that is none and for too many bytes; `NotFound` when its folder is removed
+    /// meanwhile.
     pub async fn keep(
         &self,
         tenant: &TenantId,
@@ -154,27 +157,66 @@ impl FileManager {
                 "give files of at most {most} bytes, or let an operator raise documents.file_bytes_max"
             )));
         }
-        let file = FolderEntry { size, ..self.fresh(within, name, EntryKind::File) };
-        self.blobs.put(tenant, &blob(&file.id), bytes).await?;
-        let added = self.add_named(tenant, &file).await;
-        if added.is_err() {
-            // What is told is why the row failed; bytes that stay are found by nobody.
-            let _ = self.blobs.remove(tenant, &blob(&file.id)).await;
+        let new = FolderEntry { size, ..self.fresh(within, name, EntryKind::Arriving) };
+        let arriving = self.add_named(tenant, &new).await?;
+        if let Err(error) = self.blobs.put(tenant, &blob(&new.id), bytes).await {
+            self.take_back(tenant, &arriving).await;
+            return Err(error);
         }
-        added
-    }
-
-    async fn add_named(&self, tenant: &TenantId, file: &FolderEntry) -> Result<FolderEntry> {
-        // Whether a name is taken only the store can say: a look beforehand could be overtaken.
-        for name in names(&file.name) {
-            let named = FolderEntry { name, ..file.clone() };
-            match self.tree.add(tenant, &named).await {
-                Ok(()) => return Ok(named),
-                Err(error) if error.kind == ErrorKind::Conflict => {}
-                Err(error) => return Err(error),
+        match self.tree.arrive(tenant, &new.id).await {
+            Ok(()) => Ok(FolderEntry { kind: EntryKind::File, ..arriving }),
+            Err(error) => {
+                // A store that fails in another way may have made it a file all the same; if not, it is cleared away.
+                if error.kind == ErrorKind::NotFound {
+                    self.take_back(tenant, &arriving).await;
+                }
+                Err(error)
             }
         }
-        Err(all_taken(&file.name))
+    }
+
+    /// Removes a file that does not arrive. What is told is why that is; what stays is cleared away.
+    async fn take_back(&self, tenant: &TenantId, arriving: &FolderEntry) {
+        let _ = self.remove_files(tenant, std::slice::from_ref(arriving)).await;
+    }
+
+    async fn add_named(&self, tenant: &TenantId, entry: &FolderEntry) -> Result<FolderEntry> {
+        let add = |name: String| {
+            let named = FolderEntry { name, ..entry.clone() };
+            async move { self.tree.add(tenant, &named).await.map(|()| named) }
+        };
+        let is_taken = |name: String| async move { self.is_taken(tenant, &entry.parent, &name, entry).await };
+        under_free_name(wanted(&entry.name), add, is_taken).await
+    }
+
+    /// Whether a folder has a name that is not this entry's own.
+    async fn is_taken(
+        &self,
+        tenant: &TenantId,
+        folder: &str,
+        name: &str,
+        entry: &FolderEntry,
+    ) -> Result<bool> {
+        let found = self.tree.named(tenant, folder, name).await?;
+        Ok(found.is_some_and(|other| other.id != entry.id))
+    }
+
+    /// Removes what is left of files whose bytes were being stored when their process ended. How many there were.
+    ///
+    /// # Errors
+    /// When something cannot be read or removed; the next time goes on with it.
+    pub async fn clear_away(&self, tenant: &TenantId) -> Result<u64> {
+        let before_ms = self.clock.now_ms().saturating_sub(ARRIVES_WITHIN_MS);
+        let mut removed = 0;
+        loop {
+            let left = self.tree.arriving(tenant, before_ms, AT_ONCE).await?;
+            let gone = if left.is_empty() { 0 } else { self.remove_files(tenant, &left).await? };
+            removed += gone;
+            // What is not removed would be found again for ever.
+            if gone == 0 || (left.len() as u64) < AT_ONCE {
+                return Ok(removed);
+            }
+        }
     }
 
     /// A file with its bytes.
@@ -183,7 +225,7 @@ impl FileManager {
     /// `NotFound`, also for a folder.
     pub async fn read(&self, tenant: &TenantId, id: &str) -> Result<(FolderEntry, Bytes)> {
         let file = self.tree.get(tenant, id).await?;
-        if file.kind == EntryKind::Folder {
+        if file.kind != EntryKind::File {
             return Err(missing(id));
         }
         match self.blobs.get(tenant, &blob(&file.id)).await {
@@ -215,16 +257,14 @@ impl FileManager {
         folder: &FolderEntry,
         name: Option<&str>,
     ) -> Result<FolderEntry> {
-        let wanted = name.unwrap_or(&entry.name);
-        check_name(wanted)?;
-        for name in names(wanted) {
+        let name = name.unwrap_or(&entry.name);
+        check_name(name)?;
+        let change = |name: String| {
             let change = EntryChange { name: Some(name), parent: Some(folder.id.clone()) };
-            match self.tree.change(tenant, &entry.id, &change, self.clock.now_ms()).await {
-                Err(error) if error.kind == ErrorKind::Conflict => {}
-                outcome => return outcome,
-            }
-        }
-        Err(all_taken(wanted))
+            async move { self.tree.change(tenant, &entry.id, &change, self.clock.now_ms()).await }
+        };
+        let is_taken = |name: String| async move { self.is_taken(tenant, &folder.id, &name, entry).await };
+        under_free_name(wanted(name), change, is_taken).await
     }
 
     /// Removes an entry with everything below it, some at a time. What is cut off goes on when it is asked for again. How
@@ -241,14 +281,14 @@ impl FileManager {
         let mut open = vec![entry.clone()];
         while let Some(last) = open.last() {
             let inside = match last.kind {
-                EntryKind::File => vec![last.clone()],
-                EntryKind::Folder => self.inside(tenant, &last.id, 0).await?,
+                EntryKind::File | EntryKind::Arriving => vec![last.clone()],
+                EntryKind::Folder => self.anything_inside(tenant, &last.id).await?,
             };
-            let (files, folders): (Vec<_>, Vec<_>) =
-                inside.into_iter().partition(|entry| entry.kind == EntryKind::File);
+            let (folders, files): (Vec<_>, Vec<_>) =
+                inside.into_iter().partition(|entry| entry.kind == EntryKind::Folder);
             if !files.is_empty() {
                 removed += self.remove_files(tenant, &files).await?;
-                if last.kind == EntryKind::File {
+                if last.kind != EntryKind::Folder {
                     open.pop();
                 }
             } else if let Some(folder) = folders.into_iter().next() {
@@ -268,14 +308,18 @@ impl FileManager {
     }
 
     async fn inside(&self, tenant: &TenantId, folder: &str, offset: u64) -> Result<Vec<FolderEntry>> {
-        let filter = EntryFilter {
-            folder: folder.to_owned(),
-            ascending: true,
-            offset,
-            limit: AT_ONCE,
-            ..EntryFilter::default()
-        };
+        let filter = EntryFilter { offset, ..some_of(folder) };
         Ok(self.tree.list(tenant, &filter).await?.0)
+    }
+
+    /// Some entries of a folder; when it shows none, those that arrive. Who stores one of them finds it gone.
+    async fn anything_inside(&self, tenant: &TenantId, folder: &str) -> Result<Vec<FolderEntry>> {
+        let shown = self.inside(tenant, folder, 0).await?;
+        if !shown.is_empty() {
+            return Ok(shown);
+        }
+        let arriving = EntryFilter { kind: Some(EntryKind::Arriving), ..some_of(folder) };
+        Ok(self.tree.list(tenant, &arriving).await?.0)
     }
 
     async fn remove_files(&self, tenant: &TenantId, files: &[FolderEntry]) -> Result<u64> {
@@ -300,7 +344,7 @@ impl FileManager {
         let mut files: Vec<FolderEntry> = Vec::new();
         let mut open = entries;
         while let Some(entry) = open.pop() {
-            if entry.kind == EntryKind::File {
+            if entry.kind != EntryKind::Folder {
                 if files.iter().all(|file| file.id != entry.id) {
                     files.push(entry);
                 }
@@ -325,11 +369,113 @@ impl FileManager {
 
 #[cfg(test)]
 mod tests {
+    use async_trait::async_trait;
+    use futures::FutureExt as _;
+    use tokio::sync::Semaphore;
+    use weft_core::seam::clock::FixedClock;
     use weft_core::seam::folder_store::FolderLimits;
     use weft_engine::clock::SystemClock;
     use weft_testkit::{MemoryBlobs, MemoryFolders};
 
     use super::*;
+
+    /// A place for blobs that answers each time only when it is let go on, with everything done.
+    struct Slow {
+        blobs: MemoryBlobs,
+        going_on: Semaphore,
+    }
+
+    #[async_trait]
+    impl BlobStore for Slow {
+        async fn put(&self, tenant: &TenantId, name: &str, bytes: Bytes) -> Result<()> {
+            self.blobs.put(tenant, name, bytes).await?;
+            self.going_on.acquire().await.unwrap().forget();
+            Ok(())
+        }
+
+        async fn get(&self, tenant: &TenantId, name: &str) -> Result<Bytes> {
+            self.blobs.get(tenant, name).await
+        }
+
+        async fn remove(&self, tenant: &TenantId, name: &str) -> Result<()> {
+            self.blobs.remove(tenant, name).await
+        }
+
+        async fn below(&self, tenant: &TenantId, folder: &str) -> Result<Vec<String>> {
+            self.blobs.below(tenant, folder).await
+        }
+
+        async fn remove_all(&self, tenant: &TenantId) -> Result<()> {
+            self.blobs.remove_all(tenant).await
+        }
+    }
+
+    /// A manager at a time of its own, and what it writes to.
+    struct Cut {
+        tree: Arc<MemoryFolders>,
+        slow: Arc<Slow>,
+        tenant: TenantId,
+    }
+
+    impl Cut {
+        fn new() -> Self {
+            let slow = Slow { blobs: MemoryBlobs::default(), going_on: Semaphore::new(0) };
+            let tree = Arc::new(MemoryFolders::within(FolderLimits::default()));
+            Self { tree, slow: Arc::new(slow), tenant: TenantId::new("t") }
+        }
+
+        fn at(&self, now_ms: i64) -> FileManager {
+            let tree = Arc::clone(&self.tree) as Arc<dyn FolderStore>;
+            let blobs = Arc::clone(&self.slow) as Arc<dyn BlobStore>;
+            FileManager::new(tree, blobs, Arc::new(FixedClock(now_ms)), 10)
+        }
+
+        async fn only_arriving(&self) -> FolderEntry {
+            let all = self.tree.arriving(&self.tenant, i64::MAX, 9).await.unwrap();
+            assert_eq!(all.len(), 1, "{all:?}");
+            all.into_iter().next().unwrap()
+        }
+
+        async fn assert_no_bytes(&self, file: &FolderEntry) {
+            let left = self.slow.get(&self.tenant, &blob(&file.id)).await;
+            assert_eq!(left.unwrap_err().kind, ErrorKind::NotFound);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_killed_process_has_stored_is_cleared_away() {
+        let cut = Cut::new();
+        let (manager, tenant) = (cut.at(0), &cut.tenant);
+        let root = manager.root(tenant).await.unwrap();
+        assert!(manager.keep(tenant, &root, "f", "bytes".into()).now_or_never().is_none());
+        let left = cut.only_arriving().await;
+        assert_eq!(cut.slow.get(tenant, &blob(&left.id)).await.unwrap(), "bytes");
+        assert_eq!(manager.read(tenant, &left.id).await.unwrap_err().kind, ErrorKind::NotFound);
+        assert_eq!(manager.files_below(tenant, vec![root.clone()], 9).await.unwrap().len(), 0);
+        assert_eq!(cut.at(ARRIVES_WITHIN_MS).clear_away(tenant).await.unwrap(), 0, "it may be on its way");
+        assert_eq!(cut.at(ARRIVES_WITHIN_MS + 1).clear_away(tenant).await.unwrap(), 1);
+        cut.assert_no_bytes(&left).await;
+        cut.slow.going_on.add_permits(1);
+        assert_eq!(manager.keep(tenant, &root, "f", "again".into()).await.unwrap().name, "f");
+        assert_eq!(cut.at(i64::MAX).clear_away(tenant).await.unwrap(), 0, "it has arrived");
+    }
+
+    #[tokio::test]
+    async fn a_folder_goes_with_what_arrives_in_it() {
+        let cut = Cut::new();
+        let (manager, tenant) = (cut.at(0), &cut.tenant);
+        let root = manager.root(tenant).await.unwrap();
+        let folder = manager.make_folder(tenant, &root, "folder").await.unwrap();
+        let (kept, left) = tokio::join!(manager.keep(tenant, &folder, "f", "bytes".into()), async {
+            let left = cut.only_arriving().await;
+            manager.remove(tenant, &folder).await.unwrap();
+            cut.slow.going_on.add_permits(1);
+            left
+        });
+        assert_eq!(kept.unwrap_err().kind, ErrorKind::NotFound);
+        cut.assert_no_bytes(&left).await;
+        assert_eq!(manager.files_below(tenant, vec![root], 9).await.unwrap().len(), 0);
+    }
 
     fn manager(limits: FolderLimits) -> (FileManager, Arc<MemoryBlobs>, TenantId) {
         let (tree, blobs) = (Arc::new(MemoryFolders::within(limits)), Arc::new(MemoryBlobs::default()));

@@ -12,7 +12,7 @@ use weft_core::id::{CanvasId, DatasetKey, DocumentKey, FileId, RunId, SessionId}
 use weft_core::journal::Ending;
 use weft_core::seam::blob_store::BlobStore;
 use weft_core::seam::dataset_store::{DatasetStore, Document};
-use weft_core::seam::file_store::{FileStore, StoredFile};
+use weft_core::seam::file_store::{FileStore, StoredFile, document_file_id};
 use weft_core::seam::work_queue::Work;
 use weft_core::{Entry, Error, ErrorKind, Json, Record, Result, RunKey, TenantId, TurnInput, hex};
 use weft_knowledge::ingest::PipelineRunner;
@@ -49,16 +49,6 @@ pub(crate) async fn is_pipeline(dsl: Arc<str>) -> Result<bool> {
     looked.await.map_err(|cause| Error::internal("the look at a canvas stopped unexpectedly").because(cause))
 }
 
-/// The file of a document, as runs name it.
-fn file_of(document: &DocumentKey) -> FileId {
-    format!("{}/{}", document.dataset.id, document.id).into()
-}
-
-/// Whether an id is that of a document's file, and of none that was attached.
-pub(crate) fn is_document(id: &FileId) -> bool {
-    id.as_str().contains('/')
-}
-
 /// Files of conversations, and beside them the documents of datasets: `DATASET/DOCUMENT`.
 pub struct FilesAndDocuments {
     /// The files of conversations.
@@ -85,7 +75,7 @@ impl FilesAndDocuments {
 
 fn stored(document: &Document) -> StoredFile {
     StoredFile {
-        id: file_of(&document.key),
+        id: document_file_id(&document.key),
         name: document.name.clone(),
         mime_type: crate::attachments::served_media_type(&document.name),
         size: document.size,

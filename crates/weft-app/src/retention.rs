@@ -96,6 +96,15 @@ impl App {
         Ok(())
     }
 
+    /// Clears away what is left of files of the file manager that have not arrived.
+    async fn clear_files_away(&self) -> Result<()> {
+        for tenant in self.all_tenants().await? {
+            let removed = self.file_manager.clear_away(&tenant).await?;
+            tracing::debug!(%tenant, removed, "what is left of files that have not arrived is cleared away");
+        }
+        Ok(())
+    }
+
     /// Removes what need not be kept, again and again. Never returns.
     pub async fn keep_what_counts(&self, config: &RetentionConfig) {
         loop {
@@ -123,6 +132,9 @@ impl App {
             }
             if let Err(error) = self.forget_readings(config.readings_days).await {
                 tracing::warn!(error = error.detail(), "what became of documents long ago is still there");
+            }
+            if let Err(error) = self.clear_files_away().await {
+                tracing::warn!(error = error.detail(), "files that have not arrived are still there");
             }
             if let Err(error) = self.keep_accounts_short().await {
                 tracing::warn!(

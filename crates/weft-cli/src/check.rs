@@ -155,6 +155,7 @@ fn compile_with(
     let models = |llm_id: &str| can_be_asked(llm_id, app);
     let servers = setup.config.mcp.servers.keys().map(String::as_str);
     let servers: Vec<String> = servers.chain(app.plugins.names()).map(str::to_owned).collect();
+    let left_out_tools = app.left_out_tools();
     let no_voice = app.models.speech(&local::tenant(), "").err().map(|error| error.full());
     let rank = |id: &str| app.models.reranker_notice(&local::tenant(), id).map_err(|error| error.full());
     let options = CompileOptions {
@@ -162,6 +163,7 @@ fn compile_with(
         rerankers: Some(&rank),
         no_voice: no_voice.as_deref(),
         tool_servers: Some(&servers),
+        left_out_tools: &left_out_tools,
         datasets: stored.datasets.as_deref(),
         secrets: stored.secrets.as_deref(),
         measuring: measuring == Measuring::Yes,
@@ -176,18 +178,16 @@ fn can_be_asked(llm_id: &str, app: &App) -> Result<Option<String>, String> {
     Ok(app.models.substitution(&tenant, llm_id))
 }
 
-/// Shows what keeps a canvas from running, if anything does; otherwise how many warnings there are.
+/// Shows what keeps a canvas from running, if anything does; otherwise its plan, and what is to be said of it.
 ///
 /// # Errors
 /// When it cannot run.
-pub async fn must_run(document: &Document, app: &App, setup: &Setup) -> Outcome<usize> {
+pub async fn must_run(document: &Document, app: &App, setup: &Setup) -> Outcome<Compiled> {
     let datasets = app.dataset_names(&local::tenant()).await?;
     let beside = documents::dataset_beside(&document.path);
     let datasets = datasets.map(|stored| stored.into_iter().chain(beside).collect());
-    match compile_with(document, app, setup, Measuring::No, &Stored { datasets, secrets: None }) {
-        Ok(compiled) => Ok(compiled.warnings.len()),
-        Err(problems) => Err(refused(document, problems, setup.colour)),
-    }
+    compile_with(document, app, setup, Measuring::No, &Stored { datasets, secrets: None })
+        .map_err(|problems| refused(document, problems, setup.colour))
 }
 
 /// Shows the errors of a canvas that cannot run.

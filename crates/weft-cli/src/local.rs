@@ -9,7 +9,7 @@ use weft_core::seam::canvas_store::CanvasHead;
 use weft_core::seam::session_store::Session;
 use weft_core::{CanvasId, CanvasKey, ErrorKind, Record, SessionId, SessionKey, TenantId, TurnInput};
 use weft_core::{Entry, RunKey, journal::WaitingForm};
-use weft_dsl::Plan;
+use weft_dsl::{Compiled, Plan};
 use weft_engine::{RunHandle, SessionState};
 
 use crate::args::TenantArgs;
@@ -87,14 +87,14 @@ pub async fn open(setup: &Setup, file: &Path) -> Outcome<Opened> {
 /// # Errors
 /// As [`open`].
 pub async fn store(app: App, setup: &Setup, document: &Document) -> Outcome<Opened> {
-    let warnings = check::must_run(document, &app, setup).await?;
+    let Compiled { plan, warnings } = check::must_run(document, &app, setup).await?;
+    let warnings = warnings.len();
     if warnings > 0 {
         let file = quoted(&document.path.to_string_lossy());
         let count = if warnings == 1 { "1 warning".to_owned() } else { format!("{warnings} warnings") };
         Notes::line(format!("note: {count} about this canvas; `weft check {file}` shows them"));
     }
     let id = canvas_id(&document.path);
-    let canvas = CanvasKey::new(&tenant(), id.clone());
     let head = CanvasHead {
         // Titles are unique, and so is the id.
         title: id.to_string(),
@@ -102,7 +102,8 @@ pub async fn store(app: App, setup: &Setup, document: &Document) -> Outcome<Open
         permission: "me".to_owned(),
         ..CanvasHead::default()
     };
-    app.put_canvas(&canvas.tenant, Some(id), head, document.text().unwrap_or_default()).await?;
+    let canvas = CanvasKey::new(&tenant(), id);
+    app.put_checked(&canvas, head, document.text().unwrap_or_default(), plan).await?;
     Ok(Opened { app, canvas, file: document.path.clone() })
 }
 

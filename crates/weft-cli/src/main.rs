@@ -19,6 +19,7 @@ mod follow;
 mod form;
 mod idle;
 mod lines;
+mod listed;
 mod local;
 mod logging;
 mod made;

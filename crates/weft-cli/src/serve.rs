@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use weft_app::{App, Auth};
-use weft_core::CanvasId;
 use weft_core::seam::canvas_store::CanvasHead;
+use weft_core::{CanvasId, CanvasKey};
 use weft_server::ServeOptions;
 
 use crate::args::ServeArgs;
@@ -94,7 +94,7 @@ fn agent(pair: &OsStr) -> Outcome<(String, PathBuf)> {
 /// Checks a canvas, stores it under an id and publishes it.
 async fn store(app: &App, id: &str, file: &std::path::Path, setup: &Setup) -> Outcome<()> {
     let document = Document::read(file)?;
-    check::must_run(&document, app, setup).await?;
+    let plan = check::must_run(&document, app, setup).await?.plan;
     let head = CanvasHead {
         title: id.to_owned(),
         source: local::source(file),
@@ -103,7 +103,8 @@ async fn store(app: &App, id: &str, file: &std::path::Path, setup: &Setup) -> Ou
     };
     documents::add_beside(app, &local::tenant(), file).await?;
     let text = document.text().unwrap_or_default();
-    let (canvas, _) = app.put_canvas(&local::tenant(), Some(CanvasId::new(id)), head, text).await?;
+    let key = CanvasKey::new(&local::tenant(), CanvasId::new(id));
+    let canvas = app.put_checked(&key, head, text, plan).await?;
     // What was named on the command line is meant to be offered, to MCP clients, too.
     app.versions.publish(&canvas.key, &canvas.version).await?;
     Ok(())

@@ -13,6 +13,7 @@ use weft_engine::session::date;
 use crate::args::{TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::form::quoted;
+use crate::listed::first;
 use crate::screen::{Data, Notes, harmless};
 use crate::setup::Setup;
 
@@ -70,8 +71,13 @@ async fn create(args: &TokenCreateArgs, app: &App) -> Outcome {
 
 async fn list(args: &TokenListArgs, app: &App) -> Outcome {
     let of = args.tenant.as_deref().map(tenant).transpose()?;
-    let filter = TokenFilter { tenant: of, limit: tokens::LISTED_MAX, ..TokenFilter::default() };
-    let tokens = app.tokens.list(&filter).await?;
+    let help = match of {
+        None => "--tenant lists those of one tenant",
+        Some(_) => "`weft token revoke` takes them by name or id all the same",
+    };
+    // One more than is shown tells whether there are others.
+    let filter = TokenFilter { tenant: of, limit: tokens::LISTED_MAX + 1, ..TokenFilter::default() };
+    let tokens = first(app.tokens.list(&filter).await?, tokens::LISTED_MAX, help);
     if tokens.is_empty() {
         Notes::line("there are no tokens; `weft token create NAME` makes one");
     }

@@ -16,6 +16,7 @@ use weft_engine::session::date;
 use crate::args::{UserArgs, UserCommand, UserCreateArgs, UserInviteArgs, UserListArgs, UserRoleArgs};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::form::quoted;
+use crate::listed::first;
 use crate::screen::{Data, Notes, harmless};
 use crate::setup::Setup;
 use crate::token::tenant;
@@ -121,7 +122,10 @@ async fn list(args: &UserListArgs, app: &App) -> Outcome {
     };
     match &args.tenant {
         Some(name) => {
-            for (membership, user) in app.accounts.stores.tenants.members(&tenant(name)?, LISTED_MAX).await? {
+            // One more than is shown tells whether there are others.
+            let members = app.accounts.stores.tenants.members(&tenant(name)?, LISTED_MAX + 1).await?;
+            let help = "`weft user list` without --tenant shows all users";
+            for (membership, user) in first(members, LISTED_MAX, help) {
                 show(&user, Some(membership.role))?;
             }
         }

@@ -10,9 +10,9 @@ use weft_core::id::FileId;
 use weft_core::seam::document_writer::{
     DocumentContent, DocumentFormat, MadeDocument, PageSettings, WriteRequest,
 };
-use weft_core::seam::file_store::{StoredFile, download_path, named_in, plain_name};
+use weft_core::seam::file_store::{StoredFile, download_path, is_document, named_in, plain_name};
 use weft_core::value::to_text;
-use weft_core::{Error, Json, NodeContext, Result};
+use weft_core::{Error, ErrorKind, Json, NodeContext, Result};
 
 /// A document that is kept, as the journal has it.
 #[derive(Serialize, Deserialize)]
@@ -123,7 +123,7 @@ pub fn download(file: &StoredFile) -> Json {
 ///
 /// # Errors
 /// `Invalid` for a value that names none.
-pub fn named(value: &Json) -> Result<Vec<FileId>> {
+fn named(value: &Json) -> Result<Vec<FileId>> {
     let unknown = || {
         Err(Error::invalid("the value names no file").help(
             "refer to `sys.files`, to a field of the type `file`, or to what a component has made, such as its `download`",
@@ -150,6 +150,26 @@ pub fn named(value: &Json) -> Result<Vec<FileId>> {
             _ => unknown(),
         },
         Json::Bool(_) | Json::Number(_) => unknown(),
+    }
+}
+
+/// The files that a value names and that a run may read. A document of a dataset is one for the run alone that was given it:
+/// whatever else is in a value may have been written by somebody who may not read the dataset.
+///
+/// # Errors
+/// As [`named`]; `Denied` for a document that the run was not given.
+pub fn readable(ctx: &NodeContext, value: &Json) -> Result<Vec<FileId>> {
+    let ids = named(value)?;
+    let is_given = |id: &FileId| {
+        let mut given = ctx.run.input.files.iter().filter_map(|file| file.get("id")?.as_str());
+        given.any(|given| given == id.as_str())
+    };
+    match ids.iter().find(|id| is_document(id) && !is_given(id)) {
+        None => Ok(ids),
+        Some(id) => {
+            let message = format!("the document `{id}` of a dataset was not given to this run");
+            Err(Error::new(ErrorKind::Denied, message).help("attach the file itself"))
+        }
     }
 }
 

@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::Json;
 use crate::budget::Spent;
-use crate::id::ComponentId;
-use crate::seam::chat_model::Usage;
+use crate::id::{ComponentId, DatasetKey, MemoryKey, TenantId};
+use crate::seam::chat_model::{Prices, Usage};
 
 /// A call of a model that is over.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +19,51 @@ pub struct UsedModel {
     pub usage: Usage,
     /// What that cost, in millionths of the currency of the prices; 0 when nobody said what it costs.
     pub micros: u64,
+}
+
+/// What a model has given, with what it has used for that.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counted<T> {
+    /// What it has given.
+    pub given: T,
+    /// What it has read and written, as far as its provider tells.
+    pub usage: Usage,
+    /// What that costs, if it is known.
+    pub prices: Option<Prices>,
+}
+
+impl<T> Counted<T> {
+    /// What was given in one call of which nobody tells what it has used.
+    pub fn untold(given: T) -> Self {
+        Self { given, usage: Usage { calls: 1, ..Usage::default() }, prices: None }
+    }
+}
+
+/// What uses models outside of runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UsageOwner {
+    /// Work on a dataset.
+    Dataset(DatasetKey),
+    /// What is found in turns for a memory.
+    Memory(MemoryKey),
+}
+
+impl UsageOwner {
+    /// Whose it is.
+    pub fn tenant(&self) -> &TenantId {
+        match self {
+            Self::Dataset(key) => &key.tenant,
+            Self::Memory(key) => &key.tenant,
+        }
+    }
+
+    /// In place of a node: what the use was for.
+    pub fn node(&self) -> ComponentId {
+        ComponentId::new(match self {
+            Self::Dataset(key) => format!("dataset:{}", key.id),
+            Self::Memory(key) => format!("memory:{}", key.id),
+        })
+    }
 }
 
 /// What one node of a run has used of one model.

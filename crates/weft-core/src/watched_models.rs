@@ -16,7 +16,7 @@ use crate::seam::embedder::{Embedded, Embedder, EmbeddingPurpose};
 use crate::seam::picture_reader::{Picture, PictureLine, PictureReader};
 use crate::seam::reranker::{Reranked, Reranker};
 use crate::seam::speech::{Audio, Recording, SpeechModel, TranscriptionModel};
-use crate::usage::UsedModel;
+use crate::usage::{Counted, UsedModel};
 
 /// How a call of a model has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +114,14 @@ pub fn watched_reader(
     Arc::new(Watched { inner, watcher })
 }
 
+/// A model that writes down speech, with somebody who hears of its calls.
+pub fn watched_transcription(
+    inner: Arc<dyn TranscriptionModel>,
+    watcher: Arc<dyn ModelWatcher>,
+) -> Arc<dyn TranscriptionModel> {
+    Arc::new(Watched { inner, watcher })
+}
+
 impl ModelDirectory for WatchedModels {
     fn resolve(&self, tenant: &TenantId, llm_id: &str) -> Result<Arc<dyn ChatModel>> {
         Ok(Arc::new(self.watched(self.models.resolve(tenant, llm_id)?)))
@@ -187,6 +195,15 @@ impl Call {
     fn see_read<T>(&mut self, answer: &Result<T>, tokens: impl FnOnce(&T) -> u64) {
         let prompt_tokens = answer.as_ref().map_or(0, tokens);
         self.usage = Usage { prompt_tokens, calls: 1, ..Usage::default() };
+        self.see(answer);
+    }
+
+    /// The same of a model that tells what it has used together with what it gives.
+    fn see_counted<T>(&mut self, answer: &Result<Counted<T>>) {
+        match answer {
+            Ok(counted) => (self.usage, self.prices) = (counted.usage, counted.prices),
+            Err(_) => self.usage = Usage { calls: 1, ..Usage::default() },
+        }
         self.see(answer);
     }
 
@@ -283,6 +300,7 @@ impl SpeechModel for Watched<Arc<dyn SpeechModel>> {
     async fn speak(&self, text: &str) -> Result<Audio> {
         let mut call = self.begins(ModelKind::Tts, self.inner.name());
         let audio = self.inner.speak(text).await;
+        // No provider tells of tokens. Runs count those of the text by themselves.
         call.see_read(&audio, |_| 0);
         audio
     }
@@ -295,9 +313,13 @@ impl TranscriptionModel for Watched<Arc<dyn TranscriptionModel>> {
     }
 
     async fn transcribe(&self, recording: &Recording) -> Result<String> {
+        self.transcribe_counted(recording).await.map(|counted| counted.given)
+    }
+
+    async fn transcribe_counted(&self, recording: &Recording) -> Result<Counted<String>> {
         let mut call = self.begins(ModelKind::Speech, self.inner.name());
-        let text = self.inner.transcribe(recording).await;
-        call.see_read(&text, |_| 0);
+        let text = self.inner.transcribe_counted(recording).await;
+        call.see_counted(&text);
         text
     }
 }
@@ -309,9 +331,13 @@ impl PictureReader for Watched<Arc<dyn PictureReader>> {
     }
 
     async fn read(&self, picture: &Picture) -> Result<Vec<PictureLine>> {
+        self.read_counted(picture).await.map(|counted| counted.given)
+    }
+
+    async fn read_counted(&self, picture: &Picture) -> Result<Counted<Vec<PictureLine>>> {
         let mut call = self.begins(ModelKind::Ocr, self.inner.name());
-        let lines = self.inner.read(picture).await;
-        call.see_read(&lines, |_| 0);
+        let lines = self.inner.read_counted(picture).await;
+        call.see_counted(&lines);
         lines
     }
 }
@@ -457,6 +483,69 @@ mod tests {
         assert_eq!(*heard.0.lock().unwrap(), expected);
         // What the wrapper has a default for is asked of the directory.
         assert_eq!(models.makers(&TenantId::new("t")), ["test"]);
+    }
+
+    /// Reads pictures and writes down speech, and tells what that has used.
+    struct Tells;
+
+    fn told<T>(given: T) -> Result<Counted<T>> {
+        let usage = Usage { prompt_tokens: 20, completion_tokens: 3, calls: 1, ..Usage::default() };
+        Ok(Counted { given, usage, prices: Some(Prices::new(1.0, 1.0)) })
+    }
+
+    #[async_trait]
+    impl PictureReader for Tells {
+        fn name(&self) -> &str {
+            "sees"
+        }
+
+        async fn read(&self, picture: &Picture) -> Result<Vec<PictureLine>> {
+            self.read_counted(picture).await.map(|counted| counted.given)
+        }
+
+        async fn read_counted(&self, picture: &Picture) -> Result<Counted<Vec<PictureLine>>> {
+            if picture.bytes.is_empty() { Err(Error::invalid("nothing")) } else { told(Vec::new()) }
+        }
+    }
+
+    #[async_trait]
+    impl TranscriptionModel for Tells {
+        fn name(&self) -> &str {
+            "hears"
+        }
+
+        async fn transcribe(&self, recording: &Recording) -> Result<String> {
+            self.transcribe_counted(recording).await.map(|counted| counted.given)
+        }
+
+        async fn transcribe_counted(&self, recording: &Recording) -> Result<Counted<String>> {
+            told(recording.name.clone())
+        }
+    }
+
+    #[tokio::test]
+    async fn pictures_and_recordings_count_what_their_models_tell() {
+        let heard = Arc::new(Heard::default());
+        let watcher = || Arc::clone(&heard) as Arc<dyn ModelWatcher>;
+        // Two hear of one call: one that counts for the process, and one for whoever pays.
+        let reader = watched_reader(watched_reader(Arc::new(Tells), watcher()), watcher());
+        let picture = Picture { bytes: "png".into(), ..Picture::default() };
+        reader.read(&picture).await.unwrap();
+        reader.read(&Picture::default()).await.unwrap_err();
+        let hears = watched_transcription(Arc::new(Tells), watcher());
+        let recording =
+            Recording { name: "a".to_owned(), media_type: "audio/mpeg".to_owned(), bytes: "a".into() };
+        assert_eq!(hears.transcribe(&recording).await.unwrap(), "a");
+        let invalid = CallOutcome::Failed(ErrorKind::Invalid);
+        let one = |model: &str, outcome, tokens| (model.to_owned(), outcome, tokens, tokens);
+        let expected = [
+            one("sees", CallOutcome::Succeeded, 23),
+            one("sees", CallOutcome::Succeeded, 23),
+            one("sees", invalid, 0),
+            one("sees", invalid, 0),
+            one("hears", CallOutcome::Succeeded, 23),
+        ];
+        assert_eq!(*heard.0.lock().unwrap(), expected);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::span;
 use crate::suggest::Suggester;
 use crate::targets;
 use crate::texts::{self, KnownNames};
-use crate::tool_servers;
+use crate::tool_servers::{self, LeftOutTool};
 use crate::upgrade;
 use crate::variables;
 
@@ -45,6 +45,8 @@ pub struct CompileOptions<'a> {
     pub no_voice: Option<&'a str>,
     /// The MCP servers that are configured; without it they are not checked.
     pub tool_servers: Option<&'a [String]>,
+    /// Tools of these that cannot be used, with the reason.
+    pub left_out_tools: &'a [LeftOutTool],
     /// The names and ids of the datasets there are; without it they are not checked.
     pub datasets: Option<&'a [String]>,
     /// The names of the secrets there are; without it they are not checked.
@@ -60,6 +62,7 @@ impl fmt::Debug for CompileOptions<'_> {
             .field("models", &models)
             .field("no_voice", &self.no_voice)
             .field("tool_servers", &self.tool_servers)
+            .field("left_out_tools", &self.left_out_tools)
             .field("datasets", &self.datasets)
             .field("secrets", &self.secrets)
             .field("measuring", &self.measuring)
@@ -161,6 +164,7 @@ impl<'a> Compiler<'a> {
         if let Some(configured) = self.builder.options.tool_servers {
             tool_servers::check(node, configured, &mut self.suggester, problems);
         }
+        tool_servers::check_tools(node, self.builder.options.left_out_tools, problems);
         targets::check(node, &built, &self.builder.ids, &mut self.suggester, problems);
         let shape = &built.draft.shape;
         let collected = shape.collects.iter().map(|(_, reference)| reference);

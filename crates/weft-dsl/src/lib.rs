@@ -43,6 +43,7 @@ use problem::ProblemList;
 pub use problem::{Problem, Severity};
 pub use references::prefixes;
 pub use schema::canvas_schema;
+pub use tool_servers::LeftOutTool;
 pub use upgrade::todays_kind;
 
 /// How many bytes a document may have: 32 MiB.

@@ -10,6 +10,40 @@ use crate::suggest::Suggester;
 /// How deep agents may be the tools of others here; deeper ones are refused where they are read.
 const DEEP_MAX: usize = 16;
 
+/// A tool that a server or a plugin would have if what it says of it could be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOutTool {
+    /// The server or plugin.
+    pub server: String,
+    /// The tool's name there.
+    pub tool: String,
+    /// Why it is left out.
+    pub reason: String,
+}
+
+/// What an agent names in one entry of `mcp`.
+struct NamedServer<'a> {
+    /// Where the entry is.
+    at: String,
+    id: &'a str,
+    tools: Option<&'a Map<String, Json>>,
+}
+
+/// Warns of tools that agents want and that are left out of their server.
+pub(crate) fn check_tools(node: &CanvasNode, left_out: &[LeftOutTool], problems: &mut ProblemList) {
+    for NamedServer { at, id, tools } in named(node) {
+        for name in tools.into_iter().flat_map(Map::keys) {
+            let Some(one) = left_out.iter().find(|one| one.server == id && one.tool == *name) else {
+                continue;
+            };
+            let message = format!("`{id}` has no tool `{name}`: {}; the agent runs without it", one.reason);
+            let problem = Problem::warning("left-out-tool", join(&join(&at, "tools"), name), message)
+                .help("`weft plugins` shows the tools that there are");
+            problems.add(problem.about(&node.id, &node.name));
+        }
+    }
+}
+
 /// Warns of servers that nobody has configured: the agents run without their tools.
 pub(crate) fn check(
     node: &CanvasNode,
@@ -17,15 +51,11 @@ pub(crate) fn check(
     suggester: &mut Suggester,
     problems: &mut ProblemList,
 ) {
-    if node.kind != "Agent" {
-        return;
-    }
-    let mut named = Vec::new();
-    collect(&node.params, &node.place.params, DEEP_MAX, &mut named);
-    for (pointer, id) in named {
+    for NamedServer { at, id, .. } in named(node) {
         if configured.iter().any(|known| known == id) {
             continue;
         }
+        let pointer = join(&at, "mcp_id");
         let message =
             format!("there is no MCP server and no plugin `{id}`: the agent runs without its tools");
         let help = suggester.did_you_mean(id, configured.iter().map(String::as_str));
@@ -36,11 +66,21 @@ pub(crate) fn check(
     }
 }
 
+/// The servers that an agent names.
+fn named(node: &CanvasNode) -> Vec<NamedServer<'_>> {
+    let mut named = Vec::new();
+    if node.kind == "Agent" {
+        collect(&node.params, &node.place.params, DEEP_MAX, &mut named);
+    }
+    named
+}
+
 /// The servers that an agent's parameters name, and those of the agents among its tools.
-fn collect<'a>(params: &'a Map<String, Json>, at: &str, deep: usize, named: &mut Vec<(String, &'a str)>) {
+fn collect<'a>(params: &'a Map<String, Json>, at: &str, deep: usize, named: &mut Vec<NamedServer<'a>>) {
     for (place, entry) in list(params, "mcp") {
         if let Some(id) = entry.get("mcp_id").and_then(Json::as_str).filter(|id| !id.is_empty()) {
-            named.push((join(&join(&join(at, "mcp"), place), "mcp_id"), id));
+            let tools = entry.get("tools").and_then(Json::as_object);
+            named.push(NamedServer { at: join(&join(at, "mcp"), place), id, tools });
         }
     }
     let Some(deep) = deep.checked_sub(1) else { return };

@@ -186,6 +186,7 @@ impl Knowledge for CombinedKnowledge {
         found.relations.truncate(RELATIONS_MAX);
         // There is one report in a passage, and documents beside a canvas have none.
         found.report = found.report.or(more.report);
+        found.notes.extend(more.notes);
         Ok(found)
     }
 }

@@ -4,6 +4,7 @@
 mod communities;
 pub mod extract;
 pub mod find;
+pub mod gather;
 pub mod merge;
 mod names;
 mod pagerank;

@@ -17,6 +17,7 @@ pub mod rank;
 pub mod raptor;
 pub mod retrieve;
 pub mod tokens;
+mod used;
 
 pub use highlight::highlight;
 pub use ingest::{IngestWorker, Library};

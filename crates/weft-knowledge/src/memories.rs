@@ -14,9 +14,12 @@ use weft_core::Result;
 use weft_core::id::{MemoryKey, TenantId};
 use weft_core::seam::memories::{MemoryQuery, Recollection, Turn};
 use weft_core::seam::memory_store::{MESSAGE_BYTES_MAX, MessageType, NewMessage};
-use weft_core::seam::{Clock, Index, Memories, MemoryStore, ModelDirectory};
+use weft_core::seam::{Clock, Index, Memories, MemoryStore, ModelDirectory, UsageStore};
+use weft_core::usage::UsageOwner;
 
 pub use worker::MemoryWorker;
+
+use crate::used::WorkModels;
 
 /// Searches at the same time: each holds the messages of its memories.
 const SEARCHES_AT_ONCE: usize = 2;
@@ -33,6 +36,7 @@ pub struct ConversationMemories {
     searches: Arc<Semaphore>,
     /// Wakes a worker of this process.
     wake: Arc<Notify>,
+    uses: Option<Arc<dyn UsageStore>>,
 }
 
 impl fmt::Debug for ConversationMemories {
@@ -51,7 +55,19 @@ impl ConversationMemories {
         index: fn() -> Arc<dyn Index>,
     ) -> Self {
         let searches = Arc::new(Semaphore::new(SEARCHES_AT_ONCE));
-        Self { store, models, clock, index, searches, wake: Arc::default() }
+        Self { store, models, clock, index, searches, wake: Arc::default(), uses: None }
+    }
+
+    /// The same memories, which note here what is used of models to find something in turns.
+    #[must_use]
+    pub fn noting_usage(self, uses: Arc<dyn UsageStore>) -> Self {
+        Self { uses: Some(uses), ..self }
+    }
+
+    /// Its models, for work on a turn that notes what it uses of them.
+    fn models_for(&self, memory: &MemoryKey) -> WorkModels {
+        let owner = UsageOwner::Memory(memory.clone());
+        WorkModels::new(Arc::clone(&self.models), self.uses.clone(), owner)
     }
 }
 

@@ -7,9 +7,10 @@ use base64::engine::general_purpose::STANDARD;
 use reqwest::multipart::{Form, Part};
 use serde::Deserialize;
 use serde_json::json;
-use weft_core::seam::chat_model::Prices;
+use weft_core::seam::chat_model::{Prices, Usage};
 use weft_core::seam::speech::{Audio, Recording, SpeechModel, TranscriptionModel};
-use weft_core::{Error, Result};
+use weft_core::usage::Counted;
+use weft_core::{Error, Json, Result};
 
 use crate::config::ModelEntry;
 use crate::factories::Provider;
@@ -83,6 +84,7 @@ impl SpeechModel for HttpSpeech {
 pub(crate) struct HttpTranscription {
     remote: RemoteModel,
     model: String,
+    prices: Option<Prices>,
 }
 
 impl HttpTranscription {
@@ -92,13 +94,26 @@ impl HttpTranscription {
     /// As [`HttpSpeech::new`].
     pub fn new(entry: &ModelEntry, client: &reqwest::Client) -> Result<Self> {
         let remote = RemoteModel::new(entry, &address(entry, "transcriptions")?, client)?;
-        Ok(Self { remote, model: entry.provider_name().to_owned() })
+        Ok(Self { remote, model: entry.provider_name().to_owned(), prices: entry.prices })
     }
 }
 
 #[derive(Deserialize)]
 struct TranscriptionAnswer {
     text: String,
+    #[serde(default)]
+    usage: Json,
+}
+
+/// What a server tells of tokens; one that counts seconds tells none.
+fn usage(told: &Json) -> Usage {
+    let tokens = |name: &str| told.get(name).and_then(Json::as_u64).unwrap_or_default();
+    Usage {
+        prompt_tokens: tokens("input_tokens"),
+        completion_tokens: tokens("output_tokens"),
+        calls: 1,
+        ..Usage::default()
+    }
 }
 
 #[async_trait]
@@ -108,6 +123,10 @@ impl TranscriptionModel for HttpTranscription {
     }
 
     async fn transcribe(&self, recording: &Recording) -> Result<String> {
+        self.transcribe_counted(recording).await.map(|counted| counted.given)
+    }
+
+    async fn transcribe_counted(&self, recording: &Recording) -> Result<Counted<String>> {
         let part = || {
             let part = Part::stream_with_length(recording.bytes.clone(), recording.bytes.len() as u64)
                 .file_name(recording.name.clone());
@@ -125,6 +144,7 @@ impl TranscriptionModel for HttpTranscription {
         let body = self.remote.ask_with(|request| request.multipart(form())).await?;
         let transcript: TranscriptionAnswer =
             serde_json::from_slice(&body).map_err(|cause| self.remote.garbled(cause))?;
-        Ok(transcript.text)
+        let usage = usage(&transcript.usage);
+        Ok(Counted { given: transcript.text, usage, prices: self.prices })
     }
 }

@@ -152,6 +152,14 @@ fn may_hold_pictures(bytes: &[u8]) -> bool {
         || holds(bytes, b"data:image/")
 }
 
+/// The same, away from the threads that others are served on: a file of many MiB is gone through.
+async fn may_need_pictures_read(bytes: &Bytes) -> bool {
+    let bytes = bytes.clone();
+    let looked = tokio::task::spawn_blocking(move || may_hold_pictures(&bytes)).await;
+    // Whoever looks for them says that there are none.
+    looked.unwrap_or(true)
+}
+
 /// Whether some bytes hold this, whatever the case of its letters.
 fn holds(bytes: &[u8], wanted: &[u8]) -> bool {
     bytes.windows(wanted.len()).any(|some| some.eq_ignore_ascii_case(wanted))
@@ -213,9 +221,12 @@ impl DocumentReader for MediaReader {
             return self.written_down(&**model, request, bytes, media_type).await;
         }
         let mut warnings = self.without_effect(request);
-        let wanted = text(request, "layout_recognize") != "Plain Text" && may_hold_pictures(&bytes);
-        let readings = match &self.pictures {
-            Some(reader) if wanted => {
+        let mut reader = self.pictures.as_ref().filter(|_| text(request, "layout_recognize") != "Plain Text");
+        if reader.is_some() && !may_need_pictures_read(&bytes).await {
+            reader = None;
+        }
+        let readings = match reader {
+            Some(reader) => {
                 let found = self.documents.pictures(request, bytes.clone()).await.unwrap_or_else(|error| {
                     // Its text can perhaps be read without them.
                     FoundPictures { pictures: Vec::new(), warnings: vec![error.full()] }
@@ -223,7 +234,7 @@ impl DocumentReader for MediaReader {
                 warnings.extend(found.warnings);
                 self.read_pictures(&**reader, found.pictures, &mut warnings).await?
             }
-            _ => Vec::new(),
+            None => Vec::new(),
         };
         let read = if readings.is_empty() {
             self.documents.read(request, bytes).await

@@ -229,11 +229,9 @@ impl ProgramTranscription {
 
     fn failed(&self, code: i32) -> Error {
         let message = format!("`{}` cannot write down the recording: it ended with code {code}", self.name);
-        Error::invalid(message).help(format!(
-            "look whether the recording is whole; by hand: {} {}",
-            self.run.program.display(),
-            self.run.arguments.join(" ")
-        ))
+        // Without its arguments: they may hold a key, and whoever sends a recording is not whoever runs the server.
+        Error::invalid(message)
+            .help("look whether the recording is whole; an operator can try `transcription.command` with it by hand")
     }
 }
 

@@ -22,7 +22,7 @@ mod source;
 mod wasm;
 
 pub use folder::{FILE_BYTES_MAX, FILES_MAX};
-pub use openapi::{OPERATIONS_MAX, Plugin};
+pub use openapi::{LeftOutOperation, OPERATIONS_MAX, Plugin};
 pub use settings::PluginSettings;
 pub use skill::SKILL_FILE;
 pub use source::{Combined, Plugins};

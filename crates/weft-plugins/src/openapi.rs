@@ -1,12 +1,15 @@
 //! An OpenAPI document as tools: one for each operation.
 
 mod address;
+mod answers;
 mod arguments;
 mod call;
+mod media;
 mod schema;
 mod style;
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,7 +41,22 @@ pub struct Plugin {
     name: String,
     title: String,
     tools: Vec<Arc<Tool>>,
-    left_out: Vec<String>,
+    left_out: Vec<LeftOutOperation>,
+}
+
+/// An operation that cannot be a tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOutOperation {
+    /// What the tool would be called.
+    pub tool: String,
+    /// Why there is none.
+    pub reason: String,
+}
+
+impl fmt::Display for LeftOutOperation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.tool, self.reason)
+    }
 }
 
 /// An operation as a document describes it.
@@ -68,23 +86,20 @@ impl Plugin {
         if !(1..=3_600).contains(&settings.seconds) {
             return Err(Error::invalid("`seconds` must be from 1 to 3600"));
         }
-        let base = address::base(document, settings.base_url.as_deref())?;
+        let operations = operations(document)?;
+        let own = |one: &DescribedOperation<'_>| address::own(one).is_some();
+        // One for those that have none of their own; where all have, a document need not say any.
+        let base = match settings.base_url.as_deref() {
+            None if !operations.is_empty() && operations.iter().all(own) => None,
+            said => Some(address::base(document, said)?),
+        };
         let title = text(document, "/info/title");
         let mut plugin = Self { name: name.to_owned(), title, tools: Vec::new(), left_out: Vec::new() };
         let settings = Arc::new(settings);
-        // Counted over all that the document has, also what settings leave out: reading them is what costs.
-        let (mut count, mut names) = (0, BTreeSet::new());
-        for (path, item) in document.get("paths").and_then(Json::as_object).into_iter().flatten() {
-            for method in METHODS {
-                let Some(operation) = item.get(method) else { continue };
-                count += 1;
-                if count > OPERATIONS_MAX {
-                    return Err(Error::invalid(format!("it has more than {OPERATIONS_MAX} operations")));
-                }
-                names.insert(tool_name(operation, path, method));
-                let described = DescribedOperation { path, method, item, operation };
-                plugin.add(document, &described, &base, &settings)?;
-            }
+        let mut names = BTreeSet::new();
+        for described in &operations {
+            names.insert(tool_name(described));
+            plugin.add(document, described, base.as_ref(), &settings)?;
         }
         check_named(&names, &settings)?;
         Ok(plugin)
@@ -94,11 +109,11 @@ impl Plugin {
         &mut self,
         document: &Json,
         described: &DescribedOperation<'_>,
-        base: &Url,
+        base: Option<&Url>,
         settings: &Arc<PluginSettings>,
     ) -> Result<()> {
         let &DescribedOperation { path, method, item, operation } = described;
-        let name = tool_name(operation, path, method);
+        let name = tool_name(described);
         // Before it is read: an operation that nobody wants may be one that cannot be read.
         let enabled = settings.enable.as_ref().is_none_or(|enabled| enabled.contains(&name));
         if !enabled || settings.disable.contains(&name) {
@@ -107,13 +122,15 @@ impl Plugin {
         let read = arguments::read(document, item, operation).and_then(|arguments| {
             // By what agents read it with: they would drop the tool in the middle of their work.
             let usable = ArgumentSchema::new(&arguments.schema);
-            usable.map(|_| arguments).map_err(|error| error.full())
+            let base = address::of_operation(described, base, settings.base_url.as_deref());
+            let base = base.map_err(|error| error.full())?;
+            usable.map(|_| (arguments, base)).map_err(|error| error.full())
         });
-        let OperationArguments { schema, parameters, body } = match read {
-            Ok(arguments) => arguments,
-            Err(why) => {
+        let (OperationArguments { schema, parameters, body }, base) = match read {
+            Ok(read) => read,
+            Err(reason) => {
                 // One that cannot be used does not take away the others; the operator is told of it.
-                self.left_out.push(format!("{name}: {why}"));
+                self.left_out.push(LeftOutOperation { tool: name, reason });
                 return Ok(());
             }
         };
@@ -129,14 +146,15 @@ impl Plugin {
             ..ToolTraits::default()
         };
         let call = OperationCall {
-            base: base.clone(),
+            base,
             path: path.to_owned(),
             method: method.to_uppercase(),
             parameters,
             body,
+            accept: answers::accepted(document, operation),
             settings: Arc::clone(settings),
         };
-        let description = description(operation, path, method);
+        let description = description(described);
         let mut tool = Tool::new(name, description, schema, Origin::Function, Arc::new(call));
         tool.traits = traits;
         self.tools.push(Arc::new(tool));
@@ -164,9 +182,24 @@ impl Plugin {
     }
 
     /// The operations that cannot be tools, each with the reason.
-    pub fn left_out(&self) -> &[String] {
+    pub fn left_out(&self) -> &[LeftOutOperation] {
         &self.left_out
     }
+}
+
+/// The operations of a document, also those that settings leave out: reading them is what costs.
+fn operations(document: &Json) -> Result<Vec<DescribedOperation<'_>>> {
+    let mut operations = Vec::new();
+    for (path, item) in document.get("paths").and_then(Json::as_object).into_iter().flatten() {
+        for method in METHODS {
+            let Some(operation) = item.get(method) else { continue };
+            if operations.len() >= OPERATIONS_MAX {
+                return Err(Error::invalid(format!("it has more than {OPERATIONS_MAX} operations")));
+            }
+            operations.push(DescribedOperation { path, method, item, operation });
+        }
+    }
+    Ok(operations)
 }
 
 /// Whatever the settings name is there: a name that is misspelled would switch off nothing.
@@ -197,7 +230,8 @@ fn in_words<'n>(names: impl Iterator<Item = &'n str>) -> String {
 }
 
 /// What the operation is called, as providers take names of functions.
-fn tool_name(operation: &Json, path: &str, method: &str) -> String {
+fn tool_name(described: &DescribedOperation<'_>) -> String {
+    let DescribedOperation { path, method, operation, .. } = described;
     let id = operation.get("operationId").and_then(Json::as_str).map(plain_name);
     // Of an id in Chinese nothing is left, and a function must have a name.
     id.filter(|name| !name.is_empty())
@@ -218,7 +252,8 @@ fn plain_name(written: &str) -> String {
     name.trim_matches('_').to_owned()
 }
 
-fn description(operation: &Json, path: &str, method: &str) -> String {
+fn description(described: &DescribedOperation<'_>) -> String {
+    let DescribedOperation { path, method, operation, .. } = described;
     let part = |name| operation.get(name).and_then(Json::as_str).unwrap_or_default().trim();
     let said = [part("summary"), part("description")].into_iter().filter(|text| !text.is_empty());
     let mut said = said.collect::<Vec<_>>().join("\n");

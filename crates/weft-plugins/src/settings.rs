@@ -17,7 +17,7 @@ use weft_core::Secret;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PluginSettings {
-    /// Where the service is; absent: the first of the document's `servers`.
+    /// Where the service is, for every operation; absent: the first of the `servers` of an operation, of its path, or of the document.
     pub base_url: Option<String>,
     /// Sent with every request. No model sees them.
     pub headers: BTreeMap<String, Secret>,

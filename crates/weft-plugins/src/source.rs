@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use weft_core::seam::tool_source::Offered;
+use weft_core::seam::tool_source::{Offered, RefusedTool};
 use weft_core::seam::{Sandbox, ToolSource};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
@@ -48,7 +48,9 @@ impl ToolSource for Plugins {
             return Err(Error::not_found(format!("there is no plugin `{server}`"))
                 .help("put its OpenAPI document, its component or its folder with a SKILL.md into the folder of plugins"));
         };
-        Ok(Offered { tools: plugin.tools().to_vec(), ..Offered::default() })
+        let left_out = plugin.left_out().iter();
+        let refused = left_out.map(|one| RefusedTool { name: one.tool.clone(), reason: one.reason.clone() });
+        Ok(Offered { tools: plugin.tools().to_vec(), refused: refused.collect(), ..Offered::default() })
     }
 }
 

@@ -1,6 +1,7 @@
 //! One program in QuickJS: a fresh runtime, the program, its result, and nothing left.
 
 mod console;
+mod lines;
 mod memory;
 mod own_calls;
 mod timers;

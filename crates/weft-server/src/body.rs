@@ -32,7 +32,7 @@ const PAGE_SIZE: u64 = 30;
 const DAYS: u32 = 30;
 
 /// A request's JSON object; no body at all is an empty one.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Body(pub serde_json::Map<String, Json>);
 
 impl<S: Send + Sync> FromRequest<S> for Body {

@@ -131,7 +131,13 @@ impl DatasetStore for Store {
         self.read_extra(document, extra).await
     }
 
-    async fn extras(&self, dataset: &DatasetKey, extra: Extra) -> Result<Vec<(DocumentId, Json)>> {
-        self.list_extras(dataset, extra).await
+    async fn extras(
+        &self,
+        dataset: &DatasetKey,
+        extra: Extra,
+        after: Option<&DocumentId>,
+        count_max: u64,
+    ) -> Result<Vec<(DocumentId, Json)>> {
+        self.list_extras(dataset, extra, after, count_max).await
     }
 }

@@ -474,13 +474,21 @@ impl DatasetStore for MemoryDatasets {
         Ok(self.tables().kept(document)?.extras.get(&extra_number(extra)).cloned())
     }
 
-    async fn extras(&self, dataset: &DatasetKey, extra: Extra) -> Result<Vec<(DocumentId, Json)>> {
+    async fn extras(
+        &self,
+        dataset: &DatasetKey,
+        extra: Extra,
+        after: Option<&DocumentId>,
+        count_max: u64,
+    ) -> Result<Vec<(DocumentId, Json)>> {
         let tables = self.tables();
         let with = |kept: &KeptDocument| {
             let value = kept.extras.get(&extra_number(extra))?;
             Some((kept.document.key.id.clone(), value.clone()))
         };
-        Ok(tables.of(dataset).filter_map(with).collect())
+        let later = |(id, _): &(DocumentId, Json)| after.is_none_or(|after| id > after);
+        let count_max = usize::try_from(count_max).unwrap_or(usize::MAX);
+        Ok(tables.of(dataset).filter_map(with).filter(later).take(count_max).collect())
     }
 }
 

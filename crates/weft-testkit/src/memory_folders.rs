@@ -24,8 +24,8 @@ pub struct MemoryFolders {
 fn folder(tree: &Tree, id: &str) -> Result<()> {
     match tree.get(id) {
         None => Err(missing(id)),
-        Some(entry) if entry.kind == EntryKind::File => Err(no_folder(id)),
-        Some(_) => Ok(()),
+        Some(entry) if entry.kind == EntryKind::Folder => Ok(()),
+        Some(_) => Err(no_folder(id)),
     }
 }
 
@@ -46,7 +46,8 @@ fn height(tree: &Tree, id: &str) -> u64 {
 }
 
 fn size(tree: &Tree, id: &str) -> u64 {
-    inside(tree, id).map(|entry| entry.size + size(tree, &entry.id)).sum()
+    let shown = inside(tree, id).filter(|entry| entry.kind != EntryKind::Arriving);
+    shown.map(|entry| entry.size + size(tree, &entry.id)).sum()
 }
 
 fn check_name(tree: &Tree, entry: &FolderEntry) -> Result<()> {
@@ -109,14 +110,40 @@ impl FolderStore for MemoryFolders {
     }
 
     async fn get(&self, tenant: &TenantId, id: &str) -> Result<FolderEntry> {
-        self.tree(tenant).remove(id).ok_or_else(|| missing(id))
+        let entry = self.tree(tenant).remove(id).filter(|entry| entry.kind != EntryKind::Arriving);
+        entry.ok_or_else(|| missing(id))
+    }
+
+    async fn arrive(&self, tenant: &TenantId, id: &str) -> Result<()> {
+        let mut trees = self.trees();
+        let entry = trees.get_mut(tenant).and_then(|tree| tree.get_mut(id));
+        let entry = entry.filter(|entry| entry.kind == EntryKind::Arriving).ok_or_else(|| missing(id))?;
+        entry.kind = EntryKind::File;
+        Ok(())
+    }
+
+    async fn arriving(&self, tenant: &TenantId, before_ms: i64, count_max: u64) -> Result<Vec<FolderEntry>> {
+        let arrives = |entry: &FolderEntry| entry.kind == EntryKind::Arriving && entry.created_ms < before_ms;
+        let mut found: Vec<FolderEntry> = self.tree(tenant).into_values().filter(arrives).collect();
+        found.sort_by_key(|entry| entry.created_ms);
+        found.truncate(usize::try_from(count_max).unwrap_or(usize::MAX));
+        Ok(found)
+    }
+
+    async fn named(&self, tenant: &TenantId, folder: &str, name: &str) -> Result<Option<FolderEntry>> {
+        let (tree, name) = (self.tree(tenant), name.to_lowercase());
+        Ok(inside(&tree, folder).find(|entry| entry.name.to_lowercase() == name).cloned())
     }
 
     async fn list(&self, tenant: &TenantId, filter: &EntryFilter) -> Result<(Vec<FolderEntry>, u64)> {
         let tree = self.tree(tenant);
         let keywords = filter.keywords.to_lowercase();
         let fits = |entry: &&FolderEntry| {
-            entry.name.to_lowercase().contains(&keywords) && filter.kind.is_none_or(|kind| entry.kind == kind)
+            let is_kind = match filter.kind {
+                Some(kind) => entry.kind == kind,
+                None => entry.kind != EntryKind::Arriving,
+            };
+            is_kind && entry.name.to_lowercase().contains(&keywords)
         };
         let mut found: Vec<FolderEntry> = inside(&tree, &filter.folder).filter(fits).cloned().collect();
         found.sort_by(|a, b| {
@@ -124,7 +151,7 @@ impl FolderStore for MemoryFolders {
                 EntryOrder::Created => a.created_ms.cmp(&b.created_ms),
                 EntryOrder::Updated => a.updated_ms.cmp(&b.updated_ms),
                 EntryOrder::Name => a.name.to_lowercase().cmp(&b.name.to_lowercase()),
-                EntryOrder::Size => a.size.cmp(&b.size),
+                EntryOrder::Size => (a.size + size(&tree, &a.id)).cmp(&(b.size + size(&tree, &b.id))),
             };
             order.then_with(|| a.id.cmp(&b.id))
         });

@@ -395,7 +395,7 @@ mod tests {
         store::token_store_keeps_its_contract(&memory).await;
         store::spending_store_keeps_its_contract(&memory, &memory).await;
         let datasets = crate::MemoryDatasets::new();
-        store::usage_store_keeps_its_contract(&memory, &memory, &memory, &datasets).await;
+        store::usage_store_keeps_its_contract(&memory, &memory, &memory, &datasets, &memory).await;
         store::pin_store_keeps_its_contract(&memory).await;
         store::work_queue_keeps_its_contract(&MemoryStore::new()).await;
         store::notice_store_keeps_its_contract(&memory, &memory).await;

@@ -1,6 +1,6 @@
 //! Memories in this process, and in a file if they are to outlive it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -155,6 +155,22 @@ impl State {
         self.take(memory);
         Ok(())
     }
+
+    /// The memories of an owner that have words of a question, best first.
+    fn search(&self, owner: &Owner, query: &str, limit: usize) -> Vec<Remembered> {
+        let own: Vec<&Memory> = self.memories.iter().filter(|memory| owner.covers(&memory.owner)).collect();
+        let query = terms(query);
+        let wanted: HashSet<&str> = query.iter().map(String::as_str).collect();
+        // Only the words of the question are kept of each: all words of all memories would take gigabytes.
+        let scores = bm25(&own.iter().map(|memory| Counted::of(&memory.text, &wanted)).collect::<Vec<_>>());
+        let found = own.iter().zip(scores).filter(|(_, score)| *score > 0.0);
+        let mut found: Vec<Remembered> = found
+            .map(|(memory, score)| Remembered { id: memory.id.clone(), text: memory.text.clone(), score })
+            .collect();
+        found.sort_by(|a, b| b.score.total_cmp(&a.score));
+        found.truncate(limit);
+        found
+    }
 }
 
 impl Owner {
@@ -165,6 +181,12 @@ impl Owner {
             && same(&self.agent_id, &other.agent_id)
             && same(&self.run_id, &other.run_id)
     }
+}
+
+/// Work on the memories, away from the threads that others are served on: it goes through very many texts, or waits for a disk.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|cause| Error::internal("the work on memories stopped unexpectedly").because(cause))?
 }
 
 #[async_trait]
@@ -178,28 +200,26 @@ impl LongTermMemory for LocalMemory {
         if text.len() > MEMORY_BYTES_MAX {
             return Err(Error::invalid(format!("a memory has {MEMORY_BYTES_MAX} bytes at most")));
         }
-        let mut state = self.state();
-        // A turn that is done again, or a user who says it twice, adds nothing.
-        if let Some(known) = state.memories.iter().find(|known| known.owner == *owner && known.text == text) {
-            return Ok(vec![known.id.clone()]);
-        }
-        let id = weft_core::id::generate();
-        state.add(Memory { id: id.clone(), owner: owner.clone(), text: text.to_owned() })?;
-        Ok(vec![id])
+        let (memories, owner, text) = (self.clone(), owner.clone(), text.to_owned());
+        blocking(move || {
+            let mut state = memories.state();
+            // A turn that is done again, or a user who says it twice, adds nothing.
+            if let Some(known) =
+                state.memories.iter().find(|known| known.owner == owner && known.text == text)
+            {
+                return Ok(vec![known.id.clone()]);
+            }
+            let id = weft_core::id::generate();
+            state.add(Memory { id: id.clone(), owner, text })?;
+            Ok(vec![id])
+        })
+        .await
     }
 
     async fn search(&self, owner: &Owner, query: &str, limit: usize) -> Result<Vec<Remembered>> {
         owner.check()?;
-        let state = self.state();
-        let own: Vec<&Memory> = state.memories.iter().filter(|memory| owner.covers(&memory.owner)).collect();
-        let scores = bm25(&terms(query), &own.iter().map(|memory| terms(&memory.text)).collect::<Vec<_>>());
-        let found = own.iter().zip(scores).filter(|(_, score)| *score > 0.0);
-        let mut found: Vec<Remembered> = found
-            .map(|(memory, score)| Remembered { id: memory.id.clone(), text: memory.text.clone(), score })
-            .collect();
-        found.sort_by(|a, b| b.score.total_cmp(&a.score));
-        found.truncate(limit);
-        Ok(found)
+        let (memories, owner, query) = (self.clone(), owner.clone(), query.to_owned());
+        blocking(move || Ok(memories.state().search(&owner, &query, limit))).await
     }
 }
 
@@ -219,40 +239,49 @@ fn terms(text: &str) -> Vec<String> {
     terms
 }
 
+/// A text as far as a question is concerned.
+struct Counted<'q> {
+    /// How often each word of the question stands in it.
+    wanted: HashMap<&'q str, f64>,
+    /// How many words it has.
+    words: usize,
+}
+
+impl<'q> Counted<'q> {
+    fn of(text: &str, asked: &HashSet<&'q str>) -> Self {
+        let terms = terms(text);
+        let mut wanted = HashMap::new();
+        for term in terms.iter().filter_map(|term| asked.get(term.as_str())) {
+            *wanted.entry(*term).or_insert(0.0) += 1.0;
+        }
+        Self { wanted, words: terms.len() }
+    }
+}
+
 /// BM25 with the usual parameters (Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond",
 /// 2009, equation 3.15), one score for each document.
 #[expect(clippy::cast_precision_loss, reason = "counts of words in memories of 64 KiB")]
-fn bm25(query: &[String], documents: &[Vec<String>]) -> Vec<f64> {
+fn bm25(documents: &[Counted<'_>]) -> Vec<f64> {
     const K1: f64 = 1.2;
     const B: f64 = 0.75;
-    let wanted: std::collections::HashSet<&str> = query.iter().map(String::as_str).collect();
-    let counts: Vec<HashMap<&str, f64>> = documents
-        .iter()
-        .map(|document| {
-            let mut counts = HashMap::new();
-            for term in document.iter().map(String::as_str).filter(|term| wanted.contains(term)) {
-                *counts.entry(term).or_insert(0.0) += 1.0;
-            }
-            counts
-        })
-        .collect();
-    let total: usize = documents.iter().map(Vec::len).sum();
+    let total: usize = documents.iter().map(|document| document.words).sum();
     let all = documents.len() as f64;
     let average = (total as f64 / all.max(1.0)).max(1.0);
-    let rarity: HashMap<&str, f64> = wanted
-        .iter()
-        .map(|term| {
-            // Over this owner's memories only: what others have says nothing about how rare a word is here.
-            let with = counts.iter().filter(|counts| counts.contains_key(term)).count() as f64;
-            (*term, (1.0 + (all - with + 0.5) / (with + 0.5)).ln())
-        })
-        .collect();
-    let score = |(document, counts): (&Vec<String>, &HashMap<&str, f64>)| {
-        let length = document.len() as f64 / average;
-        let of = |(term, count): (&&str, &f64)| {
-            rarity.get(term).unwrap_or(&0.0) * count * (K1 + 1.0) / (count + K1 * (1.0 - B + B * length))
-        };
-        counts.iter().map(of).sum()
+    // Over this owner's memories only: what others have says nothing about how rare a word is here.
+    let mut with: HashMap<&str, f64> = HashMap::new();
+    for term in documents.iter().flat_map(|document| document.wanted.keys()) {
+        *with.entry(*term).or_insert(0.0) += 1.0;
+    }
+    let rarity = |term: &str| {
+        let with = with.get(term).copied().unwrap_or_default();
+        (1.0 + (all - with + 0.5) / (with + 0.5)).ln()
     };
-    documents.iter().zip(&counts).map(score).collect()
+    let score = |document: &Counted<'_>| {
+        let length = document.words as f64 / average;
+        let of = |(term, count): (&&str, &f64)| {
+            rarity(term) * count * (K1 + 1.0) / (count + K1 * (1.0 - B + B * length))
+        };
+        document.wanted.iter().map(of).sum()
+    };
+    documents.iter().map(score).collect()
 }

@@ -118,6 +118,18 @@ async fn a_file_of_many_memories_is_opened_in_moments_and_keeps_the_newest_of_ea
 }
 
 #[tokio::test]
+async fn whoever_is_served_meanwhile_does_not_wait_for_a_search() {
+    let (memory, eve) = (LocalMemory::new(), Owner::user("eve"));
+    for nth in 0..20 {
+        let text = format!("{nth} {}", "word ".repeat(10_000));
+        memory.add(&eve, &text, Storing::Verbatim).await.unwrap();
+    }
+    let mut search = std::pin::pin!(memory.search(&eve, "word", 5));
+    assert!(futures::poll!(search.as_mut()).is_pending());
+    assert_eq!(search.await.unwrap().len(), 5);
+}
+
+#[tokio::test]
 async fn memories_have_limits() {
     let (memory, eve) = (LocalMemory::new(), Owner::user("eve"));
     let long = memory.add(&eve, &"x".repeat(MEMORY_BYTES_MAX + 1), Storing::Verbatim).await;

@@ -121,6 +121,18 @@ async fn a_first_step_without_queries_looks_for_the_question() {
 }
 
 #[tokio::test]
+async fn a_query_that_ends_the_work_is_told_with_its_reason() {
+    let world = World::new([Reply::text(tags::query("snow"))]);
+    let datasets = Stub::failing(SourceKind::Dataset, ErrorKind::QuotaExceeded);
+    let web = Stub::new(SourceKind::Web);
+    let (findings, _) = looked_into(&world, &[&datasets, &web], Mode::Iterative, Limits::default()).await;
+    assert_eq!(findings.unwrap_err().kind, ErrorKind::QuotaExceeded);
+    let told = &world.trace()[0];
+    let result = json!({"hits": 1, "failed": ["the source `dataset` failed: it is away"]});
+    assert_eq!((&*told.result, told.failed), (&result, true));
+}
+
+#[tokio::test]
 async fn all_sources_are_asked_and_one_that_fails_is_told() {
     let replies =
         || [Reply::text(tags::query("snow")), Reply::text("What was found."), Reply::text("Enough.")];

@@ -120,14 +120,23 @@ impl App {
     ) -> Result<User, SignInRefusal> {
         let email = email.trim().to_lowercase();
         let attempts = self.accounts.attempt(&email, address, self.clock.now_ms())?;
-        let found = weft_core::error::found(self.accounts.stores.users.user_by_email(&email).await)?;
-        let hash = found.as_ref().map(|user| user.password_hash.as_str());
-        // Also for nobody, so that it takes as long.
-        let fits = self.accounts.limits.passwords.fits(password, hash).await?;
-        let Some(user) = found.filter(|_| fits) else { return Err(SignInRefusal::Mismatch) };
+        let compared = self.known_by(&email, password).await.inspect_err(|_| {
+            // Nothing was compared, so nothing was guessed: whoever cannot be served now is not locked out for it.
+            self.accounts.give_back(&attempts);
+        })?;
+        let Some(user) = compared else { return Err(SignInRefusal::Mismatch) };
         // The password was right, so it was no guess, also where the account is disabled.
         self.accounts.give_back(&attempts);
         if user.enabled { Ok(user) } else { Err(SignInRefusal::Disabled) }
+    }
+
+    /// The user of an address, enabled or not, if this is their password.
+    async fn known_by(&self, email: &str, password: &Secret) -> Result<Option<User>> {
+        let found = weft_core::error::found(self.accounts.stores.users.user_by_email(email).await)?;
+        let hash = found.as_ref().map(|user| user.password_hash.as_str());
+        // Also for nobody, so that it takes as long.
+        let fits = self.accounts.limits.passwords.fits(password, hash).await?;
+        Ok(found.filter(|_| fits))
     }
 
     /// Signs in somebody who has proved who they are.

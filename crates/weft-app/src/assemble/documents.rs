@@ -2,25 +2,96 @@
 
 use std::sync::Arc;
 
-use weft_core::seam::document_reader::NoReader;
+use async_trait::async_trait;
+use bytes::Bytes;
+use weft_core::seam::document_reader::{FoundPictures, NoReader, PictureReading, ReadDocument, ReadRequest};
 use weft_core::seam::document_writer::NoWriter;
 use weft_core::seam::{DocumentReader, DocumentWriter, PictureReader, TranscriptionModel};
-use weft_core::watched_models::watched_reader;
+use weft_core::watched_models::{ModelWatcher, watched_reader, watched_transcription};
 use weft_core::{Error, Result, TenantId};
 use weft_parse::{ChildReader, MediaReader, ProgramTranscription, Tesseract, Worker};
 
 use super::models::Models;
 use crate::config::{Config, DocumentsConfig, NO_OCR, TESSERACT};
 
-/// What reads documents; nothing when the configuration names no worker or lets none run.
+/// What works on files: reads them and makes them, in as many processes together as the settings allow.
+pub(super) struct FileWork {
+    pub(super) reader: Arc<dyn DocumentReader>,
+    pub(super) writer: Arc<dyn DocumentWriter>,
+}
+
+/// What reads and makes files; nothing when the configuration names no worker or lets none run.
 ///
 /// # Errors
 /// `Invalid` when pictures are to be read by what is not there.
-pub(super) fn document_reader(config: &Config, models: &Models) -> Result<Arc<dyn DocumentReader>> {
-    let Some(documents) = document_worker(config) else { return Ok(Arc::new(NoReader)) };
+pub(super) fn file_work(config: &Config, models: &Models) -> Result<FileWork> {
+    let Some(worker) = document_worker(config) else {
+        return Ok(FileWork { reader: Arc::new(NoReader), writer: Arc::new(NoWriter) });
+    };
+    let documents: Arc<dyn DocumentReader> = Arc::<ChildReader>::clone(&worker);
     // Configured for all tenants alike; without a model recordings are refused by name.
     let speech = models.counted.transcription(&TenantId::new(""), "").ok();
-    Ok(Arc::new(MediaReader::new(documents, picture_reader(config, models)?, speech)))
+    let reader = AskingReader::new(documents, picture_reader(config, models)?, speech);
+    Ok(FileWork { reader: Arc::new(reader), writer: worker })
+}
+
+/// Reads documents, and has models read their pictures and write down recordings; whoever works on a document hears of their
+/// calls.
+struct AskingReader {
+    reader: MediaReader,
+    documents: Arc<dyn DocumentReader>,
+    pictures: Option<Arc<dyn PictureReader>>,
+    speech: Option<Arc<dyn TranscriptionModel>>,
+}
+
+impl AskingReader {
+    fn new(
+        documents: Arc<dyn DocumentReader>,
+        pictures: Option<Arc<dyn PictureReader>>,
+        speech: Option<Arc<dyn TranscriptionModel>>,
+    ) -> Self {
+        let reader = MediaReader::new(Arc::clone(&documents), pictures.clone(), speech.clone());
+        Self { reader, documents, pictures, speech }
+    }
+}
+
+#[async_trait]
+impl DocumentReader for AskingReader {
+    async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
+        self.reader.read(request, bytes).await
+    }
+
+    async fn pictures(&self, request: &ReadRequest, bytes: Bytes) -> Result<FoundPictures> {
+        self.reader.pictures(request, bytes).await
+    }
+
+    async fn kept_pictures(
+        &self,
+        request: &ReadRequest,
+        bytes: Bytes,
+        wanted: &[u32],
+    ) -> Result<FoundPictures> {
+        self.reader.kept_pictures(request, bytes, wanted).await
+    }
+
+    async fn read_with(
+        &self,
+        request: &ReadRequest,
+        bytes: Bytes,
+        readings: &[PictureReading],
+    ) -> Result<ReadDocument> {
+        self.reader.read_with(request, bytes, readings).await
+    }
+
+    fn knows(&self, name: &str) -> bool {
+        self.reader.knows(name)
+    }
+
+    fn watched(&self, watcher: Arc<dyn ModelWatcher>) -> Option<Arc<dyn DocumentReader>> {
+        let pictures = self.pictures.clone().map(|reader| watched_reader(reader, Arc::clone(&watcher)));
+        let speech = self.speech.clone().map(|speech| watched_transcription(speech, watcher));
+        Some(Arc::new(Self::new(Arc::clone(&self.documents), pictures, speech)))
+    }
 }
 
 fn picture_reader(config: &Config, models: &Models) -> Result<Option<Arc<dyn PictureReader>>> {
@@ -57,14 +128,6 @@ pub(super) fn transcription_program(config: &Config) -> Result<Option<Arc<dyn Tr
     Ok(Some(Arc::new(program.with_confinement(config.documents.confinement))))
 }
 
-/// What makes documents.
-pub(super) fn document_writer(config: &Config) -> Arc<dyn DocumentWriter> {
-    match document_worker(config) {
-        Some(worker) => worker,
-        None => Arc::new(NoWriter),
-    }
-}
-
 fn document_worker(config: &Config) -> Option<Arc<ChildReader>> {
     let DocumentsConfig { at_once, confinement, .. } = &config.documents;
     let reader = ChildReader::new(worker(config)?, config.documents.limits()?, *at_once);
@@ -82,6 +145,13 @@ fn named_worker(config: &Config) -> Option<Worker> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
+    use weft_core::seam::chat_model::Usage;
+    use weft_core::seam::document_reader::ChunkMethod;
+    use weft_core::seam::speech::Recording;
+    use weft_core::usage::Counted;
+    use weft_core::watched_models::ModelCall;
     use weft_models::Directory;
 
     use super::*;
@@ -89,7 +159,52 @@ mod tests {
 
     fn reader(config: &Config) -> Result<()> {
         let models = Directory::open(&config.models, &weft_net::operator_client().unwrap()).unwrap();
-        document_reader(config, &Models::new(models)).map(drop)
+        file_work(config, &Models::new(models)).map(drop)
+    }
+
+    /// Writes down every recording for 14 tokens.
+    struct Hears;
+
+    #[async_trait]
+    impl TranscriptionModel for Hears {
+        fn name(&self) -> &str {
+            "ears"
+        }
+
+        async fn transcribe(&self, recording: &Recording) -> Result<String> {
+            self.transcribe_counted(recording).await.map(|counted| counted.given)
+        }
+
+        async fn transcribe_counted(&self, _: &Recording) -> Result<Counted<String>> {
+            let usage = Usage { prompt_tokens: 14, calls: 1, ..Usage::default() };
+            Ok(Counted { given: "Hello".to_owned(), usage, prices: None })
+        }
+    }
+
+    #[derive(Default)]
+    struct Heard(Mutex<Vec<(String, u64)>>);
+
+    impl ModelWatcher for Heard {
+        fn ended(&self, call: &ModelCall<'_>) {
+            self.0.lock().unwrap().push((call.model.to_owned(), call.usage.prompt_tokens));
+        }
+    }
+
+    #[tokio::test]
+    async fn whoever_works_on_a_document_hears_what_its_recordings_use() {
+        let reader = AskingReader::new(Arc::new(NoReader), None, Some(Arc::new(Hears)));
+        let heard = Arc::new(Heard::default());
+        let watched = reader.watched(Arc::clone(&heard) as Arc<dyn ModelWatcher>).unwrap();
+        let request = ReadRequest {
+            name: "a.mp3".to_owned(),
+            method: ChunkMethod::Audio,
+            settings: serde_json::Map::new(),
+        };
+        // Nothing here reads what was written down, which has been paid for all the same.
+        watched.read(&request, Bytes::from_static(b"ID3 sound")).await.unwrap_err();
+        assert_eq!(*heard.0.lock().unwrap(), [("ears".to_owned(), 14)]);
+        reader.read(&request, Bytes::from_static(b"ID3 sound")).await.unwrap_err();
+        assert_eq!(heard.0.lock().unwrap().len(), 1, "it is somebody else's document");
     }
 
     #[test]

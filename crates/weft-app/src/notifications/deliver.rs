@@ -234,10 +234,8 @@ impl App {
         };
         match self.notifications.mailer.send(tenant, mail).await {
             Ok(()) => Told::Done,
-            Err(error) if matches!(error.kind, ErrorKind::Unavailable | ErrorKind::Timeout) => {
-                Told::Later(error.full())
-            }
-            // It may have been taken: two mails are worse than a note in the log.
+            Err(error) if error.kind == ErrorKind::Unavailable => Told::Later(error.full()),
+            // It is not taken, or may have been: two mails are worse than a note in the log.
             Err(error) => Told::Never(error.full()),
         }
     }

@@ -66,6 +66,7 @@ fn found(text: &str) -> Vec<Problem> {
         rerankers: Some(&models),
         no_voice: Some("no model is configured for that"),
         tool_servers: Some(&names("files")),
+        left_out_tools: &[],
         datasets: Some(&names("manuals")),
         secrets: Some(&names("KEY")),
         measuring: false,

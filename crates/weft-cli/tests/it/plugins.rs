@@ -148,6 +148,12 @@ fn what_cannot_be_used_is_told_with_the_reason() {
         "goes without typed: the schema",
         "goes without styled: its parameter `p` has the style `label`",
     ]);
+    let params = json!({"llm_id": "", "sys_prompt": "s", "prompts": [{"role": "user", "content": "{sys.query}"}],
+        "tools": [], "mcp": [{"mcp_id": "weather", "tools": {"forecast": {}, "styled": {}}}], "cite": false});
+    home.write("wants.json", agent(&params).to_string());
+    home.weft(&["check", "wants.json", "--data", "d"])
+        .with(0)
+        .says(&["left-out-tool", "`weather` has no tool `styled`: its parameter `p` has the style `label`"]);
     document["servers"] = json!([{"url": "http://{host}", "variables": {}}]);
     put(&document);
     let refused = home.weft(&["plugins", "--data", "d"]);

@@ -260,7 +260,7 @@ impl ExcelProcessor {
     fn named(&self, ctx: &NodeContext) -> Result<Vec<FileId>> {
         let mut ids = Vec::new();
         for reference in &self.files {
-            ids.extend(artifact::named(&ctx.inputs.json(reference))?);
+            ids.extend(artifact::readable(ctx, &ctx.inputs.json(reference))?);
         }
         if ids.len() <= FILES_MAX {
             Ok(ids)
@@ -517,7 +517,7 @@ mod tests {
     use weft_core::{ErrorKind, Result};
     use weft_testkit::MemoryFiles;
 
-    use crate::testing::{Node, PlainDocuments, Setting, outputs, run};
+    use crate::testing::{Node, PlainDocuments, Setting, failure, outputs, run};
 
     async fn files() -> Arc<MemoryFiles> {
         let files = Arc::new(MemoryFiles::default());
@@ -533,6 +533,7 @@ mod tests {
                 json!([{"name": "S", "rows": [["id", "n"], [2, "z"], [3, "w"]]}, {"name": "T", "rows": [["q"]]}]),
             ),
             ("none", "c.txt", json!([])),
+            ("dataset/document", "d.csv", json!([{"name": "", "rows": [["q"], [1]]}])),
         ];
         for (id, name, sheets) in kept {
             let bytes = serde_json::to_vec(&sheets).unwrap();
@@ -584,6 +585,21 @@ mod tests {
         let named = done(json!({"input_files": "sys.files", "sheet_selection": "t"}), values).await;
         assert_eq!(named["data"], json!({"b.xlsx": []}));
         assert_eq!(named["summary"], "b.xlsx: 0 rows, 1 columns (q)");
+    }
+
+    #[tokio::test]
+    async fn a_document_of_a_dataset_is_read_by_the_run_that_was_given_it_and_no_other() {
+        let node = Node::new("ExcelProcessor", json!({"input_files": ["begin@file"]}));
+        let kept = files().await;
+        for value in [json!({"id": "dataset/document"}), json!("{\"id\": \"dataset/document\"}")] {
+            let told = failure(&node, setting(&kept, [("begin@file", value.clone())])).await;
+            assert_eq!(told.kind, ErrorKind::Denied, "{value}");
+            let given = Setting {
+                files: vec![json!({"id": "dataset/document", "name": "d.csv"})],
+                ..setting(&kept, [("begin@file", value)])
+            };
+            assert_eq!(outputs(&node, given).await["data"], json!({"d.csv": [{"q": 1}]}));
+        }
     }
 
     #[tokio::test]

@@ -91,25 +91,41 @@ impl Compiler {
         document: &mut PipelineDocument,
         chunks: &mut Vec<PipelineChunk>,
     ) -> Result<Vec<Json>> {
-        let share = (self.calls_max / self.templates.len().max(1)).max(1);
         let (mut found, mut made) = (Vec::new(), Vec::new());
+        let mut calls_left = self.calls_max;
         for (number, template) in self.templates.iter().enumerate() {
+            // What those before it have not needed is for it and those that follow.
+            let share = calls_left.div_ceil(self.templates.len() - number);
             let material = Material::of(chunks, asker.room(), template.kind.parts_max(share));
+            calls_left = calls_left.saturating_sub(template.kind.questions(material.parts.len()));
             let part = format!("template-{number}");
             let outcome = Box::pin(asker.compiled(&part, template, material)).await?;
             for warning in outcome.warnings {
-                asker.ctx.signal(Signal::Warn(warning.clone())).await?;
-                // The run has it in its journal; with the document it is seen by whoever looks for what is missing.
-                document.warnings.push(warning);
+                warn(asker.ctx, document, warning).await?;
             }
             let compiled = Compiled { document: &document.name, chunks: &*chunks, template };
             made.extend(compiled.chunks_of(&outcome.knowledge));
             found.push(outcome.knowledge.as_json(template));
         }
-        made.truncate(CHUNKS_MAX.saturating_sub(chunks.len()));
-        chunks.extend(made);
+        let room = CHUNKS_MAX.saturating_sub(chunks.len());
+        if made.len() > room {
+            let left_out = made.len() - room;
+            let warning = format!(
+                "{left_out} chunks of what is compiled are left out: a document has {CHUNKS_MAX} at most"
+            );
+            warn(asker.ctx, document, warning).await?;
+        }
+        chunks.extend(made.into_iter().take(room));
         Ok(found)
     }
+}
+
+/// Tells that something is missing.
+async fn warn(ctx: &NodeContext, document: &mut PipelineDocument, warning: String) -> Result<()> {
+    ctx.signal(Signal::Warn(warning.clone())).await?;
+    // The run has it in its journal; with the document it is seen by whoever looks for what is missing.
+    document.warnings.push(warning);
+    Ok(())
 }
 
 #[async_trait]

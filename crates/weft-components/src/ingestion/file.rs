@@ -47,7 +47,7 @@ impl Component for File {
             return Err(Error::invalid("a picture has no text for a pipeline to read")
                 .help("make a text of it first, or give it to a model that sees"));
         }
-        let ids = artifact::named(&given)?;
+        let ids = artifact::readable(ctx, &given)?;
         let [id] = ids.as_slice() else {
             let message = match ids.len() {
                 0 => "no file was given to the pipeline".to_owned(),

@@ -195,7 +195,7 @@ impl Browser {
     async fn files(&self, ctx: &NodeContext) -> Result<Vec<(String, FileId)>> {
         let mut ids = Vec::new();
         for reference in &self.uploads {
-            ids.extend(artifact::named(&ctx.inputs.json(reference))?);
+            ids.extend(artifact::readable(ctx, &ctx.inputs.json(reference))?);
         }
         if ids.len() > UPLOADS_MAX {
             let message = format!("pages are given the first {UPLOADS_MAX} of {} files only", ids.len());

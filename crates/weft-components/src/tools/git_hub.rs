@@ -115,6 +115,18 @@ mod tests {
         let (sent, _) = asked("GitHub", json!({"token": "ghp-x"}), &[good(found())]).await;
         assert_eq!(header(&sent[0], "Authorization"), Some("Bearer ghp-x"));
     }
+
+    #[tokio::test]
+    async fn who_is_refused_without_a_token_is_told_to_set_one() {
+        let refused = async |params: serde_json::Value| {
+            let answer = answered(403, json!({"message": "API rate limit exceeded"}));
+            asked("GitHub", params, &[answer]).await.1.unwrap_err().full()
+        };
+        let (without, with) = (refused(json!({})).await, refused(json!({"token": "ghp-x"})).await);
+        assert!(without.contains("rate limit") && without.contains("set `token` to a key"), "{without}");
+        assert!(with.contains("`token` holds a key that is still good"), "{with}");
+    }
+
     #[tokio::test]
     async fn what_the_service_says_of_a_refusal_is_told_and_when_to_ask_again() {
         let errors = json!([{"resource": "Search", "field": "q", "code": "missing"}]);

@@ -373,7 +373,7 @@ impl Asking {
                 Step::Ask(_) => return Err(Error::internal("a service is asked without an end")),
                 Step::Refused => {
                     let none = || Error::internal("the call was refused without anybody being asked");
-                    return Err(answers.last().map_or_else(none, |answer| self.refused(answer)));
+                    return Err(answers.last().map_or_else(none, |answer| self.refused(answer, ask.key)));
                 }
                 Step::Hits(hits) => {
                     // A page of hits has as many as its service likes.
@@ -394,18 +394,23 @@ impl Asking {
                 answer.body = answer.body.replace(ask.key, MASK);
             }
             if accepts == Accepts::Success && answer.status >= 300 {
-                return Err(self.refused(&answer));
+                return Err(self.refused(&answer, ask.key));
             }
             answers.push(answer);
         }
     }
 
-    fn refused(&self, answer: &HttpResponse) -> Error {
+    /// The error of an answer to somebody with this key.
+    fn refused(&self, answer: &HttpResponse, key: &str) -> Error {
         let mut error = self.told(refused(answer));
         if USED_UP.contains(&answer.status) {
             error.kind = ErrorKind::QuotaExceeded;
         }
         match (error.kind, &self.key) {
+            // Many let those without one ask some times, and then no more.
+            (ErrorKind::Unauthenticated | ErrorKind::Denied, Some(_)) if key.is_empty() => {
+                error.help(self.remedy())
+            }
             (ErrorKind::Unauthenticated | ErrorKind::Denied, Some((name, _))) => {
                 // The words of the service are about its own pages, and not about the canvas.
                 error.help(format!("look whether `{name}` holds a key that is still good for this"))

@@ -136,6 +136,8 @@ pub enum IngestStage {
     Reading,
     /// A model adds keywords, questions, metadata, contents or a graph.
     Enriching,
+    /// The same of a document that is found by words alone: no vectors follow, and nothing that is made of them.
+    EnrichingWords,
     /// Its chunks get their vectors.
     Embedding,
     /// A model sums up what belongs together.
@@ -482,9 +484,16 @@ pub trait DatasetStore: Send + Sync {
     /// `NotFound` without the document.
     async fn extra(&self, document: &DocumentKey, extra: Extra) -> Result<Option<Json>>;
 
-    /// What is made of all documents of a dataset beside their chunks, in the order of their ids.
+    /// What is made of documents of a dataset beside their chunks, in the order of their ids: of those after one of them, at most
+    /// so many.
     ///
     /// # Errors
     /// When the store cannot be read.
-    async fn extras(&self, dataset: &DatasetKey, extra: Extra) -> Result<Vec<(DocumentId, Json)>>;
+    async fn extras(
+        &self,
+        dataset: &DatasetKey,
+        extra: Extra,
+        after: Option<&DocumentId>,
+        count_max: u64,
+    ) -> Result<Vec<(DocumentId, Json)>>;
 }

@@ -1,6 +1,7 @@
 //! From the bytes of a file to the pieces that are searched.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Metadata;
 use crate::seam::picture_reader::Picture;
 use crate::value::Json;
+use crate::watched_models::ModelWatcher;
 
 /// Bytes of one picture that is kept beside a document, at most.
 pub const KEPT_PICTURE_BYTES_MAX: usize = 8 << 20;
@@ -348,6 +350,11 @@ pub trait DocumentReader: Send + Sync {
     /// Whether the ending of a file's name is that of a kind which is read.
     fn knows(&self, _name: &str) -> bool {
         true
+    }
+
+    /// The same reader, with somebody who hears of the calls of models that it makes; nothing where it asks none.
+    fn watched(&self, _watcher: Arc<dyn ModelWatcher>) -> Option<Arc<dyn DocumentReader>> {
+        None
     }
 }
 

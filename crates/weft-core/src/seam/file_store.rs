@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::id::{FileId, SessionId, TenantId};
+use crate::id::{DocumentKey, FileId, SessionId, TenantId};
 
 /// What is known of a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -66,6 +66,16 @@ pub fn named_in(text: &str) -> Option<FileId> {
     let (_, id) = line.strip_suffix(')')?.rsplit_once(" (")?;
     let plain = !id.is_empty() && id.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
     plain.then(|| id.into())
+}
+
+/// The id by which the run of a pipeline finds the file of a document: no file that was attached or made has such a one.
+pub fn document_file_id(key: &DocumentKey) -> FileId {
+    format!("{}/{}", key.dataset.id, key.id).into()
+}
+
+/// Whether an id is that of a document's file, see [`document_file_id`].
+pub fn is_document(id: &FileId) -> bool {
+    id.as_str().contains('/')
 }
 
 /// Where files of conversations are kept, apart for each tenant.

@@ -16,6 +16,8 @@ pub enum EntryKind {
     Folder,
     /// A file.
     File,
+    /// A file whose bytes are being stored. It has its name and takes its room, and is shown to nobody.
+    Arriving,
 }
 
 /// A folder or a file.
@@ -29,7 +31,7 @@ pub struct FolderEntry {
     pub name: String,
     /// Which of the two it is.
     pub kind: EntryKind,
-    /// Bytes of a file; 0 for a folder.
+    /// Bytes of a file, also of one that arrives; 0 for a folder.
     pub size: u64,
     /// When it was made, in milliseconds since 1970.
     pub created_ms: i64,
@@ -76,7 +78,7 @@ pub enum EntryOrder {
     Updated,
     /// Their names, whatever their case.
     Name,
-    /// Their bytes.
+    /// Their bytes; of a folder those of all files below it, however deep.
     Size,
 }
 
@@ -87,7 +89,7 @@ pub struct EntryFilter {
     pub folder: String,
     /// Only those whose name holds this, whatever its case.
     pub keywords: String,
-    /// Only folders, or only files.
+    /// Only those of this kind; without one folders and files, and none that arrive.
     pub kind: Option<EntryKind>,
     /// In which order.
     pub order: EntryOrder,
@@ -120,17 +122,35 @@ pub trait FolderStore: Send + Sync + fmt::Debug {
     /// When the store cannot be written.
     async fn root(&self, tenant: &TenantId, now_ms: i64) -> Result<FolderEntry>;
 
-    /// Puts a new entry into its folder.
+    /// Puts a new entry into its folder, also a file that arrives.
     ///
     /// # Errors
     /// `NotFound` without the folder; `Invalid` when that is a file; `Conflict` when it has an entry with this name;
     /// `QuotaExceeded` when a limit would be passed.
     async fn add(&self, tenant: &TenantId, entry: &FolderEntry) -> Result<()>;
 
+    /// Makes a file of one that arrives: its bytes are there.
+    ///
+    /// # Errors
+    /// `NotFound` when it is not there any more, or is none that arrives.
+    async fn arrive(&self, tenant: &TenantId, id: &str) -> Result<()>;
+
+    /// Files that began to arrive before this time and still do, the oldest first: at most so many.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn arriving(&self, tenant: &TenantId, before_ms: i64, count_max: u64) -> Result<Vec<FolderEntry>>;
+
+    /// The entry of a folder that has this name, whatever its case, also one that arrives.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn named(&self, tenant: &TenantId, folder: &str, name: &str) -> Result<Option<FolderEntry>>;
+
     /// An entry.
     ///
     /// # Errors
-    /// `NotFound`.
+    /// `NotFound`, also for a file that arrives.
     async fn get(&self, tenant: &TenantId, id: &str) -> Result<FolderEntry>;
 
     /// Entries of a folder by filter, the newest first, and how many there are in all. Of a folder that is not there, none.
@@ -152,7 +172,7 @@ pub trait FolderStore: Send + Sync + fmt::Debug {
     async fn with_folders(&self, tenant: &TenantId, ids: &[String]) -> Result<Vec<String>>;
 
     /// Bytes of all files that lie below each of these folders, however deep, by the ids of the folders. Those without any may be
-    /// absent.
+    /// absent, and files that arrive do not count.
     ///
     /// # Errors
     /// When the store cannot be read.

@@ -264,6 +264,9 @@ pub struct GraphFound {
     /// What is reported on the community that the entities belong to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<GraphReport>,
+    /// What to tell of the graph, such as that it is not whole.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// A report on a community of entities.

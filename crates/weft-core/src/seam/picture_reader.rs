@@ -5,6 +5,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
+use crate::usage::Counted;
 
 /// Pixels of a picture that is read, at most: a page of A3 at 600 dots per inch has 70 million.
 pub const PIXELS_MAX: u64 = 100_000_000;
@@ -64,4 +65,12 @@ pub trait PictureReader: Send + Sync {
     /// `Invalid` for bytes that are no picture of a kind that it reads, or one that is too large; `Timeout`;
     /// otherwise what keeps it from reading any picture now, by kind.
     async fn read(&self, picture: &Picture) -> Result<Vec<PictureLine>>;
+
+    /// The same, with what that has used, where the reader is a model that tells.
+    ///
+    /// # Errors
+    /// As [`PictureReader::read`].
+    async fn read_counted(&self, picture: &Picture) -> Result<Counted<Vec<PictureLine>>> {
+        self.read(picture).await.map(Counted::untold)
+    }
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::seam::chat_model::Prices;
+use crate::usage::Counted;
 
 /// A text as speech, in a form that journals keep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,4 +59,12 @@ pub trait TranscriptionModel: Send + Sync {
     /// # Errors
     /// What the provider or the way to it said, by kind.
     async fn transcribe(&self, recording: &Recording) -> Result<String>;
+
+    /// The same, with what that has used, where the provider tells.
+    ///
+    /// # Errors
+    /// As [`TranscriptionModel::transcribe`].
+    async fn transcribe_counted(&self, recording: &Recording) -> Result<Counted<String>> {
+        self.transcribe(recording).await.map(Counted::untold)
+    }
 }

@@ -15,8 +15,8 @@ use crate::value::Json;
 pub struct Offered {
     /// The tools that may be used, under the names the server gives them.
     pub tools: Vec<Arc<Tool>>,
-    /// Tools whose definition is not the accepted one; they may not be used until an operator
-    /// accepts it.
+    /// Tools that may not be used: because their definition is not the accepted one, until an operator
+    /// accepts it, or because what the server says of them cannot be a tool.
     pub refused: Vec<RefusedTool>,
     /// Why the server cannot be asked now; then the tools are as they were accepted earlier.
     pub down: Option<String>,

@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::id::{DatasetKey, TenantId};
+use crate::id::TenantId;
 use crate::seam::chat_model::Usage;
-use crate::usage::ModelUse;
+use crate::usage::{ModelUse, UsageOwner};
 
 /// A side to look from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -76,13 +76,13 @@ pub struct UsageLine {
 /// [`RunStore::finish`](super::RunStore::finish), and stays when the run is removed.
 #[async_trait]
 pub trait UsageStore: Send + Sync {
-    /// Notes what work on a dataset has used outside of runs: it has no agent, no session and no user, and its day is the one
-    /// of `at_ms`, in milliseconds since 1970. Each call adds to what is there. Where the datasets are in the same store
-    /// nothing is noted for one that is gone: nothing of a tenant comes back that was removed.
+    /// Notes what work on a dataset or a memory has used outside of runs: it has no agent, no session and no user, and its day is
+    /// the one of `at_ms`, in milliseconds since 1970. Each call adds to what is there. Where these are in the same store nothing is
+    /// noted for one that is gone: nothing of a tenant comes back that was removed.
     ///
     /// # Errors
     /// When the store cannot be written.
-    async fn note_usage(&self, dataset: &DatasetKey, at_ms: i64, uses: &[ModelUse]) -> Result<()>;
+    async fn note_usage(&self, owner: &UsageOwner, at_ms: i64, uses: &[ModelUse]) -> Result<()>;
 
     /// What a tenant has used, the dearest first and then what has most tokens; nothing is left out of a line.
     ///

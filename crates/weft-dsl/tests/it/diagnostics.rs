@@ -1,7 +1,7 @@
 //! Each finding: its severity, its place, what is underlined and what it says.
 
 use serde_json::{Value as Json, json};
-use weft_dsl::{CompileOptions, Problem, Severity};
+use weft_dsl::{CompileOptions, LeftOutTool, Problem, Severity};
 
 use crate::problems;
 
@@ -238,6 +238,34 @@ fn servers_of_tools() {
         ],
     );
     assert_eq!(found[0].help.as_deref(), Some("did you mean `files`?"));
+    check(&components, &[]);
+}
+
+#[test]
+fn tools_that_are_left_out() {
+    let left_out = [LeftOutTool {
+        server: "weather".to_owned(),
+        tool: "up/load".to_owned(),
+        reason: "its body is neither JSON nor a form".to_owned(),
+    }];
+    let options = CompileOptions { left_out_tools: &left_out, ..CompileOptions::default() };
+    let mcp = |id: &str| json!([{"mcp_id": id, "tools": {"forecast": {}, "up/load": {}}}]);
+    let helper = json!({"component_name": "Agent", "params": {"mcp": mcp("weather")}});
+    let params = json!({"mcp": mcp("weather"), "tools": [helper]});
+    let components = json!({"begin": begin(&["a"]), "a": node("Agent", params, &["b"]),
+        "b": node("Agent", json!({"mcp": mcp("another")}), &[])});
+    let found = check_with(
+        &components,
+        &options,
+        &[
+            "warning left-out-tool /a/obj/params/mcp/0/tools/up~1load {}",
+            "warning left-out-tool /a/obj/params/tools/0/params/mcp/0/tools/up~1load {}",
+        ],
+    );
+    assert_eq!(
+        found[0].message,
+        "`weather` has no tool `up/load`: its body is neither JSON nor a form; the agent runs without it"
+    );
     check(&components, &[]);
 }
 

@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use weft_core::Result;
 use weft_core::id::{DatasetKey, DocumentId};
 use weft_core::seam::dataset_store::{Dataset, DatasetStore, DocumentHead, Extra, Heads};
 use weft_core::seam::knowledge::Scope;
-use weft_core::{Json, Result};
 
+use crate::graph::apart;
+use crate::graph::gather::{BYTES_MAX, GatheredGraphs};
 use crate::graph::merge::{Graph, merge};
-use crate::graph::{Subgraph, apart};
 use crate::raptor::dataset::document_id;
 
 /// Graphs that are kept, at most.
@@ -47,14 +48,13 @@ impl Graphs {
         if let Some(graph) = self.known(&made) {
             return Ok(graph);
         }
-        let mut parts: Vec<(DocumentId, Json)> = Vec::new();
+        let mut gathered = GatheredGraphs::within(BYTES_MAX);
         for (dataset, documents) in made.iter().filter(|(_, documents)| !documents.is_empty()) {
             let passing: HashSet<&DocumentId> = documents.iter().map(|(id, _)| id).collect();
-            let kept = store.extras(dataset, Extra::Graph).await?;
-            parts.extend(kept.into_iter().filter(|(id, _)| passing.contains(id)));
+            gathered.add(store, dataset, |id| passing.contains(id)).await?;
         }
-        let graph =
-            apart(move || Arc::new(merge(parts.into_iter().filter_map(|(id, json)| Subgraph::of(id, json)))));
+        let note = gathered.note();
+        let graph = apart(move || Arc::new(Graph { note, ..merge(gathered.parts) }));
         let graph = graph.await?;
         self.keep(CachedGraph { scope: scope.clone(), made, graph: Arc::clone(&graph) });
         Ok(graph)

@@ -29,7 +29,8 @@ pub fn find(graph: &Graph, request: &GraphRequest) -> GraphFound {
         graph.entities.iter().map(|(entity, _)| kinds.contains(&folded(&entity.kind))).collect();
     let entities = entities(graph, &nearness, &wanted);
     let report = report(graph, &entities);
-    GraphFound { relations: relations(graph, &nearness, &wanted), entities, report }
+    let notes = graph.note.iter().cloned().collect();
+    GraphFound { relations: relations(graph, &nearness, &wanted), entities, report, notes }
 }
 
 /// The report on the community that most of what was found belongs to.

@@ -28,6 +28,8 @@ pub struct Graph {
     pub relations: Vec<(usize, usize, Relation)>,
     /// Reports on communities, of all documents.
     pub reports: Vec<CommunityReport>,
+    /// What is to be told of it, such as that it is not whole.
+    pub note: Option<String>,
 }
 
 /// Reports of one graph, at most.
@@ -252,7 +254,8 @@ fn placed(entities: IndexMap<String, Entity>, relations: IndexMap<(String, Strin
     let edges: Vec<(usize, usize, f64)> =
         relations.iter().map(|(source, target, relation)| (*source, *target, relation.weight)).collect();
     let ranks = pagerank(entities.len(), &edges);
-    Graph { entities: entities.into_values().zip(ranks).collect(), relations, reports: Vec::new() }
+    let entities = entities.into_values().zip(ranks).collect();
+    Graph { entities, relations, ..Graph::default() }
 }
 
 impl Graph {

@@ -42,7 +42,9 @@ pub(crate) async fn passage(
         (Vec::new(), vec![question.to_owned()])
     });
     let request = GraphRequest { scope, question: question.to_owned(), entities, kinds };
-    Ok(told(&knowledge.graph(tenant, &request).await?))
+    let found = knowledge.graph(tenant, &request).await?;
+    notes.extend(found.notes.iter().cloned());
+    Ok(told(&found))
 }
 
 fn listed(kinds: &[EntityKind]) -> String {
@@ -144,7 +146,7 @@ mod tests {
             score: 1.0,
         };
         let entities = vec![entity("Ada", "wrote")];
-        let found = GraphFound { entities, relations: vec![relation], report: None };
+        let found = GraphFound { entities, relations: vec![relation], ..GraphFound::default() };
         let passage = told(&found).unwrap();
         let expected = "---- Entities\nentity,kind,description\nAda,person,wrote\n---- Relations\nfrom,to,description\n\
                         Ada,\"Babbage, C.\",\"said \"\"yes\"\" to\"";

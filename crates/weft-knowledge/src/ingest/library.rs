@@ -7,6 +7,7 @@ use bytes::Bytes;
 use tokio::sync::{Notify, OwnedMutexGuard};
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
+use weft_core::error::found;
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey, TenantId};
 use weft_core::seam::dataset_store::{
     Counting, Dataset, DatasetFilter, Document, DocumentChange, DocumentFilter, DocumentState,
@@ -15,6 +16,7 @@ use weft_core::seam::ingest_queue::Wanted;
 use weft_core::seam::{
     BlobStore, Clock, DatasetStore, DocumentReader, Index, IngestQueue, ModelDirectory, UsageStore,
 };
+use weft_core::usage::UsageOwner;
 use weft_core::{Error, ErrorKind, Result, changes};
 
 use super::behind::Behind;
@@ -22,8 +24,9 @@ use super::counts::IngestCounts;
 use super::enrich::Addition;
 use super::gather::Arrivals;
 use super::locks::Locks;
+use super::naming::{WantedName, under_free_name};
 use super::summaries::ChangedDatasets;
-use super::upload::{NUMBERS_MAX, every_number_taken, free_number};
+use crate::used::WorkModels;
 
 /// What a library is made of.
 #[derive(Clone)]
@@ -114,6 +117,12 @@ impl Library {
         Self { uses: Some(uses), ..self }
     }
 
+    /// Its models, for work on a dataset that notes what it uses of them.
+    pub(super) fn models_for(&self, dataset: &DatasetKey) -> WorkModels {
+        let owner = UsageOwner::Dataset(dataset.clone());
+        WorkModels::new(Arc::clone(&self.parts.models), self.uses.clone(), owner)
+    }
+
     /// What has become of the work on its documents in this process.
     pub fn counts(&self) -> &IngestCounts {
         &self.counts
@@ -178,27 +187,18 @@ impl Library {
     /// that is not there.
     pub async fn create_dataset(&self, dataset: Dataset, naming: Naming) -> Result<Dataset> {
         let now_ms = self.now_ms();
-        let name = dataset.name.clone();
         let mut made = Dataset { created_ms: now_ms, updated_ms: now_ms, ..dataset };
         self.check_embedder(&mut made)?;
-        // Whether a name is free only the store can say: a look beforehand could be overtaken.
-        let mut number = 0;
-        loop {
-            match self.parts.store.create(&made).await {
-                Err(error) if error.kind == ErrorKind::Conflict && naming == Naming::Numbered => {
-                    number = match number {
-                        0 => {
-                            let with =
-                                |number: u32| self.has_dataset(&made.key.tenant, format!("{name}({number})"));
-                            free_number(with).await?
-                        }
-                        NUMBERS_MAX.. => return Err(every_number_taken(&name)),
-                        // Somebody else was faster.
-                        taken => taken + 1,
-                    };
-                    made.name = format!("{name}({number})");
-                }
-                outcome => return outcome.map(|()| made),
+        let store = |name: String| {
+            let named = Dataset { name, ..made.clone() };
+            async move { self.parts.store.create(&named).await.map(|()| named) }
+        };
+        match naming {
+            Naming::Exact => store(made.name.clone()).await,
+            Naming::Numbered => {
+                let with_number = |name: &str, number: u32| format!("{name}({number})");
+                let wanted = WantedName { name: &made.name, with_number };
+                under_free_name(wanted, store, |name| self.has_dataset(&made.key.tenant, name)).await
             }
         }
     }
@@ -309,6 +309,35 @@ impl Library {
             Ok(self.try_document(key, &change).await?)
         })
         .await
+    }
+
+    /// Makes the same change of several documents, one after the other, each as [`Library::rework_document`] does. Those that are
+    /// gone by then are passed over. How many have changed.
+    ///
+    /// # Errors
+    /// Those of `change`; as [`Library::update_document`], but for documents that are gone. What has changed before stays so.
+    pub async fn rework_documents<E: From<Error>>(
+        &self,
+        dataset: &DatasetKey,
+        ids: &[DocumentId],
+        change: impl Fn(&Document) -> Result<Option<DocumentChange>, E>,
+    ) -> Result<u64, E> {
+        let mut count = 0;
+        for id in ids {
+            let key = DocumentKey::new(dataset, id.clone());
+            let changed: Result<u64, E> = changes::made("document", || async {
+                let Some(before) = found(self.parts.store.document(&key).await)? else { return Ok(Some(0)) };
+                let Some(change) = change(&before)? else { return Ok(Some(0)) };
+                let change = DocumentChange { revision: Some(before.revision), ..change };
+                match found(self.try_document(&key, &change).await)? {
+                    None => Ok(Some(0)),
+                    Some(changed) => Ok(changed.map(|_| 1)),
+                }
+            })
+            .await;
+            count += changed?;
+        }
+        Ok(count)
     }
 
     /// As [`Library::update_document`]; absent when the document is not at the revision of the change any more, and then

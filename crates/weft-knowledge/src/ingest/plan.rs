@@ -79,7 +79,7 @@ impl IngestPlan {
     fn wants(&self, stage: IngestStage) -> bool {
         match stage {
             IngestStage::Reading | IngestStage::Indexing => true,
-            IngestStage::Enriching => self.enriches(),
+            IngestStage::Enriching | IngestStage::EnrichingWords => self.enriches(),
             IngestStage::Embedding => self.vectors,
             IngestStage::Summarizing => self.vectors && self.summaries,
         }
@@ -95,12 +95,24 @@ impl IngestPlan {
         after(stage).map(|next| self.stage_from(next))
     }
 
+    /// What comes after a document was read that is to be found by words alone.
+    pub(super) fn next_without_vectors(&self) -> IngestStage {
+        self.stage_from(IngestStage::EnrichingWords)
+    }
+
     /// The share of the whole work that is done when so much of a stage is.
     pub(super) fn share(&self, stage: IngestStage, part: f64) -> f64 {
+        let stage = match stage {
+            IngestStage::EnrichingWords => IngestStage::Enriching,
+            stage => stage,
+        };
         let weight = |stage: IngestStage| match stage {
             _ if !self.wants(stage) => 0.0,
             IngestStage::Reading => 3.0,
-            IngestStage::Enriching | IngestStage::Embedding | IngestStage::Summarizing => 6.0,
+            IngestStage::Enriching
+            | IngestStage::EnrichingWords
+            | IngestStage::Embedding
+            | IngestStage::Summarizing => 6.0,
             IngestStage::Indexing => 1.0,
         };
         let all = [
@@ -122,7 +134,7 @@ fn after(stage: IngestStage) -> Option<IngestStage> {
         IngestStage::Reading => Some(IngestStage::Enriching),
         IngestStage::Enriching => Some(IngestStage::Embedding),
         IngestStage::Embedding => Some(IngestStage::Summarizing),
-        IngestStage::Summarizing => Some(IngestStage::Indexing),
+        IngestStage::EnrichingWords | IngestStage::Summarizing => Some(IngestStage::Indexing),
         IngestStage::Indexing => None,
     }
 }
@@ -168,7 +180,7 @@ fn wanted_keys(settings: &Settings) -> Vec<(String, String)> {
 pub(super) fn doing(stage: IngestStage) -> &'static str {
     match stage {
         IngestStage::Reading => "Reading the file",
-        IngestStage::Enriching => "Asking the model",
+        IngestStage::Enriching | IngestStage::EnrichingWords => "Asking the model",
         IngestStage::Embedding => "Making vectors",
         IngestStage::Summarizing => "Summing up",
         IngestStage::Indexing => "Putting it into the index",
@@ -292,6 +304,13 @@ mod tests {
             [IngestStage::Reading, IngestStage::Enriching, IngestStage::Embedding, IngestStage::Indexing]
         );
         assert_eq!(way(&none), [IngestStage::Reading, IngestStage::Indexing]);
+        let after = |plan: &IngestPlan| {
+            let first = Some(plan.next_without_vectors());
+            std::iter::successors(first, |stage| plan.next(*stage)).collect::<Vec<_>>()
+        };
+        assert_eq!(after(&all), [IngestStage::EnrichingWords, IngestStage::Indexing]);
+        assert_eq!(after(&none), [IngestStage::Indexing]);
+        assert!(all.share(IngestStage::EnrichingWords, 0.5) > all.share(IngestStage::Reading, 1.0));
         // Settings that have changed in a pause.
         assert_eq!(none.stage_from(IngestStage::Embedding), IngestStage::Indexing);
         for plan in [all, none] {

@@ -28,9 +28,9 @@ use super::embed;
 use super::indexing::{adding, indexed_document, stem};
 use super::library::Library;
 use super::plan::{self, IngestPlan};
-use super::used::WorkModels;
 use super::work::vectors;
 use super::worker::ms;
+use crate::used::WorkModels;
 
 /// Documents that are listed at once.
 const LISTED_AT_ONCE: u64 = 50;

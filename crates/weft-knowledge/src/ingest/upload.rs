@@ -8,50 +8,11 @@ use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::{Error, ErrorKind, Result};
 
 use super::library::{Library, Naming};
-
-/// Bytes of a file's name, at most.
-pub(super) const NAME_BYTES_MAX: usize = 255;
+use super::naming::{NAME_BYTES_MAX, WantedName, numbered, under_free_name};
 
 /// After this time a file whose document was not added is one that its process has left behind: longer than the slowest
 /// place for files takes to store one.
 const ADDED_WITHIN_MS: i64 = 24 * 3_600_000;
-
-/// The largest number that a name gets which is there already.
-pub(super) const NUMBERS_MAX: u32 = 10_000;
-
-/// A name with a number before its ending: `report(1).pdf`. It is cut to leave room for both.
-pub fn numbered(name: &str, number: u32) -> String {
-    let (stem, ending) = match name.rsplit_once('.') {
-        Some((stem, ending)) if !stem.is_empty() && !stem.ends_with('/') && !ending.contains('/') => {
-            (stem, format!("({number}).{ending}"))
-        }
-        _ => (name, format!("({number})")),
-    };
-    let room = NAME_BYTES_MAX.saturating_sub(ending.len()).min(stem.len());
-    let cut = (0..=room).rev().find(|at| stem.is_char_boundary(*at)).unwrap_or_default();
-    format!("{}{ending}", &stem[..cut])
-}
-
-/// The number after those that are taken, where they follow each other; otherwise one that is free, if there is any. Twice
-/// as far each time, then half as far: whoever gives one name a thousand times must not have a thousand looked up for each.
-pub(super) async fn free_number<F>(is_taken: impl Fn(u32) -> F) -> Result<u32>
-where
-    F: Future<Output = Result<bool>>,
-{
-    let (mut taken, mut free) = (0, 1);
-    while free < NUMBERS_MAX && is_taken(free).await? {
-        (taken, free) = (free, free.saturating_mul(2).min(NUMBERS_MAX));
-    }
-    while free - taken > 1 {
-        let between = taken + (free - taken) / 2;
-        if is_taken(between).await? {
-            taken = between;
-        } else {
-            free = between;
-        }
-    }
-    Ok(free)
-}
 
 /// A file that is about to become a document.
 pub(super) struct NewDocument {
@@ -120,7 +81,7 @@ impl Library {
         let NewDocument { id, name, bytes, method, settings, quota } = new;
         let blob = format!("documents/{id}");
         let now_ms = self.now_ms();
-        let mut document = Document {
+        let document = Document {
             key: DocumentKey::new(dataset, id),
             name: name.clone(),
             size: bytes.len() as u64,
@@ -145,32 +106,39 @@ impl Library {
         let expected_ms = now_ms.saturating_add(ADDED_WITHIN_MS);
         self.parts.queue.expect_file(&document.key, &document.blob, expected_ms).await?;
         self.parts.blobs.put(&dataset.tenant, &document.blob, bytes).await?;
-        let mut number = 0;
-        loop {
-            let error = match self.parts.store.add_document_within(&document, quota).await {
-                Ok(()) => return Ok(document),
-                Err(error) => error,
-            };
-            // Somebody else has added the same one, whose file this is as well.
-            if error.kind == ErrorKind::Conflict && self.is_document(&document.key).await? {
-                return Err(error);
+        let store = |name: String| {
+            let named = Document { name, ..document.clone() };
+            async move { self.add_named(named, quota).await }
+        };
+        let added = match naming {
+            Naming::Exact => store(name).await,
+            Naming::Numbered => {
+                let wanted = WantedName { name: &name, with_number: numbered };
+                under_free_name(wanted, store, |name| self.has_name(dataset, name)).await
             }
-            if error.kind == ErrorKind::Conflict && naming == Naming::Numbered && number < NUMBERS_MAX {
-                number = match number {
-                    0 => free_number(|number| self.has_name(dataset, numbered(&name, number))).await?,
-                    // Somebody else was faster.
-                    taken => taken + 1,
-                };
-                document.name = numbered(&name, number);
-                continue;
+        };
+        match added {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                // A store that fails may have added it all the same; if not, the note is found.
+                if is_refusal(error.kind) {
+                    self.take_back(&document, expected_ms).await;
+                }
+                Err(error)
             }
-            // A store that fails may have added it all the same; if not, the note is found.
-            if is_refusal(error.kind) {
-                self.take_back(&document, expected_ms).await;
-            }
-            let is_name = error.kind == ErrorKind::Conflict && number > 0;
-            return Err(if is_name { every_number_taken(&name) } else { error });
         }
+    }
+
+    /// Adds a document under its name. The inner error is that somebody else has added the same one, whose file this is as well: no
+    /// other name is free for it.
+    async fn add_named(&self, document: Document, quota: DocumentQuota) -> Result<Result<Document>> {
+        let Err(error) = self.parts.store.add_document_within(&document, quota).await else {
+            return Ok(Ok(document));
+        };
+        if error.kind == ErrorKind::Conflict && self.is_document(&document.key).await? {
+            return Ok(Err(error));
+        }
+        Err(error)
     }
 
     async fn has_name(&self, dataset: &DatasetKey, name: String) -> Result<bool> {
@@ -211,12 +179,6 @@ impl Library {
     }
 }
 
-/// What is told when a name has no number left.
-pub(super) fn every_number_taken(name: &str) -> Error {
-    let message = format!("the name `{name}` is taken with every number up to {NUMBERS_MAX}");
-    Error::new(ErrorKind::Conflict, message).help("choose another name")
-}
-
 /// Whether a document that fails like this is not there.
 fn is_refusal(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Conflict | ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::QuotaExceeded)
@@ -227,40 +189,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_free_number_is_found_in_a_few_looks() {
-        let find = |taken: &dyn Fn(u32) -> bool| {
-            let looks = std::cell::Cell::new(0);
-            let look = |number| {
-                looks.set(looks.get() + 1);
-                std::future::ready(Ok(taken(number)))
-            };
-            let found = futures::FutureExt::now_or_never(free_number(look)).unwrap().unwrap();
-            assert!(looks.get() < 30, "{} looks", looks.get());
-            found
-        };
-        for last in [0, 1, 2, 3, 4, 7, 8, 1_000, NUMBERS_MAX - 1] {
-            assert_eq!(find(&|number| number <= last), last + 1);
-        }
-        assert_eq!(find(&|_| true), NUMBERS_MAX);
-        let found = find(&|number| number.is_multiple_of(2) || number == 1);
-        assert!(found > 1 && !found.is_multiple_of(2), "{found}");
-    }
-
-    #[test]
     fn a_file_stays_whose_document_may_have_been_added() {
         assert!(is_refusal(ErrorKind::Conflict) && is_refusal(ErrorKind::QuotaExceeded));
         assert!(!is_refusal(ErrorKind::Unavailable) && !is_refusal(ErrorKind::Internal));
-    }
-
-    #[test]
-    fn names_get_a_number_before_their_ending() {
-        assert_eq!(numbered("report.pdf", 1), "report(1).pdf");
-        assert_eq!(numbered("a.tar.gz", 12), "a.tar(12).gz");
-        assert_eq!(numbered("README", 2), "README(2)");
-        assert_eq!(numbered(".env", 3), ".env(3)");
-        assert_eq!(numbered("a.b/README", 4), "a.b/README(4)");
-        assert_eq!(numbered("a/.env", 5), "a/.env(5)");
-        let long = numbered(&format!("{}.txt", "ä".repeat(125)), 10);
-        assert!(long.len() <= NAME_BYTES_MAX && long.ends_with("ä(10).txt"), "{long}");
     }
 }

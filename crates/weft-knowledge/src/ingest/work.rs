@@ -7,7 +7,7 @@ mod piped;
 mod summarize;
 mod tags;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
 use futures::future::BoxFuture;
@@ -26,9 +26,9 @@ use super::indexing::{CHUNKS_AT_ONCE, stem};
 use super::library::Library;
 use super::pipeline::{PipelineRunner, pipeline_of};
 use super::plan::{self, IngestPlan};
-use super::used::WorkModels;
 use super::{embed, ids};
 use crate::raptor::{Raptor, SummaryScope, dataset as of_dataset};
+use crate::used::WorkModels;
 
 /// Texts that an embedder gets at once.
 const TEXTS_AT_ONCE: u64 = 32;
@@ -65,7 +65,7 @@ pub(super) struct DocumentWork<'a> {
     models: WorkModels,
     plan: IngestPlan,
     lease_ms: i64,
-    /// Its pipeline wants no vectors.
+    /// Its pipeline wants no vectors, as far as this attempt has asked it; from then on the stage says so.
     words_alone: AtomicBool,
     said: Mutex<IngestReport>,
 }
@@ -189,14 +189,12 @@ impl<'a> DocumentWork<'a> {
             self.tell().await?;
             match stage {
                 IngestStage::Reading => self.read().await?,
-                IngestStage::Enriching => self.enrich_and_tag().await?,
-                // The plan is made before the pipeline runs, which alone knows that words are enough.
-                IngestStage::Embedding if self.words_alone.load(Ordering::Relaxed) => {}
+                IngestStage::Enriching | IngestStage::EnrichingWords => self.enrich_and_tag().await?,
                 IngestStage::Embedding => self.embed().await?,
                 IngestStage::Summarizing => self.summarize().await?,
                 IngestStage::Indexing => self.index().await?,
             }
-            match self.plan.next(stage) {
+            match self.after(stage) {
                 Some(next) => stage = next,
                 None => return Ok(()),
             }
@@ -232,7 +230,8 @@ impl<'a> DocumentWork<'a> {
             method: document.method,
             settings: document.settings.clone(),
         };
-        let mut read = parts.reader.read(&request, bytes).await.map_err(|error| match error.kind {
+        let reader = self.models.reader(&parts.reader);
+        let mut read = reader.read(&request, bytes).await.map_err(|error| match error.kind {
             // What takes too long once does so again.
             ErrorKind::Timeout => Error { kind: ErrorKind::Invalid, ..error },
             _ => error,
@@ -338,7 +337,7 @@ impl<'a> DocumentWork<'a> {
             if let Some(error) = broken {
                 return Err(error);
             }
-            self.say(IngestStage::Enriching, part(done, count), &format!(": {done} of {count} chunks"));
+            self.say(self.stage(), part(done, count), &format!(": {done} of {count} chunks"));
         }
     }
 

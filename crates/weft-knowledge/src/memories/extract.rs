@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use weft_agent::arguments;
+use weft_core::seam::ModelDirectory;
 use weft_core::seam::embedder::EmbeddingPurpose;
 use weft_core::seam::memory_store::{
     ExtractionOutcome, MESSAGE_BYTES_MAX, Memory, MessageType, NewMessage, TakenMessage,
@@ -11,6 +12,7 @@ use weft_core::seam::memory_store::{
 use weft_core::{Error, ErrorKind, Json, Result};
 
 use super::ConversationMemories;
+use super::recall::vectors;
 use crate::ask::{answer, passes, request};
 
 /// How long the model may take.
@@ -26,17 +28,21 @@ const AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 impl ConversationMemories {
     /// Looks at a turn: what is found in it, and the vectors of both.
-    pub(super) async fn extract(&self, taken: &TakenMessage) -> Result<ExtractionOutcome> {
+    pub(super) async fn extract(
+        &self,
+        taken: &TakenMessage,
+        models: &dyn ModelDirectory,
+    ) -> Result<ExtractionOutcome> {
         // It has ended its process each time, or nobody was left to say what came of it.
         if taken.attempts > ATTEMPTS_MAX {
             let problem = format!("it was begun {ATTEMPTS_MAX} times and never ended");
             return Ok(ExtractionOutcome::Failed { vector: Vec::new(), problem });
         }
         let memory = self.store.get(&taken.memory).await?;
-        let (mut derived, mut problem) = (Vec::new(), None);
+        let (mut notes, mut problem) = (Vec::new(), None);
         if memory.settings.derived_types().next().is_some() {
-            match in_time(ANSWER_TIME, self.derived(&memory, taken)).await {
-                Ok(found) => derived = found,
+            match in_time(ANSWER_TIME, derived(models, &memory, taken)).await {
+                Ok(found) => notes = found,
                 Err(error) => problem = Some(error),
             }
         }
@@ -47,15 +53,15 @@ impl ConversationMemories {
             return Ok(again);
         }
         let texts: Vec<String> = std::iter::once(&taken.message.message.content)
-            .chain(derived.iter().map(|message| &message.content))
+            .chain(notes.iter().map(|message| &message.content))
             .cloned()
             .collect();
-        let mut vectors = vec![Vec::new(); texts.len()];
+        let mut found = vec![Vec::new(); texts.len()];
         let embedder = memory.settings.embedder.as_str();
         if !embedder.is_empty() {
-            let made = self.vectors(&memory.key.tenant, embedder, EmbeddingPurpose::Passage, &texts);
+            let made = vectors(models, &memory.key.tenant, embedder, EmbeddingPurpose::Passage, &texts);
             match in_time(VECTORS_TIME, made).await {
-                Ok(made) => vectors = made,
+                Ok(made) => found = made,
                 Err(error) => {
                     if passes(error.kind)
                         && let Some(again) = self.again(taken, &error)
@@ -66,13 +72,13 @@ impl ConversationMemories {
                 }
             }
         }
-        let mut vectors = vectors.into_iter();
-        let vector = vectors.next().unwrap_or_default();
-        derived.iter_mut().zip(vectors).for_each(|(message, vector)| message.vector = vector);
+        let mut found = found.into_iter();
+        let vector = found.next().unwrap_or_default();
+        notes.iter_mut().zip(found).for_each(|(message, vector)| message.vector = vector);
         Ok(match problem {
-            Some(error) if derived.is_empty() => ExtractionOutcome::Failed { vector, problem: error.full() },
+            Some(error) if notes.is_empty() => ExtractionOutcome::Failed { vector, problem: error.full() },
             // What was found is kept without vectors: it is found by its words.
-            Some(_) | None => ExtractionOutcome::Done { vector, derived },
+            Some(_) | None => ExtractionOutcome::Done { vector, derived: notes },
         })
     }
 
@@ -83,22 +89,26 @@ impl ConversationMemories {
         let from_ms = self.clock.now_ms().saturating_add(wait);
         (taken.attempts < ATTEMPTS_MAX).then(|| ExtractionOutcome::RetryAt { from_ms, problem: error.full() })
     }
+}
 
-    async fn derived(&self, memory: &Memory, taken: &TakenMessage) -> Result<Vec<NewMessage>> {
-        let (settings, turn) = (&memory.settings, &taken.message.message);
-        let types: Vec<MessageType> = settings.derived_types().collect();
-        let model = self.models.resolve(&memory.key.tenant, &settings.llm_id)?;
-        let instructions = match settings.system_prompt.trim() {
-            "" => instructions(&types),
-            // Whatever the instructions are, what is answered has to be readable.
-            own => format!("{own}\n\n{}", shape(&types)),
-        };
-        let mut asked = request(&instructions, &question(&settings.user_prompt, turn));
-        asked.sampling.temperature = Some(settings.temperature);
-        let said = answer(&*model, asked).await?;
-        let said = arguments::parse(&said)?.value;
-        notes(&said, &types, turn)
-    }
+async fn derived(
+    models: &dyn ModelDirectory,
+    memory: &Memory,
+    taken: &TakenMessage,
+) -> Result<Vec<NewMessage>> {
+    let (settings, turn) = (&memory.settings, &taken.message.message);
+    let types: Vec<MessageType> = settings.derived_types().collect();
+    let model = models.resolve(&memory.key.tenant, &settings.llm_id)?;
+    let instructions = match settings.system_prompt.trim() {
+        "" => instructions(&types),
+        // Whatever the instructions are, what is answered has to be readable.
+        own => format!("{own}\n\n{}", shape(&types)),
+    };
+    let mut asked = request(&instructions, &question(&settings.user_prompt, turn));
+    asked.sampling.temperature = Some(settings.temperature);
+    let said = answer(&*model, asked).await?;
+    let said = arguments::parse(&said)?.value;
+    notes(&said, &types, turn)
 }
 
 async fn in_time<T>(limit: Duration, work: impl Future<Output = Result<T>>) -> Result<T> {

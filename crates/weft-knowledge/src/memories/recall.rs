@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, MemoryKey, TenantId};
+use weft_core::seam::ModelDirectory;
 use weft_core::seam::embedder::EmbeddingPurpose;
 use weft_core::seam::index::{
     IndexChange, IndexQuery, IndexedChunk, IndexedDocument, TextQuery, VectorQuery,
@@ -19,6 +20,21 @@ use crate::rank::{Fusion, RankSettings, rank};
 const PAGE: u64 = 200;
 /// Messages that one search gives, at most.
 const LIMIT_MAX: usize = 1_024;
+
+/// The vectors of texts, one for each.
+pub(super) async fn vectors(
+    models: &dyn ModelDirectory,
+    tenant: &TenantId,
+    embedder: &str,
+    purpose: EmbeddingPurpose,
+    texts: &[String],
+) -> Result<Vec<Vec<f32>>> {
+    let vectors = models.embedder(tenant, embedder)?.embed(purpose, texts).await?.vectors;
+    if vectors.len() != texts.len() {
+        return Err(Error::new(ErrorKind::Garbled, format!("`{embedder}` returned no vector for each text")));
+    }
+    Ok(vectors)
+}
 
 impl ConversationMemories {
     pub(super) async fn find(&self, tenant: &TenantId, query: &MemoryQuery) -> Result<Recollection> {
@@ -72,8 +88,8 @@ impl ConversationMemories {
         if query.vector_weight <= 0.0 {
             return Ok(None);
         }
-        match self.vectors(tenant, name, EmbeddingPurpose::Query, std::slice::from_ref(&query.question)).await
-        {
+        let question = std::slice::from_ref(&query.question);
+        match vectors(&*self.models, tenant, name, EmbeddingPurpose::Query, question).await {
             Ok(mut vectors) => Ok(vectors.pop()),
             Err(error) if query.vector_weight >= 1.0 => Err(error),
             Err(error) => {
@@ -81,24 +97,6 @@ impl ConversationMemories {
                 Ok(None)
             }
         }
-    }
-
-    /// The vectors of texts, one for each.
-    pub(super) async fn vectors(
-        &self,
-        tenant: &TenantId,
-        embedder: &str,
-        purpose: EmbeddingPurpose,
-        texts: &[String],
-    ) -> Result<Vec<Vec<f32>>> {
-        let vectors = self.models.embedder(tenant, embedder)?.embed(purpose, texts).await?.vectors;
-        if vectors.len() != texts.len() {
-            return Err(Error::new(
-                ErrorKind::Garbled,
-                format!("`{embedder}` returned no vector for each text"),
-            ));
-        }
-        Ok(vectors)
     }
 
     /// What fits in some memories, all in one index: how rare a word is counts over all of them.

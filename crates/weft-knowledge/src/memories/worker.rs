@@ -72,6 +72,7 @@ impl MemoryWorker {
     /// Looks at one turn, unless its memory is gone by then.
     async fn finish(&self, taken: &TakenMessage, leaving: &CancellationToken) {
         let (memory, number) = (&taken.memory.id, taken.message.number);
+        let models = self.0.models_for(&taken.memory);
         let outcome = tokio::select! {
             biased;
             () = leaving.cancelled() => {
@@ -79,8 +80,9 @@ impl MemoryWorker {
                 let from_ms = self.0.clock.now_ms();
                 Ok(ExtractionOutcome::RetryAt { from_ms, problem: String::new() })
             }
-            outcome = self.0.extract(taken) => outcome,
+            outcome = self.0.extract(taken, models.directory()) => outcome,
         };
+        models.note(self.0.clock.now_ms()).await;
         let settled = match outcome {
             Ok(outcome) => {
                 if let ExtractionOutcome::Failed { problem, .. } = &outcome {

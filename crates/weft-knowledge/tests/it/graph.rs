@@ -3,11 +3,17 @@
 use serde_json::{Value as Json, json};
 use weft_core::ErrorKind;
 use weft_core::filter::{Condition, Filter, FilterOperator};
-use weft_core::seam::dataset_store::Extra;
+use weft_core::id::{DocumentId, DocumentKey};
+use weft_core::seam::DatasetStore as _;
+use weft_core::seam::dataset_store::{Document, Extra};
 use weft_knowledge::ask::Step;
 use weft_knowledge::graph::extract::{ExtractionMethod, extract};
+use weft_knowledge::graph::gather::{BYTES_MAX, DOCUMENTS_AT_ONCE, GatheredGraphs};
 use weft_knowledge::graph::question::TITLE;
+use weft_knowledge::raptor::dataset::document_id;
 use weft_knowledge::retrieve::{FilterChoice, Retrieval};
+use weft_testkit::MemoryDatasets;
+use weft_testkit::contracts::datasets::{dataset, document};
 
 use crate::kit::{Library, ids, question};
 
@@ -85,6 +91,44 @@ async fn graphs_are_put_together_once_and_anew_after_a_change() {
     library.extra("charles", Extra::Graph, Json::Null);
     let found = weft_knowledge::retrieve::retrieve(&knowledge, &library, &"t".into(), &asked()).await;
     assert_eq!(found.unwrap().notes.last().unwrap(), "the datasets have no knowledge graph");
+}
+
+#[tokio::test]
+async fn graphs_are_read_some_at_a_time_and_within_bounds() {
+    let store = MemoryDatasets::new();
+    let set = dataset(&"t".into(), "many");
+    store.create(&set).await.unwrap();
+    let documents = 2 * usize::try_from(DOCUMENTS_AT_ONCE).unwrap() + 3;
+    let mut ids = Vec::new();
+    for nth in 0..documents {
+        let made = document(&set.key, &format!("{nth}.txt"));
+        store.add_document(&made).await.unwrap();
+        let graph = json!({"entities": [{"name": format!("n{nth}"), "kind": "person"}], "relations": []});
+        store.put_extra(&made.key, Extra::Graph, &graph).await.unwrap();
+        ids.push(made.key.id);
+    }
+    ids.sort();
+    let gathered = async |bytes_max: usize, passes: &[DocumentId]| {
+        let mut gathered = GatheredGraphs::within(bytes_max);
+        gathered.add(&store, &set.key, |id| passes.contains(id)).await.unwrap();
+        let of = gathered.parts.iter().map(|part| part.document.clone().unwrap()).collect::<Vec<_>>();
+        (of, gathered.note())
+    };
+    assert_eq!(gathered(BYTES_MAX, &ids).await, (ids.clone(), None));
+    assert_eq!(gathered(BYTES_MAX, &ids[7..9]).await, (ids[7..9].to_vec(), None));
+    // What is known of names of all documents comes first, wherever its id stands.
+    let together =
+        Document { key: DocumentKey::new(&set.key, document_id(&set.key)), ..document(&set.key, "names") };
+    store.add_document(&together).await.unwrap();
+    let aliases = json!({"entities": [], "relations": [], "aliases": [["n1", "n2"]]});
+    store.put_extra(&together.key, Extra::Graph, &aliases).await.unwrap();
+    let all: Vec<DocumentId> = std::iter::once(together.key.id).chain(ids).collect();
+    assert_eq!(gathered(BYTES_MAX, &all).await, (all.clone(), None));
+    let (some, note) = gathered(2_000, &all).await;
+    assert!(!some.is_empty() && some.len() < 20, "{}", some.len());
+    assert_eq!(some, all[..some.len()]);
+    assert!(note.unwrap().contains(&format!("it is that of {} documents", some.len())));
+    assert!(gathered(0, &all).await.0.is_empty());
 }
 
 /// The graph speaks of the documents that are searched, and of no others.

@@ -613,13 +613,21 @@ impl DatasetStore for Library {
         Ok(shelves.extras.get(&(document.id.clone(), extra)).cloned())
     }
 
-    async fn extras(&self, dataset: &DatasetKey, extra: Extra) -> Result<Vec<(DocumentId, Json)>> {
+    async fn extras(
+        &self,
+        dataset: &DatasetKey,
+        extra: Extra,
+        after: Option<&DocumentId>,
+        count_max: u64,
+    ) -> Result<Vec<(DocumentId, Json)>> {
         *self.0.graphs_read.lock().unwrap() += 1;
         let shelves = self.0.shelves.lock().unwrap();
         let own = shelves.documents.iter().filter(|document| document.key.dataset == *dataset);
-        let ids: Vec<DocumentId> = own.map(|document| document.key.id.clone()).collect();
+        let mut ids: Vec<DocumentId> = own.map(|document| document.key.id.clone()).collect();
+        ids.sort();
+        ids.retain(|id| after.is_none_or(|after| id > after));
         let find = |id: DocumentId| shelves.extras.get(&(id.clone(), extra)).map(|json| (id, json.clone()));
-        Ok(ids.into_iter().filter_map(find).collect())
+        Ok(ids.into_iter().filter_map(find).take(usize::try_from(count_max).unwrap()).collect())
     }
 }
 

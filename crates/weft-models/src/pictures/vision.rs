@@ -11,6 +11,7 @@ use weft_core::seam::chat_model::{
     Audience, Author, ChatDelta, ChatMessage, ChatModel, ChatRequest, Sampling,
 };
 use weft_core::seam::picture_reader::{Picture, PictureLine, TEXT_CHARS_MAX};
+use weft_core::usage::Counted;
 use weft_core::{Error, ErrorKind, Result};
 
 use super::check;
@@ -46,6 +47,10 @@ impl PictureReader for VisionPictureReader {
     }
 
     async fn read(&self, picture: &Picture) -> Result<Vec<PictureLine>> {
+        self.read_counted(picture).await.map(|counted| counted.given)
+    }
+
+    async fn read_counted(&self, picture: &Picture) -> Result<Counted<Vec<PictureLine>>> {
         check(picture)?;
         if !KINDS.contains(&picture.media_type.as_str()) {
             let message = format!("models take no pictures of the type {}", picture.media_type);
@@ -62,12 +67,14 @@ impl PictureReader for VisionPictureReader {
             ..ChatRequest::default()
         };
         let mut deltas = self.model.chat(request).await?;
-        let (mut text, mut ended) = (String::new(), false);
+        let (mut text, mut told) = (String::new(), None);
+        let mut prices = self.model.info().prices;
         while let Some(delta) = deltas.next().await.transpose()? {
             match delta {
                 ChatDelta::Text(piece) => text.push_str(&piece),
                 ChatDelta::Restarted => text.clear(),
-                ChatDelta::End { .. } => ended = true,
+                ChatDelta::AnsweredBy(info) => prices = info.prices,
+                ChatDelta::End { usage, .. } => told = Some(usage),
                 _ => {}
             }
             // In bytes, of which a character has four at most: no text that is allowed is cut here.
@@ -75,13 +82,13 @@ impl PictureReader for VisionPictureReader {
                 break;
             }
         }
-        if !ended {
+        let Some(usage) = told else {
             return Err(Error::new(
                 ErrorKind::Garbled,
                 format!("the answer of `{}` has no end", self.name()),
             ));
-        }
-        Ok(lines(&text))
+        };
+        Ok(Counted { given: lines(&text), usage, prices })
     }
 }
 

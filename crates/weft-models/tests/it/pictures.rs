@@ -71,7 +71,9 @@ async fn chat(Body(body): Body<Json>) -> (StatusCode, String) {
         _ => return (StatusCode::BAD_REQUEST, json!({"error": {"message": "bad image"}}).to_string()),
     };
     let delta = json!({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": "stop"}]});
-    (StatusCode::OK, format!("data: {delta}\n\ndata: [DONE]\n\n"))
+    let told =
+        json!({"choices": [], "usage": {"prompt_tokens": 300, "completion_tokens": 7, "total_tokens": 307}});
+    (StatusCode::OK, format!("data: {delta}\n\ndata: {told}\n\ndata: [DONE]\n\n"))
 }
 
 /// Its address, and what it lives in.
@@ -106,7 +108,12 @@ async fn a_model_that_sees_keeps_the_contract() {
     let (url, _serving) = server(Does::Reads).await;
     let url = format!("{url}/v1");
     let models = directory(&json!([{"name": "eyes", "kind": "vision", "base_url": url, "retries": 0}]));
-    picture_reader_keeps_its_contract(&*models.picture_reader("eyes").unwrap()).await;
+    let eyes = models.picture_reader("eyes").unwrap();
+    picture_reader_keeps_its_contract(&*eyes).await;
+    let counted = eyes.read_counted(&picture(WORDS, 600, 300)).await.unwrap();
+    assert_eq!(counted.given.len(), LINES.len());
+    let usage = counted.usage;
+    assert_eq!((usage.prompt_tokens, usage.completion_tokens, usage.calls), (300, 7, 1));
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use axum::routing::post;
 use serde_json::{Value as Json, json};
 use weft_core::seam::speech::Recording;
 use weft_core::seam::{ModelDirectory, TranscriptionModel};
+use weft_core::usage::Counted;
 use weft_core::{ErrorKind, TenantId};
 use weft_models::{Directory, ModelsConfig};
 use weft_testkit::contracts::transcription::{said, transcription_model_keeps_its_contract};
@@ -103,6 +104,13 @@ async fn a_recording_is_written_down() {
     for part in ["name=\"model\"", "whisper-1", "OggS sound", "Content-Type: audio/ogg", "name=\"file\""] {
         assert!(body.contains(part), "{part}: {body}");
     }
+    assert_eq!(model.transcribe_counted(&recording).await.unwrap(), Counted::untold("Hello".to_owned()));
+    let told = b"{\"text\": \"Hello\", \"usage\": {\"type\": \"tokens\", \"input_tokens\": 14, \"output_tokens\": 3}}";
+    let (base_url, _) = server(told, 0).await;
+    let entry = json!([{"name": "ears", "kind": "speech", "base_url": base_url}]);
+    let tells = directory(&entry).unwrap().transcription(&tenant(), "ears").unwrap();
+    let usage = tells.transcribe_counted(&recording).await.unwrap().usage;
+    assert_eq!((usage.prompt_tokens, usage.completion_tokens, usage.calls), (14, 3, 1));
     let odd = Recording { media_type: "no type".to_owned(), ..recording };
     assert_eq!(model.transcribe(&odd).await.unwrap_err().kind, ErrorKind::Invalid);
 }

@@ -74,6 +74,8 @@ fn digits(value: &str) -> Option<String> {
     let first = groups.next().unwrap_or_default();
     let grouped = whole.contains(',');
     let fits = !grouped || ((1..=3).contains(&first.len()) && groups.all(|group| group.len() == 3));
+    // Behind the point there are no thousands.
+    let fits = fits && !unsigned[whole.len()..].contains(',');
     let is_number = unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.') && fits && !is_code;
     is_number.then(|| value.replace(',', ""))
 }
@@ -151,9 +153,9 @@ mod tests {
         );
         check(&["2023-02-29", "03/04/2024"], ColumnType::Text, &[json!("2023-02-29"), json!("03/04/2024")]);
         check(
-            &["inf", "NaN", "1e999", "12,34"],
+            &["inf", "NaN", "1e999", "12,34", "1,234.5,678"],
             ColumnType::Text,
-            &["inf", "NaN", "1e999", "12,34"].map(|v| json!(v)),
+            &["inf", "NaN", "1e999", "12,34", "1,234.5,678"].map(|v| json!(v)),
         );
         check(&["", " "], ColumnType::Text, &[json!(""), json!("")]);
         check(&["9223372036854775808"], ColumnType::Float, &[json!(9.223_372_036_854_776e18)]);

@@ -199,8 +199,9 @@ impl<'a> PieceWriter<'a> {
         let below = is_text(spans.get(at + 1));
         let above = above.map(|span| {
             let text = &self.flow.text[span.start..span.end];
-            let starts = std::iter::once(0).chain(boundary::sentences(text));
-            let fitting = starts.map(|start| &text[start..]).find(|text| tokens(text) <= room);
+            // From the end, so that no more is counted than fits: it may be the last of very many.
+            let starts = boundary::sentences(text).into_iter().rev().chain([0]);
+            let fitting = starts.map(|start| &text[start..]).take_while(|text| tokens(text) <= room).last();
             fitting.unwrap_or_default()
         });
         let below = below.map(|span| {

@@ -47,7 +47,7 @@ pub(crate) struct ParsedMail {
     pub headers: Vec<(&'static str, String)>,
     /// Its text.
     pub text: String,
-    /// Its text as HTML, which is read when there is no other.
+    /// What of its text is kept as HTML and not as plain text; it comes behind that.
     pub html: String,
     /// Names and bytes of what is attached.
     pub attachments: Vec<(String, Vec<u8>)>,
@@ -73,10 +73,11 @@ impl ParsedMail {
         let headers: Vec<String> =
             self.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
         parts.paragraph(&headers.join("\n"));
-        if self.text.trim().is_empty() {
-            html::fragment(&self.html, parts);
-        } else {
+        if !self.text.trim().is_empty() {
             text::paragraphs(&self.text, parts);
+        }
+        if !self.html.trim().is_empty() {
+            html::fragment(&self.html, parts);
         }
         if self.attachments.len() > ATTACHMENTS_MAX {
             parts.warn(format!("only the first {ATTACHMENTS_MAX} attachments were read"));
@@ -97,7 +98,7 @@ impl ParsedMail {
     /// The pictures that its text shows and that are attached to it, or are in what is attached.
     pub fn pictures(&self, file: &FileInput<'_>) -> FoundPictures {
         let mut found = Pictures::default();
-        if self.text.trim().is_empty() {
+        if !self.html.trim().is_empty() {
             html::pictures_of_fragment(&self.html, &mut found);
         }
         for (number, (name, bytes)) in self.attachments.iter().take(ATTACHMENTS_MAX).enumerate() {

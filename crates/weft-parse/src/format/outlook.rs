@@ -132,7 +132,10 @@ fn opened(file: &FileInput<'_>, parts: &mut PartCollector) -> Result<ParsedMail,
     mail.header("Cc", message.text("", property::CC));
     mail.header("Date", message.date().unwrap_or_default());
     mail.text = message.text("", property::BODY);
-    mail.html = message.text("", property::HTML);
+    if mail.text.trim().is_empty() {
+        // The same text once more, where there is the other.
+        mail.html = message.text("", property::HTML);
+    }
     if mail.text.trim().is_empty()
         && mail.html.trim().is_empty()
         && !message.text("", property::COMPRESSED_BODY).is_empty()

@@ -237,6 +237,23 @@ fn books_and_mails() {
     assert!(mail.warnings[0].starts_with("cannot read the attachment `x.bin`"), "{:?}", mail.warnings);
 }
 
+#[test]
+fn a_mail_of_plain_and_other_text_is_read_as_a_whole_and_no_text_twice() {
+    let plain = "--xx\r\nContent-Type: text/plain\r\n\r\nHello Grace.\r\n";
+    let html = |text: &str| format!("--xx\r\nContent-Type: text/html\r\n\r\n<p>{text}</p>\r\n");
+    let mail = |kind: &str, parts: &str| {
+        let head = "From: a@example.com\r\nSubject: Hi\r\nMIME-Version: 1.0\r\n";
+        format!("{head}Content-Type: multipart/{kind}; boundary=xx\r\n\r\n{parts}--xx--\r\n")
+    };
+    let check = |kind: &str, parts: String, expected: &[&str]| {
+        let found = shown(&read("a.eml", mail(kind, &parts).as_bytes()));
+        assert_eq!(found, [&["# Hi", "From: a@example.com"], expected].concat(), "{kind}");
+    };
+    check("mixed", format!("{plain}{}", html("The list's rules.")), &["Hello Grace.", "The list's rules."]);
+    check("alternative", format!("{plain}{}", html("Hello <b>Grace</b>.")), &["Hello Grace."]);
+    check("mixed", html("Hello"), &["Hello"]);
+}
+
 fn line(size: u32, left: u32, height: u32, text: &str) -> (u32, u32, u32, String) {
     (size, left, height, text.to_owned())
 }

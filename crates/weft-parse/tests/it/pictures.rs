@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use bytes::Bytes;
 use serde_json::json;
-use weft_core::seam::document_reader::{ChunkMethod, PieceKind, ReadDocument, ReadRequest};
+use weft_core::seam::document_reader::{ChunkMethod, NoReader, PieceKind, ReadDocument, ReadRequest};
 use weft_core::seam::picture_reader::{Picture, PictureLine, PicturePlace};
 use weft_core::seam::speech::Recording;
 use weft_core::seam::{DocumentReader, PictureReader, TranscriptionModel};
@@ -106,6 +106,16 @@ async fn scanned_pages_are_read_with_their_places() {
     plain.settings.insert("layout_recognize".to_owned(), json!("Plain Text"));
     let document = reader(Columns).read(&plain, scan).await.unwrap();
     assert!(document.warnings[0].contains("OCR is needed"), "{:?}", document.warnings);
+}
+
+#[tokio::test]
+async fn a_large_file_is_looked_through_beside_what_is_served() {
+    let reader = MediaReader::new(Arc::new(NoReader), Some(Arc::new(Columns)), None);
+    let request = request("a.txt", ChunkMethod::Naive);
+    let mut read = std::pin::pin!(reader.read(&request, Bytes::from(vec![b'x'; 4 << 20])));
+    // Nobody who is served meanwhile waits for it.
+    assert!(futures::poll!(read.as_mut()).is_pending());
+    assert_eq!(read.await.unwrap_err().kind, ErrorKind::Unavailable);
 }
 
 #[tokio::test]

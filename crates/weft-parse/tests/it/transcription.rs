@@ -115,9 +115,13 @@ fn what_is_not_there_is_named() {
 #[tokio::test]
 async fn failures_are_told() {
     let folder = tempfile::tempdir().unwrap();
-    let model = hearing(folder.path(), "exit 7", Limits::default());
+    let program = script(folder.path(), "exit 7");
+    let command = [program.to_str().unwrap(), "--key=s3cret", "{file}"];
+    let model = opened(settings(&command), Limits::default()).unwrap();
     let error = failure(&model, &said("x")).await;
     assert!(error.kind == ErrorKind::Invalid && error.full().contains("code 7"), "{}", error.full());
+    let told = error.full();
+    assert!(!told.contains("s3cret") && !told.contains(command[0]), "a tenant is told no place: {told}");
     let model = hearing(folder.path(), "exit 0", Limits::default());
     let error = failure(&model, &said("x")).await;
     assert!(error.full().contains("has written nothing"), "{}", error.full());

@@ -4,23 +4,57 @@ use url::Url;
 use weft_core::{Error, Json, Result};
 
 use super::style::plain;
-use super::text;
+use super::{DescribedOperation, text};
 
 /// The address of a service: what the operator says, else the first of the document's `servers`.
 ///
 /// # Errors
 /// `Invalid` for what is no address, and for a part of it that nobody gives.
 pub(super) fn base(document: &Json, said: Option<&str>) -> Result<Url> {
-    let written = match said {
-        Some(said) => said.to_owned(),
-        None => of_document(document)?,
-    };
-    let url = Url::parse(&written).map_err(|_| refused(&written, "is no absolute URL"))?;
+    match said {
+        Some(said) => absolute(said),
+        None => of_servers(document),
+    }
+}
+
+/// What has `servers` for one operation alone: itself, or else its path.
+pub(super) fn own<'a>(described: &DescribedOperation<'a>) -> Option<&'a Json> {
+    let has_servers = |part: &&Json| part.pointer("/servers/0").is_some();
+    [described.operation, described.item].into_iter().find(has_servers)
+}
+
+/// The address of one operation. `base` is what the operator says, or the document's; absent where every operation has its own.
+///
+/// # Errors
+/// As [`base`].
+pub(super) fn of_operation(
+    described: &DescribedOperation<'_>,
+    base: Option<&Url>,
+    said: Option<&str>,
+) -> Result<Url> {
+    let own = own(described).filter(|_| said.is_none());
+    match (own, base) {
+        (Some(own), _) => of_servers(own),
+        (None, Some(base)) => Ok(base.clone()),
+        (None, None) => Err(refused("", "is not given")),
+    }
+}
+
+/// The first of the `servers` of a document, a path or an operation.
+///
+/// # Errors
+/// As [`base`].
+pub(super) fn of_servers(part: &Json) -> Result<Url> {
+    absolute(&filled(part)?)
+}
+
+fn absolute(written: &str) -> Result<Url> {
+    let url = Url::parse(written).map_err(|_| refused(written, "is no absolute URL"))?;
     let plain = url.query().is_none() && url.fragment().is_none() && url.username().is_empty();
     if matches!(url.scheme(), "http" | "https") && plain && url.password().is_none() && url.has_host() {
         Ok(url)
     } else {
-        Err(refused(&written, "has to be http or https, without a user, a query and a fragment"))
+        Err(refused(written, "has to be http or https, without a user, a query and a fragment"))
     }
 }
 
@@ -29,10 +63,10 @@ fn refused(written: &str, why: &str) -> Error {
         .help("set `base_url` in the file of its settings, such as \"https://api.example\"")
 }
 
-/// The address that the document gives, with the defaults of its variables.
-fn of_document(document: &Json) -> Result<String> {
-    let written = text(document, "/servers/0/url");
-    let variables = document.pointer("/servers/0/variables");
+/// The address that is given there, with the defaults of its variables.
+fn filled(part: &Json) -> Result<String> {
+    let written = text(part, "/servers/0/url");
+    let variables = part.pointer("/servers/0/variables");
     let mut filled = String::new();
     // What is filled in is not looked through again: it is a value and no template.
     let mut rest = written.as_str();

@@ -6,9 +6,13 @@ use serde_json::{Map, json};
 use weft_core::Json;
 
 use super::call::BodyKind;
+use super::media;
 use super::schema::OperationSchemas;
 use super::style::{ArgumentPlace, Parameter};
 use super::{BODY, text};
+
+/// Headers that are no parameters, whatever a document says.
+const RESERVED_HEADERS: [&str; 3] = ["Accept", "Content-Type", "Authorization"];
 
 /// What an operation is given.
 pub(super) struct OperationArguments {
@@ -36,7 +40,8 @@ struct ArgumentsReader {
 impl ArgumentsReader {
     fn parameter(&mut self, shapes: &mut OperationSchemas<'_>, declared: &DeclaredParameter) {
         let DeclaredParameter { parameter, said } = declared;
-        let own = said.get("schema").or_else(|| said.pointer("/content/application~1json/schema"));
+        let content = said.get("content").and_then(Json::as_object).and_then(media::json_of);
+        let own = said.get("schema").or_else(|| content.and_then(|(_, content)| content.get("schema")));
         let mut schema = shapes.schema(own.unwrap_or(&json!({})));
         if let (Some(said), Some(object)) = (said.get("description"), schema.as_object_mut()) {
             object.entry("description").or_insert_with(|| said.clone());
@@ -49,20 +54,36 @@ impl ArgumentsReader {
 
     fn body(&mut self, shapes: &mut OperationSchemas<'_>, request: &Json) -> Result<BodyKind, String> {
         let request = shapes.resolved(request)?;
-        let of =
-            |kind: &str| request.get("content").and_then(|content| content.get(kind)?.get("schema").cloned());
-        let (body, schema) = match (of("application/json"), of("application/x-www-form-urlencoded")) {
-            (Some(schema), _) => (BodyKind::Json, schema),
-            (None, Some(schema)) => (BodyKind::Form, schema),
+        let content = request.get("content").and_then(Json::as_object);
+        let json = content.and_then(media::json_of);
+        let form = content.and_then(|content| content.get("application/x-www-form-urlencoded"));
+        let (body, said) = match (json, form) {
+            (Some((media_type, said)), _) => (BodyKind::Json(as_header(media_type)?), said),
+            (None, Some(said)) => (BodyKind::Form, said),
             // Files and XML cannot be written by a model as arguments.
             (None, None) => return Err("its body is neither JSON nor a form".to_owned()),
         };
-        self.properties.insert(BODY.to_owned(), shapes.schema(&schema));
+        self.properties.insert(BODY.to_owned(), shapes.schema(said.get("schema").unwrap_or(&json!({}))));
         if request.get("required") == Some(&Json::Bool(true)) {
             self.required.push(BODY.to_owned());
         }
         Ok(body)
     }
+}
+
+/// A media type as it is sent, unless it is the usual one of JSON.
+fn as_header(media_type: &str) -> Result<Option<String>, String> {
+    if media_type.eq_ignore_ascii_case(media::JSON) {
+        return Ok(None);
+    }
+    // It comes out of a document, and a line break would begin a header that nobody has written.
+    if !media_type.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ') {
+        return Err(format!(
+            "its body has a media type that cannot be sent: `{}`",
+            media_type.escape_debug()
+        ));
+    }
+    Ok(Some(media_type.to_owned()))
 }
 
 /// What an operation is given; or why that cannot be said to a model.
@@ -105,6 +126,8 @@ fn declare(
     let place = match said.get("in").and_then(Json::as_str) {
         Some("path") => ArgumentPlace::Path,
         Some("query") => ArgumentPlace::Query,
+        // What a body is, what is taken for an answer and who asks is said by the document and the operator.
+        Some("header") if RESERVED_HEADERS.iter().any(|own| name.eq_ignore_ascii_case(own)) => return Ok(()),
         Some("header") => ArgumentPlace::Header,
         // A cookie is nobody's to set.
         _ => return Ok(()),

@@ -17,10 +17,11 @@ use crate::settings::PluginSettings;
 const ANSWER_MAX: usize = 4 * 1024 * 1024;
 
 /// What the body is written as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum BodyKind {
     None,
-    Json,
+    /// With its media type, where that is not the usual one.
+    Json(Option<String>),
     Form,
 }
 
@@ -33,6 +34,8 @@ pub(super) struct OperationCall {
     pub(super) method: String,
     pub(super) parameters: Vec<Parameter>,
     pub(super) body: BodyKind,
+    /// What is taken for an answer; absent: everything.
+    pub(super) accept: Option<String>,
     pub(super) settings: Arc<PluginSettings>,
 }
 
@@ -69,6 +72,14 @@ impl OperationCall {
             // Written already: what pairs of a form are written with has another word for a blank.
             url.set_query(Some(&query.join("&")));
         }
+        let content_type = match (&self.body, &body) {
+            (BodyKind::Json(media_type), HttpBody::Json(_)) => media_type.as_ref(),
+            _ => None,
+        };
+        let of_document = [("Content-Type", content_type), ("Accept", self.accept.as_ref())];
+        let of_document =
+            of_document.into_iter().filter_map(|(name, said)| Some((name.to_owned(), said?.clone())));
+        headers.extend(of_document);
         // Those of the operator win.
         headers.retain(|(name, _)| !self.settings.headers.keys().any(|own| own.eq_ignore_ascii_case(name)));
         let own = self.settings.headers.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned()));
@@ -85,10 +96,10 @@ impl OperationCall {
     }
 
     fn body(&self, said: Option<Json>) -> Result<HttpBody> {
-        Ok(match (self.body, said) {
+        Ok(match (&self.body, said) {
             (_, None) => HttpBody::Empty,
             (BodyKind::None, Some(_)) => return Err(self.unknown(BODY)),
-            (BodyKind::Json, Some(body)) => HttpBody::Json(body),
+            (BodyKind::Json(_), Some(body)) => HttpBody::Json(body),
             (BodyKind::Form, Some(Json::Object(fields))) => {
                 HttpBody::Form(fields.into_iter().map(|(name, value)| (name, plain(&value))).collect())
             }

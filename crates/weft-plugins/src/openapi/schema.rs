@@ -53,6 +53,18 @@ fn keyword(name: &str) -> Keyword {
     }
 }
 
+/// What says something about a schema and refuses no value.
+const ANNOTATIONS: [&str; 6] = ["default", "deprecated", "description", "readOnly", "title", "writeOnly"];
+
+/// What becomes of what stands beside a `$ref`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Siblings {
+    /// Nothing (OpenAPI 3.0).
+    Ignored,
+    /// It holds, too (OpenAPI 3.1).
+    Hold,
+}
+
 /// A schema that everything fits.
 fn open() -> Json {
     Json::Object(Map::new())
@@ -61,6 +73,7 @@ fn open() -> Json {
 /// Schemas of one operation.
 pub(super) struct OperationSchemas<'a> {
     document: &'a Json,
+    siblings: Siblings,
     left: usize,
     /// How often a schema is told within itself.
     visits_max: usize,
@@ -74,8 +87,10 @@ pub(super) struct OperationSchemas<'a> {
 
 impl<'a> OperationSchemas<'a> {
     pub(super) fn of(document: &'a Json) -> Self {
+        let version = document.get("openapi").and_then(Json::as_str).unwrap_or_default();
         Self {
             document,
+            siblings: if version.starts_with("3.0") { Siblings::Ignored } else { Siblings::Hold },
             left: VALUES_MAX,
             visits_max: VISITS_MAX,
             entered: Vec::new(),
@@ -84,12 +99,23 @@ impl<'a> OperationSchemas<'a> {
         }
     }
 
-    /// What a value stands for when it is a reference, else itself.
+    /// What a value that is no schema stands for when it is a reference, else itself.
     pub(super) fn resolved(&self, value: &Json) -> Result<Json, String> {
+        // Nothing else may stand beside such a reference; of several in a row the first one counts.
+        let mut described: Option<&Json> = None;
         let mut value = value;
         // Bounded: a reference may lead to itself.
         for _ in 0..REFERENCES_MAX {
-            let Some(reference) = value.get("$ref").and_then(Json::as_str) else { return Ok(value.clone()) };
+            let Some(reference) = value.get("$ref").and_then(Json::as_str) else {
+                let mut resolved = value.clone();
+                if let (Some(said), Some(members)) = (described, resolved.as_object_mut()) {
+                    members.insert("description".to_owned(), said.clone());
+                }
+                return Ok(resolved);
+            };
+            if self.siblings == Siblings::Hold {
+                described = described.or_else(|| value.get("description"));
+            }
             value = self
                 .target(reference)
                 .ok_or_else(|| format!("`{reference}` leads nowhere in the document"))?;
@@ -123,18 +149,39 @@ impl<'a> OperationSchemas<'a> {
     fn inlined(&mut self, schema: &Json, depth: usize) -> Json {
         let before = self.entered.len();
         let mut found = Some(schema);
+        let mut beside: Vec<Map<String, Json>> = Vec::new();
         while let Some(reference) = found.and_then(|schema| schema.get("$ref")).and_then(Json::as_str) {
+            beside.extend(found.and_then(|schema| self.beside(schema)));
             let visits = self.entered.iter().filter(|known| *known == reference).count();
             let goes_on = visits < self.visits_max && self.entered.len() - before < REFERENCES_MAX;
             found = self.target(reference).filter(|_| goes_on);
             self.entered.push(reference.to_owned());
         }
-        let inlined = match found {
+        let mut inlined = match found {
             Some(schema) => self.written(schema, depth),
             None => self.cut(),
         };
+        // The last one stands nearest to the schema.
+        for said in beside.into_iter().rev() {
+            inlined = match self.written(&Json::Object(said), depth) {
+                Json::Object(said) => together(inlined, said),
+                _ => inlined,
+            };
+        }
         self.entered.truncate(before);
         inlined
+    }
+
+    /// What stands beside a reference and holds.
+    fn beside(&self, schema: &Json) -> Option<Map<String, Json>> {
+        let said = schema.as_object().filter(|_| self.siblings == Siblings::Hold)?;
+        let holds = |name: &str| name != "$ref" && keyword(name) != Keyword::LeftOut;
+        let said: Map<String, Json> = said
+            .iter()
+            .filter(|(name, _)| holds(name))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        (!said.is_empty()).then_some(said)
     }
 
     /// A schema that is no reference. It is told with all of its keywords or not at all: half of one may be none.
@@ -191,6 +238,27 @@ impl<'a> OperationSchemas<'a> {
         self.left = left.unwrap_or(self.left);
         left.is_some()
     }
+}
+
+/// A schema that fits what both fit. What is said beside wins where it only describes.
+fn together(schema: Json, mut said: Map<String, Json>) -> Json {
+    if said.is_empty() {
+        return schema;
+    }
+    let only_describes = said.keys().all(|name| ANNOTATIONS.contains(&name.as_str()));
+    let schema = match schema {
+        Json::Object(mut members) if only_describes => {
+            members.extend(said);
+            return Json::Object(members);
+        }
+        schema => schema,
+    };
+    // Put side by side and not into each other: some keywords mean what stands beside them.
+    match said.get_mut("allOf") {
+        Some(Json::Array(all)) => all.insert(0, schema),
+        _ => drop(said.insert("allOf".to_owned(), Json::from(vec![schema]))),
+    }
+    Json::Object(said)
 }
 
 /// What is left after a value; nothing when it is too much.

@@ -51,7 +51,8 @@ fn operations_become_tools() {
     let plugin = Plugin::new("weather", &weather(), PluginSettings::default()).unwrap();
     let names: Vec<&str> = plugin.tools().iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["forecast", "post_reports", "log_in"]);
-    assert_eq!(plugin.left_out(), ["upload: its body is neither JSON nor a form"]);
+    let left_out: Vec<String> = plugin.left_out().iter().map(ToString::to_string).collect();
+    assert_eq!(left_out, ["upload: its body is neither JSON nor a form"]);
     let forecast = named(&plugin, "forecast");
     assert_eq!(forecast.description, "Tells the weather.\nFor some days.");
     let expected = json!({
@@ -176,6 +177,7 @@ async fn a_folder_is_read_when_the_program_starts() {
     assert_eq!(plugins.names().collect::<Vec<_>>(), ["weather"]);
     let offered = plugins.tools(&"t".into(), "weather").await.unwrap();
     assert_eq!(offered.tools.len(), 3);
+    assert_eq!((offered.refused.len(), offered.refused[0].name.as_str()), (1, "upload"));
     assert_eq!(plugins.tools(&"t".into(), "other").await.unwrap_err().kind, ErrorKind::NotFound);
 
     let yaml = "openapi: 3.0.3\nservers:\n  - url: https://tides.test\npaths:\n  /tides:\n    get:\n      operationId: tides\n      responses:\n        200: {description: ok}\n";

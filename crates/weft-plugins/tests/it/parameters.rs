@@ -99,7 +99,7 @@ fn a_schema_that_cannot_be_used_is_told() {
     let plugin =
         pets(with_body(json!({"type": "object", "properties": {"a": {"type": "strin"}}})), json!({}));
     assert!(plugin.tools().is_empty());
-    let told = &plugin.left_out()[0];
+    let told = &plugin.left_out()[0].to_string();
     assert!(told.starts_with("make_pet: the schema of the arguments is not valid"), "{told}");
 }
 
@@ -177,6 +177,129 @@ async fn a_query_is_written_in_the_style_of_the_document() {
 }
 
 #[tokio::test]
+async fn what_is_reserved_is_kept_where_the_document_says_so() {
+    let kept = |said: Json| {
+        let mut said = said;
+        said["allowReserved"] = json!(true);
+        said
+    };
+    for (said, value, expected) in [
+        (json!({}), json!("a/b:c,d?e=f&g+h#i[j] %2F%zz"), "p=a/b:c,d?e=f%26g%2Bh%23i%5Bj%5D%20%2F%25zz"),
+        (json!({}), json!(["a/b", "c,d"]), "p=a/b&p=c,d"),
+        (json!({"explode": false}), json!(["a/b", "c,d"]), "p=a/b,c%2Cd"),
+        (json!({"style": "deepObject"}), json!({"a": "b/c"}), "p[a]=b/c"),
+        (json!({"content": {"application/json": {}}}), json!("a/b"), "p=%22a%2Fb%22"),
+    ] {
+        let request = written("query", kept(said.clone()), value).await.unwrap();
+        assert_eq!(request.url, format!("http://pets.test/x?{expected}"), "{said}");
+    }
+    let request = written("path", kept(json!({})), json!("a/b")).await.unwrap();
+    assert_eq!(request.url, "http://pets.test/x/a%2Fb/y");
+}
+
+#[tokio::test]
+async fn an_operation_and_a_path_may_have_servers_of_their_own() {
+    let server = |url: &str| json!([{"url": url}]);
+    let operation = |id: &str| json!({"operationId": id});
+    let with = |id: &str, url: &str| json!({"operationId": id, "servers": [{"url": url}]});
+    let paths = json!({
+        "/a": {"get": operation("of_document")},
+        "/b": {"servers": server("http://path.test/v2"), "get": operation("of_path"),
+            "put": with("own", "https://own.test"), "post": with("relative", "/v3"), "delete": {
+                "operationId": "empty", "servers": []}},
+    });
+    let urls = async |plugin: &Plugin| {
+        let mut urls = Vec::new();
+        for tool in plugin.tools() {
+            urls.push(sent(tool, json!({})).await.unwrap().url);
+        }
+        urls
+    };
+    let pets = pets(paths.clone(), json!({}));
+    let expected =
+        ["http://pets.test/a", "http://path.test/v2/b", "https://own.test/b", "http://path.test/v2/b"];
+    let mut found = urls(&pets).await;
+    found.sort();
+    let mut expected: Vec<String> = expected.map(str::to_owned).into();
+    expected.sort();
+    assert_eq!(found, expected);
+    assert_eq!(pets.left_out().len(), 1);
+    assert!(pets.left_out()[0].to_string().starts_with("relative: its address `/v3` is no absolute URL"));
+    // A document whose operations all have one needs none.
+    let alone = json!({"/b": paths["/b"]});
+    assert_eq!(urls(&plugin(json!([]), alone, json!({})).unwrap()).await.len(), 3);
+    assert_eq!(plugin(json!([]), paths.clone(), json!({})).unwrap_err().kind, ErrorKind::Invalid);
+    // What an operator says counts for all.
+    let document = json!({"openapi": "3.0.3", "paths": paths});
+    let settings =
+        PluginSettings { base_url: Some("https://us.test".to_owned()), ..PluginSettings::default() };
+    let ours = Plugin::new("pets", &document, settings).unwrap();
+    assert!(urls(&ours).await.iter().all(|url| url.starts_with("https://us.test/")));
+    assert_eq!(ours.tools().len(), 5);
+}
+
+#[tokio::test]
+async fn json_may_have_another_name() {
+    let content = |kind: &str| json!({kind: {"schema": {"type": "object"}}});
+    let operation = |kind: &str, answers: &[&str]| {
+        let answers: serde_json::Map<String, Json> =
+            answers.iter().map(|kind| ((*kind).to_owned(), json!({}))).collect();
+        json!({"/pets": {"post": {"operationId": "make_pet", "requestBody": {"content": content(kind)},
+            "responses": {"201": {"content": answers}, "404": {"content": content("text/html")}}}}})
+    };
+    let headers = async |paths: Json| {
+        let plugin = pets(paths, json!({}));
+        let request = sent(only(&plugin), json!({"body": {"a": 1}})).await.unwrap();
+        assert_eq!(request.body, HttpBody::Json(json!({"a": 1})));
+        request.headers.into_iter().map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>()
+    };
+    let (usual, api) = ("application/json", "application/vnd.api+json");
+    assert_eq!(headers(operation(usual, &[usual])).await, [""; 0]);
+    let named = [format!("Content-Type: {api}"), format!("Accept: {api}")];
+    assert_eq!(headers(operation(api, &[api])).await, named);
+    assert_eq!(headers(operation(api, &[usual, api])).await, [format!("Content-Type: {api}")]);
+    assert_eq!(headers(operation("application/json; charset=utf-8", &["text/csv"])).await.len(), 1);
+    let broken = operation("application/json;\r\nHost: a", &[]);
+    assert!(pets(broken, json!({})).left_out()[0].reason.contains("a media type that cannot be sent"));
+}
+
+#[test]
+fn what_stands_beside_a_reference_holds_in_3_1() {
+    let reference = "#/components/schemas/Name";
+    let body = json!({"type": "object", "properties": {
+        "described": {"$ref": reference, "description": "Its nickname."},
+        "shorter": {"$ref": reference, "maxLength": 3},
+        "either": {"$ref": reference, "allOf": [{"minLength": 1}]},
+        "$ref": {"type": "string"},
+    }});
+    let name = json!({"type": "string", "description": "A name."});
+    let parameter = json!({"$ref": "#/components/parameters/Id", "description": "Which pet."});
+    let id = json!({"name": "id", "in": "query", "description": "An id.", "schema": {}});
+    let mut paths = with_body(body);
+    paths["/pets"]["post"]["parameters"] = json!([parameter]);
+    let read = |version: &str| {
+        let document = json!({"openapi": version, "servers": [{"url": "http://pets.test"}], "paths": paths,
+            "components": {"schemas": {"Name": name}, "parameters": {"Id": id}}});
+        let plugin = Plugin::new("pets", &document, PluginSettings::default()).unwrap();
+        only(&plugin).parameters["properties"].clone()
+    };
+    let ignored = read("3.0.3");
+    for property in ["described", "shorter", "either"] {
+        assert_eq!(ignored["body"]["properties"][property], name, "{property}");
+    }
+    assert_eq!(ignored["id"]["description"], "An id.");
+    let held = read("3.1.0");
+    assert_eq!(held["id"]["description"], "Which pet.");
+    let expected = json!({
+        "described": {"type": "string", "description": "Its nickname."},
+        "shorter": {"maxLength": 3, "allOf": [name]},
+        "either": {"allOf": [name, {"minLength": 1}]},
+        "$ref": {"type": "string"},
+    });
+    assert_eq!(held["body"]["properties"], expected);
+}
+
+#[tokio::test]
 async fn a_path_is_written_in_the_style_of_the_document() {
     let list = || json!(["a/", "{b}"]);
     let object = || json!({"R": 100, "G": "/"});
@@ -224,8 +347,9 @@ fn a_style_that_is_not_supported_is_named() {
         "/a": parameter(json!({"name": "p", "in": "query", "style": "matrix"})),
         "/b": parameter(json!({"name": "q", "in": "query", "content": {"text/csv": {}}})),
     });
+    let told: Vec<String> = pets(paths, json!({})).left_out().iter().map(ToString::to_string).collect();
     assert_eq!(
-        pets(paths, json!({})).left_out(),
+        told,
         [
             "x: its parameter `p` has the style `matrix`, which is not supported in the query",
             "x: its parameter `q` has a `content` that is not JSON",

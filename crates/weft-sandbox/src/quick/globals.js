@@ -212,14 +212,23 @@
   // What calls of `main` by the program itself go through, until it would be called.
   let own = true;
   let gave;
-  define("__main", (main) => {
+  const known = (main) => {
     if (typeof main !== "function") return main;
     return function (...given) {
       const value = apply(main, this, given);
       if (own) gave = { value };
       return value;
     };
-  });
+  };
+  // Where `main` is a variable, of whatever it becomes.
+  known.variable = () => {
+    let main;
+    const set = (value) => {
+      main = known(value);
+    };
+    Object.defineProperty(globalThis, "main", { get: () => main, set, configurable: true });
+  };
+  define("__main", known);
 
   return {
     wait() {

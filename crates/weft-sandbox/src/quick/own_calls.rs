@@ -1,13 +1,20 @@
 //! Programs that call their `main` themselves: what that gave is the result, instead of a second run.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use serde_json::Map;
 use weft_core::Json;
 
+use super::lines::outer_lines;
+
 /// Lets calls of a `main` that is a declared function be known, which is there before the first statement. `__main` is
 /// made in `globals.js`.
 const DECLARED: &str = ";try { main = __main(main) } catch {} ";
+/// The same of a `main` that is a variable, which is `var` then, so that it is one of the global object.
+const VARIABLE: &str = ";try { __main.variable() } catch {} ";
+/// The words that a variable is declared with.
+const DECLARING: [&str; 3] = ["const", "let", "var"];
 /// What may stand before a call of `main` that is a statement.
 const BEFORE: [&str; 4] = ["void ", "await ", "console.log(", "await "];
 const NAME: &str = "main";
@@ -18,7 +25,11 @@ pub fn recorded<'a>(source: &'a str, arguments: &Map<String, Json>) -> Cow<'a, s
     let source = if arguments.is_empty() { source } else { without_last_call(source) };
     let last = last_call(source);
     let declared = source.contains("function main");
-    if last.is_none() && !declared {
+    // What a call at the end gives is known by that; with arguments nobody asks what calls gave; and what a module declares is no
+    // variable of the global object.
+    let asked = last.is_none() && arguments.is_empty() && !super::is_module(source);
+    let variables = if asked { variables(source) } else { Vec::new() };
+    if last.is_none() && !declared && variables.is_empty() {
         return Cow::Borrowed(source);
     }
     let mut text = source.to_owned();
@@ -26,10 +37,31 @@ pub fn recorded<'a>(source: &'a str, arguments: &Map<String, Json>) -> Cow<'a, s
     if let Some(call) = last {
         text.replace_range(call.name..call.name + NAME.len(), "__main(main)");
     }
+    for word in &variables {
+        // As long as it was, so that places in the line stay as they are.
+        text.replace_range(word.start..word.end, &format!("{:width$}", "var", width = word.len()));
+    }
     if declared {
         text.insert_str(first_statement(source), DECLARED);
     }
+    if !variables.is_empty() {
+        text.insert_str(first_statement(source), VARIABLE);
+    }
     Cow::Owned(text)
+}
+
+/// The words by which lines of the program itself declare `main` as a variable.
+fn variables(source: &str) -> Vec<Range<usize>> {
+    let declared = |line: usize| {
+        let rest = source.get(line..)?;
+        let word = DECLARING.into_iter().find(|word| rest.starts_with(*word))?;
+        let after = rest.get(word.len()..)?;
+        let name = after.trim_start_matches([' ', '\t']);
+        let then = name.strip_prefix(NAME)?.trim_start();
+        let becomes = then.starts_with('=') && !then.starts_with("==") || then.starts_with(';');
+        (name.len() < after.len() && becomes).then(|| line..line + word.len())
+    };
+    outer_lines(source).into_iter().filter_map(declared).collect()
 }
 
 /// Where the first statement may stand: after a line for the shell, or the words that make the whole strict.
@@ -102,6 +134,26 @@ mod tests {
         ] {
             assert_eq!(recorded(source, &none), expected);
         }
+    }
+
+    #[test]
+    fn variables_are_known_where_the_last_line_is_no_call() {
+        let none = Map::new();
+        let known = |text: &str| format!(";try {{ __main.variable() }} catch {{}} {text}");
+        for (source, expected) in [
+            ("const main = () => 1;\nmain();\nf()", known("var   main = () => 1;\nmain();\nf()")),
+            ("let main;\nmain = f\nif (main()) f()", known("var main;\nmain = f\nif (main()) f()")),
+            ("var  main= f; main(); f()", known("var  main= f; main(); f()")),
+            ("{\nconst main = 1\n}\n f()", "{\nconst main = 1\n}\n f()".to_owned()),
+            ("`\nconst main = 1\n`", "`\nconst main = 1\n`".to_owned()),
+            ("const mainly = 1", "const mainly = 1".to_owned()),
+            ("constmain = 1", "constmain = 1".to_owned()),
+            ("export const x = 1\nconst main = f", "export const x = 1\nconst main = f".to_owned()),
+        ] {
+            assert_eq!(recorded(source, &none), expected);
+        }
+        let given = json!({"a": 1}).as_object().cloned().unwrap_or_default();
+        assert_eq!(recorded("const main = f\nmain(1)\nf()", &given), "const main = f\nmain(1)\nf()");
     }
 
     #[test]

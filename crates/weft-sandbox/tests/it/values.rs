@@ -357,6 +357,9 @@ async fn a_program_that_calls_main_itself_runs_it_once() {
         "export async function main() { console.log('once'); return 7 }\nawait main()",
         "export const main = () => { console.log('once'); return 7 }\nmain()",
         "function main(n = 1) { if (n) return main(n - 1) + 3; console.log('once'); return 4 }\nmain()",
+        "const main = () => { console.log('once'); return 7 }\nmain();\nconst after = 1;",
+        "const main = async () => { await null; console.log('once'); return 7 };\n(async () => {\n  await main()\n})();",
+        "let main;\nmain = function () { console.log('once'); return 7 }\nif (main()) {\n}",
     ] {
         let ran = run(source, LIMITS).await;
         assert_eq!((ran.result, ran.stdout.as_str()), (Ok(json!(7)), "once\n"), "{source}");

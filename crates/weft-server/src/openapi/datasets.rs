@@ -266,7 +266,11 @@ pub static UPDATE_CHUNK: Operation =
 pub static GET_GRAPH: Operation = Operation::reads(
     "Shows the most important part of the knowledge graph of a dataset.",
 )
-.data(Type::Object(&[member("graph", Type::Any, "`nodes` and `edges`"), member("mind_map", Type::Any, "")]));
+.data(Type::Object(&[
+    member("graph", Type::Any, "`nodes` and `edges`"),
+    member("mind_map", Type::Any, ""),
+    text("note", "that documents have no part in it for want of room, when that is so").optional(),
+]));
 /// `DELETE …/knowledge_graph`.
 pub static DELETE_GRAPH: Operation =
     Operation::edits("Removes the knowledge graph of a dataset.").data(Type::Flag);

@@ -14,7 +14,7 @@ static MANAGED_FILE: Shape = Shape {
         text("created_by", "the same"),
         text("name", "its name; no two of a folder differ in case only"),
         text("location", "the name of a file; empty for a folder"),
-        whole("size", "bytes of a file; 0 for a folder"),
+        whole("size", "bytes of a file; of a folder in a list those of all files below it, else 0"),
         text("type", "`folder`, or what kind of file it is: `pdf`, `doc`, `visual`, `aural`, `other`"),
         text("source_type", "empty"),
         flag("has_child_folder", "in lists of folders: whether there are folders in it").optional(),
@@ -56,7 +56,12 @@ pub static LIST: Operation = Operation::reads("Lists what is in a folder.")
         PAGE[0],
         PAGE[1],
         text("keywords", "only with this in the name").optional(),
-        member("orderby", Type::OneOf(&["create_time", "update_time", "name", "size"]), "by what").optional(),
+        member(
+            "orderby",
+            Type::OneOf(&["create_time", "update_time", "name", "size"]),
+            "by what; a folder is as large as all files below it",
+        )
+        .optional(),
         flag("desc", "whether the largest come first; true when absent").optional(),
     ])
     .data(Type::Object(&[

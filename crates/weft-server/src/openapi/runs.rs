@@ -347,7 +347,7 @@ const USED: [Member; 8] = [
 ];
 const OF_USAGE: [Member; 14] = [
     text("agent_id", "which agent; empty for work on datasets").optional(),
-    text("node", "which node of it, or `dataset:` with the id of a dataset").optional(),
+    text("node", "which node of it, or `dataset:` or `memory:` with the id of one").optional(),
     text("model", "which model, by its name in the settings").optional(),
     text("user_id", "whose session").optional(),
     text("session_id", "which session").optional(),

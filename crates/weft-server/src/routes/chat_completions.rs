@@ -13,7 +13,7 @@ use weft_core::{CanvasKey, DatasetKey, DocumentId, RunId, SessionId, SessionKey}
 
 use super::chats::{no_access, owned};
 use super::metadata;
-use super::shares::of_visitor;
+use super::shares::{chosen, of_visitor};
 use super::turn::{UnknownSession, answered, begin_turn, forget, question};
 use crate::answer::Answer;
 use crate::auth::Caller;
@@ -138,8 +138,9 @@ pub(crate) async fn complete(
     caller: &Caller,
     chat: Chat,
     headers: &HeaderMap,
-    body: &Body,
+    sent: &Body,
 ) -> Result<Response, ApiError> {
+    let body = &*chosen(caller, sent);
     let (before, asked) = match body.get("messages") {
         Some(messages) => conversation(messages, &NATIVE)?,
         None => (Vec::new(), body.text("question")?.unwrap_or_default()),
@@ -159,7 +160,7 @@ pub(crate) async fn complete(
         // What is not to be kept in the conversation has one of its own.
         session = None;
     }
-    let turn = turn_of(state, caller, &chat, &ChatOptions::read(body)?, body).await?;
+    let turn = turn_of(state, caller, &chat, &ChatOptions::read(body)?, sent).await?;
     let request = question(body, caller, session, asked, ResponseMode::Stream)?.with_headers(headers)?;
     let request = asking(request, &chat, &turn, before)?;
     let (session, handle) = begin_turn(state, &chat.key, &request, UnknownSession::Refuse).await?;

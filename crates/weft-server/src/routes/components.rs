@@ -40,7 +40,8 @@ pub async fn plugins(State(state): State<ServerState>, _: Caller) -> Response {
     };
     let plugins = state.app.plugins.iter().map(|plugin| {
         let tools: Vec<Json> = plugin.tools().iter().map(|one| tool(one)).collect();
-        json!({"name": plugin.name(), "title": plugin.title(), "tools": tools, "left_out": plugin.left_out()})
+        let left_out: Vec<String> = plugin.left_out().iter().map(ToString::to_string).collect();
+        json!({"name": plugin.name(), "title": plugin.title(), "tools": tools, "left_out": left_out})
     });
     Success(plugins.collect::<Json>()).into_response()
 }

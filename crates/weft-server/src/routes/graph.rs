@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
 use weft_core::DocumentKey;
 use weft_core::seam::dataset_store::{Extra, Heads};
-use weft_knowledge::graph::Subgraph;
+use weft_knowledge::graph::gather::{BYTES_MAX, GatheredGraphs};
 use weft_knowledge::graph::merge::merge;
 
 use super::owned;
@@ -33,13 +33,17 @@ pub async fn get(
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     let dataset = owned::dataset(&state, &caller, &id, not_owned).await?;
-    let kept = state.app.datasets.extras(&dataset.key, Extra::Graph).await?;
+    let mut gathered = GatheredGraphs::within(BYTES_MAX);
+    gathered.add(&*state.app.datasets, &dataset.key, |_| true).await?;
+    let note = gathered.note();
     // Putting the graph of many documents together takes long, and this thread answers others.
-    let merged = tokio::task::spawn_blocking(move || {
-        view(&merge(kept.into_iter().filter_map(|(id, json)| Subgraph::of(id, json))))
-    });
+    let merged = tokio::task::spawn_blocking(move || view(&merge(gathered.parts)));
     let graph = merged.await.map_err(|cause| ApiError::internal(&cause.to_string()))?;
-    Ok(Success(json!({"graph": graph, "mind_map": {}})).into_response())
+    let mut data = json!({"graph": graph, "mind_map": {}});
+    if let Some(note) = note {
+        data["note"] = note.into();
+    }
+    Ok(Success(data).into_response())
 }
 
 /// `DELETE …/knowledge_graph`: documents make theirs again when they are read again.

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
 use weft_core::filter::Metadata;
 use weft_core::seam::dataset_store::{Dataset, Document, DocumentChange, DocumentHead, Heads};
-use weft_core::{DatasetKey, DocumentId, DocumentKey};
+use weft_core::{DatasetKey, DocumentId};
 
 use super::owned;
 use crate::auth::Caller;
@@ -75,7 +75,8 @@ async fn these(state: &ServerState, dataset: &Dataset, ids: Vec<String>) -> Resu
     Err(ApiError::data(format!("These documents do not belong to dataset {id}: {missing}")))
 }
 
-/// `POST …/metadata/update {selector, updates, deletes}`: the same change of many documents.
+/// `POST …/metadata/update {selector, updates, deletes}`: the same change of many documents. One that goes away meanwhile keeps
+/// none of the others from it, and the answer says how many have changed.
 ///
 /// # Errors
 /// 102 for an unknown dataset or document, or in the API's words for what is wrong with the body.
@@ -91,20 +92,20 @@ pub async fn update(
     let mut updated = 0;
     // Some at a time: a dataset may have any number of documents.
     for ids in matched.chunks(usize::try_from(ROWS_AT_ONCE).unwrap_or(1)) {
+        let mut differing = Vec::new();
         for head in state.app.datasets.document_heads(&dataset.key, &Heads::Of(ids.to_vec())).await? {
-            // Only what differs is written, since each write reaches the index as well.
             if asked.applied(&head.metadata)? != head.metadata {
-                let key = DocumentKey::new(&dataset.key, head.id);
-                let change = |document: &Document| {
-                    let metadata = asked.applied(&document.metadata)?;
-                    let differs = metadata != document.metadata;
-                    let change = DocumentChange { metadata: Some(metadata), ..DocumentChange::default() };
-                    Ok::<_, ApiError>(differs.then_some(change))
-                };
-                state.app.library.rework_document(&key, change).await?;
-                updated += 1;
+                differing.push(head.id);
             }
         }
+        // Only what differs is written, since each write reaches the index as well.
+        let change = |document: &Document| {
+            let metadata = asked.applied(&document.metadata)?;
+            let differs = metadata != document.metadata;
+            let change = DocumentChange { metadata: Some(metadata), ..DocumentChange::default() };
+            Ok::<_, ApiError>(differs.then_some(change))
+        };
+        updated += state.app.library.rework_documents(&dataset.key, &differing, change).await?;
     }
     Ok(Success(json!({"updated": updated, "matched_docs": matched.len()})).into_response())
 }

@@ -1,5 +1,7 @@
 //! Share tokens of agents and chat assistants, and the pages that show them.
 
+use std::borrow::Cow;
+
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
@@ -69,12 +71,30 @@ pub(super) async fn of_visitor(
     Ok(body)
 }
 
+/// What of a question says how it is answered. An assistant may ask visitors for something that has the name of an option,
+/// and what they send is no option then.
+pub(super) fn chosen<'a>(caller: &Caller, body: &'a Body) -> Cow<'a, Body> {
+    if !caller.is_share() {
+        return Cow::Borrowed(body);
+    }
+    let theirs = body.0.iter().filter(|(name, _)| OF_VISITORS.contains(&name.as_str()));
+    Cow::Owned(Body(theirs.map(|(name, value)| (name.clone(), value.clone())).collect()))
+}
+
 /// An agent of the caller's tenant that people may ask.
 pub(super) async fn agent(state: &ServerState, caller: &Caller, id: &str) -> Result<ShareTarget, ApiError> {
-    let missing = || ApiError::data("canvas not found.");
-    let found =
-        state.app.canvases.get(&canvas_key(caller, id)).await.map_err(|error| or(error, missing()))?;
-    match &*found.head.canvas_type {
+    agent_or(state, caller, id, || ApiError::data("canvas not found.")).await
+}
+
+/// The same, with what is said where there is none.
+async fn agent_or(
+    state: &ServerState,
+    caller: &Caller,
+    id: &str,
+    missing: impl Fn() -> ApiError,
+) -> Result<ShareTarget, ApiError> {
+    let found = state.app.canvases.get(&canvas_key(caller, id)).await;
+    match &*found.map_err(|error| or(error, missing()))?.head.canvas_type {
         CHAT_TYPE => Err(missing()),
         _ => Ok(ShareTarget::Agent(CanvasId::from(id))),
     }
@@ -198,7 +218,7 @@ pub async fn remove_of_chat(
 
 /// The version that a page shows: the published one, or the newest where none is.
 async fn shown(state: &ServerState, caller: &Caller, id: &str) -> Result<&'static str, ApiError> {
-    agent(state, caller, id).await.map_err(|_| ApiError::data(format!("Can't find agent by ID: {id}")))?;
+    agent_or(state, caller, id, || ApiError::data(format!("Can't find agent by ID: {id}"))).await?;
     let published = found(state.app.find_version(&canvas_key(caller, id), "published").await)?;
     Ok(published.map_or("latest", |_| "published"))
 }

@@ -59,7 +59,7 @@ mod tests {
         let entities: Vec<_> = (0..300_u32).map(|n| (entity(n as usize), f64::from(n))).collect();
         let relation = |source: usize, target: usize| (source, target, Relation::default());
         let relations = vec![relation(299, 298), relation(299, 0)];
-        let shown = view(&Graph { entities, relations, reports: Vec::new() });
+        let shown = view(&Graph { entities, relations, ..Graph::default() });
         assert_eq!(shown["nodes"].as_array().unwrap().len(), NODES_MAX);
         assert_eq!(
             (&shown["nodes"][0]["id"], &shown["nodes"][0]["pagerank"]),

@@ -10,6 +10,8 @@ use weft_app::accounts::NewUser;
 use weft_app::config::{AccountsConfig, AuditLevel, LimitsConfig};
 use weft_core::TenantId;
 use weft_core::access::MemberRole;
+use weft_core::id::UserId;
+use weft_core::seam::user_store::UserChange;
 use weft_engine::clock::SystemClock;
 use weft_server::webhook::Peer;
 use weft_testkit::memory_store::MemoryStore;
@@ -142,6 +144,27 @@ async fn guessing_is_slowed_down_and_does_not_lock_out_whoever_comes_from_elsewh
         assert_eq!(from(here, email, "x").await, mismatch);
     }
     assert_eq!(from(here, "kim@example.com", "x").await, too_many);
+}
+
+#[tokio::test]
+async fn an_attempt_that_cannot_be_looked_at_is_no_guess() {
+    let config = AccountsConfig { sign_in_attempts: 1, ..AccountsConfig::default() };
+    let bench = with_config(config);
+    let id = UserId::from(with_ann(&bench, MemberRole::Owner).await);
+    let users = &bench.app.accounts.stores.users;
+    let hash = users.user(&id).await.unwrap().password_hash;
+    let set = async |hash: &str| {
+        let change = UserChange { password_hash: Some(hash.to_owned()), ..UserChange::default() };
+        users.change_user(&id, &change).await.unwrap();
+    };
+    set("no hash").await;
+    for _ in 0..3 {
+        assert_eq!(bench.sign_in("ann@example.com", PASSWORD).await.status, StatusCode::INTERNAL_SERVER_ERROR);
+    }
+    set(&hash).await;
+    bench.signed_in("ann@example.com", PASSWORD).await;
+    assert_eq!(bench.sign_in("ann@example.com", "wrong").await.refusal().0, 109);
+    assert_eq!(bench.sign_in("ann@example.com", PASSWORD).await.status, StatusCode::TOO_MANY_REQUESTS);
 }
 
 #[tokio::test]

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::json;
 use weft_app::{App, Config, assemble_in_memory};
 use weft_core::seam::ToolSource;
 use weft_core::seam::canvas_store::CanvasHead;
 use weft_core::seam::databases::{Database, DatabaseKind};
 use weft_core::seam::tool_server_store::StoredToolServer;
 use weft_core::{CanvasId, CanvasKey, ErrorKind, Secret, SessionId, SessionKey, TurnInput};
+use weft_dsl::CompileOptions;
 use weft_server::answer::collect;
 use weft_server::dialect::ragflow::RunView;
 
-use crate::support::{default_tenant, echo_canvas};
+use crate::support::{component, default_tenant, echo_canvas};
 
 fn head(title: &str) -> CanvasHead {
     CanvasHead { title: title.into(), ..CanvasHead::default() }
@@ -44,6 +46,30 @@ async fn a_canvas_is_stored_planned_and_run() {
     assert!(!app.cancel(&default_tenant(), run.key.id.as_str()).await.unwrap(), "it is over");
     app.shut_down(Duration::from_secs(5)).await.unwrap();
     assert!(app.canvases.get(&key).await.is_err(), "the store is closed");
+}
+
+#[tokio::test]
+async fn what_was_checked_before_it_is_stored_is_not_checked_again() {
+    let app = assemble_in_memory(&Config::default()).await.unwrap();
+    // Only whoever measures may use it, so that this app would not compile it.
+    let dsl = json!({"components": {
+        "begin": component("Begin", &json!({}), &["Lookup:L"]),
+        "Lookup:L": component("Lookup", &json!({"key": "k"}), &[]),
+    }});
+    let text = dsl.to_string();
+    let options = CompileOptions { measuring: true, ..CompileOptions::default() };
+    let compiled = |text: &str| {
+        let canvas = weft_dsl::load(text.as_bytes()).unwrap();
+        weft_dsl::compile(&canvas, &app.catalog, &options).unwrap().plan
+    };
+    let key = CanvasKey::new(&default_tenant(), "checked");
+    let stored = app.put_checked(&key, head("Checked"), &text, compiled(&text)).await.unwrap();
+    assert_eq!(app.plan(&key, &stored.version).await.unwrap().version, stored.version);
+    // The plan of something else says nothing of it.
+    let other = CanvasKey::new(&default_tenant(), "other");
+    let (plan, changed) = (compiled(&text), text.replace("Lookup:L", "Lookup:M"));
+    let stored = app.put_checked(&other, head("Other"), &changed, plan).await.unwrap();
+    assert_eq!(app.plan(&other, &stored.version).await.unwrap_err().kind, ErrorKind::Invalid);
 }
 
 #[tokio::test]

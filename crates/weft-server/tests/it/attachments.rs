@@ -91,6 +91,21 @@ async fn a_form_in_the_middle_takes_files_too() {
 }
 
 #[tokio::test]
+async fn a_form_brings_no_document_of_a_dataset() {
+    let bench = bench(Script::new()).await;
+    let id = bench.store("Files", with_files()).await;
+    let made = bench.post(&format!("/api/v1/agents/{id}/shares"), json!({"name": "our page"})).await.data();
+    let visitor = bench.with(made["token"].as_str().unwrap());
+    let ask = format!("/api/v1/agentbots/{id}/completions");
+    let document = json!({"id": "DATASET/DOCUMENT", "name": "a.txt", "size": 1});
+    for value in [json!([document]), json!({"type": "file", "value": document}), document] {
+        let body = json!({"question": "q", "stream": false, "inputs": {"doc": value}});
+        let refused = visitor.post(&ask, body).await.refusal();
+        assert!(refused.0 == 103 && refused.1.contains("document of a dataset"), "{value}: {refused:?}");
+    }
+}
+
+#[tokio::test]
 async fn several_files_and_data_uris() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Files", with_files()).await;

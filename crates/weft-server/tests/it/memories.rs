@@ -11,7 +11,8 @@ use weft_core::seam::memories::{MemoryQuery, Turn};
 use weft_core::seam::memory_store::{
     Extraction, Memory, MemoryMessage, MemorySettings, MessageFilter, MessageStatus, MessageType,
 };
-use weft_core::seam::{ChatModel, Embedder, Memories as _, ModelDirectory};
+use weft_core::seam::usage_store::{UsageBy, UsageFilter};
+use weft_core::seam::{ChatModel, Embedder, Memories as _, ModelDirectory, UsageStore as _};
 use weft_core::{Error, ErrorKind, Result};
 use weft_knowledge::memories::{ConversationMemories, MemoryWorker};
 use weft_testkit::hash_embedder::HashEmbedder;
@@ -45,18 +46,19 @@ struct Kept {
     memories: ConversationMemories,
     clock: Arc<HandClock>,
     model: ScriptedModel,
+    uses: Arc<MemoryStore>,
 }
 
 impl Kept {
     fn new(script: Script) -> Self {
         let (clock, model) = (HandClock::at(86_400_000), ScriptedModel::new(script));
-        let memories = ConversationMemories::new(
-            Arc::new(MemoryStore::new()),
-            Arc::new(Models(model.clone())),
-            clock.clone(),
-            || Arc::new(weft_search::MemoryChunkIndex::new()),
-        );
-        Self { memories, clock, model }
+        let uses = Arc::new(MemoryStore::new());
+        let memories =
+            ConversationMemories::new(uses.clone(), Arc::new(Models(model.clone())), clock.clone(), || {
+                Arc::new(weft_search::MemoryChunkIndex::new())
+            });
+        let memories = memories.noting_usage(uses.clone());
+        Self { memories, clock, model, uses }
     }
 
     async fn memory(&self, name: &str, embedder: &str, types: &[MessageType]) -> MemoryKey {
@@ -161,6 +163,22 @@ async fn a_model_finds_facts_in_turns_and_questions_find_both() {
     kept.memories.store.forget(&key, 1, 1).await.unwrap();
     let found = kept.memories.recall(&key.tenant, &query(&[&key], "allergic nuts")).await.unwrap();
     assert!(found.messages.is_empty() && found.notes.is_empty());
+}
+
+#[tokio::test]
+async fn what_is_used_to_find_facts_is_noted() {
+    let said = Reply::text("{\"semantic\": [\"It rained.\"]}").usage(700, 100);
+    let kept = Kept::new(Script::new().reply(said));
+    let key = kept.memory("m", "e", &FACTS).await;
+    kept.remember(&key, "o", ("ada", "It rained", "Oh")).await;
+    kept.work(&key).await;
+    let filter = UsageFilter { by: vec![UsageBy::Node], limit: 9, ..UsageFilter::default() };
+    let lines = kept.uses.usage(&key.tenant, &filter).await.unwrap();
+    assert_eq!((lines.len(), lines[0].of.join("")), (1, format!("memory:{}", key.id)));
+    // One call of the model, and one for the vectors of the turn and the fact.
+    let usage = lines[0].usage;
+    assert_eq!((usage.calls, usage.completion_tokens), (2, 100));
+    assert!(usage.prompt_tokens >= 700);
 }
 
 #[tokio::test]

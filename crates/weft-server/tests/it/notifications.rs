@@ -27,9 +27,14 @@ struct Post(Arc<Mutex<Vec<Mail>>>);
 #[async_trait]
 impl Mailer for Post {
     async fn send(&self, _: &TenantId, mail: Mail) -> Result<()> {
-        let refused = mail.to.iter().any(|to| to.starts_with("nobody"));
+        let to = mail.to.join(" ");
         self.0.lock().unwrap().push(mail);
-        if refused { Err(Error::new(ErrorKind::Invalid, "there is nobody of this name")) } else { Ok(()) }
+        match to.split_once('@').unwrap_or_default().0 {
+            "nobody" => Err(Error::new(ErrorKind::Invalid, "there is nobody of this name")),
+            "late" => Err(Error::new(ErrorKind::Timeout, "nobody says whether it is taken")),
+            "busy" => Err(Error::new(ErrorKind::Unavailable, "nothing was handed in")),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -240,6 +245,23 @@ async fn mail_says_the_same_and_one_way_does_not_hold_up_the_other() {
     let listed = told.listed().await;
     assert_eq!(listed[0]["state"], "given_up");
     assert!(listed[0]["reason"].as_str().unwrap().starts_with("mail: there is nobody"), "{}", listed[0]);
+}
+
+#[tokio::test]
+async fn a_mail_goes_out_again_only_when_it_was_not_handed_in() {
+    for (name, state, mails) in [("late", "given_up", 1), ("busy", "waiting", 2)] {
+        let settings = format!(
+            "[mail]\nhost = \"mail.example\"\nfrom = \"weft@example.com\"\n[tenants.default]\n\
+             mail = [\"{name}@example.com\"]"
+        );
+        let told = told(&settings, FakeHttp::new(), LimitsConfig::default()).await;
+        told.asked("Failing", failing()).await;
+        told.delivered().await;
+        told.clock.go_on(30_000);
+        told.delivered().await;
+        assert_eq!(told.post.0.lock().unwrap().len(), mails, "{name}");
+        assert_eq!(told.listed().await[0]["state"], state, "{name}");
+    }
 }
 
 #[tokio::test]

@@ -2,11 +2,17 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
 use weft_app::Auth;
 use weft_app::config::{AccountsConfig, LimitsConfig};
 use weft_core::access::MemberRole;
+use weft_core::seam::CanvasStore;
+use weft_core::seam::canvas_store::{CanvasFilter, CanvasHead, StoredCanvas};
+use weft_core::{CanvasId, CanvasKey, Error, ErrorKind, Result, TenantId};
+use weft_server::router::router;
+use weft_server::state::ServerState;
 use weft_testkit::memory_store::MemoryStore;
 use weft_testkit::{Reply, Script, ScriptedModel};
 
@@ -27,6 +33,56 @@ async fn chat(bench: &Bench) -> String {
     let settings =
         json!({"name": "Chat", "prompt_config": {"system": "The hidden words.", "prologue": "Hello!"}});
     bench.post("/api/v1/chats", settings).await.data()["id"].as_str().unwrap().to_owned()
+}
+
+/// A store that does not answer.
+struct Away;
+
+fn away<T>() -> Result<T> {
+    Err(Error::new(ErrorKind::Unavailable, "the store is away"))
+}
+
+#[async_trait]
+impl CanvasStore for Away {
+    async fn put(&self, _: &CanvasKey, _: &CanvasHead, _: &str) -> Result<StoredCanvas> {
+        away()
+    }
+
+    async fn change(&self, _: &StoredCanvas, _: &CanvasHead, _: &str) -> Result<Option<StoredCanvas>> {
+        away()
+    }
+
+    async fn get(&self, _: &CanvasKey) -> Result<StoredCanvas> {
+        away()
+    }
+
+    async fn tenant_of(&self, _: &CanvasId) -> Result<Option<TenantId>> {
+        away()
+    }
+
+    async fn version(&self, _: &CanvasKey, _: &str) -> Result<Arc<str>> {
+        away()
+    }
+
+    async fn list(&self, _: &TenantId, _: &CanvasFilter) -> Result<(Vec<StoredCanvas>, u64)> {
+        away()
+    }
+
+    async fn delete(&self, _: &CanvasKey) -> Result<()> {
+        away()
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_is_away_is_no_agent_that_there_is_not() {
+    let mut bench = bench(Script::new()).await;
+    let shown = bench.store("Shown", echo_canvas()).await;
+    let missing = bench.get("/api/v1/agentbots/nobody/inputs").await.refusal();
+    assert_eq!((missing.0, missing.1.as_str()), (102, "Can't find agent by ID: nobody"));
+    bench.app.canvases = Arc::new(Away);
+    bench.router = router(ServerState::new(bench.app.clone(), Auth::On).unwrap());
+    let (code, message) = bench.get(&format!("/api/v1/agentbots/{shown}/inputs")).await.refusal();
+    assert!(code == 105 && !message.contains("Can't find"), "{code} {message}");
 }
 
 #[tokio::test]
@@ -136,6 +192,22 @@ async fn a_share_token_of_an_assistant_hides_its_instructions() {
         visitor.post(&format!("/api/v1/chats/{id}/completions"), json!({"question": "x"})).await.status,
         403
     );
+}
+
+/// What an assistant asks its visitors for may have the name of an option, and chooses nothing then.
+#[tokio::test]
+async fn what_a_visitor_is_asked_for_is_no_option() {
+    let bench = bench(Script::new().reply(Reply::text("An answer.").always())).await;
+    let parameters = json!([{"key": "kb_ids", "optional": true}, {"key": "llm_id", "optional": true}]);
+    let settings =
+        json!({"name": "Chat", "prompt_config": {"system": "{kb_ids} {llm_id}", "parameters": parameters}});
+    let id = bench.post("/api/v1/chats", settings).await.data()["id"].as_str().unwrap().to_owned();
+    let ask = format!("/api/v1/chatbots/{id}/completions");
+    let body = json!({"question": "x", "kb_ids": ["nobody's"], "llm_id": "unknown", "stream": false});
+    let refused = bench.post(&ask, body.clone()).await.refusal();
+    assert!(refused.1.contains("nobody's"), "a member of the tenant has chosen: {refused:?}");
+    let visitor = page(&bench, &format!("chats/{id}")).await;
+    assert_eq!(visitor.post(&ask, body).await.data()["answer"], "An answer.");
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use weft_core::seam::dataset_store::Extra;
 use weft_core::value::Json;
 
 use crate::Store;
-use crate::ids::{self, text};
+use crate::ids::{self, bounded, text};
 use crate::open::repeated;
 use crate::rows::document;
 
@@ -143,11 +143,16 @@ impl Store {
         &self,
         dataset: &DatasetKey,
         extra: Extra,
+        after: Option<&DocumentId>,
+        count_max: u64,
     ) -> Result<Vec<(DocumentId, Json)>> {
-        let rows = Entity::find()
-            .filter(in_dataset(dataset))
-            .filter(Column::Kind.eq(kind(extra)))
+        let mut found = Entity::find().filter(in_dataset(dataset)).filter(Column::Kind.eq(kind(extra)));
+        if let Some(after) = after {
+            found = found.filter(Column::DocumentId.gt(text(after.as_str())));
+        }
+        let rows = found
             .order_by_asc(Column::DocumentId)
+            .limit(bounded(count_max))
             .all(&self.inner.read)
             .await
             .map_err(|error| self.fail("read what is made of the documents", error))?;

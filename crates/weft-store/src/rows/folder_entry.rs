@@ -16,8 +16,9 @@ use weft_core::{Error, ErrorKind, Result};
 
 use crate::Store;
 use crate::failure::is_duplicate;
-use crate::ids::{self, bounded, containing, count, number, text};
+use crate::ids::{self, bounded, containing, count, fold, number, text};
 use crate::open::repeated;
+use crate::rows::folder_walk::{by_size, height, sizes};
 use crate::rows::{ROWS_AT_ONCE_MAX, sum};
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -43,21 +44,27 @@ pub enum Relation {}
 impl ActiveModelBehavior for ActiveModel {}
 
 /// Folders that lead from an entry to the root, at most, whatever the limits once were.
-const PATH_MAX: usize = 1_000;
+pub(super) const PATH_MAX: usize = 1_000;
 
-const FOLDER: &str = "folder";
+pub(super) const FOLDER: &str = "folder";
+pub(super) const ARRIVING: &str = "arriving";
 
 fn word(kind: EntryKind) -> &'static str {
     match kind {
         EntryKind::Folder => FOLDER,
         EntryKind::File => "file",
+        EntryKind::Arriving => ARRIVING,
     }
 }
 
 impl From<Model> for FolderEntry {
     fn from(row: Model) -> Self {
         Self {
-            kind: if row.kind == FOLDER { EntryKind::Folder } else { EntryKind::File },
+            kind: match row.kind.as_str() {
+                FOLDER => EntryKind::Folder,
+                ARRIVING => EntryKind::Arriving,
+                _ => EntryKind::File,
+            },
             id: row.id,
             parent: row.parent_id,
             name: row.name,
@@ -114,7 +121,7 @@ macro_rules! granted {
     };
 }
 
-fn of(tenant: &str) -> Select<Entity> {
+pub(super) fn of(tenant: &str) -> Select<Entity> {
     Entity::find().filter(Column::TenantId.eq(tenant))
 }
 
@@ -155,84 +162,12 @@ async fn path(db: &impl ConnectionTrait, tenant: &str, id: &str) -> Attempt<Vec<
     Ok(Ok(path))
 }
 
-/// How many folders lie below each other in an entry, itself included; of more than `most` at least one more than that.
-async fn height(db: &impl ConnectionTrait, entry: &Model, most: u64) -> Result<u64, DbErr> {
-    let mut level = vec![entry.id.clone()];
-    let mut height = 0;
-    while !level.is_empty() && height <= most {
-        height += 1;
-        let mut below = Vec::new();
-        for some in level.chunks(ROWS_AT_ONCE_MAX) {
-            let ids: Vec<String> = of(&entry.tenant_id)
-                .select_only()
-                .column(Column::Id)
-                .filter(Column::ParentId.is_in(some.iter().map(String::as_str)))
-                .into_tuple()
-                .all(db)
-                .await?;
-            below.extend(ids);
-        }
-        level = below;
-    }
-    Ok(height)
-}
-
 /// The sum of all sizes.
 async fn bytes(db: &impl ConnectionTrait, tenant: &str) -> Result<u64, DbErr> {
     let sum = sum(db.get_database_backend(), Column::Size);
     let sum: Option<Option<i64>> =
         of(tenant).select_only().column_as(sum, "bytes").into_tuple().one(db).await?;
     Ok(count(sum.flatten().unwrap_or_default()))
-}
-
-/// What lies below folders, level by level: files are summed up by the database, and folders lead to the next level.
-async fn sizes(
-    db: &impl ConnectionTrait,
-    tenant: &str,
-    ids: &[String],
-) -> Result<HashMap<String, u64>, DbErr> {
-    let mut sizes: HashMap<String, u64> = HashMap::new();
-    // Each folder with those of the named ones that it lies in.
-    let mut level: HashMap<String, Vec<usize>> = HashMap::new();
-    for (place, id) in ids.iter().enumerate() {
-        level.entry(text(id)).or_default().push(place);
-    }
-    for _ in 0..PATH_MAX {
-        if level.is_empty() {
-            break;
-        }
-        let (mut next, names): (HashMap<String, Vec<usize>>, Vec<&String>) =
-            (HashMap::new(), level.keys().collect());
-        for some in names.chunks(ROWS_AT_ONCE_MAX) {
-            let inside = || of(tenant).filter(Column::ParentId.is_in(some.iter().map(|id| id.as_str())));
-            let files: Vec<(String, i64)> = inside()
-                .select_only()
-                .column(Column::ParentId)
-                .column_as(sum(db.get_database_backend(), Column::Size), "bytes")
-                .group_by(Column::ParentId)
-                .into_tuple()
-                .all(db)
-                .await?;
-            for (parent, bytes) in files {
-                for place in level.get(&parent).into_iter().flatten() {
-                    *sizes.entry(ids[*place].clone()).or_default() += count(bytes);
-                }
-            }
-            let folders: Vec<(String, String)> = inside()
-                .select_only()
-                .columns([Column::Id, Column::ParentId])
-                .filter(Column::Kind.eq(FOLDER))
-                .into_tuple()
-                .all(db)
-                .await?;
-            for (id, parent) in folders {
-                let above = level.get(&parent).cloned().unwrap_or_default();
-                next.entry(id).or_default().extend(above);
-            }
-        }
-        level = next;
-    }
-    Ok(sizes)
 }
 
 impl Folders {
@@ -246,7 +181,7 @@ impl Folders {
     }
 
     /// The same, where the only row that can be there already has this name.
-    fn named<T>(&self, doing: &str, name: &str, outcome: Attempt<T>) -> Result<T> {
+    fn unless_taken<T>(&self, doing: &str, name: &str, outcome: Attempt<T>) -> Result<T> {
         match outcome {
             Err(error) if is_duplicate(&error) => Err(taken(name)),
             outcome => self.done(doing, outcome),
@@ -352,9 +287,10 @@ fn filtered(tenant: &str, filter: &EntryFilter) -> Select<Entity> {
     if !filter.keywords.is_empty() {
         found = found.filter(Column::NameFolded.like(containing(&filter.keywords)));
     }
-    if let Some(kind) = filter.kind {
-        found = found.filter(Column::Kind.eq(word(kind)));
-    }
+    found = found.filter(match filter.kind {
+        Some(kind) => Column::Kind.eq(word(kind)),
+        None => Column::Kind.ne(ARRIVING),
+    });
     let by = match filter.order {
         EntryOrder::Created => Column::CreatedMs,
         EntryOrder::Updated => Column::UpdatedMs,
@@ -401,13 +337,47 @@ impl FolderStore for Folders {
         if row.parent_id.is_empty() {
             return Err(missing(""));
         }
-        self.named("store the file", &entry.name, repeated(|| self.insert(&row)).await)
+        self.unless_taken("store the file", &entry.name, repeated(|| self.insert(&row)).await)
     }
 
     async fn get(&self, tenant: &TenantId, id: &str) -> Result<FolderEntry> {
         let row = one(&self.store.inner.read, &text(tenant.as_str()), &text(id)).await;
         let row = row.map_err(|error| self.store.fail("read what is known of a file", error))?;
-        row.map(FolderEntry::from).ok_or_else(|| missing(id))
+        row.filter(|row| row.kind != ARRIVING).map(FolderEntry::from).ok_or_else(|| missing(id))
+    }
+
+    async fn arrive(&self, tenant: &TenantId, id: &str) -> Result<()> {
+        let arrived = Entity::update_many()
+            .col_expr(Column::Kind, Expr::value(word(EntryKind::File)))
+            .filter(Column::TenantId.eq(text(tenant.as_str())))
+            .filter(Column::Id.eq(text(id)))
+            .filter(Column::Kind.eq(ARRIVING));
+        let update = || async {
+            let _permit = self.store.inner.gate.permit().await;
+            arrived.clone().exec(&self.store.inner.write).await
+        };
+        let done = repeated(update).await.map_err(|error| self.store.fail("store the file", error))?;
+        if done.rows_affected == 0 { Err(missing(id)) } else { Ok(()) }
+    }
+
+    async fn arriving(&self, tenant: &TenantId, before_ms: i64, count_max: u64) -> Result<Vec<FolderEntry>> {
+        let found = of(&text(tenant.as_str()))
+            .filter(Column::Kind.eq(ARRIVING))
+            .filter(Column::CreatedMs.lt(before_ms))
+            .order_by_asc(Column::CreatedMs)
+            .limit(bounded(count_max))
+            .all(&self.store.inner.read)
+            .await
+            .map_err(|error| self.store.fail("look for files that have not arrived", error))?;
+        Ok(found.into_iter().map(FolderEntry::from).collect())
+    }
+
+    async fn named(&self, tenant: &TenantId, folder: &str, name: &str) -> Result<Option<FolderEntry>> {
+        let named =
+            in_folder(&text(tenant.as_str()), &text(folder)).filter(Column::NameFolded.eq(fold(name)));
+        let row = named.one(&self.store.inner.read).await;
+        let row = row.map_err(|error| self.store.fail("look for a name in a folder", error))?;
+        Ok(row.map(FolderEntry::from))
     }
 
     async fn list(&self, tenant: &TenantId, filter: &EntryFilter) -> Result<(Vec<FolderEntry>, u64)> {
@@ -416,10 +386,16 @@ impl FolderStore for Folders {
             return Ok((Vec::new(), 0));
         }
         let fail = |error| self.store.fail("list the files of a folder", error);
-        let found = filtered(&text(tenant.as_str()), filter);
-        let total = found.clone().count(&self.store.inner.read).await.map_err(fail)?;
-        let page = found.offset(bounded(filter.offset)).limit(bounded(filter.limit));
-        let rows = page.all(&self.store.inner.read).await.map_err(fail)?;
+        let (db, tenant) = (&self.store.inner.read, text(tenant.as_str()));
+        let found = filtered(&tenant, filter);
+        let total = found.clone().count(db).await.map_err(fail)?;
+        let rows = match filter.order {
+            EntryOrder::Size => by_size(db, &tenant, found, filter).await,
+            EntryOrder::Created | EntryOrder::Updated | EntryOrder::Name => {
+                found.offset(bounded(filter.offset)).limit(bounded(filter.limit)).all(db).await
+            }
+        };
+        let rows = rows.map_err(fail)?;
         Ok((rows.into_iter().map(FolderEntry::from).collect(), total))
     }
 
@@ -465,7 +441,7 @@ impl FolderStore for Folders {
     ) -> Result<FolderEntry> {
         let (tenant, id) = (text(tenant.as_str()), text(id));
         let outcome = repeated(|| self.update((&tenant, &id), change, now_ms)).await;
-        self.named("change the file", change.name.as_deref().unwrap_or(&id), outcome)
+        self.unless_taken("change the file", change.name.as_deref().unwrap_or(&id), outcome)
     }
 
     async fn remove(&self, tenant: &TenantId, ids: &[String]) -> Result<u64> {

@@ -59,7 +59,7 @@ impl From<Error> for ChangeFailure {
     }
 }
 
-fn of(key: &MemoryKey) -> Condition {
+pub(crate) fn of(key: &MemoryKey) -> Condition {
     Condition::all()
         .add(Column::TenantId.eq(text(key.tenant.as_str())))
         .add(Column::Id.eq(text(key.id.as_str())))

@@ -14,6 +14,7 @@ pub(crate) mod document;
 pub(crate) mod document_extra;
 pub(crate) mod file;
 pub(crate) mod folder_entry;
+mod folder_walk;
 pub(crate) mod fresh;
 pub(crate) mod heads;
 pub(crate) mod identity;

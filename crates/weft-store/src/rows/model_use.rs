@@ -6,18 +6,18 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Alias, Expr, ExprTrait as _, Func, Query, SelectStatement};
 use sea_orm::{DbBackend, FromQueryResult, QueryOrder, QuerySelect, QueryTrait as _};
 use weft_core::Result;
-use weft_core::id::{DatasetKey, RunKey, TenantId, generate};
+use weft_core::id::{RunKey, TenantId, generate};
 use weft_core::seam::UsageStore;
 use weft_core::seam::chat_model::Usage;
 use weft_core::seam::run_store::FinishedRun;
 use weft_core::seam::usage_store::{UsageBy, UsageFilter, UsageLine};
-use weft_core::usage::ModelUse;
+use weft_core::usage::{ModelUse, UsageOwner};
 
 use crate::Store;
 use crate::batch::{Batch, BatchStep, ExpectedEffect};
 use crate::ids::{bounded, count, number, text};
 use crate::open::repeated;
-use crate::rows::{dataset, run, session};
+use crate::rows::{dataset, memory, run, session};
 
 /// Milliseconds of a day.
 const DAY_MS: i64 = 86_400_000;
@@ -135,23 +135,30 @@ pub(crate) fn note(key: &RunKey, finished: &FinishedRun, batch: &mut Batch) {
     }
 }
 
-/// Writes what work on a dataset has used, as long as the dataset is there. The rows have an id of their own in the place of a
-/// run's, so none of them takes the place of another.
-fn note_outside(dataset: &DatasetKey, at_ms: i64, uses: &[ModelUse], batch: &mut Batch) {
+/// Writes what work on a dataset or a memory has used, as long as that is there. The rows have an id of their own in the place of
+/// a run's, so none of them takes the place of another.
+fn note_outside(owner: &UsageOwner, at_ms: i64, uses: &[ModelUse], batch: &mut Batch) {
     let (id, day) = (generate(), at_ms.div_euclid(DAY_MS));
     for (place, one) in bounded_uses(uses).iter().enumerate() {
         let mut row = Query::select();
+        match owner {
+            UsageOwner::Dataset(key) => row
+                .column((dataset::Entity, dataset::Column::TenantId))
+                .from(dataset::Entity)
+                .cond_where(dataset::of(key)),
+            UsageOwner::Memory(key) => row
+                .column((memory::Entity, memory::Column::TenantId))
+                .from(memory::Entity)
+                .cond_where(memory::of(key)),
+        };
         // Locked, so that it is not being removed with all that its tenant has.
-        row.column((dataset::Entity, dataset::Column::TenantId))
-            .expr(Expr::value(id.as_str()))
+        row.expr(Expr::value(id.as_str()))
             .expr(Expr::value(number(place as u64)))
             .expr(Expr::value(day))
             .exprs([Expr::value(""), Expr::value(""), Expr::value("")])
             .expr(Expr::value(text(one.node.as_str())))
             .expr(Expr::value(text(&one.model)))
             .exprs(numbers(one).map(Expr::value))
-            .from(dataset::Entity)
-            .cond_where(dataset::of(dataset))
             .lock_exclusive();
         insert(row, batch);
     }
@@ -223,12 +230,12 @@ impl Sums {
 
 #[async_trait]
 impl UsageStore for Store {
-    async fn note_usage(&self, dataset: &DatasetKey, at_ms: i64, uses: &[ModelUse]) -> Result<()> {
+    async fn note_usage(&self, owner: &UsageOwner, at_ms: i64, uses: &[ModelUse]) -> Result<()> {
         if uses.is_empty() {
             return Ok(());
         }
         let mut batch = self.batch();
-        note_outside(dataset, at_ms, uses, &mut batch);
+        note_outside(owner, at_ms, uses, &mut batch);
         let noted = self.execute(&batch).await;
         noted.map(drop).map_err(|error| self.fail("note what was used", error))
     }

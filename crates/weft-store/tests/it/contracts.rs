@@ -5,7 +5,7 @@ use weft_core::id::{CanvasId, RunKey, TenantId, generate};
 use weft_core::seam::chat_model::Usage;
 use weft_core::seam::usage_store::UsageFilter;
 use weft_core::seam::work_queue::Work;
-use weft_core::usage::ModelUse;
+use weft_core::usage::{ModelUse, UsageOwner};
 use weft_store::Store;
 use weft_testkit::contracts::{
     accounts, chats, credentials, datasets, files, folders, identities, memories, secrets, store,
@@ -23,7 +23,7 @@ async fn keeps_all_contracts(opened: &Store) {
     store::process_store_keeps_its_contract(opened, opened).await;
     store::run_messages_keep_their_contract(opened, opened).await;
     store::spending_store_keeps_its_contract(opened, opened).await;
-    store::usage_store_keeps_its_contract(opened, opened, opened, opened).await;
+    store::usage_store_keeps_its_contract(opened, opened, opened, opened, opened).await;
     store::token_store_keeps_its_contract(opened).await;
     let (users, tenants, tokens) = (opened, opened, opened);
     accounts::account_stores_keep_their_contract(accounts::ContractStores { users, tenants, tokens }).await;
@@ -155,8 +155,9 @@ async fn what_was_used_for_a_dataset_that_is_gone_is_not_noted() {
     let dataset = datasets::dataset(&tenant, "gone");
     let usage = Usage { calls: 1, ..Usage::default() };
     let uses = [ModelUse { node: "dataset:d".into(), model: "m".into(), usage, micros: 0 }];
+    let owner = UsageOwner::Dataset(dataset.key.clone());
     let noted = async || {
-        opened.model_uses().note_usage(&dataset.key, 5, &uses).await.unwrap();
+        opened.model_uses().note_usage(&owner, 5, &uses).await.unwrap();
         let filter = UsageFilter { limit: 9, ..UsageFilter::default() };
         let lines = opened.model_uses().usage(&tenant, &filter).await.unwrap();
         lines.iter().map(|line| line.usage.calls).sum::<u64>()

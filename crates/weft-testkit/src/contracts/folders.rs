@@ -73,6 +73,8 @@ impl<'a> Tree<'a> {
 pub async fn folder_store_keeps_its_contract(store: &dyn FolderStore) {
     there_is_one_root(store).await;
     entries_are_kept_and_listed(store).await;
+    folders_are_as_large_as_what_is_below_them(store).await;
+    files_arrive(store).await;
     entries_move(store).await;
     entries_are_removed(store).await;
     limits_hold(store).await;
@@ -142,6 +144,77 @@ async fn entries_are_kept_and_listed(store: &dyn FolderStore) {
     let mut expected = [root.id.clone(), folder.id.clone()];
     expected.sort();
     assert_eq!(found, expected);
+}
+
+async fn folders_are_as_large_as_what_is_below_them(store: &dyn FolderStore) {
+    let tree = Tree::new(store).await;
+    let root = &tree.root;
+    let large = tree.folder(root, "large").await;
+    let deep = tree.folder(&large, "deep").await;
+    tree.file(&deep, "f", 30).await;
+    let small = tree.folder(root, "small").await;
+    tree.file(&small, "f", 10).await;
+    tree.file(root, "between", 20).await;
+    tree.file(root, "least", 5).await;
+    let empty = tree.folder(root, "empty").await;
+    let by_size =
+        EntryFilter { folder: root.id.clone(), order: EntryOrder::Size, limit: 10, ..EntryFilter::default() };
+    let largest_first = ["large", "between", "small", "least", "empty"];
+    assert_eq!(tree.names(by_size.clone()).await.0, largest_first);
+    let smallest_first = ["empty", "least", "small", "between", "large"];
+    let ascending = EntryFilter { ascending: true, ..by_size.clone() };
+    assert_eq!(tree.names(ascending).await.0, smallest_first);
+    let page = EntryFilter { offset: 1, limit: 2, ..by_size.clone() };
+    let (page, total) = tree.names(page).await;
+    assert_eq!((page.as_slice(), total), (["between", "small"].map(str::to_owned).as_slice(), 5));
+    let past = EntryFilter { offset: 9, ..by_size.clone() };
+    assert_eq!(tree.names(past).await, (Vec::new(), 5));
+    let folders = EntryFilter { kind: Some(EntryKind::Folder), ..by_size.clone() };
+    assert_eq!(tree.names(folders).await.0, ["large", "small", "empty"]);
+    let none = EntryFilter { folder: empty.id, ..by_size };
+    assert_eq!(tree.names(none).await, (Vec::new(), 0));
+}
+
+async fn files_arrive(store: &dyn FolderStore) {
+    let tree = Tree::new(store).await;
+    let (ours, root) = (&tree.tenant, &tree.root);
+    let folder = tree.folder(root, "a").await;
+    let arriving = |created_ms, name: &str| FolderEntry {
+        created_ms,
+        size: 400,
+        ..entry(&folder.id, name, EntryKind::Arriving)
+    };
+    let (older, newer) = (tree.add(arriving(3, "Older")).await, tree.add(arriving(5, "newer")).await);
+    refused(store.get(ours, &older.id).await, NotFound);
+    let all = EntryFilter { folder: folder.id.clone(), limit: 9, ..EntryFilter::default() };
+    assert_eq!(tree.names(all.clone()).await, (Vec::new(), 0));
+    let only = EntryFilter { kind: Some(EntryKind::Arriving), ascending: true, ..all.clone() };
+    assert_eq!(fine(store.list(ours, &only).await), (vec![older.clone(), newer.clone()], 2));
+    let sizes = fine(store.sizes(ours, std::slice::from_ref(&folder.id)).await);
+    assert_eq!(sizes.get(&folder.id).copied().unwrap_or_default(), 0);
+    // Its name, its room and its folder are taken.
+    refused(store.add(ours, &entry(&folder.id, "older", EntryKind::File)).await, Conflict);
+    refused(store.add(ours, &arriving(7, "third")).await, QuotaExceeded);
+    refused(store.add(ours, &entry(&older.id, "x", EntryKind::File)).await, Invalid);
+    refused(store.remove(ours, std::slice::from_ref(&folder.id)).await, Conflict);
+    assert_eq!(fine(store.named(ours, &folder.id, "oLDER").await), Some(older.clone()));
+    assert_eq!(fine(store.named(ours, &root.id, "older").await), None);
+    let stranger = Tree::new(store).await.tenant;
+    assert_eq!(fine(store.named(&stranger, &folder.id, "older").await), None);
+    assert!(fine(store.arriving(&stranger, 9, 9).await).is_empty());
+    refused(store.arrive(&stranger, &older.id).await, NotFound);
+    assert_eq!(fine(store.arriving(ours, 9, 9).await), [older.clone(), newer.clone()]);
+    assert_eq!(fine(store.arriving(ours, 9, 1).await), std::slice::from_ref(&older));
+    assert_eq!(fine(store.arriving(ours, 5, 9).await), std::slice::from_ref(&older));
+    fine(store.arrive(ours, &older.id).await);
+    let there = FolderEntry { kind: EntryKind::File, ..older };
+    assert_eq!(fine(store.get(ours, &there.id).await), there);
+    assert_eq!(tree.names(all).await.0, ["Older"]);
+    refused(store.arrive(ours, &there.id).await, NotFound);
+    refused(store.arrive(ours, &folder.id).await, NotFound);
+    assert_eq!(fine(store.remove(ours, std::slice::from_ref(&newer.id)).await), 1);
+    refused(store.arrive(ours, &newer.id).await, NotFound);
+    assert!(fine(store.arriving(ours, 9, 9).await).is_empty());
 }
 
 async fn entries_move(store: &dyn FolderStore) {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use weft_core::Result;
-use weft_core::id::{DatasetKey, RunId, RunKey, TenantId};
+use weft_core::id::{RunId, RunKey, TenantId};
 use weft_core::seam::UsageStore;
 use weft_core::seam::run_store::FinishedRun;
 use weft_core::seam::usage_store::{UsageBy, UsageFilter, UsageLine};
-use weft_core::usage::ModelUse;
+use weft_core::usage::{ModelUse, UsageOwner};
 
 use super::{MemoryStore, StoreTables};
 
@@ -60,10 +60,10 @@ impl StoreTables {
 
 #[async_trait]
 impl UsageStore for MemoryStore {
-    async fn note_usage(&self, dataset: &DatasetKey, at_ms: i64, uses: &[ModelUse]) -> Result<()> {
+    async fn note_usage(&self, owner: &UsageOwner, at_ms: i64, uses: &[ModelUse]) -> Result<()> {
         let run = RunId::generate();
         self.tables().uses.extend(uses.iter().map(|what| Noted {
-            tenant: dataset.tenant.clone(),
+            tenant: owner.tenant().clone(),
             run: run.clone(),
             day: at_ms.div_euclid(DAY_MS),
             canvas: String::new(),

@@ -4,6 +4,7 @@ use serde_json::{Map, json};
 use weft_core::Json;
 
 use super::templates::CompilationTemplate;
+use super::tree;
 use crate::params::{Choice, choice};
 
 /// What a template compiles a document into.
@@ -94,11 +95,20 @@ impl TemplateKind {
     }
 
     /// How many parts of the document may be asked about when there may be so many questions.
-    pub fn parts_max(self, calls: usize) -> usize {
+    pub fn parts_max(self, questions_max: usize) -> usize {
+        (0..=questions_max).rev().find(|parts| self.questions(*parts) <= questions_max).unwrap_or_default()
+    }
+
+    /// How many questions so many parts take.
+    pub fn questions(self, parts: usize) -> usize {
         match self {
-            // The summaries above those of the parts are a fifth of these at most, and a few.
-            Self::Tree => (calls * 4 / 5).max(1),
-            _ => calls,
+            Self::Tree => tree::questions(parts),
+            Self::KnowledgeGraph
+            | Self::List
+            | Self::MindMap
+            | Self::PageIndex
+            | Self::Timeline
+            | Self::Wiki => parts,
         }
     }
 
@@ -146,4 +156,20 @@ fn values(template: &CompilationTemplate) -> Json {
         properties.insert(field.name.clone(), schema);
     }
     json!({"type": "object", "properties": properties})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_parts_are_asked_about_as_the_questions_last_for() {
+        for calls in 0..500 {
+            let parts = TemplateKind::Tree.parts_max(calls);
+            let questions = |parts: usize| TemplateKind::Tree.questions(parts);
+            assert!(questions(parts) <= calls && questions(parts + 1) > calls, "{parts} parts of {calls}");
+            assert_eq!(TemplateKind::Wiki.parts_max(calls), calls);
+        }
+        assert_eq!([1, 2, 6, 7].map(|parts| TemplateKind::Tree.questions(parts)), [1, 3, 7, 10]);
+    }
 }

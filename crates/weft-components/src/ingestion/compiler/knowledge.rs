@@ -124,8 +124,10 @@ impl Collected {
 
     /// Adds what was found in the chunks at these places.
     pub fn add(&mut self, answer: &Json, places: &BTreeSet<usize>) {
-        for entry in list(answer, "items") {
-            let Some(mut item) = item(entry, places) else { continue };
+        // Each summary costs a share of a question above it: a model that writes several has more asked than is allowed.
+        let entries_max = if self.kind == TemplateKind::Tree { 1 } else { usize::MAX };
+        let entries = list(answer, "items").iter().filter_map(|entry| Some((entry, item(entry, places)?)));
+        for (entry, mut item) in entries.take(entries_max) {
             self.place(&mut item, entry);
             let full = self.items.len() >= ENTRIES_MAX;
             match self.items.get_mut(&item.key) {
@@ -424,6 +426,16 @@ mod tests {
             found.items.iter().map(|item| (item.name.as_str(), item.parent.as_str())).collect();
         assert_eq!(seen, [("One", ""), ("Start", "One"), ("End", "One"), ("Two", ""), ("Start", "Two")]);
         assert_eq!(found.items[0].sources.len(), 4);
+    }
+
+    #[test]
+    fn of_a_part_there_is_one_summary() {
+        let summary = |name: &str| json!({"name": name, "description": name});
+        let answers = [
+            json!({"items": [{"name": " "}, summary("one"), summary("more")]}),
+            json!({"items": [summary("two")]}),
+        ];
+        assert_eq!(names(&collected(TemplateKind::Tree, &answers)), ["one", "two"]);
     }
 
     #[test]

@@ -119,6 +119,30 @@ async fn a_part_that_the_model_cannot_answer_is_missing_and_told() {
 }
 
 #[tokio::test]
+async fn what_one_template_does_not_need_is_asked_for_another() {
+    let long = "words about the bridge ".repeat(30);
+    let given = |count: usize| Json::from(vec![json!({"text": long}); count]);
+    let found = async |templates: Json, calls: usize, count: usize| {
+        let params = json!({"templates": templates, "llm_id": "small", "max_calls": calls});
+        let node = compiler(params);
+        let component = node.build();
+        let values = values(given(count));
+        let stage = Stage::new(&node, &*component, Setting { values, ..Setting::default() });
+        for _ in 0..count * 3 {
+            stage.answer_text("{\"items\": []}");
+        }
+        let found = json!(component.run(&stage.ctx).await.unwrap().outputs);
+        (stage.asked().len(), found["document"]["warnings"].clone())
+    };
+    let both = json!([{"kind": "wiki"}, {"kind": "list"}]);
+    assert_eq!(found(both, 4, 2).await, (4, Json::Null));
+    let three = json!([{"kind": "wiki"}, {"kind": "list"}, {"kind": "timeline"}]);
+    let (asked, warnings) = found(three, 2, 1).await;
+    assert_eq!((asked, warnings.as_array().map(Vec::len)), (2, Some(1)), "{warnings}");
+    assert_eq!(warnings[0], "`Timeline` is compiled without the chunks from 1 on: `max_calls` is used up");
+}
+
+#[tokio::test]
 async fn summaries_are_summed_up_to_one_of_the_whole() {
     let long = "words about the bridge ".repeat(30);
     let node = compiler(json!({"compilation_template_group_id": "tree", "llm_id": "small"}));

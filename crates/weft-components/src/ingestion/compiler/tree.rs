@@ -13,6 +13,16 @@ use super::templates::CompilationTemplate;
 /// Summaries that are summed up together, at most.
 const TOGETHER_MAX: usize = 6;
 
+/// How many questions it takes to sum up so many parts: one for each, and those above them up to the whole.
+pub fn questions(parts: usize) -> usize {
+    let (mut level, mut all) = (parts, parts);
+    while level > 1 {
+        level = level.div_ceil(TOGETHER_MAX);
+        all = all.saturating_add(level);
+    }
+    all
+}
+
 /// Adds the summaries above those of the parts. Parts that follow each other are summed up together, so that each summary is
 /// of a stretch of the document. One that the model does not write is missing, and what is below it stands for itself.
 ///

@@ -2,11 +2,13 @@
 
 use serde_json::json;
 use weft_core::Result;
+use weft_core::error::found;
 use weft_core::seam::dataset_store::Extra;
 
 use super::DocumentWork;
 use crate::additions;
 use crate::graph::Subgraph;
+use crate::graph::gather::{BYTES_MAX, GatheredGraphs};
 use crate::graph::resolve::names_across;
 use crate::raptor::dataset::has_resolution;
 
@@ -22,19 +24,16 @@ impl DocumentWork<'_> {
             self.warn(format!("Incomplete: {note}"));
             return Ok(());
         }
-        let (mut known, mut graphs) = (Subgraph::default(), Vec::new());
-        for (id, json) in parts.store.extras(&document.key.dataset, Extra::Graph).await? {
-            // What cannot be read is no graph; reading the document again makes it anew.
-            let Ok(graph) = serde_json::from_value::<Subgraph>(json) else { continue };
-            if id == document.key.id {
-                known = graph;
-            } else {
-                graphs.push(graph);
-            }
-        }
+        let (store, key) = (&*parts.store, &document.key);
+        let known = found(store.extra(key, Extra::Graph).await)?.flatten();
+        // What cannot be read is no graph, and is made anew.
+        let known = known.and_then(|known| serde_json::from_value::<Subgraph>(known).ok());
+        let mut gathered = GatheredGraphs::within(BYTES_MAX);
+        gathered.add(store, &key.dataset, |id| *id != key.id).await?;
+        gathered.note().iter().for_each(|note| self.warn(format!("Incomplete: {note}")));
         let asked = additions::model(self.models.directory(), document);
-        let (found, notes) = names_across(&asked, graphs, known).await??;
+        let (same, notes) = names_across(&asked, gathered.parts, known.unwrap_or_default()).await??;
         notes.iter().for_each(|note| self.warn(format!("Incomplete: {note}")));
-        parts.queue.put_new_extra(&self.taken.lease, Extra::Graph, &json!(found)).await
+        parts.queue.put_new_extra(&self.taken.lease, Extra::Graph, &json!(same)).await
     }
 }

@@ -22,6 +22,9 @@ impl DocumentWork<'_> {
         drop(outputs);
         let vectors = handed.search.as_ref().is_none_or(|search| search.vectors);
         self.words_alone.store(!vectors, Ordering::Relaxed);
+        if !vectors && self.plan.summaries {
+            self.warn("Summaries (raptor) need vectors, and the pipeline wants none".to_owned());
+        }
         let mut asked = self.taken.document.clone();
         if handed.contents {
             // A chunker of the pipeline asks for the table; the settings of the document need not.
@@ -64,13 +67,25 @@ impl DocumentWork<'_> {
         self.keep_new(&chunks).await
     }
 
+    /// What comes after a stage; nothing after the last. The plan is made before the pipeline runs, which alone knows that words are
+    /// enough; whoever goes on after a crash knows it by the stage.
+    pub(super) fn after(&self, stage: IngestStage) -> Option<IngestStage> {
+        match stage {
+            IngestStage::Reading if self.words_alone.load(Ordering::Relaxed) => {
+                Some(self.plan.next_without_vectors())
+            }
+            stage => self.plan.next(stage),
+        }
+    }
+
+    /// The stage that it is in.
+    pub(super) fn stage(&self) -> IngestStage {
+        self.said(|said| said.progress.stage)
+    }
+
     /// Keeps new chunks, and goes on to the next stage that is asked for.
     pub(super) async fn keep_new(&self, chunks: &[StoredChunk]) -> Result<()> {
-        let next = self.plan.next(IngestStage::Reading).unwrap_or(IngestStage::Indexing);
-        let next = match next {
-            IngestStage::Embedding if self.words_alone.load(Ordering::Relaxed) => IngestStage::Indexing,
-            next => next,
-        };
+        let next = self.after(IngestStage::Reading).unwrap_or(IngestStage::Indexing);
         self.library.parts.queue.put_new(&self.taken.lease, chunks, next).await?;
         self.say(next, 0.0, "");
         Ok(())

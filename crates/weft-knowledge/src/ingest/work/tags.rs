@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use weft_core::id::{ChunkId, DatasetId, DatasetKey};
-use weft_core::seam::dataset_store::{IngestStage, StoredChunk};
+use weft_core::seam::dataset_store::StoredChunk;
 use weft_core::seam::index::{IndexQuery, TextQuery};
 use weft_core::seam::ingest_queue::Amended;
 use weft_core::{ErrorKind, Result};
@@ -48,11 +48,7 @@ impl DocumentWork<'_> {
                 }
             }
             self.amend(&amended).await?;
-            self.say(
-                IngestStage::Enriching,
-                part(done, count),
-                &format!(": tags for {done} of {count} chunks"),
-            );
+            self.say(self.stage(), part(done, count), &format!(": tags for {done} of {count} chunks"));
         }
     }
 

@@ -1,13 +1,14 @@
 //! What people do by hand, and the index that follows.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use serde_json::json;
-use weft_core::ErrorKind;
 use weft_core::id::{DatasetKey, DocumentKey, TenantId};
-use weft_core::seam::dataset_store::{Dataset, DocumentChange, DocumentState};
+use weft_core::seam::dataset_store::{Dataset, Document, DocumentChange, DocumentState};
 use weft_core::seam::document_reader::ChunkMethod;
+use weft_core::{Error, ErrorKind};
 use weft_knowledge::Library;
 use weft_knowledge::ingest::{Availability, ChunkEdit, Naming, NewChunk};
 
@@ -285,4 +286,30 @@ async fn datasets_keep_their_embedder() {
     let made = library.create_dataset(same, Naming::Numbered).await.unwrap();
     assert_eq!((made.name.as_str(), made.embedder.as_str()), ("D(1)", "hash@Test"));
     assert_eq!(hashed("x").len(), 8);
+}
+
+#[tokio::test]
+async fn documents_that_are_gone_keep_no_others_from_a_change() {
+    let world = World::new("").await;
+    let process = world.process(Faults::default());
+    let mut ids = Vec::new();
+    for id in ["a", "b", "c"] {
+        ids.push(world.add(id, "text").await.id);
+    }
+    let library = &process.library;
+    let calls = AtomicUsize::new(0);
+    let change = |document: &Document| {
+        calls.fetch_add(1, Ordering::SeqCst);
+        let metadata = json!({"year": 2026}).as_object().unwrap().clone();
+        let differs = document.metadata != metadata;
+        let change = DocumentChange { metadata: Some(metadata), ..DocumentChange::default() };
+        Ok::<_, Error>(differs.then_some(change))
+    };
+    assert_eq!(library.remove_documents(&world.dataset, &ids[1..2]).await.unwrap(), 1);
+    assert_eq!(library.rework_documents(&world.dataset, &ids, change).await.unwrap(), 2);
+    assert_eq!(calls.load(Ordering::SeqCst), 2);
+    // What is so already has not changed.
+    assert_eq!(library.rework_documents(&world.dataset, &ids, change).await.unwrap(), 0);
+    let last = world.store.document(&world.key("c")).await.unwrap();
+    assert_eq!(last.metadata["year"], 2026);
 }

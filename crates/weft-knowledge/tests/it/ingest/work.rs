@@ -17,7 +17,7 @@ use weft_knowledge::ingest::{Addition, IngestEnding, MadeAddition, PipelineRunne
 use weft_testkit::MemoryDatasets;
 use weft_testkit::memory_store::MemoryStore;
 
-use super::fakes::{Faults, hashed};
+use super::fakes::{Fault, Faults, hashed};
 use super::kit::{Process, World, dataset};
 
 async fn with_settings(settings: Json) -> World {
@@ -340,6 +340,18 @@ async fn what_models_read_for_documents_is_noted() {
     assert_eq!((counts.get(IngestEnding::Done), counts.get(IngestEnding::Failed)), (1, 0));
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_models_read_in_pictures_is_noted() {
+    let world = World::new("").await;
+    let uses = Arc::new(MemoryStore::default());
+    let process = world.noting_process(&uses);
+    process.reader.asks.store(true, Ordering::SeqCst);
+    let key = world.add("a", "a picture").await;
+    world.queue(std::slice::from_ref(&key)).await;
+    assert!(world.work(&process).await);
+    assert_eq!(world.used(&uses).await, [("dataset:d|eyes||".to_owned(), 300)]);
+}
+
 /// A pipeline whose chunker wants a table of contents.
 #[derive(Debug)]
 struct Chunker;
@@ -352,6 +364,53 @@ impl PipelineRunner for Chunker {
     }
 
     async fn stop(&self, _: &DocumentKey) {}
+}
+
+/// A pipeline whose chunks are to be found by words alone.
+#[derive(Debug)]
+struct WordsAlone;
+
+#[async_trait]
+impl PipelineRunner for WordsAlone {
+    async fn run(&self, _: &CanvasId, _: &Document) -> Result<Json> {
+        let search = json!({"vectors": false, "field": "text"});
+        let document = json!({"file": "f", "name": "d.txt", "search": search});
+        Ok(json!({"document": document, "chunks": [{"text": "a"}, {"text": "b"}]}))
+    }
+
+    async fn stop(&self, _: &DocumentKey) {}
+}
+
+/// Crashes at each step in turn, until there is none left to crash at.
+async fn crashed_everywhere(settings: &Json) -> usize {
+    for step in 0.. {
+        let world = with_settings(settings.clone()).await;
+        let key = world.add("d", "what the pipeline reads").await;
+        world.queue(std::slice::from_ref(&key)).await;
+        let process = |faults: Faults| {
+            let process = world.process(faults);
+            let worker = process.worker.clone().with_pipelines(Arc::new(WordsAlone));
+            Process { worker, ..process }
+        };
+        let ended = world.work(&process(Faults::at(step, Fault::Crash))).await;
+        if !ended {
+            assert!(world.work(&process(Faults::default())).await);
+        }
+        let (state, message) = world.state(&key).await;
+        assert_eq!((state, message.as_str()), (DocumentState::Done, "Task done"), "step {step}");
+        let found = world.found(&key).await;
+        assert!(found.len() == 2 && found.iter().all(|chunk| chunk.vector.is_none()), "step {step}");
+        if ended {
+            return step;
+        }
+    }
+    unreachable!("a document is read in some steps")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pipeline_that_wants_no_vectors_gets_none_after_a_crash_either() {
+    assert!(crashed_everywhere(&json!({"pipeline_id": "p"})).await > 5);
+    assert!(crashed_everywhere(&json!({"pipeline_id": "p", "auto_keywords": 1})).await > 8);
 }
 
 #[tokio::test(start_paused = true)]

@@ -31,6 +31,16 @@ mod tests {
     const NAIVE: ChunkMethod = ChunkMethod::Naive;
 
     #[test]
+    fn what_stands_around_a_table_is_found_in_moments() {
+        let text = format!("{}\n\n|a|b|\n|1|2|", "It is so. ".repeat(20_000));
+        let begun = std::time::Instant::now();
+        let document = cut(&text, "a.md", ChunkMethod::Naive, json!({ "table_context_size": 16 }));
+        let table = document.pieces.last().unwrap();
+        assert!(table.content.starts_with("It is so. It is so. It is so. It is so.\n<table>"), "{table:?}");
+        assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+    }
+
+    #[test]
     fn sections_are_packed_and_begin_with_their_heading() {
         let text = "# Returns\n\nYou may return goods.\n\n## Time\n\nWithin thirty days of the day you got them.\n\n# Payment\n\nBy card.";
         let document = cut(text, "a.md", NAIVE, json!({ "chunk_token_num": 14 }));

@@ -440,7 +440,7 @@ async fn what_is_removed_is_gone(store: &dyn DatasetStore) {
     refused(store.dataset(&set.key).await, NotFound);
     refused(store.document(&all[3].key).await, NotFound);
     assert_eq!(store.chunks_by_id(tenant, &[chunk_of(&all[3])]).await.unwrap(), []);
-    assert_eq!(store.extras(&set.key, Extra::Contents).await.unwrap(), []);
+    assert_eq!(store.extras(&set.key, Extra::Contents, None, 9).await.unwrap(), []);
 }
 
 async fn extras_are_kept(store: &dyn DatasetStore) {
@@ -459,8 +459,16 @@ async fn extras_are_kept(store: &dyn DatasetStore) {
     assert!(store.extra(&first.key, Extra::Graph).await.unwrap() == Some(large));
     let mut expected = vec![(first.key.id.clone(), json!([1])), (second.key.id.clone(), json!([2]))];
     expected.sort_by(|a, b| a.0.cmp(&b.0));
-    assert_eq!(store.extras(&first.key.dataset, Extra::Contents).await.unwrap(), expected);
+    assert_eq!(store.extras(&first.key.dataset, Extra::Contents, None, 9).await.unwrap(), expected);
+    let page = async |after: Option<&DocumentId>, count_max| {
+        store.extras(&first.key.dataset, Extra::Contents, after, count_max).await.unwrap()
+    };
+    let [lower, upper] = [&expected[0].0, &expected[1].0];
+    assert_eq!(page(None, 1).await, expected[..1]);
+    assert_eq!(page(Some(lower), 1).await, expected[1..]);
+    assert_eq!(page(Some(lower), 9).await, expected[1..]);
+    assert!(page(Some(upper), 9).await.is_empty() && page(None, 0).await.is_empty());
     store.put_extra(&first.key, Extra::Contents, &Json::Null).await.unwrap();
     assert_eq!(store.extra(&first.key, Extra::Contents).await.unwrap(), None);
-    assert_eq!(store.extras(&first.key.dataset, Extra::Contents).await.unwrap().len(), 1);
+    assert_eq!(store.extras(&first.key.dataset, Extra::Contents, None, 9).await.unwrap().len(), 1);
 }

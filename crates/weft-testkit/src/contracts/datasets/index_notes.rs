@@ -182,7 +182,7 @@ impl Both<'_> {
                 put(Extra::Graph, Json::Null).await;
             }
             assert_eq!(both().await, old);
-            let all = self.store.extras(&made.key.dataset, Extra::Contents).await.unwrap();
+            let all = self.store.extras(&made.key.dataset, Extra::Contents, None, 9).await.unwrap();
             assert_eq!(all, [(made.key.id.clone(), json!(["old"]))]);
             self.queue.settle(&taken.lease, &settled, 1_500).await.unwrap();
             refused(self.queue.put_new_extra(&taken.lease, Extra::Graph, &json!(1)).await, Conflict);

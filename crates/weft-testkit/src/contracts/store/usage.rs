@@ -9,11 +9,12 @@ use weft_core::seam::chat_model::Usage;
 use weft_core::seam::run_store::{FinishedRun, GiveWay, RunLease, StoredRun};
 use weft_core::seam::session_store::Session;
 use weft_core::seam::usage_store::{UsageBy, UsageFilter, UsageLine};
-use weft_core::seam::{DatasetStore, RunStore, SessionStore, UsageStore};
-use weft_core::usage::ModelUse;
+use weft_core::seam::{DatasetStore, MemoryStore, RunStore, SessionStore, UsageStore};
+use weft_core::usage::{ModelUse, UsageOwner};
 
 use super::{refused, tenant};
 use crate::contracts::datasets::dataset;
+use crate::contracts::memories::memory;
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -79,6 +80,7 @@ pub async fn usage_store_keeps_its_contract(
     runs: &dyn RunStore,
     sessions: &dyn SessionStore,
     datasets: &dyn DatasetStore,
+    memories: &dyn MemoryStore,
 ) {
     let (ours, theirs) = (tenant(), tenant());
     let base = 9_000;
@@ -144,13 +146,14 @@ pub async fn usage_store_keeps_its_contract(
     assert_eq!(lines(all(&[])).await, [""; 0]);
     assert_eq!(store.prune_usage(&theirs, base + 1).await.unwrap(), 1);
     work_outside_of_runs_adds_up(store, datasets).await;
+    memories_use_models_too(store, memories).await;
 }
 
 async fn work_outside_of_runs_adds_up(store: &dyn UsageStore, datasets: &dyn DatasetStore) {
     let (tenant, day) = (tenant(), 9_000);
     let set = dataset(&tenant, "Used");
     datasets.create(&set).await.unwrap();
-    let set = set.key;
+    let set = UsageOwner::Dataset(set.key);
     let uses = [used("dataset:d", "vectors", 2), used("dataset:d", "big", 1)];
     for _ in 0..2 {
         store.note_usage(&set, day * DAY_MS + 7, &uses).await.unwrap();
@@ -172,4 +175,17 @@ async fn work_outside_of_runs_adds_up(store: &dyn UsageStore, datasets: &dyn Dat
     ];
     assert_eq!(lines, expected);
     assert_eq!(store.prune_usage(&tenant, day + 1).await.unwrap(), 4);
+}
+
+async fn memories_use_models_too(store: &dyn UsageStore, memories: &dyn MemoryStore) {
+    let (tenant, day) = (tenant(), 9_100);
+    let made = memory(&tenant, "Used");
+    memories.create(&made).await.unwrap();
+    let owner = UsageOwner::Memory(made.key);
+    let node = owner.node().to_string();
+    store.note_usage(&owner, day * DAY_MS, &[used(&node, "big", 3)]).await.unwrap();
+    let filter = UsageFilter { since_day: day, by: vec![UsageBy::Node], limit: 9, ..UsageFilter::default() };
+    let lines = store.usage(&tenant, &filter).await.unwrap();
+    let lines: Vec<_> = lines.iter().map(|line| (line.of[0].as_str(), line.usage.calls)).collect();
+    assert_eq!(lines, [(node.as_str(), 3)]);
 }

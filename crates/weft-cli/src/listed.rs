@@ -1,0 +1,30 @@
+//! Lists that have a maximum: what is not shown is told.
+
+use crate::screen::Notes;
+
+/// The first `most` of what was asked for, of which one more than that was; a note tells when there are more. `help` says how to see
+/// the others.
+pub fn first<T>(mut listed: Vec<T>, most: u64, help: &str) -> Vec<T> {
+    if let Some(note) = note(listed.len() as u64, most, help) {
+        listed.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+        Notes::line(note);
+    }
+    listed
+}
+
+fn note(count: u64, most: u64, help: &str) -> Option<String> {
+    (count > most).then(|| format!("note: there are more than the {most} that are shown; {help}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_cut_off_is_told() {
+        assert_eq!((note(0, 2, "h"), note(2, 2, "h")), (None, None));
+        assert_eq!(note(3, 2, "ask").unwrap(), "note: there are more than the 2 that are shown; ask");
+        assert_eq!(first(vec![1, 2, 3], 2, "ask"), [1, 2]);
+        assert_eq!(first(vec![1, 2], 2, "ask"), [1, 2]);
+    }
+}

@@ -1,0 +1,84 @@
+//! What work outside of runs uses of models: on datasets, and for memories. No run tells of it, so it is noted here for whoever pays.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use weft_core::seam::chat_model::ModelKind;
+use weft_core::seam::{DocumentReader, ModelDirectory, UsageStore};
+use weft_core::usage::{self, ModelUse, UsageOwner};
+use weft_core::watched_models::{CallOutcome, ModelCall, ModelWatcher, WatchedModels};
+use weft_core::{ComponentId, Error, ErrorKind};
+
+/// How long a note may take.
+const NOTE_LIMIT: Duration = Duration::from_secs(5);
+
+/// Adds up the calls of some work, by model.
+struct Gathered {
+    node: ComponentId,
+    uses: Mutex<Vec<ModelUse>>,
+}
+
+impl Gathered {
+    fn take(&self) -> Vec<ModelUse> {
+        std::mem::take(&mut *self.uses.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl ModelWatcher for Gathered {
+    fn ended(&self, call: &ModelCall<'_>) {
+        // A program of this machine reads pictures and speech, too, and a service that tells nothing of tokens says as little.
+        let untold =
+            matches!(call.kind, ModelKind::Ocr | ModelKind::Speech) && call.usage.total_tokens() == 0;
+        // As with runs: what failed is not paid for, as far as anybody knows.
+        if call.outcome == CallOutcome::Succeeded && !untold {
+            let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+            usage::add(&mut uses, &self.node, &call.used());
+        }
+    }
+}
+
+/// Models for one piece of work, which notes what it uses of them.
+pub(crate) struct WorkModels {
+    models: WatchedModels,
+    gathered: Arc<Gathered>,
+    uses: Option<Arc<dyn UsageStore>>,
+    owner: UsageOwner,
+}
+
+impl WorkModels {
+    /// These models for work on `owner`; without a store nothing is noted.
+    pub(crate) fn new(
+        models: Arc<dyn ModelDirectory>,
+        uses: Option<Arc<dyn UsageStore>>,
+        owner: UsageOwner,
+    ) -> Self {
+        let gathered = Arc::new(Gathered { node: owner.node(), uses: Mutex::default() });
+        let watcher = Arc::clone(&gathered) as Arc<dyn ModelWatcher>;
+        Self { models: WatchedModels::new(models, watcher), gathered, uses, owner }
+    }
+
+    /// Where they are found.
+    pub(crate) fn directory(&self) -> &dyn ModelDirectory {
+        &self.models
+    }
+
+    /// A reader of documents that asks models for pictures and recordings, whose use counts, too.
+    pub(crate) fn reader(&self, reader: &Arc<dyn DocumentReader>) -> Arc<dyn DocumentReader> {
+        let watcher = Arc::clone(&self.gathered) as Arc<dyn ModelWatcher>;
+        reader.watched(watcher).unwrap_or_else(|| Arc::clone(reader))
+    }
+
+    /// Notes what was used since the last time. No work is lost because that could not be noted.
+    pub(crate) async fn note(&self, now_ms: i64) {
+        let used = self.gathered.take();
+        let Some(uses) = self.uses.as_ref().filter(|_| !used.is_empty()) else { return };
+        // A store that hangs must not use up the lease of the work.
+        let noted = tokio::time::timeout(NOTE_LIMIT, uses.note_usage(&self.owner, now_ms, &used)).await;
+        let noted =
+            noted.unwrap_or_else(|_| Err(Error::new(ErrorKind::Timeout, "the store does not answer")));
+        if let Err(error) = noted {
+            let node = self.owner.node();
+            tracing::warn!(%node, error = error.detail(), "what was used of models outside of a run could not be noted");
+        }
+    }
+}
