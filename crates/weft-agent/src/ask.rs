@@ -99,7 +99,8 @@ pub async fn ask(
     let mut failure = None;
     let question = ctx.effects.question("model", &request);
     let unheard = request.audience == Audience::Nobody;
-    let call = answered(ctx, model, request, &mut *show, &mut failure);
+    // Boxed: what is done with it would have room for it at each of its steps, for as long as the answer takes.
+    let call = Box::pin(answered(ctx, model, request, &mut *show, &mut failure));
     let asking = ctx.effect_asking("model", Delivery::Idempotent, question, call);
     let answered = match ctx.budget.time_left() {
         // No limit of time: no timer either.
@@ -124,7 +125,7 @@ pub async fn ask(
         let used = used(ctx, by.as_ref().unwrap_or(model.info()), usage);
         if ctx.effects.are_recorded() {
             // What was told then was told to another run.
-            ctx.signal(Signal::Used(used)).await?;
+            ctx.signal(Signal::Used(Box::new(used))).await?;
         }
     }
     if reason == StopReason::Filtered {
@@ -204,7 +205,7 @@ impl Coming {
                 Some(ChatDelta::Warning(message)) => ctx.signal(Signal::Warn(message)).await?,
                 Some(ChatDelta::End { reason, usage }) => {
                     let used = used(ctx, self.by.as_ref().unwrap_or(model.info()), usage);
-                    ctx.signal(Signal::Used(used)).await?;
+                    ctx.signal(Signal::Used(Box::new(used))).await?;
                     break (reason, usage);
                 }
                 Some(delta) => self.take(delta, show),

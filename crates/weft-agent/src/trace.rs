@@ -34,7 +34,7 @@ impl<'a> Traced<'a> {
     /// # Errors
     /// `Cancelled` when the run no longer listens.
     pub async fn start(ctx: &'a NodeContext, started: ToolStarted) -> Result<Self> {
-        ctx.signal(Signal::ToolStarted(started.clone())).await?;
+        ctx.signal(Signal::ToolStarted(Box::new(started.clone()))).await?;
         Ok(Self { ctx, started: Some(started), began: Instant::now() })
     }
 
@@ -49,7 +49,7 @@ impl<'a> Traced<'a> {
         let Ok(room) = room else {
             return Err(weft_core::Error::new(weft_core::ErrorKind::Cancelled, STOPPED));
         };
-        room.send((self.ctx.activation, Signal::ToolFinished(finished)));
+        room.send((self.ctx.activation, Signal::ToolFinished(Box::new(finished))));
         Ok(())
     }
 
@@ -65,7 +65,8 @@ impl Drop for Traced<'_> {
         if let Some(finished) = self.over(Gave { result: Json::from(STOPPED), failed: true, repaired: false })
         {
             // Nobody can wait here: a run that is far behind does not hear it.
-            let _ = self.ctx.signals.try_send((self.ctx.activation, Signal::ToolFinished(finished)));
+            let signal = Signal::ToolFinished(Box::new(finished));
+            let _ = self.ctx.signals.try_send((self.ctx.activation, signal));
         }
     }
 }

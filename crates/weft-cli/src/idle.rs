@@ -16,6 +16,12 @@ const PAUSE: u32 = 2;
 /// The same after little work.
 const LONG_PAUSE: u32 = 40;
 
+/// Has the allocator keep no more heaps side by side than there are processors: of eight for each, what is free in one is
+/// of no use to the others. To be called before there are threads.
+pub fn limit_heaps() {
+    os::limit_heaps();
+}
+
 /// Serves, and gives back what is not needed each time the process has come to rest.
 pub async fn between<T>(serving: impl Future<Output = T>) -> T {
     tokio::select! {
@@ -74,6 +80,18 @@ mod os {
 
     pub fn cpu_time() -> Duration {
         clock_gettime(ClockId::ProcessCPUTime).try_into().unwrap_or_default()
+    }
+
+    pub fn limit_heaps() {
+        #[cfg(target_env = "gnu")]
+        {
+            let processors = std::thread::available_parallelism().map_or(1, usize::from);
+            let most = i32::try_from(processors).unwrap_or(i32::MAX);
+            #[expect(unsafe_code, reason = "a function of the system's library")]
+            // SAFETY: It takes two numbers, and the allocator's own lock.
+            // Refused, it goes on as it would have.
+            let _ = unsafe { libc::mallopt(libc::M_ARENA_MAX, most) };
+        }
     }
 
     pub fn give_back() {
@@ -173,6 +191,8 @@ mod os {
     pub fn cpu_time() -> Duration {
         Duration::ZERO
     }
+
+    pub fn limit_heaps() {}
 
     pub fn give_back() {}
 }

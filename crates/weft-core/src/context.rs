@@ -172,6 +172,7 @@ pub struct Round {
 }
 
 /// What an activation tells the engine while it runs.
+// What is large and rare is boxed: a channel has room for dozens of these at a time, nearly all of them words.
 #[derive(Debug)]
 pub enum Signal {
     /// It wants to say something, and somebody else speaks.
@@ -183,13 +184,13 @@ pub enum Signal {
     /// An output that is still growing; listeners may begin.
     Publish(Arc<str>, SharedText),
     /// What a call of a model used.
-    Used(crate::usage::UsedModel),
+    Used(Box<crate::usage::UsedModel>),
     /// Something worth knowing that is no failure.
     Warn(String),
     /// A tool is being called.
-    ToolStarted(ToolStarted),
+    ToolStarted(Box<ToolStarted>),
     /// A tool's call is over.
-    ToolFinished(ToolFinished),
+    ToolFinished(Box<ToolFinished>),
     /// A budget or another limit of an agent has cut its work short.
     Limited(Limited),
     /// A call to the outside is about to be made.

@@ -187,7 +187,8 @@ pub enum Record {
         /// The conversation.
         session: SessionId,
         /// What the caller gave.
-        input: TurnInput,
+        // Boxed: every word of an answer is a record, too, and as large as the largest of them.
+        input: Box<TurnInput>,
         /// What random choices derive from.
         seed: u64,
         /// The waiting run that this one goes on with.

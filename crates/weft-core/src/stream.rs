@@ -25,9 +25,66 @@ enum StreamEnd {
     Broken(ErrorKind, String),
 }
 
+/// Pieces one after the other in one string. Words with allocations of their own would take ten times their bytes.
+#[derive(Debug, Default)]
+struct Pieces {
+    text: String,
+    ends: Vec<PieceEnd>,
+}
+
+/// Where a piece ends, and in the lowest bit which kind it is: no string is so long that a place needs the highest.
+#[derive(Clone, Copy, Debug)]
+struct PieceEnd(usize);
+
+impl PieceEnd {
+    fn place(self) -> usize {
+        self.0 >> 1
+    }
+
+    fn is_thinking(self) -> bool {
+        self.0 & 1 == 1
+    }
+}
+
+impl Pieces {
+    fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn push(&mut self, piece: &Piece) {
+        let (Piece::Text(text) | Piece::Thinking(text)) = piece;
+        self.text.push_str(text);
+        let kind = usize::from(matches!(piece, Piece::Thinking(_)));
+        self.ends.push(PieceEnd((self.text.len() << 1) | kind));
+    }
+
+    fn truncate(&mut self, count: usize) {
+        self.ends.truncate(count);
+        self.text.truncate(self.ends.last().map_or(0, |end| end.place()));
+    }
+
+    fn get(&self, nth: usize) -> Option<Piece> {
+        let end = *self.ends.get(nth)?;
+        let before = nth.checked_sub(1).and_then(|before| self.ends.get(before));
+        let text = self.text.get(before.map_or(0, |before| before.place())..end.place())?.into();
+        Some(if end.is_thinking() { Piece::Thinking(text) } else { Piece::Text(text) })
+    }
+
+    fn without_reasoning(&self) -> String {
+        let (mut whole, mut start) = (String::new(), 0);
+        for end in &self.ends {
+            if !end.is_thinking() {
+                whole.push_str(self.text.get(start..end.place()).unwrap_or_default());
+            }
+            start = end.place();
+        }
+        whole
+    }
+}
+
 #[derive(Debug)]
 struct StreamState {
-    pieces: Vec<Piece>,
+    pieces: Pieces,
     end: StreamEnd,
     /// So many pieces somebody has taken.
     // The furthest of all readers counts: what one of them has shown cannot be taken back for the others.
@@ -51,7 +108,7 @@ impl SharedText {
     /// An empty text and the handle that writes it. Dropping the writer without
     /// [`TextWriter::finish`] breaks the text, so no reader waits for ever.
     pub fn new() -> (TextWriter, Self) {
-        let state = Mutex::new(StreamState { pieces: Vec::new(), end: StreamEnd::Open, read: 0 });
+        let state = Mutex::new(StreamState { pieces: Pieces::default(), end: StreamEnd::Open, read: 0 });
         let taken_back = AtomicU32::new(0);
         let text = Self(Arc::new(SharedTextInner { state, changed: Notify::new(), taken_back }));
         (TextWriter { text: text.clone() }, text)
@@ -72,13 +129,13 @@ impl SharedText {
         let state = self.lock();
         match &state.end {
             StreamEnd::Broken(kind, message) => Err(Error::new(*kind, message.clone())),
-            StreamEnd::Open | StreamEnd::Whole => Ok(without_reasoning(&state.pieces)),
+            StreamEnd::Open | StreamEnd::Whole => Ok(state.pieces.without_reasoning()),
         }
     }
 
     /// What is there so far, without reasoning.
     pub fn so_far(&self) -> String {
-        without_reasoning(&self.lock().pieces)
+        self.lock().pieces.without_reasoning()
     }
 
     /// Waits until there is something to see.
@@ -98,10 +155,7 @@ impl SharedText {
 
     /// How many bytes it has so far, its reasoning included.
     pub fn bytes(&self) -> usize {
-        let length = |piece: &Piece| match piece {
-            Piece::Text(text) | Piece::Thinking(text) => text.len(),
-        };
-        self.lock().pieces.iter().map(length).sum()
+        self.lock().pieces.text.len()
     }
 
     /// Whether both are the same stream.
@@ -133,7 +187,7 @@ impl TextWriter {
         let (Piece::Text(text) | Piece::Thinking(text)) = &piece;
         // Readers would wake for nothing, and an empty piece would count as read.
         if !text.is_empty() {
-            self.text.change(|state| state.pieces.push(piece));
+            self.text.change(|state| state.pieces.push(&piece));
         }
     }
 
@@ -207,16 +261,6 @@ impl TextMark {
     }
 }
 
-fn without_reasoning(pieces: &[Piece]) -> String {
-    let mut whole = String::new();
-    for piece in pieces {
-        if let Piece::Text(text) = piece {
-            whole.push_str(text);
-        }
-    }
-    whole
-}
-
 /// One reader's place in a [`SharedText`].
 #[derive(Debug)]
 pub struct TextReader {
@@ -235,7 +279,7 @@ impl TextReader {
             if let Some(piece) = state.pieces.get(next) {
                 // Under the lock that `take_back` holds: a piece is either read or taken back.
                 state.read = state.read.max(next + 1);
-                return Some(Ok(Some(piece.clone())));
+                return Some(Ok(Some(piece)));
             }
             match &state.end {
                 StreamEnd::Open => None,
@@ -341,6 +385,12 @@ mod tests {
         writer.push(Piece::Thinking("hm".into()));
         writer.push(Piece::Text("b".into()));
         writer.finish();
+        let (mut late, mut pieces) = (text.read(), Vec::new());
+        while let Some(piece) = late.next().await.unwrap() {
+            pieces.push(piece);
+        }
+        let expected = [Piece::Text("a".into()), Piece::Thinking("hm".into()), Piece::Text("b".into())];
+        assert_eq!((pieces.as_slice(), text.bytes()), (expected.as_slice(), 4));
         assert_eq!(text.text().await.unwrap(), "ab");
         assert_eq!(early.join_all().await.remove(0).unwrap(), "ab");
     }

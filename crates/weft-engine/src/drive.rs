@@ -142,7 +142,8 @@ pub struct RunDriver<'a> {
     done: VecDeque<ActivationOutcome>,
     to_driver: mpsc::Sender<(u32, Signal)>,
     signals: mpsc::Receiver<(u32, Signal)>,
-    active: BTreeMap<u32, RunningActivation>,
+    // Boxed: a map has room for eleven, and most runs have one or two.
+    active: BTreeMap<u32, Box<RunningActivation>>,
     /// What stops the work in a frame, by the frame's activation.
     frames: BTreeMap<u32, CancellationToken>,
     /// Finished producers whose listeners still read.
@@ -233,13 +234,18 @@ impl<'a> RunDriver<'a> {
         Self { ledger: Ledger::new(calls), ..self }
     }
 
-    /// Runs to the end. The journal holds everything but the last record, which the caller writes
-    /// when the session is safe.
-    pub async fn run(mut self) -> RunReport {
-        let began = Instant::now();
+    /// Runs to the end; [`RunDriver::report`] takes what came of it.
+    ///
+    /// # Errors
+    /// Why it did not come to its end.
+    pub async fn run(&mut self, began: Instant) -> Result<()> {
         self.reopen_frames();
         let left = self.limits.run.saturating_sub(self.worked).min(FOREVER);
-        let result = self.go(began + left).await;
+        self.go(began + left).await
+    }
+
+    /// How it went. The journal holds everything but the last record, which the caller writes when the session is safe.
+    pub fn report(mut self, began: Instant, result: Result<()>) -> RunReport {
         let (ending, error) = match result {
             Ok(()) if !self.machine.waiting_nodes().is_empty() => (Ending::Waiting, None),
             Ok(()) => match self.machine.stuck() {
@@ -257,14 +263,7 @@ impl<'a> RunDriver<'a> {
         if ending != Ending::Waiting {
             self.stop_all(ending);
         }
-        let forms = match ending {
-            Ending::Waiting => {
-                self.suspend_frames();
-                self.machine.note_asked(&self.context.run, self.context.seams.clock.now_ms());
-                self.forms()
-            }
-            _ => Vec::new(),
-        };
+        let forms = if ending == Ending::Waiting { self.ask_people() } else { Vec::new() };
         let masks = &self.context.masks;
         RunReport {
             ending,
@@ -469,7 +468,7 @@ impl<'a> RunDriver<'a> {
     /// Takes an activation out of those under way.
     fn end_activation(&mut self, activation: u32) -> Option<RunningActivation> {
         self.speakers.leave(activation);
-        self.active.remove(&activation)
+        self.active.remove(&activation).map(|active| *active)
     }
 
     fn note_finished(

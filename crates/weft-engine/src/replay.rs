@@ -390,7 +390,7 @@ impl Replay {
                 }
             }
             Signal::Publish(output, text) => drop(active.texts.insert(output, text)),
-            Signal::ToolFinished(call) => active.tools.push(call),
+            Signal::ToolFinished(call) => active.tools.push(*call),
             // These were told by whoever made the calls.
             Signal::Speak
             | Signal::Play(_)

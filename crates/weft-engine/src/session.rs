@@ -56,6 +56,13 @@ impl SessionState {
         Self { globals: plan.globals.clone(), ..Self::default() }
     }
 
+    /// The same without its variables: of those a turn has its own from its beginning on.
+    pub fn without_globals(&self) -> Self {
+        let Self { globals: _, turns, paused, spent, calls, run } = self;
+        let (paused, calls, run) = (paused.clone(), calls.clone(), run.clone());
+        Self { globals: serde_json::Map::new(), turns: *turns, paused, spent: *spent, calls, run }
+    }
+
     /// From a stored session.
     ///
     /// # Errors
@@ -130,6 +137,17 @@ mod tests {
         assert_eq!(date(0), "1970-01-01 00:00:00");
         assert_eq!(date(951_827_696_000), "2000-02-29 12:34:56");
         assert_eq!(date(i64::MAX), "");
+    }
+
+    #[test]
+    fn what_follows_a_turn_needs_no_variables_from_before_it() {
+        let plan_globals = serde_json::Map::from_iter([("env.a".to_owned(), Json::from(1))]);
+        let before = SessionState { globals: plan_globals.clone(), turns: 2, ..SessionState::default() };
+        let after =
+            |state: &SessionState| state.after(&"r".into(), plan_globals.clone(), TurnOutcome::default());
+        let expected = after(&before).to_json().unwrap();
+        assert_eq!(after(&before.without_globals()).to_json().unwrap(), expected);
+        assert_eq!(expected["turns"], 3);
     }
 
     #[test]

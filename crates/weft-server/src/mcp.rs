@@ -77,7 +77,7 @@ pub async fn converse(
     stopping: CancellationToken,
 ) -> Result<()> {
     // Who started this process is who asks.
-    let state = ServerState { stopping: stopping.clone(), ..ServerState::new(app.clone(), Auth::Off)? };
+    let state = ServerState::until(app.clone(), Auth::Off, stopping.clone())?;
     let offering = Arc::new(Offering::new(state, tenant.into()));
     tokio::select! {
         ended = weft_mcp::serving::converse(offering, source, sink) => ended,

@@ -162,7 +162,8 @@ impl<F: Frames> Pump<F> {
 
 /// The stream of a run as a response.
 pub fn respond<F: Frames>(entries: EntryReader, frames: F) -> Response {
-    let pump = Pump::new(entries, frames);
+    // Boxed: each step of the stream takes it and gives it back, and would have room for both.
+    let pump = Box::new(Pump::new(entries, frames));
     let chunks = stream::unfold(Some(pump), |pump| async move {
         let mut pump = pump?;
         let (chunk, more) = pump.next().await;

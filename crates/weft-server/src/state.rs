@@ -1,5 +1,6 @@
 //! What handlers share.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -12,9 +13,22 @@ use weft_app::config::Auth;
 use weft_app::rates::Rates;
 use weft_app::turns::{MultitaskStrategy, Waiting};
 
-/// What handlers share. Cheap to clone.
+/// What handlers share, behind one pointer: every route has a clone, each of its layers has another, and each request
+/// makes more of them.
 #[derive(Clone, Debug)]
-pub struct ServerState {
+pub struct ServerState(Arc<HandlerState>);
+
+impl Deref for ServerState {
+    type Target = HandlerState;
+
+    fn deref(&self) -> &HandlerState {
+        &self.0
+    }
+}
+
+/// What handlers find in a [`ServerState`].
+#[derive(Debug)]
+pub struct HandlerState {
     /// Everything Weft can do.
     pub app: App,
     /// Whether callers must show a token.
@@ -43,14 +57,22 @@ impl ServerState {
     /// # Errors
     /// As [`HttpMetrics::new`].
     pub fn new(app: App, auth: Auth) -> Result<Self> {
-        Ok(Self {
+        Self::until(app, auth, CancellationToken::new())
+    }
+
+    /// For a server that stops when `stopping` fires.
+    ///
+    /// # Errors
+    /// As [`HttpMetrics::new`].
+    pub fn until(app: App, auth: Auth, stopping: CancellationToken) -> Result<Self> {
+        Ok(Self(Arc::new(HandlerState {
             metrics: Arc::new(HttpMetrics::new(app.clock.now_ms())?),
             app,
             auth,
-            stopping: CancellationToken::new(),
+            stopping,
             readiness: Arc::default(),
             mcp: Arc::default(),
             webhook_rates: Arc::default(),
-        })
+        })))
     }
 }

@@ -50,8 +50,9 @@ impl RowGroup {
         numbers.is_some_and(|(last, next)| last.seq.checked_add(1) == Some(next.seq)) && self.takes(next)
     }
 
-    fn add(&mut self, entries: Vec<StoredEntry>) {
-        self.rows += 1;
+    /// Takes the entries of so many rows.
+    fn add(&mut self, rows: usize, entries: Vec<StoredEntry>) {
+        self.rows += rows;
         self.bytes += pack::plain_length(&entries);
         self.entries.extend(entries);
     }
@@ -129,9 +130,9 @@ impl Store {
         let (mut group, mut after) = (RowGroup::default(), 0);
         let kept = self.inner.journal.rows(key);
         let mut whole = kept.is_some();
-        for KeptRow { first_seq, body } in kept.into_iter().flatten() {
+        for KeptRow { first_seq, count, body } in kept.into_iter().flatten() {
             match unpack(first_seq, &body) {
-                Ok(entries) if group.takes(&entries) => group.add(entries),
+                Ok(entries) if group.takes(&entries) => group.add(count, entries),
                 Ok(_) => {
                     // Unpacked they are more than one row: then they are read piece by piece.
                     (group, whole) = (RowGroup::default(), false);
@@ -166,7 +167,7 @@ impl Store {
                     }
                 }
                 if let Some(entries) = entries {
-                    group.add(entries);
+                    group.add(1, entries);
                 }
             }
         }
@@ -174,7 +175,7 @@ impl Store {
             if !group.is_followed_by(&last) {
                 return Ok(Ok(None));
             }
-            group.add(last);
+            group.add(1, last);
         }
         Ok(Ok(group.row(self, key, session).await))
     }

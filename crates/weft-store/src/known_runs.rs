@@ -9,16 +9,21 @@ use weft_core::id::{CanvasId, RunKey, SessionKey};
 
 use crate::lane::{JournalRow, Traffic};
 use crate::pace::{Haste, Pace, RunPace};
+use crate::pack::{pack_fast, unpack};
 use crate::pieces::LIST;
 
 /// Runs whose last number is remembered.
 const RUNS_KNOWN_MAX: usize = 16 * 1024;
 
-/// Bytes of a run's rows that are kept until it ends, when they are put together,
+/// Bytes of a run's rows, as they were written, that are kept until it ends, when they are put together.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
 
-/// and of all runs together. What is not kept is read again.
-const KEPT_BYTES_OF_ALL_MAX: usize = 16 * 1024 * 1024;
+/// What the rows that are kept take in memory, of all runs together. What is not kept is read again.
+const KEPT_BYTES_OF_ALL_MAX: usize = 4 * 1024 * 1024;
+
+/// Kept rows that have so many bytes are packed together: the words of an answer come one a row and differ in
+/// little, so it takes a sixth of the room.
+const PACKED_FROM: usize = 2 * 1024;
 
 /// What is known of runs that are being written. Only a cache: the primary key decides, because another process
 /// may write, too.
@@ -27,7 +32,7 @@ pub(crate) struct KnownRuns(Arc<Mutex<KnownState>>);
 
 struct KnownState {
     runs: HashMap<RunKey, KnownRun>,
-    /// Bytes of rows that are kept, of all runs.
+    /// What rows that are kept take, of all runs.
     kept_bytes: usize,
     pace: Pace,
 }
@@ -47,13 +52,61 @@ struct KnownRun {
 #[derive(Default)]
 struct KeptRows {
     rows: Vec<KeptRow>,
+    /// How many of them, the last ones, are not packed together, and their bytes.
+    loose: usize,
+    loose_bytes: usize,
+    /// The bytes of all, as they were written, and as they are kept.
+    written_bytes: usize,
     bytes: usize,
 }
 
-/// A row of the journal, as this process has written it.
+impl KeptRows {
+    fn push(&mut self, first_seq: u64, body: &[u8]) {
+        self.written_bytes += body.len();
+        self.bytes += body.len();
+        self.loose += 1;
+        self.loose_bytes += body.len();
+        self.rows.push(KeptRow { first_seq, count: 1, body: body.into() });
+        if self.loose > 1 && self.loose_bytes >= PACKED_FROM {
+            self.pack_loose();
+        }
+    }
+
+    /// Packs the loose rows into one. What cannot be read, or has grown by it, stays as it is.
+    fn pack_loose(&mut self) {
+        let from = self.rows.len().saturating_sub(self.loose);
+        let bytes = std::mem::take(&mut self.loose_bytes);
+        self.loose = 0;
+        let packed = self.rows.get(from..).and_then(packed);
+        if let Some(packed) = packed.filter(|packed| packed.body.len() < bytes) {
+            self.bytes -= bytes - packed.body.len();
+            self.rows.truncate(from);
+            self.rows.push(packed);
+        }
+    }
+}
+
+/// Rows that follow one another as one.
+fn packed(rows: &[KeptRow]) -> Option<KeptRow> {
+    let first_seq = rows.first()?.first_seq;
+    let mut entries = Vec::new();
+    for row in rows {
+        // A packed row keeps the number of its first entry only.
+        if row.first_seq.checked_sub(first_seq) != u64::try_from(entries.len()).ok() {
+            return None;
+        }
+        entries.extend(unpack(row.first_seq, &row.body).ok()?);
+    }
+    let count = rows.iter().map(|row| row.count).sum();
+    Some(KeptRow { first_seq, count, body: pack_fast(&entries).into() })
+}
+
+/// Rows of the journal that follow one another, as this process has written them.
 #[derive(Clone)]
 pub(crate) struct KeptRow {
     pub(crate) first_seq: u64,
+    /// How many rows of the table it stands for.
+    pub(crate) count: usize,
     /// As [`crate::pack`] writes it.
     pub(crate) body: Arc<[u8]>,
 }
@@ -114,15 +167,15 @@ impl KnownRuns {
         // What is in pieces has to be looked for in the table anyway.
         let in_pieces = body.first() == Some(&LIST);
         if in_pieces
-            || kept.bytes + body.len() > KEPT_BYTES_MAX
+            || kept.written_bytes + body.len() > KEPT_BYTES_MAX
             || state.kept_bytes + body.len() > KEPT_BYTES_OF_ALL_MAX
         {
             state.kept_bytes -= known.let_go();
             return;
         }
-        kept.bytes += body.len();
-        state.kept_bytes += body.len();
-        kept.rows.push(KeptRow { first_seq, body: body.into() });
+        state.kept_bytes -= kept.bytes;
+        kept.push(first_seq, &body);
+        state.kept_bytes += kept.bytes;
     }
 
     pub(crate) fn rows(&self, key: &RunKey) -> Option<Vec<KeptRow>> {
@@ -190,7 +243,7 @@ impl KnownRun {
 #[cfg(test)]
 mod tests {
     use weft_core::TenantId;
-    use weft_core::seam::run_store::RunLease;
+    use weft_core::seam::run_store::{RunLease, StoredEntry};
 
     use super::*;
 
@@ -204,6 +257,14 @@ mod tests {
     fn appended(known: &KnownRuns, run: &RunKey, first_seq: u64, body: Vec<u8>) {
         let lease = RunLease { run: run.clone(), fence: 1 };
         known.appended(JournalRow { lease, first_seq, last_seq: first_seq, body });
+    }
+
+    /// A row of one word, as it is written for each while few speak.
+    fn word(nth: u64) -> Vec<u8> {
+        let text = format!("w{nth} ");
+        let record = serde_json::json!({"type": "said", "activation": 3, "node": "Message:M", "text": text});
+        let record = record.to_string().into();
+        pack_fast(&[StoredEntry { seq: nth, event: Some(nth), at_ms: 1_795_836_572_000, record }])
     }
 
     fn kept(known: &KnownRuns, run: &RunKey) -> Option<Vec<u64>> {
@@ -229,6 +290,26 @@ mod tests {
         appended(&known, &taken, 1, vec![1]);
         known.set(&taken, 7, None);
         assert_eq!(kept(&known, &taken), None);
+    }
+
+    #[test]
+    fn the_words_of_an_answer_take_a_part_of_their_bytes_and_come_back_as_they_were() {
+        let known = KnownRuns::new();
+        let run = begun(&known, "a");
+        let rows: Vec<Vec<u8>> = (1..=200).map(word).collect();
+        let written: usize = rows.iter().map(Vec::len).sum();
+        (1..).zip(&rows).for_each(|(seq, row)| appended(&known, &run, seq, row.clone()));
+
+        let kept = known.rows(&run).unwrap();
+        assert_eq!(kept.iter().map(|row| row.count).sum::<usize>(), rows.len());
+        let back: Vec<_> = kept.iter().flat_map(|row| unpack(row.first_seq, &row.body).unwrap()).collect();
+        let sent: Vec<_> = (1..).zip(&rows).flat_map(|(seq, row)| unpack(seq, row).unwrap()).collect();
+        assert_eq!(back, sent);
+        let bytes: usize = kept.iter().map(|row| row.body.len()).sum();
+        assert!(bytes * 3 < written, "{bytes} of {written}");
+        assert_eq!(known.lock().kept_bytes, bytes);
+        known.forget(&run);
+        assert_eq!(known.lock().kept_bytes, 0);
     }
 
     #[test]

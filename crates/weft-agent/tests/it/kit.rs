@@ -267,7 +267,7 @@ impl World {
     pub fn trace(&self) -> Vec<ToolFinished> {
         let signals = self.signals.lock().unwrap();
         let finished = signals.iter().filter_map(|signal| match signal {
-            Signal::ToolFinished(finished) => Some(finished.clone()),
+            Signal::ToolFinished(finished) => Some(ToolFinished::clone(finished)),
             _ => None,
         });
         finished.collect()

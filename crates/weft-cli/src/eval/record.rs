@@ -160,7 +160,7 @@ async fn taken_from(app: &App, run: &StoredRun) -> Outcome<Taken> {
         ))
         .help("record the run that it was forked from"));
     }
-    let mut input = input.clone();
+    let mut input = (**input).clone();
     if resumes.is_some() {
         // What a person replied is the question of a turn that goes on.
         input.query.clone_from(reply);

@@ -162,7 +162,8 @@ impl Message {
             }
             said
         };
-        futures::try_join!(saying, read_aloud(ctx, model, growing.read()))?;
+        // Boxed: a message that is not read aloud has no room for it.
+        Box::pin(futures::future::try_join(saying, read_aloud(ctx, model, growing.read()))).await?;
         Ok(voice.said)
     }
 }

@@ -63,7 +63,7 @@ pub async fn read_aloud(ctx: &NodeContext, model: Arc<dyn SpeechModel>, text: Te
             // What was told before a crash was told to this very run.
             if made_now || ctx.effects.are_recorded() {
                 let used = UsedModel { model: model.name().into(), usage, micros };
-                ctx.signal(Signal::Used(used)).await?;
+                ctx.signal(Signal::Used(Box::new(used))).await?;
             }
             Ok::<_, weft_core::Error>(audio)
         }

@@ -39,7 +39,7 @@ impl RunDriver<'_> {
             Signal::Used(used) => {
                 self.usage += used.usage;
                 usage::add(&mut self.uses, &node, &used);
-                let UsedModel { model, usage, micros } = used;
+                let UsedModel { model, usage, micros } = *used;
                 self.journal.note(Record::ModelUsed {
                     activation,
                     effect: "model".into(),
@@ -69,14 +69,14 @@ impl RunDriver<'_> {
             Signal::ToolStarted(call) if active.told_before(&call) => {}
             Signal::ToolFinished(call) if active.told_before(&call.started) => {}
             Signal::ToolStarted(call) => {
-                active.calls.push((call.clone(), Instant::now()));
-                self.journal.note(Record::ToolStarted { activation, call });
+                active.calls.push((ToolStarted::clone(&call), Instant::now()));
+                self.journal.note(Record::ToolStarted { activation, call: *call });
             }
             Signal::ToolFinished(call) => {
                 let ended = active.calls.iter().position(|(started, _)| *started == call.started);
                 ended.map(|place| active.calls.swap_remove(place));
                 self.calls.note(&self.plan.nodes[active.node], &call);
-                self.journal.note(Record::ToolFinished { activation, call });
+                self.journal.note(Record::ToolFinished { activation, call: *call });
             }
             // The report names each reason once, the journal each time, with the node.
             Signal::Limited(reason) => {

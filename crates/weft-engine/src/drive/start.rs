@@ -75,7 +75,7 @@ impl RunDriver<'_> {
             suspension: None,
             budget: Some(budget),
         };
-        self.active.insert(activation, active);
+        self.active.insert(activation, Box::new(active));
         let limit = node.time_limit.unwrap_or(self.limits.node);
         let mut work = work(&self.plan, ix, context, limit);
         // Most work is done at the first look, and then it is none to be waited for. What is not is looked at

@@ -101,7 +101,7 @@ impl RunDriver<'_> {
             suspension: None,
             budget: None,
         };
-        self.active.insert(activation, active);
+        self.active.insert(activation, Box::new(active));
     }
 
     fn stop(&mut self, activation: u32, why: &str) {

@@ -51,18 +51,29 @@ impl RunDriver<'_> {
     }
 
     /// Iterations and Loops that are open while the run waits end for now, the innermost first.
-    pub(super) fn suspend_frames(&mut self) {
+    fn suspend_frames(&mut self) {
         let open: Vec<_> = self.machine.frames.keys().rev().copied().collect();
         for activation in open {
             self.ensure_active(activation);
             if let Some(active) = self.active.remove(&activation) {
-                self.note_finished(active, &Arc::default(), None, Onward::along(&NextEdges::Suspended));
+                self.note_finished(*active, &Arc::default(), None, Onward::along(&NextEdges::Suspended));
             }
         }
     }
 
+    /// Ends the work for now, and says what the waiting nodes ask.
+    pub(super) fn ask_people(&mut self) -> Vec<WaitingForm> {
+        self.suspend_frames();
+        self.machine.note_asked(&self.context.run, self.context.seams.clock.now_ms());
+        let forms = self.forms();
+        if !forms.is_empty() {
+            self.journal.note(Record::Waiting { forms: forms.clone() });
+        }
+        forms
+    }
+
     /// What the waiting nodes ask.
-    pub(super) fn forms(&self) -> Vec<WaitingForm> {
+    fn forms(&self) -> Vec<WaitingForm> {
         let waiting = self.machine.waiting_nodes().into_iter();
         let mut forms: Vec<_> = waiting.map(|place| self.machine.waiting_form(place)).collect();
         if let Some((node, message)) = &self.machine.unused

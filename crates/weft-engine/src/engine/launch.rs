@@ -72,6 +72,8 @@ impl Engine {
         let (engine, stop) = (self.clone(), cancel.clone());
         // Before the turn takes what was prepared.
         let used = RunUsage::by(&prepared);
+        // It is large, and gone as soon as the run has begun: the task has no room for it.
+        let prepared = Box::new(prepared);
         self.0.tasks.spawn(async move {
             let turn = AssertUnwindSafe(engine.turn(&stores, prepared, &lease, TurnControl { feed: &feed, cancel: stop })).catch_unwind();
             let turn = tokio::select! {

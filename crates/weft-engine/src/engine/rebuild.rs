@@ -87,7 +87,7 @@ impl Engine {
         // Only what was said up to that revision: the run has not seen what came later.
         let messages = stores.sessions.messages(&session.key, *revision, 2 * turns as u64).await?;
         let history = messages.into_iter().map(HistoryMessage::from);
-        let mut input = input.clone();
+        let mut input = (**input).clone();
         if resumes.is_some() {
             input.query.clone_from(reply);
         }

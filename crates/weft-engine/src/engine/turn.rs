@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use weft_core::budget::Spent;
 use weft_core::citation::reference;
@@ -44,9 +46,10 @@ pub(super) struct TurnControl<'a> {
 /// What is known of a turn when it begins, and needed when it ends.
 struct BegunTurn<'a> {
     lease: &'a RunLease,
+    feed: &'a Arc<Feed>,
     session: SessionKey,
     canvas: CanvasId,
-    /// The session before it.
+    /// The session before it, without its variables.
     state: SessionState,
     revision: i64,
     /// Whether it goes on with an earlier one that has waited.
@@ -61,12 +64,32 @@ struct DrivenTurn {
 
 impl Engine {
     /// Runs the machine and writes everything but the last record.
-    pub(super) async fn drive(
+    // Not `async`: what only the beginning needs would be kept for as long as the run goes on. And the future is large:
+    // one allocation keeps it off everybody's stack.
+    pub(super) fn drive<'a>(
         &self,
         prepared: Prepared,
-        journal: &mut RunJournal,
+        journal: &'a mut RunJournal,
         cancel: CancellationToken,
-    ) -> (RunReport, Arc<RunContext>) {
+    ) -> BoxFuture<'a, (RunReport, Arc<RunContext>)> {
+        let context = Arc::clone(&prepared.context);
+        let mut driver = self.driver(prepared, journal, cancel);
+        let driving = async move {
+            let began = Instant::now();
+            // By reference: a future that is given what it changes has room for it twice.
+            let result = driver.run(began).await;
+            (driver.report(began, result), context)
+        };
+        driving.boxed()
+    }
+
+    /// Writes down that a run begins, unless it goes on, and gives what runs it.
+    fn driver<'a>(
+        &self,
+        prepared: Prepared,
+        journal: &'a mut RunJournal,
+        cancel: CancellationToken,
+    ) -> RunDriver<'a> {
         let Prepared {
             request,
             key,
@@ -94,7 +117,7 @@ impl Engine {
                 canvas: request.canvas,
                 canvas_version: Arc::clone(&request.plan.version),
                 session: request.session.id,
-                input: request.input,
+                input: Box::new(request.input),
                 seed: context.seed,
                 resumes,
                 reply,
@@ -116,17 +139,11 @@ impl Engine {
                 journal.note(Record::Warned { node, message: message.into() });
             }
         }
-        let driver = RunDriver::new(machine, Arc::clone(&context), journal, cancel, limits).with_calls(calls);
-        let driver = match recovered {
+        let driver = RunDriver::new(machine, context, journal, cancel, limits).with_calls(calls);
+        match recovered {
             Some(recovered) => driver.after(recovered),
             None => driver,
-        };
-        // The driver's future is large; one allocation keeps it off everybody's stack.
-        let report = Box::pin(driver.run()).await;
-        if !report.forms.is_empty() {
-            journal.note(Record::Waiting { forms: report.forms.clone() });
         }
-        (report, context)
     }
 
     /// The models of a plan in whose place others are asked, each with the first node that names it.
@@ -148,15 +165,16 @@ impl Engine {
     pub(super) async fn turn(
         &self,
         stores: &Stores,
-        prepared: Prepared,
+        prepared: Box<Prepared>,
         lease: &RunLease,
         TurnControl { feed, cancel }: TurnControl<'_>,
     ) -> Became {
         let begun = BegunTurn {
             lease,
+            feed,
             session: prepared.request.session.clone(),
             canvas: prepared.request.canvas.clone(),
-            state: prepared.state.clone(),
+            state: prepared.state.without_globals(),
             revision: prepared.revision,
             goes_on: prepared.resumes.is_some(),
         };
@@ -168,15 +186,28 @@ impl Engine {
             None => journal,
         };
         // Whatever breaks in here, the journal gets an ending, and nobody waits for one that never comes.
-        let driven = AssertUnwindSafe(self.drive(prepared, &mut journal, cancel)).catch_unwind().await;
+        let driving = async { self.drive(*prepared, &mut journal, cancel).await };
+        let driven = AssertUnwindSafe(driving).catch_unwind().await.ok();
+        let driven = driven.map(|(report, context)| DrivenTurn { report, context });
+        // What the end needs is large, and nothing of it is kept while the run goes on.
+        Box::pin(self.ended(stores, &begun, driven, &mut journal)).await
+    }
+
+    /// Brings a turn to its end; nothing of it is known when it broke off in the middle of the engine.
+    async fn ended(
+        &self,
+        stores: &Stores,
+        begun: &BegunTurn<'_>,
+        driven: Option<DrivenTurn>,
+        journal: &mut RunJournal,
+    ) -> Became {
+        let BegunTurn { lease, feed, .. } = *begun;
         let last = match driven {
-            Ok((report, context)) => {
-                self.kept(stores, &begun, DrivenTurn { report, context }, &mut journal).await
-            }
-            Err(_) => Ok(broken_record()),
+            Some(driven) => self.kept(stores, begun, driven, journal).await,
+            None => Ok(broken_record()),
         };
         let ended = match last {
-            Ok(last) => self.end(stores, &mut journal, lease, last).await,
+            Ok(last) => self.end(stores, journal, lease, last).await,
             Err(error) => Err(error),
         };
         match ended {
@@ -211,7 +242,7 @@ impl Engine {
         {
             return Err(Error::new(error.kind, error.full()));
         }
-        let BegunTurn { lease, session, canvas, state: before, revision, goes_on } = begun;
+        let BegunTurn { lease, session, canvas, state: before, revision, goes_on, .. } = begun;
         let (lease, revision) = (*lease, *revision);
         let state = next_state(before, &report, &context);
         let question = (!goes_on).then_some(context.input.query.as_str());

@@ -42,10 +42,14 @@ pub(super) async fn note_again_and_again(
 ) -> std::convert::Infallible {
     loop {
         tokio::time::sleep(NOTED_EVERY).await;
-        let noted = engine.note_spent(stores, lease, used.so_far()).await;
-        if let Err(error) = noted.and(engine.account(stores, &lease.run.tenant, &used.canvas).await.map(drop))
-        {
-            tracing::warn!(run.id = %lease.run.id, error = error.detail(), "cannot compare what the run has used");
-        }
+        // In a place of its own: for most of a run's time it is not under way.
+        Box::pin(note_once(stores, lease, engine, used)).await;
+    }
+}
+
+async fn note_once(stores: &Stores, lease: &RunLease, engine: &Engine, used: &RunUsage) {
+    let noted = engine.note_spent(stores, lease, used.so_far()).await;
+    if let Err(error) = noted.and(engine.account(stores, &lease.run.tenant, &used.canvas).await.map(drop)) {
+        tracing::warn!(run.id = %lease.run.id, error = error.detail(), "cannot compare what the run has used");
     }
 }

@@ -371,7 +371,7 @@ impl Component for Fake {
                         let usage =
                             Usage { calls: 1, prompt_tokens: 3, completion_tokens: 2, ..Usage::default() };
                         let used = weft_core::usage::UsedModel { model: "m".into(), usage, micros: 5 };
-                        ctx.signal(weft_core::context::Signal::Used(used)).await?;
+                        ctx.signal(weft_core::context::Signal::Used(Box::new(used))).await?;
                     }
                     Ok(answer)
                 };

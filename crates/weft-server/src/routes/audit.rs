@@ -81,7 +81,7 @@ pub async fn export(
 ) -> Result<Response, ApiError> {
     // The oldest first: what is written during the export comes at its end.
     let filter = AuditFilter { ascending: true, limit: EXPORTED_AT_ONCE, ..filter(&params)? };
-    let lines = stream::try_unfold(Some((state.app, caller.tenant, filter)), page_of_lines);
+    let lines = stream::try_unfold(Some((state.app.clone(), caller.tenant, filter)), page_of_lines);
     let mut response = Response::new(Body::from_stream(lines));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));

@@ -109,7 +109,7 @@ impl Rehearsal {
             tool: tool.into(),
             arguments: Arc::new(call["arguments"].clone()),
         };
-        ctx.signal(Signal::ToolStarted(started.clone())).await?;
+        ctx.signal(Signal::ToolStarted(Box::new(started.clone()))).await?;
         let finished = ToolFinished {
             started,
             result: Arc::new(call["result"].clone()),
@@ -117,6 +117,6 @@ impl Rehearsal {
             repaired: call["repaired"] == true,
             elapsed: 0.25,
         };
-        ctx.signal(Signal::ToolFinished(finished)).await
+        ctx.signal(Signal::ToolFinished(Box::new(finished))).await
     }
 }

@@ -196,7 +196,8 @@ impl Store {
     async fn append_in(&self, haste: Haste, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
         // Pieces before the row that names them: what a crash leaves in between goes with the next sweep.
         let list = if pack::plain_length(&entries) >= pieces::CUT_FROM {
-            self.in_pieces(&lease.run, &entries)
+            // Boxed: it is rare and large, and each append that waits would have room for it.
+            Box::pin(self.in_pieces(&lease.run, &entries))
                 .await
                 .map_err(|error| self.fail("append to the journal", error))?
         } else {

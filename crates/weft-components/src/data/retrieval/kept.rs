@@ -68,7 +68,7 @@ impl Knowledge for Kept<'_> {
             for read in &found.used {
                 let usage = Usage { prompt_tokens: read.tokens, calls: 1, ..Usage::default() };
                 let used = UsedModel { model: read.model.as_str().into(), usage, micros: 0 };
-                self.0.signal(Signal::Used(used)).await?;
+                self.0.signal(Signal::Used(Box::new(used))).await?;
             }
         }
         Ok(found)

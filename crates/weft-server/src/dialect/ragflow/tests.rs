@@ -48,7 +48,7 @@ fn starts() {
         canvas: "c".into(),
         canvas_version: "v".into(),
         session: "s1".into(),
-        input: TurnInput { inputs: view().inputs, ..TurnInput::default() },
+        input: Box::new(TurnInput { inputs: view().inputs, ..TurnInput::default() }),
         seed: 1,
         resumes,
         reply: String::new(),

@@ -16,7 +16,7 @@ fn told(records: Vec<Record>) -> (Vec<Json>, ResponseRun) {
 }
 
 fn started() -> Record {
-    let input = TurnInput { query: "q".to_owned(), ..TurnInput::default() };
+    let input = Box::new(TurnInput { query: "q".to_owned(), ..TurnInput::default() });
     Record::RunStarted {
         version: weft_core::journal::JOURNAL_VERSION,
         canvas: "c".into(),
