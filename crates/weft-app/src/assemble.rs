@@ -358,10 +358,9 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
     let (files, file_manager) = files(config, &store, blobs, &clock);
     let passing = Store::open(MEMORY).await?;
     let file_work = file_work(config, &models)?;
-    let reader = Arc::clone(&file_work.reader);
-    let beside = beside(&passing, &models, &clock, Arc::clone(&reader));
-    let knowledge: Arc<dyn Knowledge> =
-        Arc::new(CombinedKnowledge::new(Arc::new(beside.datasets()), Arc::new(datasets)));
+    let beside = beside(&passing, &models, &clock, Arc::clone(&file_work.reader));
+    let knowledge = CombinedKnowledge::new(Arc::new(beside.datasets()), Arc::new(datasets));
+    let (knowledge, reader): (Arc<dyn Knowledge>, _) = (Arc::new(knowledge), Arc::clone(&file_work.reader));
     let memories = memories(&store, &models, &clock);
     let secrets = secrets::secrets(config, &store, place)?;
     let given = Given {
