@@ -51,11 +51,11 @@ impl Compiled<'_> {
     /// The chunks that say what was found.
     pub fn chunks_of(self, knowledge: &Knowledge) -> Vec<PipelineChunk> {
         let sections = sections(self.template.kind, &self.template.name, knowledge);
-        sections.into_iter().flat_map(|section| self.cut(section)).collect()
+        sections.iter().flat_map(|section| self.cut(section)).collect()
     }
 
     /// Cuts a section into chunks, each with the title.
-    fn cut(self, section: Section) -> Vec<PipelineChunk> {
+    fn cut(self, section: &Section) -> Vec<PipelineChunk> {
         let title = format!("{} ({})", section.title, self.document);
         let title = cut(&title, CHUNK_TOKENS / 4);
         let mut chunks = Vec::new();
