@@ -344,6 +344,11 @@ fn seams(config: &Config, store_url: &str, outbound: Arc<Outbound>, given: Given
     })
 }
 
+/// What is found in datasets and in what stands beside a canvas.
+fn knowledge(beside: &LocalDocuments, datasets: Datasets) -> Arc<dyn Knowledge> {
+    Arc::new(CombinedKnowledge::new(Arc::new(beside.datasets()), Arc::new(datasets)))
+}
+
 async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<App> {
     let models = Models::open(config)?;
     let store = Store::open(store_url).await?;
@@ -358,10 +363,9 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
     let (files, file_manager) = files(config, &store, blobs, &clock);
     let passing = Store::open(MEMORY).await?;
     let file_work = file_work(config, &models)?;
+    let beside = beside(&passing, &models, &clock, Arc::clone(&file_work.reader));
     let reader = Arc::clone(&file_work.reader);
-    let beside = beside(&passing, &models, &clock, Arc::clone(&reader));
-    let knowledge: Arc<dyn Knowledge> =
-        Arc::new(CombinedKnowledge::new(Arc::new(beside.datasets()), Arc::new(datasets)));
+    let knowledge = knowledge(&beside, datasets);
     let memories = memories(&store, &models, &clock);
     let secrets = secrets::secrets(config, &store, place)?;
     let given = Given {

@@ -4,6 +4,7 @@ mod embed;
 pub mod files;
 mod ingest;
 mod look;
+mod replacement;
 mod search;
 
 use std::time::Duration;

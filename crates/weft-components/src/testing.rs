@@ -346,9 +346,10 @@ impl ModelDirectory for FakeModels {
             return Err(Error::not_found("MODEL_NOT_CONFIGURED: there is no model `missing`"));
         }
         let window = if llm_id == "small" { 600 } else { 8_000 };
+        let provider = if llm_id == "quoting" { "extractive" } else { "scripted" };
         let info = ModelInfo {
             name: "fake".to_owned(),
-            provider: "scripted".to_owned(),
+            provider: provider.to_owned(),
             model: "fake".to_owned(),
             window,
             tools: llm_id == "tools",

@@ -55,7 +55,9 @@ impl MediaReader {
         media_type: &str,
     ) -> Result<ReadDocument> {
         let recording = Recording { name: request.name.clone(), media_type: media_type.to_owned(), bytes };
-        let said = model.transcribe(&recording).await?;
+        let mut said = model.transcribe(&recording).await?;
+        // A program may write marks for a terminal, and with a character 0 it would not be taken for text.
+        said.retain(|letter| !letter.is_control() || matches!(letter, '\n' | '\r' | '\t'));
         if said.trim().is_empty() {
             let message = format!("cannot read `{}`: `{}` hears no speech in it", request.name, model.name());
             return Err(Error::invalid(message));

@@ -21,6 +21,7 @@ use weft_core::{Error, Json, Result, Tool};
 use crate::settings::PluginSettings;
 use arguments::OperationArguments;
 use call::OperationCall;
+use schema::REFERENCES_MAX;
 
 /// Operations of one document, at most.
 pub const OPERATIONS_MAX: usize = 1_000;
@@ -101,6 +102,7 @@ impl Plugin {
             names.insert(tool_name(described));
             plugin.add(document, described, base.as_ref(), &settings)?;
         }
+        plugin.left_out.extend(lost(document));
         check_named(&names, &settings)?;
         Ok(plugin)
     }
@@ -187,10 +189,41 @@ impl Plugin {
     }
 }
 
+/// The paths of a document, and what stands there: what a reference leads to, where it leads anywhere.
+fn paths(document: &Json) -> impl Iterator<Item = (&String, &Json)> {
+    let paths = document.get("paths").and_then(Json::as_object).into_iter().flatten();
+    paths.map(move |(path, item)| {
+        let mut item = item;
+        // Bounded: a reference may lead to itself.
+        for _ in 0..REFERENCES_MAX {
+            // What it says itself is not looked for elsewhere: the specification has no word on both.
+            let reference = item.get("$ref").and_then(Json::as_str).filter(|_| !has_operations(item));
+            match reference.and_then(|reference| schema::target(document, reference)) {
+                Some(target) => item = target,
+                None => break,
+            }
+        }
+        (path, item)
+    })
+}
+
+fn has_operations(item: &Json) -> bool {
+    METHODS.iter().any(|method| item.get(method).is_some())
+}
+
+/// The paths of which nobody knows what stands there, such as those in other files.
+fn lost(document: &Json) -> impl Iterator<Item = LeftOutOperation> {
+    paths(document).filter_map(|(path, item)| {
+        let reference = item.get("$ref").and_then(Json::as_str)?;
+        let reason = format!("`{reference}` leads nowhere in the document");
+        (!has_operations(item)).then(|| LeftOutOperation { tool: plain_name(path), reason })
+    })
+}
+
 /// The operations of a document, also those that settings leave out: reading them is what costs.
 fn operations(document: &Json) -> Result<Vec<DescribedOperation<'_>>> {
     let mut operations = Vec::new();
-    for (path, item) in document.get("paths").and_then(Json::as_object).into_iter().flatten() {
+    for (path, item) in paths(document) {
         for method in METHODS {
             let Some(operation) = item.get(method) else { continue };
             if operations.len() >= OPERATIONS_MAX {

@@ -10,7 +10,8 @@ use weft_core::seam::databases::DatabaseKind;
 struct Effect {
     /// Of these servers.
     kind: DatabaseKind,
-    /// What its name is, in small letters; with a `*` at the end, what it begins with.
+    /// What its name is, in small letters; with a `*` at the end, what it begins with. What takes one value stands here with
+    /// its whole name as well, because it can be called by `x.f`.
     names: &'static [&'static str],
     why: &'static str,
 }
@@ -37,7 +38,16 @@ const EFFECTS: &[Effect] = &[
     },
     Effect {
         kind: DatabaseKind::Postgres,
-        names: &["lo_creat*", "lo_from_bytea", "lo_put", "lo_truncate*", "lo_unlink", "lowrite"],
+        names: &[
+            "lo_creat*",
+            "lo_creat",
+            "lo_create",
+            "lo_from_bytea",
+            "lo_put",
+            "lo_truncate*",
+            "lo_unlink",
+            "lowrite",
+        ],
         // Servers before PostgreSQL 16 let a transaction that only reads do this.
         why: "writes a large object",
     },
@@ -45,8 +55,22 @@ const EFFECTS: &[Effect] = &[
         kind: DatabaseKind::Postgres,
         names: &[
             "dblink*",
+            "dblink",
+            "dblink_connect",
+            "dblink_connect_u",
+            "dblink_disconnect",
+            "dblink_exec",
+            "dblink_get_result",
             "postgres_fdw_*",
+            "postgres_fdw_disconnect",
             "pg_background_*",
+            "oracle_execute",
+            "run_command_on_*",
+            "run_command_on_all_nodes",
+            "run_command_on_coordinator",
+            "run_command_on_workers",
+            "master_run_on_worker",
+            "http",
             "http_get",
             "http_head",
             "http_post",
@@ -58,7 +82,19 @@ const EFFECTS: &[Effect] = &[
     },
     Effect {
         kind: DatabaseKind::Postgres,
-        names: &["query_to_xml*", "ts_stat", "ts_rewrite", "crosstab*", "connectby", "xpath_table"],
+        names: &[
+            "query_to_xml*",
+            "query_export_to_s3",
+            "ts_stat",
+            "ts_rewrite",
+            "crosstab*",
+            "crosstab",
+            "crosstab2",
+            "crosstab3",
+            "crosstab4",
+            "connectby",
+            "xpath_table",
+        ],
         why: "carries out SQL that stands in a text, which is not checked",
     },
     Effect {
@@ -104,6 +140,7 @@ const EFFECTS: &[Effect] = &[
             "pg_truncate_visibility_map",
             "heap_force_*",
             "brin_summarize_*",
+            "brin_summarize_new_values",
             "brin_desummarize_range",
             "gin_clean_pending_list",
         ],
@@ -242,6 +279,12 @@ mod tests {
             "select PG_READ_FILE ('/etc/passwd')",
             "SELECT pg_catalog . \"pg_read_binary_file\" /* x */ ('x')",
             "SELECT x.pg_read_file FROM unnest(ARRAY['/etc/passwd']) AS x",
+            "SELECT x.lo_creat FROM unnest(ARRAY[-1]) AS x",
+            "SELECT x.dblink_connect FROM unnest(ARRAY['dbname=a']) AS x",
+            "SELECT (x) . /* y */ \"dblink_exec\" FROM unnest(ARRAY['DELETE FROM t']) AS x",
+            "SELECT x.crosstab2 FROM unnest(ARRAY['SELECT pg_read_file(''a'')']) AS x",
+            "SELECT * FROM http(('POST', 'http://a', NULL, 'text/plain', 'b')::http_request)",
+            "SELECT run_command_on_workers('DELETE FROM t')",
             "SELECT U&\"pg\\005fread_file\"('x')",
             "SELECT 1 WHERE pg_terminate_backend(2)",
             "SELECT * FROM dblink('dbname=x', 'DELETE FROM t') AS t(a int)",

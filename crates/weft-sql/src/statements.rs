@@ -381,6 +381,8 @@ fn reads(statement: &Statement) -> std::result::Result<(), String> {
         | Statement::ShowSchemas { .. }
         | Statement::ShowTables { .. }
         | Statement::ShowViews { .. }
+        | Statement::ShowProcessList { .. }
+        | Statement::ShowCharset(_)
         | Statement::ShowCollation { .. } => Ok(()),
         other => {
             let text = other.to_string();
@@ -536,7 +538,11 @@ mod tests {
         ] {
             refused(DatabaseKind::MySql, sql);
         }
-        carried_out(DatabaseKind::MySql, "SHOW TABLES");
+        for sql in
+            ["SHOW TABLES", "SHOW PROCESSLIST", "SHOW FULL PROCESSLIST", "SHOW CHARACTER SET LIKE 'u%'"]
+        {
+            carried_out(DatabaseKind::MySql, sql);
+        }
         carried_out(DatabaseKind::MySql, "DESCRIBE t");
         for sql in
             ["ATTACH DATABASE 'x' AS y", "PRAGMA query_only = 0", "VACUUM", "REPLACE INTO t VALUES (1)"]

@@ -17,7 +17,9 @@ use weft_core::seam::document_reader::ChunkMethod;
 use weft_knowledge::ingest::{IngestWorker, Naming, PIPELINE, WORDS_ALONE, WorkerPace};
 
 use super::files::{self, Found};
-use super::{documents, find, fresh, maybe, metadata, method, pipeline, plural, settings, tell_embedder};
+use super::{
+    documents, find, fresh, maybe, metadata, method, pipeline, plural, replacement, settings, tell_embedder,
+};
 use crate::args::DatasetIngestArgs;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::form::quoted;
@@ -73,6 +75,7 @@ pub async fn run(args: &DatasetIngestArgs, app: &App, setup: &Setup) -> Outcome 
             }
         }
     };
+    replacement::finish(&dataset, app).await?;
     let mut told = Told::default();
     let mut wanted = Vec::new();
     for (path, why) in &found.refused {
@@ -207,16 +210,11 @@ async fn put(
     if before.size == bytes.len() as u64 && app.library.file(&before.key).await? == *bytes {
         return unchanged(before, wishes, app).await;
     }
-    let document = app.library.upload(&dataset.key, name, bytes.clone(), Naming::Numbered).await?;
-    // Only now, so that a file that is refused takes nothing away.
-    app.library.remove_documents(&dataset.key, &[before.key.id]).await?;
-    let change = wishes.change(&document).unwrap_or_default();
-    let change = DocumentChange { name: Some(name.to_owned()), ..change };
-    if let Err(error) = app.library.update_document(&document.key, &change).await {
-        app.library.remove_documents(&dataset.key, &[document.key.id]).await?;
-        return Err(error);
-    }
-    Ok(Taken::Replaced(document.key.id))
+    let change = |document: &Document| DocumentChange {
+        name: Some(name.to_owned()),
+        ..wishes.change(document).unwrap_or_default()
+    };
+    replacement::replace(&before, bytes.clone(), change, app).await.map(Taken::Replaced)
 }
 
 async fn unchanged(document: Document, wishes: &Wishes, app: &App) -> weft_core::Result<Taken> {

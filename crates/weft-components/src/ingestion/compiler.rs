@@ -158,7 +158,7 @@ impl Component for Compiler {
         } else {
             // The document itself is found all the same.
             let message = "nothing is compiled: no language model is configured";
-            ctx.signal(Signal::Warn(message.to_owned())).await?;
+            warn(ctx, &mut document, message.to_owned()).await?;
         }
         let mut finished = passed::finished(&document, Some(chunks))?;
         finished.outputs.set(COMPILED, Json::Array(found));

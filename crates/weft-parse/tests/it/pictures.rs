@@ -451,6 +451,9 @@ async fn recordings_are_written_down() {
     let said = Bytes::from_static(b"ID3Good morning. The pump is broken.");
     let document = reader.read(&request("a.mp3", ChunkMethod::Audio), said.clone()).await.unwrap();
     assert_eq!(text(&document), "Good morning. The pump is broken.");
+    let marked = Bytes::from_static(b"ID3\x1b[1mGood\x07 morning.\0 Bye.");
+    let document = reader.read(&request("a.mp3", ChunkMethod::Audio), marked).await.unwrap();
+    assert_eq!(text(&document), "[1mGood morning. Bye.");
     let silent = Bytes::from_static(b"ID3 ");
     let error = reader.read(&request("a.mp3", ChunkMethod::Audio), silent).await.unwrap_err();
     assert!(error.full().contains("`ears` hears no speech"), "{}", error.full());

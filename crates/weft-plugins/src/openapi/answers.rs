@@ -19,7 +19,8 @@ pub(super) fn accepted(document: &Json, operation: &Json) -> Option<String> {
         let Ok(response) = shapes.resolved(response) else { continue };
         let content = response.get("content").and_then(Json::as_object);
         for media_type in content.into_iter().flat_map(|content| content.keys()) {
-            if !media::is_json(media_type) || media_type.eq_ignore_ascii_case(media::JSON) {
+            let is_usual = media_type.eq_ignore_ascii_case(media::JSON) || media_type.contains('*');
+            if !media::is_json(media_type) || is_usual {
                 return None;
             }
             // As a header: what is written there comes out of a document.

@@ -11,8 +11,17 @@ use super::schema::OperationSchemas;
 use super::style::{ArgumentPlace, Parameter};
 use super::{BODY, text};
 
-/// Headers that are no parameters, whatever a document says.
-const RESERVED_HEADERS: [&str; 3] = ["Accept", "Content-Type", "Authorization"];
+/// Headers that are no parameters, whatever a document says; also those that a request is made with.
+const RESERVED_HEADERS: [&str; 8] = [
+    "Accept",
+    "Authorization",
+    "Connection",
+    "Content-Length",
+    "Content-Type",
+    "Cookie",
+    "Host",
+    "Transfer-Encoding",
+];
 
 /// What an operation is given.
 pub(super) struct OperationArguments {
@@ -73,7 +82,8 @@ impl ArgumentsReader {
 
 /// A media type as it is sent, unless it is the usual one of JSON.
 fn as_header(media_type: &str) -> Result<Option<String>, String> {
-    if media_type.eq_ignore_ascii_case(media::JSON) {
+    // One such as `application/*+json` is for whoever reads.
+    if media_type.eq_ignore_ascii_case(media::JSON) || media_type.contains('*') {
         return Ok(None);
     }
     // It comes out of a document, and a line break would begin a header that nobody has written.
@@ -126,7 +136,7 @@ fn declare(
     let place = match said.get("in").and_then(Json::as_str) {
         Some("path") => ArgumentPlace::Path,
         Some("query") => ArgumentPlace::Query,
-        // What a body is, what is taken for an answer and who asks is said by the document and the operator.
+        // What a body is, what is taken for an answer, where it goes and who asks is said by the document and the operator.
         Some("header") if RESERVED_HEADERS.iter().any(|own| name.eq_ignore_ascii_case(own)) => return Ok(()),
         Some("header") => ArgumentPlace::Header,
         // A cookie is nobody's to set.

@@ -101,7 +101,7 @@ impl OperationCall {
             (BodyKind::None, Some(_)) => return Err(self.unknown(BODY)),
             (BodyKind::Json(_), Some(body)) => HttpBody::Json(body),
             (BodyKind::Form, Some(Json::Object(fields))) => {
-                HttpBody::Form(fields.into_iter().map(|(name, value)| (name, plain(&value))).collect())
+                HttpBody::Form(fields.iter().flat_map(|(name, value)| form_fields(name, value)).collect())
             }
             (BodyKind::Form, Some(_)) => {
                 return Err(Error::invalid("`body` has to be an object of form fields"));
@@ -122,6 +122,16 @@ impl OperationCall {
         let body = Some(BODY).filter(|_| self.body != BodyKind::None);
         let known = self.parameters.iter().map(|parameter| parameter.argument.as_str()).chain(body);
         Error::invalid(format!("there is no argument `{name}`: {}", in_words(known)))
+    }
+}
+
+/// A member of a body as fields of a form: a list of plain values as one field for each, everything else as one.
+fn form_fields(name: &str, value: &Json) -> Vec<(String, String)> {
+    let is_plain = |item: &Json| !item.is_array() && !item.is_object();
+    let field = |value: &Json| (name.to_owned(), plain(value));
+    match value {
+        Json::Array(items) if items.iter().all(is_plain) => items.iter().map(field).collect(),
+        value => vec![field(value)],
     }
 }
 

@@ -6,7 +6,7 @@ use weft_core::Json;
 /// Schemas within schemas, at most; what lies deeper may be anything.
 const DEPTH_MAX: usize = 12;
 /// References that lead from one to the next, at most.
-const REFERENCES_MAX: usize = 12;
+pub(super) const REFERENCES_MAX: usize = 12;
 /// How often a schema is told within itself, at most: one that leads to itself would have no end.
 // Once more than it has to be, so that a model sees what stands there.
 const VISITS_MAX: usize = 2;
@@ -63,6 +63,27 @@ enum Siblings {
     Ignored,
     /// It holds, too (OpenAPI 3.1).
     Hold,
+}
+
+/// What a reference leads to within the document.
+pub(super) fn target<'a>(document: &'a Json, reference: &str) -> Option<&'a Json> {
+    let pointer = reference.strip_prefix('#')?;
+    // It is a part of an address: generators write `Page<Pet>` as `Page%3CPet%3E`, and some as it is.
+    document.pointer(pointer).or_else(|| document.pointer(&decoded(pointer)?))
+}
+
+/// A text without percent-encoding; nothing where that leaves no text.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, behind @ ..] = rest {
+        let digits = behind.first_chunk::<2>().filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let digits = digits.filter(|_| *first == b'%').and_then(|digits| std::str::from_utf8(digits).ok());
+        let written = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(written.unwrap_or(*first));
+        rest = if written.is_some() { behind.get(2..).unwrap_or_default() } else { behind };
+    }
+    String::from_utf8(bytes).ok()
 }
 
 /// A schema that everything fits.
@@ -124,7 +145,7 @@ impl<'a> OperationSchemas<'a> {
     }
 
     fn target(&self, reference: &str) -> Option<&'a Json> {
-        self.document.pointer(reference.strip_prefix('#')?)
+        target(self.document, reference)
     }
 
     /// A schema with everything it refers to in its place.

@@ -49,9 +49,17 @@ async fn arguments_go_where_the_document_says() {
     assert_eq!(headers, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
 
     called(&http, "", "post_reports", json!({"body": {"place": "here"}})).await.unwrap();
-    called(&http, "", "log_in", json!({"body": {"user": "eve", "times": 2}})).await.unwrap();
+    called(
+        &http,
+        "",
+        "log_in",
+        json!({"body": {"user": "eve", "times": 2, "tags": ["a", 1], "of": [{"b": 1}], "none": []}}),
+    )
+    .await
+    .unwrap();
     let bodies: Vec<_> = http.requests().into_iter().skip(1).map(|request| request.body).collect();
-    let form = [("user".to_owned(), "eve".to_owned()), ("times".to_owned(), "2".to_owned())];
+    let form = [("user", "eve"), ("times", "2"), ("tags", "a"), ("tags", "1"), ("of", "[{\"b\":1}]")];
+    let form = form.map(|(name, value)| (name.to_owned(), value.to_owned()));
     assert_eq!(bodies, [HttpBody::Json(json!({"place": "here"})), HttpBody::Form(form.into())]);
 }
 

@@ -259,8 +259,34 @@ async fn json_may_have_another_name() {
     assert_eq!(headers(operation(api, &[api])).await, named);
     assert_eq!(headers(operation(api, &[usual, api])).await, [format!("Content-Type: {api}")]);
     assert_eq!(headers(operation("application/json; charset=utf-8", &["text/csv"])).await.len(), 1);
+    // Whoever sends writes one of those that such a range has.
+    assert_eq!(headers(operation("application/*+json", &["application/*+json"])).await, [""; 0]);
     let broken = operation("application/json;\r\nHost: a", &[]);
     assert!(pets(broken, json!({})).left_out()[0].reason.contains("a media type that cannot be sent"));
+}
+
+#[tokio::test]
+async fn paths_and_names_with_signs_may_be_referred_to() {
+    let page = json!({"type": "object", "properties": {"of": {"type": "string"}}});
+    let body =
+        json!({"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Page%3CPet%3E"}}}});
+    let headers: Vec<Json> =
+        ["Host", "cookie", "X-Of"].map(|name| json!({"name": name, "in": "header"})).into();
+    let components = json!({"schemas": {"Page<Pet>": page, "100%": {"type": "integer"}},
+        "pathItems": {"Pets": {"post": {"operationId": "put", "requestBody": body, "parameters": headers},
+            "get": {"operationId": "count", "parameters": [{"name": "n", "in": "query",
+                "schema": {"$ref": "#/components/schemas/100%"}}]}}}});
+    let paths = json!({"/pets": {"$ref": "#/components/pathItems/Pets"}, "/more": {"$ref": "more.json#/x"},
+        "/round": {"$ref": "#/paths/~1round"}});
+    let plugin = pets(paths, components);
+    let [count, put] = plugin.tools() else { panic!("{:?}", plugin.tools()) };
+    assert_eq!(put.parameters["properties"]["body"]["properties"]["of"]["type"], "string");
+    assert_eq!(put.parameters["properties"].as_object().unwrap().len(), 2, "{}", put.parameters);
+    assert_eq!(count.parameters["properties"]["n"]["type"], "integer");
+    assert_eq!(sent(count, json!({"n": 1})).await.unwrap().url, "http://pets.test/pets?n=1");
+    let left_out: Vec<String> = plugin.left_out().iter().map(ToString::to_string).collect();
+    assert_eq!(left_out.len(), 2);
+    assert_eq!(left_out[0], "more: `more.json#/x` leads nowhere in the document");
 }
 
 #[test]

@@ -15,8 +15,10 @@ use super::templates::CompilationTemplate;
 const ENTRIES_MAX: usize = 4_000;
 /// Characters of a name, at most.
 const NAME_MAX: usize = 200;
-/// Characters of a description, at most.
-const DESCRIPTION_MAX: usize = 1_200;
+/// Characters of a description, at most: more than a paragraph is a model that does not end.
+const DESCRIPTION_MAX: usize = 4_000;
+/// Characters of descriptions that are put together, at most.
+const JOINED_MAX: usize = 1_200;
 /// Statements about one subject, and names of related ones, at most.
 const FACTS_MAX: usize = 100;
 /// How deep sections are.
@@ -301,7 +303,7 @@ fn join(one: &mut String, other: &str) {
     }
     if other.contains(one.as_str()) {
         other.clone_into(one);
-    } else if one.chars().count() + other.chars().count() < DESCRIPTION_MAX {
+    } else if one.chars().count() + other.chars().count() < JOINED_MAX {
         one.push(' ');
         one.push_str(other);
     }

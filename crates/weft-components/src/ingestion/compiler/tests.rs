@@ -165,6 +165,21 @@ async fn summaries_are_summed_up_to_one_of_the_whole() {
 }
 
 #[tokio::test]
+async fn without_a_model_that_writes_the_document_says_that_nothing_is_compiled() {
+    let node = compiler(json!({"compilation_template_group_id": "tree", "llm_id": "quoting"}));
+    let component = node.build();
+    let mut stage =
+        Stage::new(&node, &*component, Setting { values: values(chunks()), ..Setting::default() });
+    let found = json!(component.run(&stage.ctx).await.unwrap().outputs);
+    assert_eq!(found["chunks"].as_array().unwrap().len(), 2);
+    let said = "nothing is compiled: no language model is configured";
+    assert_eq!(found["document"]["warnings"], json!([said]));
+    assert!(
+        stage.signals().iter().any(|signal| matches!(signal, Signal::Warn(text) if text.as_str() == said))
+    );
+}
+
+#[tokio::test]
 async fn a_second_compiler_reads_the_document_and_not_the_first() {
     let mut given = chunks();
     given.as_array_mut().unwrap().push(json!({"text": "Timeline", "compiled": {"kind": "timeline"}}));

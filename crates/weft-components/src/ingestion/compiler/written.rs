@@ -51,31 +51,33 @@ impl Compiled<'_> {
     /// The chunks that say what was found.
     pub fn chunks_of(self, knowledge: &Knowledge) -> Vec<PipelineChunk> {
         let sections = sections(self.template.kind, &self.template.name, knowledge);
-        sections.into_iter().flat_map(|section| self.cut(section)).collect()
+        sections.iter().flat_map(|section| self.cut(section)).collect()
     }
 
     /// Cuts a section into chunks, each with the title.
-    fn cut(self, section: Section) -> Vec<PipelineChunk> {
+    fn cut(self, section: &Section) -> Vec<PipelineChunk> {
         let title = format!("{} ({})", section.title, self.document);
         let title = cut(&title, CHUNK_TOKENS / 4);
         let mut chunks = Vec::new();
         let (mut text, mut sources) = (String::new(), BTreeSet::new());
-        for line in section.lines {
-            let shown = cut(&line.text, CHUNK_TOKENS / 2);
-            if !text.is_empty() && tokens(&text) + tokens(shown) + 1 > CHUNK_TOKENS {
-                chunks.push(self.chunk(std::mem::take(&mut text), &std::mem::take(&mut sources)));
-            }
-            if text.is_empty() {
-                text.push_str(title);
-                text.push('\n');
-                if !line.above.is_empty() {
-                    text.push('\n');
-                    text.push_str(cut(&line.above, CHUNK_TOKENS / 8));
+        for line in &section.lines {
+            // What is longer goes on in the next chunk: nothing that was found is lost.
+            for shown in pieces(&line.text) {
+                if !text.is_empty() && tokens(&text) + tokens(shown) + 1 > CHUNK_TOKENS {
+                    chunks.push(self.chunk(std::mem::take(&mut text), &std::mem::take(&mut sources)));
                 }
+                if text.is_empty() {
+                    text.push_str(title);
+                    text.push('\n');
+                    if !line.above.is_empty() {
+                        text.push('\n');
+                        text.push_str(cut(&line.above, CHUNK_TOKENS / 8));
+                    }
+                }
+                text.push('\n');
+                text.push_str(shown);
+                sources.extend(&line.sources);
             }
-            text.push('\n');
-            text.push_str(shown);
-            sources.extend(line.sources);
         }
         if !text.is_empty() {
             chunks.push(self.chunk(text, &sources));
@@ -97,6 +99,29 @@ impl Compiled<'_> {
         chunk.rest.insert(COMPILED.to_owned(), by);
         chunk
     }
+}
+
+/// A line in pieces that fit into a chunk, cut behind sentences or words where there are any.
+fn pieces(line: &str) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut rest = line;
+    while !rest.is_empty() {
+        let whole = cut(rest, CHUNK_TOKENS / 2);
+        let piece = if whole.len() == rest.len() { whole } else { up_to_an_end(whole) };
+        pieces.push(piece);
+        rest = rest[piece.len()..].trim_start();
+    }
+    pieces
+}
+
+/// The beginning of a text up to its last end of a sentence or a word; all of it when that leaves less than half.
+fn up_to_an_end(text: &str) -> &str {
+    let last = text
+        .char_indices()
+        .rev()
+        .find(|&(_, c)| c.is_whitespace() || matches!(c, '。' | '！' | '？' | '；' | '，'));
+    let end = last.map_or(text.len(), |(at, c)| at + c.len_utf8());
+    if end * 2 < text.len() { text } else { &text[..end] }
 }
 
 fn sections(kind: TemplateKind, title: &str, knowledge: &Knowledge) -> Vec<Section> {
@@ -285,5 +310,28 @@ mod tests {
         assert_eq!((made[0].positions.len(), made[1].positions.as_slice()), (2, &[at(2)][..]));
         assert_eq!(made[0].rest["compiled"], json!({"kind": "mind_map", "name": "Mind map"}));
         assert_eq!(compiled.chunks_of(&Knowledge::default()), Vec::new());
+    }
+
+    #[test]
+    fn what_is_too_long_for_a_chunk_goes_on_in_the_next() {
+        let template = CompilationTemplate::built_in(TemplateKind::Tree);
+        let compiled = Compiled { document: "a.pdf", chunks: &[], template: &template };
+        for (sentence, apart) in
+            [("承租人应当按照约定的期限支付租金。", ""), ("The rent has to be paid.", " ")]
+        {
+            let mut summary = item("Contract", "");
+            summary.description = [sentence; 120].join(apart);
+            let made = compiled.chunks_of(&Knowledge { items: vec![summary], relations: Vec::new() });
+            assert!(
+                made.len() > 1 && made.iter().all(|chunk| chunk.tokens as usize <= CHUNK_TOKENS),
+                "{made:?}"
+            );
+            assert!(made.iter().all(|chunk| chunk.text.starts_with("Summaries (a.pdf)\n\n")), "{made:?}");
+            let said: usize =
+                made.iter().map(|chunk| chunk.text.matches(sentence.trim_end_matches('.')).count()).sum();
+            assert!(said >= 118, "nothing but what stands across a cut is in two pieces: {said}");
+        }
+        assert_eq!(pieces(&"x".repeat(1_500)).concat().len(), 1_500);
+        assert!(pieces(" ").len() <= 1 && pieces("").is_empty());
     }
 }
