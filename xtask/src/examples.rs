@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 use crate::source;
 
 /// Where the examples are kept, for the program to show.
-pub const FILE: &str = "crates/weft-components/src/examples.json";
+pub(crate) const FILE: &str = "crates/weft-components/src/examples.json";
 
 /// A component of a sample: its type, its parameters, and where it is.
-pub struct ShownComponent {
+pub(crate) struct ShownComponent {
     /// Its type.
     pub kind: String,
     params: Map<String, Value>,
@@ -20,7 +20,7 @@ pub struct ShownComponent {
 }
 
 /// Every component of every sample canvas and pipeline, in the order of the files.
-pub fn shown(root: &Path) -> Result<Vec<ShownComponent>> {
+pub(crate) fn shown(root: &Path) -> Result<Vec<ShownComponent>> {
     let mut files: Vec<PathBuf> = source::entries(&root.join("canvases"))?
         .into_iter()
         .map(|folder| folder.join("canvas.json"))
@@ -51,7 +51,7 @@ fn components(canvas: &Value, from: &str) -> Vec<ShownComponent> {
 }
 
 /// The file of examples: of each type the shortest one that sets something.
-pub fn text(shown: &[ShownComponent]) -> Result<String> {
+pub(crate) fn text(shown: &[ShownComponent]) -> Result<String> {
     let mut best: BTreeMap<&str, (usize, Value)> = BTreeMap::new();
     for ShownComponent { kind, params, from } in shown {
         let params: Map<String, Value> =

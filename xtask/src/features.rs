@@ -20,7 +20,7 @@ struct FeatureRow {
 }
 
 /// Every row is there once, and every test it names exists.
-pub fn check(root: &Path, text: &str, findings: &mut Findings) {
+pub(crate) fn check(root: &Path, text: &str, findings: &mut Findings) {
     let rows = rows(text, findings);
     numbers(&rows, findings);
     for row in &rows {
@@ -35,7 +35,7 @@ pub fn check(root: &Path, text: &str, findings: &mut Findings) {
 }
 
 /// Every `file::function` between backticks in a file of docs/ is a test.
-pub fn check_named(root: &Path, file: &str, text: &str, findings: &mut Findings) {
+pub(crate) fn check_named(root: &Path, file: &str, text: &str, findings: &mut Findings) {
     for test in text.split('`').skip(1).step_by(2).filter(|word| word.contains(".rs::")) {
         if let Some(problem) = missing(root, &format!("crates/{test}")) {
             findings.problem(format!("{file}: {problem}"));

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Facts worth printing, and what is wrong.
 #[derive(Debug, Default, PartialEq)]
-pub struct Findings {
+pub(crate) struct Findings {
     /// One line each.
     pub facts: Vec<String>,
     /// One line each; any of them fails the check.
@@ -13,12 +13,12 @@ pub struct Findings {
 
 impl Findings {
     /// Notes a fact.
-    pub fn fact(&mut self, line: impl Into<String>) {
+    pub(crate) fn fact(&mut self, line: impl Into<String>) {
         self.facts.push(line.into());
     }
 
     /// Notes something wrong.
-    pub fn problem(&mut self, line: impl Into<String>) {
+    pub(crate) fn problem(&mut self, line: impl Into<String>) {
         self.problems.push(line.into());
     }
 }

@@ -29,7 +29,7 @@ struct Spec {
 }
 
 /// Components on disk, in the list and in the samples; the feature list and the tests.
-pub fn check(root: &Path) -> Result<Findings> {
+pub(crate) fn check(root: &Path) -> Result<Findings> {
     let mut findings = Findings::default();
     let files = source::read(root)?;
     let in_components = |file: &&SourceFile| file.path.starts_with("crates/weft-components/src/");

@@ -13,7 +13,7 @@ use crate::metadata;
 const TEST: &str = "components::the_pages_are_what_the_program_prints";
 
 /// Writes every page anew.
-pub fn run(root: &Path) -> Result<ExitCode> {
+pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     // The program shows them on its pages.
     std::fs::write(root.join(examples::FILE), examples::text(&examples::shown(root)?)?)
         .with_context(|| format!("cannot write {}", examples::FILE))?;

@@ -9,7 +9,7 @@ use crate::metadata;
 use crate::sampled::Sampled;
 
 /// Starts the harness.
-pub fn run(arguments: &[String]) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     let mut test = metadata::cargo();
     test.args(["test", "-q", "-p", "weft-cli", "--features", "fault-points", "--test", "kills", "--"]);
     test.arg("--nocapture");

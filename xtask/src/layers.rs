@@ -245,7 +245,7 @@ const ABSENT: &[ForbiddenWords] = &[
 ];
 
 /// Compares the tables with what cargo and the sources say.
-pub fn check(root: &Path) -> Result<Findings> {
+pub(crate) fn check(root: &Path) -> Result<Findings> {
     let metadata = metadata::read(root)?;
     let mut findings = Findings::default();
     findings.fact(format!("{} crates, {} packages linked", metadata.members.len(), metadata.linked_by.len()));

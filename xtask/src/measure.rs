@@ -12,7 +12,7 @@ use crate::metadata;
 const PROFILE: &str = "measure";
 
 /// Builds the program and measures the workloads that are named; all without a name.
-pub fn run(root: &Path, workloads: &[String]) -> Result<ExitCode> {
+pub(crate) fn run(root: &Path, workloads: &[String]) -> Result<ExitCode> {
     let built = metadata::target_directory(root)?.join(PROFILE);
     cargo(&["build", "--profile", PROFILE, "-p", "weft-cli", "--bin", "weft"])?;
     cargo(&["build", "--profile", PROFILE, "-p", "weft-testkit", "--example", "measure"])?;

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// A crate of this workspace and what its manifest names, by package name.
 #[derive(Debug, Default, PartialEq)]
-pub struct WorkspaceMember {
+pub(crate) struct WorkspaceMember {
     /// Its name.
     pub name: String,
     /// Where its manifest is.
@@ -22,7 +22,7 @@ pub struct WorkspaceMember {
 
 /// The workspace and everything that is linked with it.
 #[derive(Debug, Default, PartialEq)]
-pub struct WorkspaceMetadata {
+pub(crate) struct WorkspaceMetadata {
     /// Our crates.
     pub members: Vec<WorkspaceMember>,
     /// Package → packages that link it, normal dependencies only, all features, this platform.
@@ -32,7 +32,7 @@ pub struct WorkspaceMetadata {
 }
 
 /// Asks cargo.
-pub fn read(root: &Path) -> Result<WorkspaceMetadata> {
+pub(crate) fn read(root: &Path) -> Result<WorkspaceMetadata> {
     let version = run(root, "rustc", &["-vV"])?;
     let host =
         version.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc does not name a host")?;
@@ -43,7 +43,7 @@ pub fn read(root: &Path) -> Result<WorkspaceMetadata> {
 }
 
 /// Where cargo puts what it builds.
-pub fn target_directory(root: &Path) -> Result<PathBuf> {
+pub(crate) fn target_directory(root: &Path) -> Result<PathBuf> {
     let json = run(root, "cargo", &["metadata", "--format-version", "1", "--no-deps"])?;
     let json: Value = serde_json::from_str(&json).context("cargo metadata is not JSON")?;
     let folder = json["target_directory"].as_str().context("cargo metadata names no target directory")?;
@@ -52,7 +52,7 @@ pub fn target_directory(root: &Path) -> Result<PathBuf> {
 
 /// Cargo, as it is at a terminal: of what cargo has told this program by its environment nothing is handed on, or build
 /// scripts that look at it would run again, and half of the packages with them.
-pub fn cargo() -> Command {
+pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new("cargo");
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();

@@ -9,7 +9,7 @@ use crate::metadata;
 use crate::sampled::Sampled;
 
 /// Starts the test that makes the mistakes.
-pub fn run(arguments: &[String]) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     let mut test = metadata::cargo();
     test.args(["test", "-q", "-p", "weft-engine", "--test", "it", "--"]);
     test.args(["--ignored", "--exact", "--nocapture", "mutants::all"]);

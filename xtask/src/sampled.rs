@@ -5,14 +5,14 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, bail};
 
 /// Which part: every Nth case, and those of one canvas.
-pub struct Sampled<'a> {
+pub(crate) struct Sampled<'a> {
     every: &'a str,
     canvas: Option<&'a str>,
 }
 
 impl<'a> Sampled<'a> {
     /// From the arguments of a command.
-    pub fn read(arguments: &'a [String]) -> Result<Self> {
+    pub(crate) fn read(arguments: &'a [String]) -> Result<Self> {
         let mut sampled = Self { every: "1", canvas: None };
         let mut rest = arguments.iter();
         while let Some(name) = rest.next() {
@@ -28,7 +28,7 @@ impl<'a> Sampled<'a> {
     }
 
     /// Starts a test and tells it, in variables that begin so.
-    pub fn start(&self, test: &mut Command, variables: &str) -> Result<ExitCode> {
+    pub(crate) fn start(&self, test: &mut Command, variables: &str) -> Result<ExitCode> {
         test.env(format!("{variables}_EVERY"), self.every);
         if let Some(canvas) = self.canvas {
             test.env(format!("{variables}_CANVAS"), canvas);

@@ -11,7 +11,7 @@ use crate::metadata;
 const RUNS: &str = "100000";
 
 /// Starts the test that holds the histories.
-pub fn run(arguments: &[String]) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     let (mut runs, mut seed) = (None, None);
     let mut rest = arguments.iter();
     while let Some(name) = rest.next() {

@@ -26,7 +26,7 @@ const FEATURE_SITES_MAX: usize = 20;
 const PACKAGES_MAX: usize = 838;
 
 /// Measures files, conditional code and packages.
-pub fn check(root: &Path) -> Result<Findings> {
+pub(crate) fn check(root: &Path) -> Result<Findings> {
     let mut findings = Findings::default();
     let files = source::read(root)?;
     file_lengths(&files, LONGER_FILES, &mut findings);

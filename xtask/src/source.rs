@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 
 /// One file.
 #[derive(Debug)]
-pub struct SourceFile {
+pub(crate) struct SourceFile {
     /// From the root of the repository, with `/`.
     pub path: String,
     /// All of it.
@@ -16,18 +16,18 @@ pub struct SourceFile {
 
 impl SourceFile {
     /// The lines that are no test, each with its number from 1 on.
-    pub fn code(&self) -> impl Iterator<Item = (usize, &str)> {
+    pub(crate) fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         without_tests(&self.text)
     }
 
     /// The last part of its path without `.rs`.
-    pub fn stem(&self) -> &str {
+    pub(crate) fn stem(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or_default().trim_end_matches(".rs")
     }
 }
 
 /// What our crates consist of: `src` of every crate and of xtask, without files that hold tests only.
-pub fn read(root: &Path) -> Result<Vec<SourceFile>> {
+pub(crate) fn read(root: &Path) -> Result<Vec<SourceFile>> {
     let mut files = Vec::new();
     for folder in crate_folders(root)? {
         collect(root, &folder.join("src"), &mut files)?;
@@ -38,7 +38,7 @@ pub fn read(root: &Path) -> Result<Vec<SourceFile>> {
 }
 
 /// Every file of one crate, tests, benchmarks and examples with it; paths begin in the crate's folder.
-pub fn of_crate(folder: &Path) -> Result<Vec<SourceFile>> {
+pub(crate) fn of_crate(folder: &Path) -> Result<Vec<SourceFile>> {
     let mut files = Vec::new();
     collect(folder, folder, &mut files)?;
     Ok(files)
@@ -62,17 +62,17 @@ fn collect(root: &Path, folder: &Path, files: &mut Vec<SourceFile>) -> Result<()
 }
 
 /// The path from the root, with `/` on every platform.
-pub fn relative(root: &Path, path: &Path) -> String {
+pub(crate) fn relative(root: &Path, path: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('\\', "/")
 }
 
 /// The text of a file.
-pub fn read_text(path: &Path) -> Result<String> {
+pub(crate) fn read_text(path: &Path) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// What a folder holds, in order of names.
-pub fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let listed = fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
     let mut paths = listed.map(|entry| entry.map(|e| e.path())).collect::<std::io::Result<Vec<_>>>()?;
     paths.sort();

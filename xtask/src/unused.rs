@@ -14,7 +14,7 @@ use crate::source::{self, SourceFile};
 const EXCEPTED: [(&str, &str, &str); 0] = [];
 
 /// Looks at every manifest and at the sources beside it.
-pub fn check(root: &Path) -> Result<Findings> {
+pub(crate) fn check(root: &Path) -> Result<Findings> {
     let metadata = metadata::read(root)?;
     let mut findings = Findings::default();
     let mut count = 0;

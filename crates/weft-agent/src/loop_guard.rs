@@ -15,11 +15,11 @@ use crate::calls::Done;
 /// Rounds alike that make a loop, at least.
 const WINDOW_MIN: usize = 2;
 /// From which similarity on two texts count as the same: 0 is nothing in common, 1 is equal.
-pub const SIMILAR: f64 = 0.90;
+pub(crate) const SIMILAR: f64 = 0.90;
 
 /// A call that is over.
 #[derive(Clone, Debug)]
-pub struct Observed {
+pub(crate) struct Observed {
     /// The tool's name.
     pub name: String,
     /// What it was called with.
@@ -32,7 +32,7 @@ pub struct Observed {
 
 impl Observed {
     /// What is looked at of a call to this tool.
-    pub fn of(name: &str, done: &Done) -> Self {
+    pub(crate) fn of(name: &str, done: &Done) -> Self {
         let result =
             if done.failed { Outcome::Error(done.text.clone()) } else { Outcome::Text(done.text.clone()) };
         Self { name: name.to_owned(), arguments: done.arguments.clone(), result, poll: done.poll }
@@ -41,7 +41,7 @@ impl Observed {
 
 /// What came of a call, as the model sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// A result.
     Text(String),
     /// A failure.
@@ -50,7 +50,7 @@ pub enum Outcome {
 
 /// Whether to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// There is progress, as far as one can tell.
     Continue,
     /// The last rounds were alike.
@@ -65,7 +65,7 @@ pub enum Verdict {
 /// Results are compared without what changes by itself (times, durations, random ids); errors must be
 /// equal without it. Calls of polling tools do not count.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct LoopGuard {
+pub(crate) struct LoopGuard {
     window: usize,
     alike: usize,
     /// How similar the last two rounds were in what they differ most in, 0 to 1.
@@ -90,12 +90,12 @@ impl Default for LoopGuard {
 
 impl LoopGuard {
     /// A guard that stops after `window` rounds alike, two at least.
-    pub fn new(window: usize) -> Self {
+    pub(crate) fn new(window: usize) -> Self {
         Self { window: window.max(WINDOW_MIN), alike: 0, similarity: 0.0, last: Last::Nothing }
     }
 
     /// The calls of a round are over.
-    pub fn observe(&mut self, round: &[Observed]) -> Verdict {
+    pub(crate) fn observe(&mut self, round: &[Observed]) -> Verdict {
         // Nothing was called, so nothing was repeated; the row before it goes on.
         if round.is_empty() {
             return Verdict::Continue;
@@ -117,7 +117,7 @@ impl LoopGuard {
     }
 
     /// The model has replied with something that leads to no call, such as a plan that cannot be read.
-    pub fn idle(&mut self, reply: &str) -> Verdict {
+    pub(crate) fn idle(&mut self, reply: &str) -> Verdict {
         let mut left = ROUND_MAX;
         let reply = TextPrint::of_value(reply, &mut left);
         let similarity = match &self.last {

@@ -6,7 +6,7 @@ use weft_core::{Json, NodeContext, Result};
 
 /// What a call gave.
 #[derive(Clone, Debug, Default)]
-pub struct Gave {
+pub(crate) struct Gave {
     /// For programs and people.
     pub result: Json,
     /// Whether it failed.
@@ -21,7 +21,7 @@ const STOPPED: &str = "the call was stopped";
 /// A call that the run has been told of. When it is dropped before its end (a run that is cancelled, a
 /// node that takes too long), the run is told that it was stopped.
 #[derive(Debug)]
-pub struct Traced<'a> {
+pub(crate) struct Traced<'a> {
     ctx: &'a NodeContext,
     /// Nothing once the run has been told of the end.
     started: Option<ToolStarted>,
@@ -33,7 +33,7 @@ impl<'a> Traced<'a> {
     ///
     /// # Errors
     /// `Cancelled` when the run no longer listens.
-    pub async fn start(ctx: &'a NodeContext, started: ToolStarted) -> Result<Self> {
+    pub(crate) async fn start(ctx: &'a NodeContext, started: ToolStarted) -> Result<Self> {
         ctx.signal(Signal::ToolStarted(Box::new(started.clone()))).await?;
         Ok(Self { ctx, started: Some(started), began: Instant::now() })
     }
@@ -42,7 +42,7 @@ impl<'a> Traced<'a> {
     ///
     /// # Errors
     /// `Cancelled` when the run no longer listens.
-    pub async fn finish(mut self, gave: Gave) -> Result<()> {
+    pub(crate) async fn finish(mut self, gave: Gave) -> Result<()> {
         // Room first: from here on nothing is waited for, so the end is told exactly once.
         let room = self.ctx.signals.reserve().await;
         let Some(finished) = self.over(gave) else { return Ok(()) };

@@ -12,17 +12,17 @@ use crate::transcript::Transcript;
 use crate::window::Line;
 
 /// How the model is told that there are no more rounds.
-pub const LIMIT: &str = include_str!("prompts/limit.md");
+pub(crate) const LIMIT: &str = include_str!("prompts/limit.md");
 /// How the model is told that it repeats itself.
-pub const LOOP: &str = include_str!("prompts/loop.md");
+pub(crate) const LOOP: &str = include_str!("prompts/loop.md");
 /// How the model is told that it has said nothing.
 const EMPTY: &str = include_str!("prompts/empty.md");
 /// The same, when it can only answer.
-pub const UNANSWERED: &str = include_str!("prompts/unanswered.md");
+pub(crate) const UNANSWERED: &str = include_str!("prompts/unanswered.md");
 
 /// The state of one agent's loop: plain data, so that it can wait for a person in another process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Turns {
+pub(crate) struct Turns {
     /// What was said and what was called so far.
     pub transcript: Transcript,
     /// The calls made, in order.
@@ -55,7 +55,7 @@ struct Round {
 
 /// What a request offers the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Offer {
+pub(crate) enum Offer {
     /// All tools, to call as it likes.
     Tools,
     /// None: it has to answer.
@@ -64,7 +64,7 @@ pub enum Offer {
 
 /// What is to be done next.
 #[derive(Debug, PartialEq)]
-pub enum Step<'a> {
+pub(crate) enum Step<'a> {
     /// Ask the model, with the tools on offer or without.
     Ask {
         /// Whether it may call tools.
@@ -78,7 +78,7 @@ pub enum Step<'a> {
 
 impl Turns {
     /// A loop that has not begun, of at most `rounds_max` rounds of calls.
-    pub fn new(conversation: Vec<Line>, rounds_max: u32) -> Self {
+    pub(crate) fn new(conversation: Vec<Line>, rounds_max: u32) -> Self {
         Self {
             transcript: Transcript::new(conversation),
             used: Vec::new(),
@@ -106,7 +106,7 @@ impl Turns {
     }
 
     /// What is to be done next.
-    pub fn step(&mut self) -> Step<'_> {
+    pub(crate) fn step(&mut self) -> Step<'_> {
         // A round under way is ended first: its calls have begun, and their results are paid for.
         if self.open.is_none() {
             if self.over {
@@ -124,7 +124,7 @@ impl Turns {
     }
 
     /// From here on there are no more calls; the model is told why and asked for its answer.
-    pub fn close(&mut self, why: Limited) {
+    pub(crate) fn close(&mut self, why: Limited) {
         // Told once, and by the first reason.
         if self.limited.is_some() {
             return;
@@ -138,7 +138,7 @@ impl Turns {
     ///
     /// # Errors
     /// `Garbled` when it says nothing twice in a row.
-    pub fn replied(&mut self, reply: Reply) -> Result<()> {
+    pub(crate) fn replied(&mut self, reply: Reply) -> Result<()> {
         let Reply { text, thinking, signature, mut calls, calls_left_out, ending } = reply;
         self.ending = ending;
         let offer = self.offer();
@@ -182,7 +182,7 @@ impl Turns {
     }
 
     /// Every call of the round is over. Nothing happens while one is not.
-    pub fn called(&mut self) {
+    pub(crate) fn called(&mut self) {
         let over =
             |round: &mut Round| round.calls.iter().all(|call| matches!(call.state, CallState::Done(_)));
         let Some(Round { asked, calls }) = self.open.take_if(over) else { return };
@@ -201,7 +201,7 @@ impl Turns {
     }
 
     /// A call in the background is over: the model is told.
-    pub fn ended(&mut self, call: BackgroundCall) {
+    pub(crate) fn ended(&mut self, call: BackgroundCall) {
         let placeholder = call.placeholder();
         // What programs read of the agent's calls is what the call gave and not that it had begun.
         if let Some(used) = self.used.iter_mut().find(|used| used.results == placeholder) {
@@ -214,12 +214,12 @@ impl Turns {
     }
 
     /// What the model said last is not the end: it is asked again.
-    pub fn reopen(&mut self) {
+    pub(crate) fn reopen(&mut self) {
         self.over = false;
     }
 
     /// What the model said last.
-    pub fn answer(&self) -> &str {
+    pub(crate) fn answer(&self) -> &str {
         let last = self.transcript.lines.iter().rev().map(|line| &line.message);
         last.into_iter()
             .find(|message| message.author == Author::Assistant)
@@ -227,7 +227,7 @@ impl Turns {
     }
 
     /// The answer is no good: the model is told and asked again, without tools.
-    pub fn reject(&mut self, complaint: String) {
+    pub(crate) fn reject(&mut self, complaint: String) {
         self.transcript.say(ChatMessage::new(Author::User, complaint));
         self.over = false;
         self.rejected = true;

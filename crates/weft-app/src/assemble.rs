@@ -380,8 +380,8 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         clock: Arc::clone(&clock),
     };
     let seams = Arc::new(seams(config, store_url, outbound, given)?);
-    let notifications = notifications(config, &store, &seams);
     let parts = Parts {
+        notifications: notifications(config, &store, &seams),
         databases: Arc::clone(&seams.databases),
         engine: engine(config, seams, &store),
         canvases: store.canvases(),
@@ -394,7 +394,6 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         tasks: store.tasks(),
         tokens: store.tokens(),
         accounts: accounts::accounts(config, &store)?.with_erasure(erasure),
-        notifications,
         secrets,
         queue: store.work(),
         schedules: store.schedules(),

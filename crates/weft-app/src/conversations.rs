@@ -14,7 +14,7 @@ const SESSIONS_MAX: u64 = 50;
 const OF_SESSION_MAX: u64 = 200;
 
 /// The conversations in a store.
-pub struct StoredConversations(pub Arc<dyn SessionStore>);
+pub(crate) struct StoredConversations(pub Arc<dyn SessionStore>);
 
 impl StoredConversations {
     async fn of(&self, key: &SessionKey, count_max: u64) -> Result<Vec<PastMessage>> {

@@ -23,13 +23,13 @@ use crate::tool_servers::TenantServers;
 
 /// Says whether a model can be used: `Ok(None)` if so, `Ok(Some(notice))` if another one stands in
 /// for it, `Err(reason)` if not.
-pub type ModelCheck = dyn Fn(&TenantId, &str) -> Result<Option<String>, String> + Send + Sync;
+pub(crate) type ModelCheck = dyn Fn(&TenantId, &str) -> Result<Option<String>, String> + Send + Sync;
 
 /// Writes what waits to be written and lets go of the backends.
-pub type Close = dyn Fn() -> BoxFuture<'static, Result<()>> + Send + Sync;
+pub(crate) type Close = dyn Fn() -> BoxFuture<'static, Result<()>> + Send + Sync;
 
 /// Writes to the store, and says whether that could be done.
-pub type Probe = dyn Fn() -> BoxFuture<'static, Result<()>> + Send + Sync;
+pub(crate) type Probe = dyn Fn() -> BoxFuture<'static, Result<()>> + Send + Sync;
 
 /// What an [`App`](crate::App) is made of.
 pub struct Parts {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weft_child::{Bounds, Confinement};
 
-pub const BOUNDS: Bounds = Bounds {
+pub(crate) const BOUNDS: Bounds = Bounds {
     time: Duration::from_secs(60),
     memory_bytes: 64 << 20,
     stack_bytes: 1 << 20,
@@ -17,7 +17,7 @@ const HELD: [u8; 8] = *b"precious";
 const FOUND: [u8; 8] = *b"tampered";
 
 /// What the attempts aim at.
-pub struct Target {
+pub(crate) struct Target {
     file: CString,
     other: CString,
     gone: CString,
@@ -26,14 +26,14 @@ pub struct Target {
 }
 
 impl Target {
-    pub fn new(folder: &str, pid: c_long, address: c_long) -> Self {
+    pub(crate) fn new(folder: &str, pid: c_long, address: c_long) -> Self {
         let path = |name: &str| CString::new(format!("{folder}/{name}")).unwrap_or_default();
         Self { file: path("file"), other: path("other"), gone: path("gone"), pid, address }
     }
 }
 
 /// Holds bytes until its input ends.
-pub fn be_a_victim() {
+pub(crate) fn be_a_victim() {
     let held = Box::new(HELD);
     let mut out = std::io::stdout();
     let told = writeln!(out, "{}", std::ptr::from_ref(&*held).addr()).and_then(|()| out.flush());
@@ -97,7 +97,7 @@ fn memory_of_another(number: c_long, target: &Target) -> i32 {
 
 /// Every attempt and what came of it. Those that open, make or destroy something come in an order in which
 /// each finds what it needs when nothing stops it.
-pub fn all(target: &Target) -> Vec<(&'static str, i32)> {
+pub(crate) fn all(target: &Target) -> Vec<(&'static str, i32)> {
     let mut came = files(target);
     came.extend(processes(target));
     came.extend(system(target));

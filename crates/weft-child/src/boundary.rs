@@ -40,7 +40,7 @@ fn cannot(what: &str, cause: impl std::fmt::Display) -> io::Error {
 ///
 /// # Errors
 /// When the system refuses.
-pub fn leave_rights() -> io::Result<()> {
+pub(crate) fn leave_rights() -> io::Result<()> {
     let failed = |cause: rustix::io::Errno| cannot("cannot give up the rights of the process", cause);
     set_no_new_privs(true).map_err(failed)?;
     // A kernel before 4.3 has none of these.
@@ -61,7 +61,7 @@ pub fn leave_rights() -> io::Result<()> {
 ///
 /// # Errors
 /// When the kernel has no Landlock (before 5.13, or switched off).
-pub fn leave_files_but(open: &[(&Path, BitFlags<AccessFs>)]) -> io::Result<()> {
+pub(crate) fn leave_files_but(open: &[(&Path, BitFlags<AccessFs>)]) -> io::Result<()> {
     let ruleset = || {
         let mut ruleset = Ruleset::default()
             .set_compatibility(CompatLevel::HardRequirement)
@@ -86,7 +86,7 @@ pub fn leave_files_but(open: &[(&Path, BitFlags<AccessFs>)]) -> io::Result<()> {
 ///
 /// # Errors
 /// When the kernel has no Landlock (before 5.13, or switched off).
-pub fn leave_files() -> io::Result<()> {
+pub(crate) fn leave_files() -> io::Result<()> {
     leave_files_but(&[])
 }
 
@@ -95,7 +95,7 @@ pub fn leave_files() -> io::Result<()> {
 ///
 /// # Errors
 /// When the system refuses.
-pub fn limit(time: Duration, memory_bytes: usize) -> io::Result<()> {
+pub(crate) fn limit(time: Duration, memory_bytes: usize) -> io::Result<()> {
     limit_work(time, memory_bytes)?;
     let most = [(Resource::Fsize, 0), (Resource::Nproc, 0), (Resource::Core, 0), (Resource::Nofile, 0)];
     for (resource, most) in most {
@@ -109,7 +109,7 @@ pub fn limit(time: Duration, memory_bytes: usize) -> io::Result<()> {
 ///
 /// # Errors
 /// When the system refuses.
-pub fn limit_work(time: Duration, memory_bytes: usize) -> io::Result<()> {
+pub(crate) fn limit_work(time: Duration, memory_bytes: usize) -> io::Result<()> {
     let memory = u64::try_from(memory_bytes).unwrap_or(u64::MAX).saturating_add(OWN_MEMORY);
     let seconds = time.as_secs().saturating_add(OWN_SECONDS);
     for (resource, most) in [(Resource::Data, memory), (Resource::Cpu, seconds)] {
@@ -125,7 +125,7 @@ pub fn limit_work(time: Duration, memory_bytes: usize) -> io::Result<()> {
 ///
 /// # Errors
 /// When the kernel has no seccomp filters, or this machine's calls are not known.
-pub fn leave_calls() -> io::Result<()> {
+pub(crate) fn leave_calls() -> io::Result<()> {
     let filter = filter(std::process::id()).map_err(|cause| cannot("seccomp cannot be had", cause))?;
     seccompiler::apply_filter_all_threads(&filter).map_err(|cause| cannot("seccomp cannot be had", cause))
 }
@@ -195,7 +195,7 @@ const FILES: u64 = 256;
 ///
 /// # Errors
 /// When the system refuses.
-pub fn limit_files() -> io::Result<()> {
+pub(crate) fn limit_files() -> io::Result<()> {
     for (resource, most) in [(Resource::Fsize, 0), (Resource::Core, 0), (Resource::Nofile, FILES)] {
         setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
             .map_err(|cause| cannot("the limits cannot be set", cause))?;
@@ -264,7 +264,7 @@ const DONE_TO_DESCRIPTORS: [i32; 5] =
     [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC, libc::F_GETFD, libc::F_SETFD, libc::F_GETFL];
 
 /// See [`crate::filter_for_programs`].
-pub fn filter_for_programs() -> io::Result<Vec<u8>> {
+pub(crate) fn filter_for_programs() -> io::Result<Vec<u8>> {
     let program = interpreters_filter().map_err(|cause| cannot("seccomp cannot be had", cause))?;
     let bytes = |step: &seccompiler::sock_filter| {
         let [a, b] = step.code.to_ne_bytes();
@@ -279,7 +279,7 @@ pub fn filter_for_programs() -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// As [`leave_calls`].
-pub fn leave_calls_but_to_become() -> io::Result<()> {
+pub(crate) fn leave_calls_but_to_become() -> io::Result<()> {
     let filter = program_rules(&BECOMING).and_then(compiled);
     apply(filter)
 }
@@ -289,7 +289,7 @@ pub fn leave_calls_but_to_become() -> io::Result<()> {
 ///
 /// # Errors
 /// As [`leave_calls`].
-pub fn leave_calls_but_to_become_threaded() -> io::Result<()> {
+pub(crate) fn leave_calls_but_to_become_threaded() -> io::Result<()> {
     apply(threaded_filter())
 }
 

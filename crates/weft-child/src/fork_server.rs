@@ -34,9 +34,9 @@ use serde::{Deserialize, Serialize};
 use crate::inner::{Confinement, REFUSED, UNCONFINED, give_up};
 
 /// What a fork server says when it can be asked.
-pub const READY: &[u8] = b"ready\n";
+pub(crate) const READY: &[u8] = b"ready\n";
 /// What stands before the two bytes that say how a fork ended: whether by a signal, and the code or the signal.
-pub const ENDED: &[u8] = b"\0ended\0";
+pub(crate) const ENDED: &[u8] = b"\0ended\0";
 /// Bytes of a hello, at most.
 const HELLO_MAX: usize = 32 << 10;
 /// Pieces of work at the same time. Whoever asks has limits of his own, which are lower.
@@ -44,7 +44,7 @@ const FORKS_MAX: usize = 256;
 
 /// What a fork server is told first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Hello {
+pub(crate) struct Hello {
     /// What becomes of the work where it cannot be confined.
     pub confinement: Confinement,
     /// After so many seconds without work it ends.

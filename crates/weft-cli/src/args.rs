@@ -19,25 +19,27 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use weft_app::spending::USAGE_DAYS_MAX;
 
-pub use self::dataset::{
+pub(crate) use self::dataset::{
     DatasetAddArgs, DatasetChunksArgs, DatasetCommand, DatasetDocumentsArgs, DatasetEmbedArgs,
     DatasetIngestArgs, DatasetListArgs, DatasetMethodArgs, DatasetNameArgs, DatasetRemoveArgs,
     DatasetSearchArgs, DatasetShowArgs,
 };
-pub use self::eval::{EvalArgs, EvalCommand, EvalRecordArgs};
-pub use self::models::{ModelsAddArgs, ModelsCommand, ModelsListArgs};
-pub use self::runs::{
+pub(crate) use self::eval::{EvalArgs, EvalCommand, EvalRecordArgs};
+pub(crate) use self::models::{ModelsAddArgs, ModelsCommand, ModelsListArgs};
+pub(crate) use self::runs::{
     RunsCommand, RunsDiffArgs, RunsForkArgs, RunsListArgs, RunsPruneArgs, RunsReplayArgs, RunsResumeArgs,
     RunsShowArgs,
 };
-pub use self::schedule::{MisfireArg, ScheduleAddArgs, ScheduleCommand, ScheduleListArgs, ScheduleShowArgs};
-pub use self::secret::{SecretArgs, SecretCommand, SecretListArgs};
-pub use self::tasks::{TasksAnswerArgs, TasksArgs, TasksCommand, TasksListArgs, TasksShowArgs};
-pub use self::templates::{NewArgs, TemplatesArgs};
-pub use self::tenant::{TenantArgs, TenantCommand, TenantListArgs, TenantRemoveArgs};
-pub use self::token::{TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs};
-pub use self::usage::UsageArgs;
-pub use self::user::{
+pub(crate) use self::schedule::{
+    MisfireArg, ScheduleAddArgs, ScheduleCommand, ScheduleListArgs, ScheduleShowArgs,
+};
+pub(crate) use self::secret::{SecretArgs, SecretCommand, SecretListArgs};
+pub(crate) use self::tasks::{TasksAnswerArgs, TasksArgs, TasksCommand, TasksListArgs, TasksShowArgs};
+pub(crate) use self::templates::{NewArgs, TemplatesArgs};
+pub(crate) use self::tenant::{TenantArgs, TenantCommand, TenantListArgs, TenantRemoveArgs};
+pub(crate) use self::token::{TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs};
+pub(crate) use self::usage::UsageArgs;
+pub(crate) use self::user::{
     AuditArgs, RoleArg, UserArgs, UserCommand, UserCreateArgs, UserInviteArgs, UserListArgs, UserRoleArgs,
 };
 
@@ -46,7 +48,7 @@ pub use self::user::{
 #[command(name = "weft", version, about, max_term_width = 100, propagate_version = true)]
 #[command(after_help = "Answers and other data go to standard output, everything else to standard error.\n\
     Exit codes: 0 success, 1 the run failed, 2 wrong usage or an invalid canvas, 3 the run waits for a person.")]
-pub struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     pub common: Common,
     #[command(subcommand)]
@@ -55,7 +57,7 @@ pub struct Cli {
 
 /// Flags that every command takes.
 #[derive(Clone, Debug, Default, Args)]
-pub struct Common {
+pub(crate) struct Common {
     /// Read settings from this file instead of ./weft.toml
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -66,7 +68,7 @@ pub struct Common {
 
 /// What to do.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Ask the sample canvas, which answers from sample documents with citations
     Demo(DemoArgs),
     /// Check canvases and say everything that is wrong with them
@@ -158,7 +160,7 @@ pub enum Command {
 
 /// Flags of `weft trust`.
 #[derive(Debug, Args)]
-pub struct TrustArgs {
+pub(crate) struct TrustArgs {
     /// Do not ask
     #[arg(long)]
     pub yes: bool,
@@ -166,7 +168,7 @@ pub struct TrustArgs {
 
 /// Flags of `weft demo`.
 #[derive(Debug, Args)]
-pub struct DemoArgs {
+pub(crate) struct DemoArgs {
     /// What to ask; without it three sample questions are asked
     pub question: Option<String>,
     /// Use this model for everything
@@ -176,7 +178,7 @@ pub struct DemoArgs {
 
 /// Flags of `weft check`.
 #[derive(Debug, Args)]
-pub struct CheckArgs {
+pub(crate) struct CheckArgs {
     /// The canvases
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
@@ -190,7 +192,7 @@ pub struct CheckArgs {
 
 /// Flags of `weft settings`.
 #[derive(Debug, Args)]
-pub struct SettingsArgs {
+pub(crate) struct SettingsArgs {
     /// Print a page with tables instead of the file
     #[arg(long)]
     pub markdown: bool,
@@ -198,7 +200,7 @@ pub struct SettingsArgs {
 
 /// Flags of `weft schema`.
 #[derive(Debug, Args)]
-pub struct SchemaArgs {
+pub(crate) struct SchemaArgs {
     /// Of what
     #[arg(value_enum, default_value = "canvas")]
     pub of: SchemaOf,
@@ -209,7 +211,7 @@ pub struct SchemaArgs {
 
 /// What there is a schema of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum SchemaOf {
+pub(crate) enum SchemaOf {
     /// Canvases: JSON Schema
     Canvas,
     /// The HTTP API: OpenAPI
@@ -218,7 +220,7 @@ pub enum SchemaOf {
 
 /// Flags of `weft run`.
 #[derive(Debug, Args)]
-pub struct RunArgs {
+pub(crate) struct RunArgs {
     /// The canvas
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
@@ -256,7 +258,7 @@ pub struct RunArgs {
 /// Flags that turn `weft run` into a measurement.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Measuring")]
-pub struct MeasuringArgs {
+pub(crate) struct MeasuringArgs {
     /// Run this often, each time in a new session, and print times instead of the answer
     #[arg(long, value_name = "N", requires = "bench_json", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub repeat: Option<u32>,
@@ -279,7 +281,7 @@ pub struct MeasuringArgs {
 
 /// Flags of `weft chat`.
 #[derive(Debug, Args)]
-pub struct ChatArgs {
+pub(crate) struct ChatArgs {
     /// The canvas
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
@@ -293,7 +295,7 @@ pub struct ChatArgs {
 
 /// Flags of `weft components`.
 #[derive(Debug, Args)]
-pub struct ComponentsArgs {
+pub(crate) struct ComponentsArgs {
     /// Show all of these components instead of a line for each
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
@@ -307,7 +309,7 @@ pub struct ComponentsArgs {
 
 /// Flags of `weft spending`.
 #[derive(Debug, Args)]
-pub struct SpendingArgs {
+pub(crate) struct SpendingArgs {
     /// The last days, today included
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=i64::from(USAGE_DAYS_MAX)))]
     pub days: u32,
@@ -320,7 +322,7 @@ pub struct SpendingArgs {
 
 /// What to do with the servers of tools.
 #[derive(Debug, Subcommand)]
-pub enum McpCommand {
+pub(crate) enum McpCommand {
     /// Connect to the servers and show their tools, with those that are new, changed or refused
     List(McpListArgs),
     /// Accept the definitions of a server's tools as they are now
@@ -334,7 +336,7 @@ pub enum McpCommand {
 /// Flags of `weft mcp`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct McpArgs {
+pub(crate) struct McpArgs {
     #[command(flatten)]
     pub serving: McpServeArgs,
     /// What to do; without it agents are offered
@@ -344,7 +346,7 @@ pub struct McpArgs {
 
 /// Flags of `weft mcp` alone.
 #[derive(Debug, Args)]
-pub struct McpServeArgs {
+pub(crate) struct McpServeArgs {
     /// Store and publish this canvas before; repeatable
     #[arg(long = "agent", value_name = "ID=FILE")]
     pub agents: Vec<std::ffi::OsString>,
@@ -352,7 +354,7 @@ pub struct McpServeArgs {
 
 /// Flags of `weft mcp list`.
 #[derive(Debug, Args)]
-pub struct McpListArgs {
+pub(crate) struct McpListArgs {
     /// Only this server
     #[arg(value_name = "SERVER")]
     pub server: Option<String>,
@@ -363,7 +365,7 @@ pub struct McpListArgs {
 
 /// Flags of `weft plugins`.
 #[derive(Debug, Args)]
-pub struct PluginsArgs {
+pub(crate) struct PluginsArgs {
     /// Print a line of JSON for each tool
     #[arg(long)]
     pub json: bool,
@@ -371,7 +373,7 @@ pub struct PluginsArgs {
 
 /// Flags of `weft mcp accept`.
 #[derive(Debug, Args)]
-pub struct McpAcceptArgs {
+pub(crate) struct McpAcceptArgs {
     /// The server
     #[arg(value_name = "SERVER")]
     pub server: String,
@@ -382,7 +384,7 @@ pub struct McpAcceptArgs {
 
 /// Flags of `weft mcp login`.
 #[derive(Debug, Args)]
-pub struct McpLoginArgs {
+pub(crate) struct McpLoginArgs {
     /// The server
     #[arg(value_name = "SERVER")]
     pub server: String,
@@ -396,7 +398,7 @@ pub struct McpLoginArgs {
 
 /// Flags of `weft mcp logout`.
 #[derive(Debug, Args)]
-pub struct McpLogoutArgs {
+pub(crate) struct McpLogoutArgs {
     /// The server
     #[arg(value_name = "SERVER")]
     pub server: String,
@@ -404,7 +406,7 @@ pub struct McpLogoutArgs {
 
 /// Flags of `weft backup`.
 #[derive(Debug, Args)]
-pub struct BackupArgs {
+pub(crate) struct BackupArgs {
     /// The folder to make; it becomes a data folder
     #[arg(value_name = "FOLDER")]
     pub folder: PathBuf,
@@ -415,7 +417,7 @@ pub struct BackupArgs {
 
 /// Flags of `weft worker`.
 #[derive(Debug, Args)]
-pub struct WorkerArgs {
+pub(crate) struct WorkerArgs {
     /// Store and publish the canvas in FILE as the agent ID, and search the documents beside it; repeatable
     #[arg(long = "agent", value_name = "ID=FILE")]
     pub agents: Vec<std::ffi::OsString>,
@@ -423,7 +425,7 @@ pub struct WorkerArgs {
 
 /// Flags of `weft serve`.
 #[derive(Debug, Args)]
-pub struct ServeArgs {
+pub(crate) struct ServeArgs {
     /// Where to listen; port 0 takes any free one
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<SocketAddr>,

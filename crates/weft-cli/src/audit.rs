@@ -20,7 +20,7 @@ const AT_ONCE: u64 = 500;
 ///
 /// # Errors
 /// When the store cannot be used.
-pub async fn run(args: &AuditArgs, setup: &Setup) -> Outcome {
+pub(crate) async fn run(args: &AuditArgs, setup: &Setup) -> Outcome {
     let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let done = print(args, &app).await;
     // Also after a failure, so that what is still to be written is.

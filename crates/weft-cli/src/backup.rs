@@ -12,7 +12,7 @@ use crate::setup::Setup;
 ///
 /// # Errors
 /// When there is nothing to copy, or the place cannot be written.
-pub async fn run(args: &BackupArgs, setup: &Setup) -> Outcome {
+pub(crate) async fn run(args: &BackupArgs, setup: &Setup) -> Outcome {
     let copied = weft_app::backup(&setup.config, &args.folder)
         .await
         .map_err(|error| Failure::before_running(&error))?;

@@ -25,7 +25,7 @@ const PROMPT: &str = "> ";
 ///
 /// # Errors
 /// When it cannot start, or nobody reads the answers.
-pub async fn run(args: &ChatArgs, setup: &Setup) -> Outcome {
+pub(crate) async fn run(args: &ChatArgs, setup: &Setup) -> Outcome {
     let opened = local::open(setup, &args.file).await?;
     // Together, so that the data folder is closed however it ends.
     let ended = async {

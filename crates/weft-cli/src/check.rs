@@ -19,7 +19,7 @@ use crate::setup::Setup;
 ///
 /// # Errors
 /// When a file cannot be read; what could be read is reported all the same.
-pub async fn run(args: &CheckArgs, setup: &Setup) -> Outcome {
+pub(crate) async fn run(args: &CheckArgs, setup: &Setup) -> Outcome {
     // In memory: a check stores nothing.
     let app =
         weft_app::assemble_in_memory(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
@@ -124,7 +124,7 @@ fn summary(errors: usize, warnings: usize) -> String {
 
 /// Whether components that only serve for measuring may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Measuring {
+pub(crate) enum Measuring {
     /// They may.
     Yes,
     /// They are unknown.
@@ -135,7 +135,7 @@ pub enum Measuring {
 ///
 /// # Errors
 /// Every problem, when one of them keeps the canvas from running.
-pub fn compile(
+pub(crate) fn compile(
     document: &Document,
     app: &App,
     setup: &Setup,
@@ -182,7 +182,7 @@ fn can_be_asked(llm_id: &str, app: &App) -> Result<Option<String>, String> {
 ///
 /// # Errors
 /// When it cannot run.
-pub async fn must_run(document: &Document, app: &App, setup: &Setup) -> Outcome<Compiled> {
+pub(crate) async fn must_run(document: &Document, app: &App, setup: &Setup) -> Outcome<Compiled> {
     let datasets = app.dataset_names(&local::tenant()).await?;
     let beside = documents::dataset_beside(&document.path);
     let datasets = datasets.map(|stored| stored.into_iter().chain(beside).collect());
@@ -191,7 +191,7 @@ pub async fn must_run(document: &Document, app: &App, setup: &Setup) -> Outcome<
 }
 
 /// Shows the errors of a canvas that cannot run.
-pub fn refused(document: &Document, mut problems: Vec<Problem>, colour: Colour) -> Failure {
+pub(crate) fn refused(document: &Document, mut problems: Vec<Problem>, colour: Colour) -> Failure {
     problems.retain(Problem::is_error);
     show(document, &problems, colour);
     Failure::Reported(Exit::Usage)

@@ -29,7 +29,7 @@ Every node may also have these parameters. When it has failed, its output `_ERRO
 ///
 /// # Errors
 /// When one is asked for that is not there, or nobody reads any more.
-pub fn run(args: &ComponentsArgs) -> Outcome {
+pub(crate) fn run(args: &ComponentsArgs) -> Outcome {
     let wanted = wanted(&args.names)?;
     let mut data = Data::stdout();
     if args.json {
@@ -55,7 +55,7 @@ pub fn run(args: &ComponentsArgs) -> Outcome {
 ///
 /// # Errors
 /// When there is no page of it, or nobody reads any more.
-pub fn schema(args: &SchemaArgs) -> Outcome {
+pub(crate) fn schema(args: &SchemaArgs) -> Outcome {
     let routes = documented();
     let text = match (args.of, args.markdown) {
         (SchemaOf::Canvas, true) => {

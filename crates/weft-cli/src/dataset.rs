@@ -1,7 +1,7 @@
 //! `weft dataset`: documents in, passages out, from the terminal.
 
 mod embed;
-pub mod files;
+pub(crate) mod files;
 mod ingest;
 mod look;
 mod replacement;
@@ -37,7 +37,7 @@ use crate::setup::Setup;
 const PAGE: u64 = 500;
 
 /// Whether a command may ask a model.
-pub fn asks_models(command: &DatasetCommand) -> bool {
+pub(crate) fn asks_models(command: &DatasetCommand) -> bool {
     matches!(
         command,
         DatasetCommand::Add(_)
@@ -51,7 +51,7 @@ pub fn asks_models(command: &DatasetCommand) -> bool {
 ///
 /// # Errors
 /// When there is no such dataset, a setting is wrong, or the data folder cannot be used.
-pub async fn run(command: &DatasetCommand, setup: &Setup) -> Outcome {
+pub(crate) async fn run(command: &DatasetCommand, setup: &Setup) -> Outcome {
     let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let done = match command {
         DatasetCommand::Add(args) => add(args, &app, setup).await,

@@ -36,7 +36,7 @@ const QUESTIONS: [&str; 3] = [
 ///
 /// # Errors
 /// When it cannot start, or nobody reads the answers.
-pub async fn run(args: &DemoArgs, setup: &Setup) -> Outcome {
+pub(crate) async fn run(args: &DemoArgs, setup: &Setup) -> Outcome {
     let app =
         weft_app::assemble_in_memory(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let shown = template(TEMPLATE).ok_or_else(|| Failure::failed("the template of the demo is missing"))?;

@@ -10,7 +10,7 @@ use crate::failure::{Failure, Outcome};
 
 /// A file as it was read.
 #[derive(Debug)]
-pub struct Document {
+pub(crate) struct Document {
     /// As the caller named it.
     pub path: PathBuf,
     /// What is in it.
@@ -22,7 +22,7 @@ impl Document {
     ///
     /// # Errors
     /// When it is not there, is a folder, or cannot be read.
-    pub fn read(path: &Path) -> Outcome<Self> {
+    pub(crate) fn read(path: &Path) -> Outcome<Self> {
         let shown = path.display();
         let refuse = |error: std::io::Error| match error.kind() {
             std::io::ErrorKind::NotFound => {
@@ -45,7 +45,7 @@ impl Document {
     }
 
     /// The text, as far as it is one.
-    pub fn text(&self) -> Option<&str> {
+    pub(crate) fn text(&self) -> Option<&str> {
         std::str::from_utf8(&self.bytes).ok()
     }
 }

@@ -31,7 +31,7 @@ const AT_ONCE: usize = 4;
 ///
 /// # Errors
 /// When no document can be read at all, or the folder cannot.
-pub async fn add_beside(app: &App, tenant: &TenantId, canvas: &Path) -> Outcome<()> {
+pub(crate) async fn add_beside(app: &App, tenant: &TenantId, canvas: &Path) -> Outcome<()> {
     let folder = canvas.parent().unwrap_or(Path::new("")).join("documents");
     let Some(dataset) = dataset(canvas).filter(|_| folder.is_dir()) else { return Ok(()) };
     let Below { mut files, refused } = below(std::slice::from_ref(&folder))?;
@@ -68,7 +68,7 @@ pub async fn add_beside(app: &App, tenant: &TenantId, canvas: &Path) -> Outcome<
 ///
 /// # Errors
 /// When the reason is not the document itself.
-pub async fn add(
+pub(crate) async fn add(
     app: &App,
     dataset: &DatasetKey,
     documents: impl Iterator<Item = (String, impl Future<Output = Result<Bytes>>)>,
@@ -102,7 +102,7 @@ fn is_about_the_file(kind: ErrorKind) -> bool {
 ///
 /// # Errors
 /// When the store or one of the documents cannot be read.
-pub async fn add_beside_runs(app: &App, runs: &[StoredRun]) -> Outcome<()> {
+pub(crate) async fn add_beside_runs(app: &App, runs: &[StoredRun]) -> Outcome<()> {
     for canvas in canvases_of(runs) {
         add_beside_stored(app, &canvas).await?;
     }
@@ -120,7 +120,7 @@ fn canvases_of(runs: &[StoredRun]) -> Vec<CanvasKey> {
 ///
 /// # Errors
 /// As [`add_beside_runs`].
-pub async fn add_beside_stored(app: &App, canvas: &CanvasKey) -> Outcome<()> {
+pub(crate) async fn add_beside_stored(app: &App, canvas: &CanvasKey) -> Outcome<()> {
     let Some(stored) = found(app.canvases.get(canvas).await)? else { return Ok(()) };
     match file_of(&stored.head) {
         Some(file) => add_beside(app, &canvas.tenant, file).await,
@@ -130,12 +130,12 @@ pub async fn add_beside_stored(app: &App, canvas: &CanvasKey) -> Outcome<()> {
 
 /// The file that a canvas was read from, if it is still there. Only this program says so, in a field that no
 /// request can set: what others say of a canvas is never taken for a path.
-pub fn file_of(head: &CanvasHead) -> Option<&Path> {
+pub(crate) fn file_of(head: &CanvasHead) -> Option<&Path> {
     Some(Path::new(&head.source)).filter(|file| file.is_absolute() && file.is_file())
 }
 
 /// The dataset of the documents beside a canvas, if there are any.
-pub fn dataset_beside(canvas: &Path) -> Option<String> {
+pub(crate) fn dataset_beside(canvas: &Path) -> Option<String> {
     dataset(canvas).filter(|_| canvas.parent().unwrap_or(Path::new("")).join("documents").is_dir())
 }
 

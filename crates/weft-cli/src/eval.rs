@@ -30,7 +30,7 @@ const LIVE_AT_ONCE: usize = 4;
 ///
 /// # Errors
 /// When a file is not valid, or a report cannot be written.
-pub async fn run(args: &EvalArgs, environment: &Environment, mut flags: Flags) -> Outcome {
+pub(crate) async fn run(args: &EvalArgs, environment: &Environment, mut flags: Flags) -> Outcome {
     match &args.command {
         Some(EvalCommand::Record(record)) => {
             flags.model.clone_from(&record.model);

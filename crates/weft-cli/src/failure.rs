@@ -5,7 +5,7 @@ use weft_core::{Error, ErrorKind};
 /// How the program ends, as its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Exit {
+pub(crate) enum Exit {
     /// It did what it was asked.
     Done = 0,
     /// The run failed or was cancelled.
@@ -18,7 +18,7 @@ pub enum Exit {
 
 /// Why a command cannot go on.
 #[derive(Debug)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// Something to tell.
     New {
         /// The code to end with.
@@ -35,22 +35,22 @@ pub enum Failure {
 }
 
 /// What commands return.
-pub type Outcome<T = Exit> = Result<T, Failure>;
+pub(crate) type Outcome<T = Exit> = Result<T, Failure>;
 
 impl Failure {
     /// The caller can mend it.
-    pub fn usage(message: impl Into<String>) -> Self {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::New { exit: Exit::Usage, message: message.into(), help: None }
     }
 
     /// Something broke on the way.
-    pub fn failed(message: impl Into<String>) -> Self {
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
         Self::New { exit: Exit::Failed, message: message.into(), help: None }
     }
 
     /// Says what to do about it.
     #[must_use]
-    pub fn help(self, text: impl Into<String>) -> Self {
+    pub(crate) fn help(self, text: impl Into<String>) -> Self {
         match self {
             Self::New { exit, message, .. } => Self::New { exit, message, help: Some(text.into()) },
             other => other,
@@ -58,7 +58,7 @@ impl Failure {
     }
 
     /// A failure before anything ran: whatever its kind, the caller has to change something.
-    pub fn before_running(error: &Error) -> Self {
+    pub(crate) fn before_running(error: &Error) -> Self {
         Self::told(Exit::Usage, error)
     }
 
@@ -69,7 +69,7 @@ impl Failure {
     }
 
     /// The code to end with.
-    pub fn exit(&self) -> Exit {
+    pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::New { exit, .. } | Self::Reported(exit) => *exit,
             Self::BrokenPipe => Exit::Done,

@@ -16,7 +16,7 @@ use crate::screen::{Data, Notes};
 
 /// What of a run goes to standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Show {
+pub(crate) enum Show {
     /// Its answer.
     Answer,
     /// Every event, as a line of JSON.
@@ -31,7 +31,7 @@ const INTERRUPTED: i32 = 130;
 ///
 /// # Errors
 /// When the journal cannot be read, or nobody reads.
-pub async fn follow(
+pub(crate) async fn follow(
     mut run: RunHandle,
     show: Show,
     data: &mut Data,

@@ -145,7 +145,7 @@ fn yes_or_no(typed: &str) -> Option<bool> {
 }
 
 /// What the forms ask, as lines for people.
-pub fn describe(forms: &[WaitingForm]) -> String {
+pub(crate) fn describe(forms: &[WaitingForm]) -> String {
     let mut text = String::new();
     for waiting in forms {
         // Writing to a String cannot fail.
@@ -166,7 +166,7 @@ pub fn describe(forms: &[WaitingForm]) -> String {
 }
 
 /// The `--input` flags that answer the forms, with places for the values.
-pub fn flags(forms: &[WaitingForm]) -> String {
+pub(crate) fn flags(forms: &[WaitingForm]) -> String {
     let mut seen = HashSet::new();
     // Two forms may ask for the same key: then each answer names its form.
     let apart = forms.iter().flat_map(|waiting| waiting.form.fields.keys()).all(|key| seen.insert(key));
@@ -192,7 +192,7 @@ pub fn flags(forms: &[WaitingForm]) -> String {
 }
 
 /// A word as a shell takes it.
-pub fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@,+%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()
@@ -203,7 +203,7 @@ pub fn quoted(word: &str) -> String {
 
 /// Asks a person field by field. The answers, each below its form's address; `None` when the input
 /// ended before.
-pub async fn ask(forms: &[WaitingForm], lines: &mut Lines) -> Option<serde_json::Map<String, Json>> {
+pub(crate) async fn ask(forms: &[WaitingForm], lines: &mut Lines) -> Option<serde_json::Map<String, Json>> {
     let mut answers = serde_json::Map::new();
     for waiting in forms {
         waiting.form.tips.iter().for_each(Notes::line);

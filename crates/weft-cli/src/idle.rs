@@ -18,12 +18,12 @@ const LONG_PAUSE: u32 = 40;
 
 /// Has the allocator keep no more heaps side by side than there are processors: of eight for each, what is free in one is
 /// of no use to the others. To be called before there are threads.
-pub fn limit_heaps() {
+pub(crate) fn limit_heaps() {
     os::limit_heaps();
 }
 
 /// Serves, and gives back what is not needed each time the process has come to rest.
-pub async fn between<T>(serving: impl Future<Output = T>) -> T {
+pub(crate) async fn between<T>(serving: impl Future<Output = T>) -> T {
     tokio::select! {
         served = serving => served,
         never = give_back() => match never {},
@@ -78,11 +78,11 @@ mod os {
     use rustix::mm::{Advice, madvise};
     use rustix::time::{ClockId, clock_gettime};
 
-    pub fn cpu_time() -> Duration {
+    pub(super) fn cpu_time() -> Duration {
         clock_gettime(ClockId::ProcessCPUTime).try_into().unwrap_or_default()
     }
 
-    pub fn limit_heaps() {
+    pub(super) fn limit_heaps() {
         #[cfg(target_env = "gnu")]
         {
             let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -94,7 +94,7 @@ mod os {
         }
     }
 
-    pub fn give_back() {
+    pub(super) fn give_back() {
         #[cfg(target_env = "gnu")]
         #[expect(unsafe_code, reason = "a function of the system's library")]
         // SAFETY: It takes the allocator's own locks, and may be called at any time.

@@ -13,7 +13,7 @@ const AHEAD_MAX: usize = 1;
 
 /// What came from standard input.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Line {
+pub(crate) enum Line {
     /// A line, without its end.
     Text(String),
     /// Something that cannot be used, and why.
@@ -21,7 +21,7 @@ pub enum Line {
 }
 
 /// Standard input, line by line.
-pub struct Lines {
+pub(crate) struct Lines {
     incoming: mpsc::Receiver<Line>,
     /// Whether a person types.
     pub interactive: bool,
@@ -29,7 +29,7 @@ pub struct Lines {
 
 impl Lines {
     /// Starts reading. The thread ends with the program: reading from a terminal cannot be broken off.
-    pub fn stdin() -> Self {
+    pub(crate) fn stdin() -> Self {
         let (lines, incoming) = mpsc::channel(AHEAD_MAX);
         let interactive = io::stdin().is_terminal();
         // A thread of its own, since a read from a terminal blocks and cannot be broken off.
@@ -45,7 +45,7 @@ impl Lines {
     }
 
     /// The next line, after showing `prompt` to a person; `None` at the end.
-    pub async fn next(&mut self, prompt: &str) -> Option<String> {
+    pub(crate) async fn next(&mut self, prompt: &str) -> Option<String> {
         loop {
             if self.interactive {
                 Notes::text(prompt);

@@ -4,7 +4,7 @@ use crate::screen::Notes;
 
 /// The first `most` of what was asked for, of which one more than that was; a note tells when there are more. `help` says how to see
 /// the others.
-pub fn first<T>(mut listed: Vec<T>, most: u64, help: &str) -> Vec<T> {
+pub(crate) fn first<T>(mut listed: Vec<T>, most: u64, help: &str) -> Vec<T> {
     if let Some(note) = note(listed.len() as u64, most, help) {
         listed.truncate(usize::try_from(most).unwrap_or(usize::MAX));
         Notes::line(note);

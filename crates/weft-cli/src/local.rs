@@ -24,7 +24,7 @@ use crate::setup::Setup;
 /// How long runs may go on after the command is done; it has waited for its own.
 const GRACE: Duration = Duration::from_millis(200);
 /// Entries of a journal read at a time.
-pub const PAGE: u64 = 256;
+pub(crate) const PAGE: u64 = 256;
 /// How many characters of a file's name are in the id of its canvas.
 const NAME_CHARS_MAX: usize = 60;
 
@@ -32,7 +32,7 @@ const NAME_CHARS_MAX: usize = 60;
 static CHOSEN: OnceLock<TenantId> = OnceLock::new();
 
 /// Whose everything is that is done from the terminal: the default tenant's, unless the command names another one.
-pub fn tenant() -> TenantId {
+pub(crate) fn tenant() -> TenantId {
     CHOSEN.get().cloned().unwrap_or_else(|| TenantId::new(DEFAULT_TENANT))
 }
 
@@ -40,14 +40,14 @@ pub fn tenant() -> TenantId {
 ///
 /// # Errors
 /// For what is no name of a tenant.
-pub fn choose(args: &TenantArgs) -> Outcome<()> {
+pub(crate) fn choose(args: &TenantArgs) -> Outcome<()> {
     let chosen = crate::token::tenant(&args.tenant)?;
     CHOSEN.get_or_init(|| chosen);
     Ok(())
 }
 
 /// The flag that leads another command to the same tenant, with a space before it; nothing for the default one.
-pub fn same_tenant() -> String {
+pub(crate) fn same_tenant() -> String {
     match tenant().as_str() {
         DEFAULT_TENANT => String::new(),
         other => format!(" --tenant {}", quoted(other)),
@@ -55,7 +55,7 @@ pub fn same_tenant() -> String {
 }
 
 /// A canvas that has been checked and stored, ready for turns.
-pub struct Opened {
+pub(crate) struct Opened {
     /// Everything.
     pub app: App,
     /// Where the canvas is stored.
@@ -68,7 +68,7 @@ pub struct Opened {
 /// # Errors
 /// When the file cannot be read, the canvas has errors (they are shown), or the data folder cannot
 /// be used.
-pub async fn open(setup: &Setup, file: &Path) -> Outcome<Opened> {
+pub(crate) async fn open(setup: &Setup, file: &Path) -> Outcome<Opened> {
     let document = Document::read(file)?;
     let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let opened = match documents::add_beside(&app, &tenant(), file).await {
@@ -86,7 +86,7 @@ pub async fn open(setup: &Setup, file: &Path) -> Outcome<Opened> {
 ///
 /// # Errors
 /// As [`open`].
-pub async fn store(app: App, setup: &Setup, document: &Document) -> Outcome<Opened> {
+pub(crate) async fn store(app: App, setup: &Setup, document: &Document) -> Outcome<Opened> {
     let Compiled { plan, warnings } = check::must_run(document, &app, setup).await?;
     let warnings = warnings.len();
     if warnings > 0 {
@@ -108,12 +108,12 @@ pub async fn store(app: App, setup: &Setup, document: &Document) -> Outcome<Open
 }
 
 /// A file as a canvas remembers it: wherever a later command is started, it is the same one.
-pub fn source(file: &Path) -> String {
+pub(crate) fn source(file: &Path) -> String {
     std::path::absolute(file).unwrap_or_else(|_| file.to_owned()).to_string_lossy().into_owned()
 }
 
 /// The file's name, and what tells it from other files of that name.
-pub fn canvas_id(file: &Path) -> CanvasId {
+pub(crate) fn canvas_id(file: &Path) -> CanvasId {
     let whole = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     // By the real path: a link to the file leads to the same sessions.
     let whole = whole.canonicalize().unwrap_or(whole);
@@ -138,7 +138,7 @@ impl Opened {
     ///
     /// # Errors
     /// When the session belongs to another canvas, or the store cannot be used.
-    pub async fn session(&self, id: Option<&str>) -> Outcome<Session> {
+    pub(crate) async fn session(&self, id: Option<&str>) -> Outcome<Session> {
         let Some(id) = id else {
             return Ok(self.app.open_session(&self.canvas, "", None).await?);
         };
@@ -171,7 +171,7 @@ impl Opened {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn plan(&self, session: &Session) -> Outcome<Arc<Plan>> {
+    pub(crate) async fn plan(&self, session: &Session) -> Outcome<Arc<Plan>> {
         Ok(self.app.plan(&self.canvas, &session.canvas_version).await?)
     }
 
@@ -179,7 +179,7 @@ impl Opened {
     ///
     /// # Errors
     /// When another turn of the session runs, or the store cannot be used.
-    pub async fn turn(&self, session: &SessionKey, input: TurnInput) -> Outcome<RunHandle> {
+    pub(crate) async fn turn(&self, session: &SessionKey, input: TurnInput) -> Outcome<RunHandle> {
         Ok(self.app.start_turn(session, input).await?)
     }
 
@@ -187,7 +187,7 @@ impl Opened {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn prologue(&self, session: &Session) -> Outcome<String> {
+    pub(crate) async fn prologue(&self, session: &Session) -> Outcome<String> {
         // Two tell whether the opening is all that was said.
         let mut said = self.app.sessions.messages(&session.key, i64::MAX, 2).await?;
         Ok(match (said.pop(), said.is_empty()) {
@@ -200,7 +200,7 @@ impl Opened {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn waiting(&self, session: &Session) -> Outcome<Vec<WaitingForm>> {
+    pub(crate) async fn waiting(&self, session: &Session) -> Outcome<Vec<WaitingForm>> {
         let Some(paused) = SessionState::from_json(&session.state)?.paused else { return Ok(Vec::new()) };
         let key = RunKey::new(&session.key.tenant, paused.run.clone());
         let mut forms = Vec::new();
@@ -215,7 +215,7 @@ impl Opened {
     }
 
     /// The command that goes on with a session.
-    pub fn command(&self, verb: &str, session: &SessionId, setup: &Setup) -> String {
+    pub(crate) fn command(&self, verb: &str, session: &SessionId, setup: &Setup) -> String {
         let file = quoted(&self.file.to_string_lossy());
         format!("weft {verb} {file} --session {}{}", quoted(session.as_str()), setup.same_place)
     }
@@ -224,7 +224,7 @@ impl Opened {
     ///
     /// # Errors
     /// When the store cannot be closed.
-    pub async fn close(&self) -> Outcome<()> {
+    pub(crate) async fn close(&self) -> Outcome<()> {
         Ok(self.app.shut_down(GRACE).await?)
     }
 }
@@ -233,7 +233,11 @@ impl Opened {
 ///
 /// # Errors
 /// When there is no such run, the store cannot be read, or `each` fails.
-pub async fn each_entry(app: &App, run: &RunKey, mut each: impl FnMut(Entry) -> Outcome<()>) -> Outcome<()> {
+pub(crate) async fn each_entry(
+    app: &App,
+    run: &RunKey,
+    mut each: impl FnMut(Entry) -> Outcome<()>,
+) -> Outcome<()> {
     let mut after = 0;
     loop {
         let page = app.runs.entries(run, after, PAGE).await?;

@@ -20,7 +20,7 @@ const SAME_NAME_MAX: usize = 1_000;
 ///
 /// # Errors
 /// When they cannot be listed.
-pub async fn known(app: &App, session: &SessionKey) -> Outcome<HashSet<FileId>> {
+pub(crate) async fn known(app: &App, session: &SessionKey) -> Outcome<HashSet<FileId>> {
     Ok(of(app, session).await?.into_iter().map(|file| file.id).collect())
 }
 
@@ -28,7 +28,7 @@ pub async fn known(app: &App, session: &SessionKey) -> Outcome<HashSet<FileId>> 
 ///
 /// # Errors
 /// When they cannot be listed, read or written.
-pub async fn tell(
+pub(crate) async fn tell(
     app: &App,
     session: &SessionKey,
     before: &HashSet<FileId>,

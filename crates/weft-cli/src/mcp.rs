@@ -52,7 +52,7 @@ async fn serve(args: &McpServeArgs, setup: &Setup) -> Outcome {
 ///
 /// # Errors
 /// When the settings cannot be read; as [`serve`]; when there is no such server or tool, or a server cannot be asked.
-pub async fn run(args: &McpArgs, environment: &Environment, flags: &Flags) -> Outcome {
+pub(crate) async fn run(args: &McpArgs, environment: &Environment, flags: &Flags) -> Outcome {
     match &args.command {
         Some(command) => look(command, &Setup::without_models(environment, flags)?).await,
         None => serve(&args.serving, &Setup::read(environment, flags).await?).await,

@@ -52,7 +52,7 @@ struct Timed {
 ///
 /// # Errors
 /// When the canvas cannot run, or one of the runs fails.
-pub async fn run(args: &RunArgs, setup: &Setup) -> Outcome {
+pub(crate) async fn run(args: &RunArgs, setup: &Setup) -> Outcome {
     let folder = args.measuring.with_journal.then(Scratch::new).transpose()?;
     let mut config = setup.config.clone();
     let app = match &folder {

@@ -14,7 +14,7 @@ use crate::setup::Setup;
 ///
 /// # Errors
 /// When a folder holds no model that can be used, or its files cannot be copied.
-pub fn run(command: &ModelsCommand, setup: &Setup) -> Outcome {
+pub(crate) fn run(command: &ModelsCommand, setup: &Setup) -> Outcome {
     match command {
         ModelsCommand::Add(args) => add(args, setup),
         ModelsCommand::List(args) => list(args, setup),

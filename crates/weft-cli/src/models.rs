@@ -12,7 +12,7 @@ use crate::settings::Environment;
 ///
 /// # Errors
 /// When looking for them cannot be set up.
-pub async fn find(config: &mut Config, environment: &Environment) -> Outcome<String> {
+pub(crate) async fn find(config: &mut Config, environment: &Environment) -> Outcome<String> {
     if let Some(server) = &config.models.one_server {
         let model =
             server.model.as_deref().map(|model| format!("the model `{model}` of ")).unwrap_or_default();

@@ -16,7 +16,7 @@ use crate::local::{each_entry, tenant};
 ///
 /// # Errors
 /// When one is not valid, or the run does not tell what the node gave.
-pub async fn read(flags: &[String], app: &App) -> Outcome<BTreeMap<ComponentId, Pin>> {
+pub(crate) async fn read(flags: &[String], app: &App) -> Outcome<BTreeMap<ComponentId, Pin>> {
     let mut pins = BTreeMap::new();
     for flag in flags {
         let (id, pin) = match (flag.split_once('='), flag.split_once('@')) {

@@ -16,7 +16,7 @@ const TEXT_CHARS: usize = 100;
 ///
 /// # Errors
 /// When a file in the folder is not valid, or nobody reads any more.
-pub async fn run(args: &PluginsArgs, setup: &Setup) -> Outcome {
+pub(crate) async fn run(args: &PluginsArgs, setup: &Setup) -> Outcome {
     let folder = setup.config.plugins_folder();
     let plugins = weft_app::plugins(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     if plugins.names().next().is_none() {

@@ -14,7 +14,7 @@ const LIVE_MAX: usize = 16;
 const TEXT_CHARS: usize = 160;
 
 /// Shows nodes as they start and end.
-pub enum Progress {
+pub(crate) enum Progress {
     /// Not at all.
     Silent,
     /// Only calls of tools and warnings.
@@ -26,7 +26,7 @@ pub enum Progress {
 }
 
 /// Lines that move.
-pub struct Live {
+pub(crate) struct Live {
     lines: LiveLines,
     working: HashMap<u32, LiveLine>,
     /// Ends that are told when the answer is complete, which shares the terminal.
@@ -35,7 +35,7 @@ pub struct Live {
 
 impl Progress {
     /// What suits the place that standard error leads to.
-    pub fn for_people() -> Self {
+    pub(crate) fn for_people() -> Self {
         if !Notes::is_terminal() {
             return Self::Lines;
         }
@@ -43,7 +43,7 @@ impl Progress {
     }
 
     /// Takes in what happened.
-    pub fn observe(&mut self, record: &Record) {
+    pub(crate) fn observe(&mut self, record: &Record) {
         match (self, record) {
             (Self::Live(live), Record::NodeStarted { who }) => live.start(who),
             (Self::Live(live), Record::NodeFinished { who, error, elapsed, route, .. }) => {
@@ -59,19 +59,19 @@ impl Progress {
     }
 
     /// Whether this leads to a line of its own, so that an open one has to end first.
-    pub fn tells(&self, record: &Record) -> bool {
+    pub(crate) fn tells(&self, record: &Record) -> bool {
         matches!(self, Self::Tools) && told(record).is_some()
     }
 
     /// Makes room for text on the same terminal.
-    pub fn make_room(&mut self) {
+    pub(crate) fn make_room(&mut self) {
         if let Self::Live(live) = self {
             live.stop_moving();
         }
     }
 
     /// Nothing more will happen.
-    pub fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         if let Self::Live(live) = self {
             live.stop_moving();
             live.held_back.take().into_iter().flatten().for_each(Notes::line);
@@ -154,7 +154,7 @@ fn ended(who: &ActivationRef, error: Option<&str>, route: &NextEdges, elapsed: f
 }
 
 /// Seconds as people say them.
-pub fn duration(seconds: f64) -> String {
+pub(crate) fn duration(seconds: f64) -> String {
     match seconds {
         s if s < 0.001 => "under 1 ms".to_owned(),
         s if s < 1.0 => format!("{:.0} ms", s * 1000.0),

@@ -24,7 +24,7 @@ const WIDTH: usize = 110;
 
 /// Whether reports are coloured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Colour {
+pub(crate) enum Colour {
     /// For a terminal.
     On,
     /// For files, pipes and people who asked for it with `NO_COLOR`.
@@ -33,7 +33,7 @@ pub enum Colour {
 
 impl Colour {
     /// What suits the place that standard error leads to, and <https://no-color.org>.
-    pub fn for_people(environment: &Environment) -> Self {
+    pub(crate) fn for_people(environment: &Environment) -> Self {
         match environment.text("NO_COLOR") {
             None if Notes::is_terminal() => Self::On,
             None | Some(_) => Self::Off,
@@ -45,21 +45,21 @@ impl Colour {
 const SECRET: &str = "secret-in-clear";
 
 /// One document and what was found in it.
-pub struct Report<'a> {
+pub(crate) struct Report<'a> {
     document: &'a Document,
     lines: Lines<'a>,
 }
 
 impl<'a> Report<'a> {
     /// For findings about this document.
-    pub fn new(document: &'a Document) -> Self {
+    pub(crate) fn new(document: &'a Document) -> Self {
         Self { document, lines: Lines::new(document) }
     }
 
     /// The same, without the secrets that were found in it: the line of one finding may hold the secret of
     /// another.
     #[must_use]
-    pub fn hiding(mut self, problems: &[Problem]) -> Self {
+    pub(crate) fn hiding(mut self, problems: &[Problem]) -> Self {
         for problem in problems.iter().filter(|problem| problem.code == SECRET) {
             self.lines.hide(problem.span.clone().unwrap_or_default());
         }
@@ -67,7 +67,7 @@ impl<'a> Report<'a> {
     }
 
     /// A finding as a compiler would show it.
-    pub fn render(&self, problem: &Problem, colour: Colour) -> String {
+    pub(crate) fn render(&self, problem: &Problem, colour: Colour) -> String {
         let theme = match colour {
             Colour::On => GraphicalTheme::unicode(),
             Colour::Off => GraphicalTheme::unicode_nocolor(),
@@ -82,7 +82,7 @@ impl<'a> Report<'a> {
     }
 
     /// Findings for programs: what `weft check --json` prints for one file.
-    pub fn json(&self, problems: &[Problem]) -> Json {
+    pub(crate) fn json(&self, problems: &[Problem]) -> Json {
         let ok = !problems.iter().any(Problem::is_error);
         let problems: Vec<Json> = problems.iter().map(|problem| self.problem(problem)).collect();
         json!({"file": self.document.path.to_string_lossy(), "ok": ok, "problems": problems})

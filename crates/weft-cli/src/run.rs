@@ -23,7 +23,7 @@ use crate::{form, made, pins, sources, unheard};
 ///
 /// # Errors
 /// When it cannot start.
-pub async fn run(args: &RunArgs, setup: &Setup) -> Outcome {
+pub(crate) async fn run(args: &RunArgs, setup: &Setup) -> Outcome {
     // What is typed wrongly is told before anything is opened.
     let input = TurnInput {
         query: args.query.clone().unwrap_or_default(),
@@ -127,7 +127,7 @@ fn command(opened: &Opened, session: &SessionId, setup: &Setup, answer: &Answer)
 }
 
 /// Says what people must know about the end of a run, and gives its exit code.
-pub fn conclude(answer: &Answer, command: impl FnOnce() -> String) -> Exit {
+pub(crate) fn conclude(answer: &Answer, command: impl FnOnce() -> String) -> Exit {
     tell_limits(answer);
     match answer.end.as_ref().map(|end| end.ending) {
         Some(Ending::Succeeded) => Exit::Done,
@@ -152,7 +152,7 @@ pub fn conclude(answer: &Answer, command: impl FnOnce() -> String) -> Exit {
 }
 
 /// An answer that a limit cut short is no failure, but whoever reads it should know.
-pub fn tell_limits(answer: &Answer) {
+pub(crate) fn tell_limits(answer: &Answer) {
     let limits = answer.end.iter().flat_map(|end| &end.limited).map(|limit| limit.as_str());
     let limits: Vec<_> = limits.collect();
     if !limits.is_empty() {
@@ -164,7 +164,7 @@ pub fn tell_limits(answer: &Answer) {
 ///
 /// # Errors
 /// When one has no key.
-pub fn inputs(flag: &str, pairs: &[String]) -> Outcome<serde_json::Map<String, Json>> {
+pub(crate) fn inputs(flag: &str, pairs: &[String]) -> Outcome<serde_json::Map<String, Json>> {
     let mut inputs = serde_json::Map::new();
     for pair in pairs {
         let Some((key, value)) = pair.split_once('=').filter(|(key, _)| !key.is_empty()) else {

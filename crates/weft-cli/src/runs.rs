@@ -31,7 +31,7 @@ const TEXT_CHARS: usize = 200;
 const SHOWN_MAX: u64 = 10_000;
 
 /// Whether a command may ask a model: only a run that goes on does.
-pub fn asks_models(command: &RunsCommand) -> bool {
+pub(crate) fn asks_models(command: &RunsCommand) -> bool {
     match command {
         RunsCommand::Resume(_) | RunsCommand::Fork(_) => true,
         RunsCommand::List(_)
@@ -46,7 +46,7 @@ pub fn asks_models(command: &RunsCommand) -> bool {
 ///
 /// # Errors
 /// When there is no such run, or the store cannot be read.
-pub async fn run(command: &RunsCommand, setup: &Setup) -> Outcome {
+pub(crate) async fn run(command: &RunsCommand, setup: &Setup) -> Outcome {
     match command {
         RunsCommand::List(RunsListArgs { tenant, .. })
         | RunsCommand::Show(RunsShowArgs { tenant, .. })

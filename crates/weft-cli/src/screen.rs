@@ -12,13 +12,13 @@ use std::os::fd::AsFd as _;
 
 use crate::failure::Outcome;
 
-pub use live::{LiveLine, LiveLines};
+pub(crate) use live::{LiveLine, LiveLines};
 
 /// Bytes gathered before they are written without being asked to.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// Standard output: data only.
-pub struct Data {
+pub(crate) struct Data {
     writer: BufWriter<Stdout>,
     terminal: bool,
     at_line_start: bool,
@@ -26,14 +26,14 @@ pub struct Data {
 
 impl Data {
     /// The process's own.
-    pub fn stdout() -> Self {
+    pub(crate) fn stdout() -> Self {
         let stdout = io::stdout();
         let terminal = stdout.is_terminal();
         Self { writer: BufWriter::with_capacity(BUFFER_BYTES, stdout), terminal, at_line_start: true }
     }
 
     /// Whether a person sees it at once.
-    pub fn is_terminal(&self) -> bool {
+    pub(crate) fn is_terminal(&self) -> bool {
         self.terminal
     }
 
@@ -41,7 +41,7 @@ impl Data {
     ///
     /// # Errors
     /// When nobody reads any more, or the device is full.
-    pub fn text(&mut self, text: &str) -> Outcome<()> {
+    pub(crate) fn text(&mut self, text: &str) -> Outcome<()> {
         if text.is_empty() {
             return Ok(());
         }
@@ -58,7 +58,7 @@ impl Data {
     ///
     /// # Errors
     /// As [`Data::text`].
-    pub fn line(&mut self, line: &str) -> Outcome<()> {
+    pub(crate) fn line(&mut self, line: &str) -> Outcome<()> {
         self.at_line_start = true;
         if self.terminal {
             self.writer.write_all(harmless(line).as_bytes())?;
@@ -72,7 +72,7 @@ impl Data {
     ///
     /// # Errors
     /// As [`Data::text`].
-    pub fn end_line(&mut self) -> Outcome<()> {
+    pub(crate) fn end_line(&mut self) -> Outcome<()> {
         if self.at_line_start { Ok(()) } else { self.text("\n") }
     }
 
@@ -80,7 +80,7 @@ impl Data {
     ///
     /// # Errors
     /// As [`Data::text`].
-    pub fn flush(&mut self) -> Outcome<()> {
+    pub(crate) fn flush(&mut self) -> Outcome<()> {
         Ok(self.writer.flush()?)
     }
 }
@@ -89,7 +89,7 @@ impl Data {
 ///
 /// # Errors
 /// When one of them is closed.
-pub fn pipes() -> Outcome<(tokio::fs::File, tokio::fs::File)> {
+pub(crate) fn pipes() -> Outcome<(tokio::fs::File, tokio::fs::File)> {
     // Copies: what closes these files leaves those of the process open.
     let input = io::stdin().as_fd().try_clone_to_owned()?;
     let output = io::stdout().as_fd().try_clone_to_owned()?;
@@ -97,34 +97,34 @@ pub fn pipes() -> Outcome<(tokio::fs::File, tokio::fs::File)> {
 }
 
 /// Standard error. Nothing that happens to it stops a command.
-pub struct Notes;
+pub(crate) struct Notes;
 
 impl Notes {
     /// Writes a line for people.
-    pub fn line(text: impl Display) {
+    pub(crate) fn line(text: impl Display) {
         let text = text.to_string();
         drop(writeln!(io::stderr().lock(), "{}", harmless(&text)));
     }
 
     /// Writes text for people, which may be several lines or a part of one.
-    pub fn text(text: &str) {
+    pub(crate) fn text(text: &str) {
         drop(io::stderr().lock().write_all(harmless(text).as_bytes()));
     }
 
     /// The same for text of ours that is coloured: colours stay, and nothing else of what steers a terminal.
-    pub fn coloured(text: &str) {
+    pub(crate) fn coloured(text: &str) {
         drop(io::stderr().lock().write_all(harmless_coloured(text).as_bytes()));
     }
 
     /// Whether a person sees it at once.
-    pub fn is_terminal() -> bool {
+    pub(crate) fn is_terminal() -> bool {
         io::stderr().is_terminal()
     }
 }
 
 /// Log lines, on standard error. They may be coloured.
 #[derive(Clone, Copy)]
-pub struct Log;
+pub(crate) struct Log;
 
 impl io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -138,7 +138,7 @@ impl io::Write for Log {
 }
 
 /// Whether a character could steer a terminal, or make it show a line in another order than it has.
-pub fn steers(c: char) -> bool {
+pub(crate) fn steers(c: char) -> bool {
     // Marks of direction (<https://www.unicode.org/reports/tr9/>), and separators that some terminals obey.
     let orders =
         matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -146,7 +146,7 @@ pub fn steers(c: char) -> bool {
 }
 
 /// The text without what could steer a terminal.
-pub fn harmless(text: &str) -> String {
+pub(crate) fn harmless(text: &str) -> String {
     text.chars().filter(|c| !steers(*c)).collect()
 }
 

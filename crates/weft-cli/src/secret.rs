@@ -20,7 +20,7 @@ use crate::token::tenant;
 ///
 /// # Errors
 /// When there is no such secret, or the store cannot be used.
-pub async fn run(command: &SecretCommand, setup: &Setup) -> Outcome {
+pub(crate) async fn run(command: &SecretCommand, setup: &Setup) -> Outcome {
     // Read before the store is opened, so that whoever types slowly holds up nobody.
     let value = match command {
         SecretCommand::Set(args) => Some(typed(&args.name)?),

@@ -24,7 +24,7 @@ use crate::setup::Setup;
 ///
 /// # Errors
 /// When the address is taken, the data folder cannot be used, or a canvas has errors.
-pub async fn run(args: &ServeArgs, setup: &Setup) -> Outcome {
+pub(crate) async fn run(args: &ServeArgs, setup: &Setup) -> Outcome {
     let agents = agents(&args.agents)?;
     let before = |error| Failure::before_running(&error);
     let listener = weft_server::bind(setup.config.listen).await.map_err(before)?;
@@ -63,7 +63,7 @@ async fn prepare(app: &App, agents: &[(String, PathBuf)], setup: &Setup) -> Outc
 ///
 /// # Errors
 /// When a canvas has errors, or something cannot be read or stored.
-pub async fn store_all(app: &App, agents: &[(String, PathBuf)], setup: &Setup) -> Outcome<()> {
+pub(crate) async fn store_all(app: &App, agents: &[(String, PathBuf)], setup: &Setup) -> Outcome<()> {
     for (id, file) in agents {
         store(app, id, file, setup).await?;
     }
@@ -74,7 +74,7 @@ pub async fn store_all(app: &App, agents: &[(String, PathBuf)], setup: &Setup) -
 ///
 /// # Errors
 /// When one names no agent and file.
-pub fn agents(pairs: &[OsString]) -> Outcome<Vec<(String, PathBuf)>> {
+pub(crate) fn agents(pairs: &[OsString]) -> Outcome<Vec<(String, PathBuf)>> {
     pairs.iter().map(|pair| agent(pair)).collect()
 }
 
@@ -112,7 +112,7 @@ async fn store(app: &App, id: &str, file: &std::path::Path, setup: &Setup) -> Ou
 
 /// SIGINT or SIGTERM.
 #[cfg(unix)]
-pub async fn stopped() {
+pub(crate) async fn stopped() {
     use tokio::signal::unix::{SignalKind, signal};
     let Ok(mut terminate) = signal(SignalKind::terminate()) else {
         drop(tokio::signal::ctrl_c().await);

@@ -51,9 +51,9 @@ const FAULT_POINT: &str = "WEFT_FAULT_POINT";
 /// The base URL of the model server while measuring.
 const MEASURING_SERVER: &str = "LLM";
 /// The argument with which the program is a worker of the sandbox and nothing else. It is not for people.
-pub const SANDBOX_WORKER: &str = "sandbox-worker";
+pub(crate) const SANDBOX_WORKER: &str = "sandbox-worker";
 /// The same for reading one document.
-pub const DOCUMENT_WORKER: &str = "document-worker";
+pub(crate) const DOCUMENT_WORKER: &str = "document-worker";
 /// What servers get that want no key; some refuse a request without any.
 const NO_KEY: &str = "x";
 
@@ -61,7 +61,7 @@ const NO_KEY: &str = "x";
 ///
 /// # Errors
 /// When it names none, or this build cannot do that.
-pub fn set_fault_point(environment: &Environment) -> Outcome<()> {
+pub(crate) fn set_fault_point(environment: &Environment) -> Outcome<()> {
     let Some(point) = environment.text(FAULT_POINT) else { return Ok(()) };
     #[cfg(feature = "fault-points")]
     let set = weft_app::fault_points::FaultPoint::parse(point).map(|point| point.set());
@@ -75,23 +75,23 @@ pub fn set_fault_point(environment: &Environment) -> Outcome<()> {
 
 /// The environment as it was when the program started.
 #[derive(Clone, Debug, Default)]
-pub struct Environment(Vec<(String, OsString)>);
+pub(crate) struct Environment(Vec<(String, OsString)>);
 
 impl Environment {
     /// The process's own. Names that are no text cannot be ours.
-    pub fn of_process() -> Self {
+    pub(crate) fn of_process() -> Self {
         Self(
             std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect(),
         )
     }
 
     /// A variable that is set, not empty, and text.
-    pub fn text(&self, name: &str) -> Option<&str> {
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.raw(name)?.to_str().filter(|value| !value.trim().is_empty())
     }
 
     /// The user's own folder of settings.
-    pub fn settings_folder(&self) -> Option<PathBuf> {
+    pub(crate) fn settings_folder(&self) -> Option<PathBuf> {
         match (self.folder("XDG_CONFIG_HOME"), self.folder("HOME")) {
             (Some(settings), _) => Some(settings.join("weft")),
             (None, Some(home)) => Some(home.join(".config/weft")),
@@ -116,7 +116,7 @@ impl Environment {
 
 /// What flags say.
 #[derive(Clone, Debug, Default)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// `--config`.
     pub config: Option<PathBuf>,
     /// `--data`.
@@ -150,7 +150,7 @@ struct Sources {
 ///
 /// # Errors
 /// One failure that names every setting that is wrong and where it was made.
-pub fn read(environment: &Environment, flags: &Flags) -> Outcome<Config> {
+pub(crate) fn read(environment: &Environment, flags: &Flags) -> Outcome<Config> {
     let mut wrong = Vec::new();
     let files = files(environment, flags, &mut wrong);
     let mut sources = Sources { files, variables: variables(environment, &mut wrong) };
@@ -253,7 +253,7 @@ fn data_folder(sources: &Sources, config: &Config, environment: &Environment) ->
 
 /// A file of settings.
 #[derive(Debug)]
-pub struct File {
+pub(crate) struct File {
     /// Where it is.
     pub path: PathBuf,
     /// What it says.
@@ -294,12 +294,12 @@ fn refused(file: &File, environment: &Environment) -> Option<String> {
 ///
 /// # Errors
 /// When there is none, or it is not valid.
-pub fn folder_file() -> Outcome<File> {
+pub(crate) fn folder_file() -> Outcome<File> {
     file(Path::new(FILE)).map_err(Failure::usage)
 }
 
 /// What a file says that only the operator may say.
-pub fn untrusted(file: &File, environment: &Environment) -> Vec<Untrusted> {
+pub(crate) fn untrusted(file: &File, environment: &Environment) -> Vec<Untrusted> {
     let own = environment.settings_folder().and_then(|folder| self::file(&folder.join(FILE)).ok());
     let mut without = Figment::new();
     if let Ok(defaults) = DEFAULTS.parse::<toml::Table>() {

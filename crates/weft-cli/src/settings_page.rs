@@ -20,7 +20,7 @@ in the table, which goes before the files.
 ///
 /// # Errors
 /// When nobody reads any more.
-pub fn run(args: &SettingsArgs) -> Outcome {
+pub(crate) fn run(args: &SettingsArgs) -> Outcome {
     let mut data = Data::stdout();
     if args.markdown {
         data.text(&format!("{PAGE}{}", sections(DEFAULTS)))?;

@@ -10,7 +10,7 @@ use crate::settings::{self, Environment, Flags};
 
 /// The settings, and how to talk to people.
 #[derive(Debug)]
-pub struct Setup {
+pub(crate) struct Setup {
     /// All settings, with the models that were found.
     pub config: Config,
     /// Which model is used, in a sentence.
@@ -26,7 +26,7 @@ impl Setup {
     ///
     /// # Errors
     /// When a setting is wrong.
-    pub async fn read(environment: &Environment, flags: &Flags) -> Outcome<Self> {
+    pub(crate) async fn read(environment: &Environment, flags: &Flags) -> Outcome<Self> {
         let setup = Self::without_models(environment, flags)?;
         let mut config = setup.config;
         let model = models::find(&mut config, environment).await?;
@@ -37,7 +37,7 @@ impl Setup {
     ///
     /// # Errors
     /// When a setting is wrong.
-    pub fn without_models(environment: &Environment, flags: &Flags) -> Outcome<Self> {
+    pub(crate) fn without_models(environment: &Environment, flags: &Flags) -> Outcome<Self> {
         let config = settings::read(environment, flags)?;
         let given = [("--config", &flags.config), ("--data", &flags.data)];
         let same_place = given.iter().filter_map(|(flag, path)| {

@@ -32,7 +32,7 @@ const DONE: &str =
 ///
 /// # Errors
 /// When the server has no sign-in, cannot be asked, or the person does not allow it in time.
-pub async fn login(args: &McpLoginArgs, opened: &ToolServers) -> Outcome {
+pub(crate) async fn login(args: &McpLoginArgs, opened: &ToolServers) -> Outcome {
     let listener = listening(args, opened).await?;
     let redirect_uri = format!("http://127.0.0.1:{}/callback", listener.local_addr()?.port());
     let request = SignInRequest { redirect_uri, scope: args.scope.clone() };
@@ -74,7 +74,7 @@ async fn listening(args: &McpLoginArgs, opened: &ToolServers) -> Outcome<TcpList
 ///
 /// # Errors
 /// When there is no such server, or nobody signs in at it.
-pub async fn logout(args: &McpLogoutArgs, opened: &ToolServers) -> Outcome {
+pub(crate) async fn logout(args: &McpLogoutArgs, opened: &ToolServers) -> Outcome {
     let was = opened.servers.sign_out(&args.server).await?;
     let server = quoted(&args.server);
     Notes::line(if was {

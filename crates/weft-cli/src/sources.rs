@@ -8,7 +8,7 @@ use weft_core::citation::{Chunk, Cited};
 const EXCERPT_CHARS: usize = 72;
 
 /// A line for each source.
-pub fn lines(cited: &[Cited]) -> String {
+pub(crate) fn lines(cited: &[Cited]) -> String {
     let mut text = String::new();
     for Cited { number, chunk } in cited {
         let words = chunk.content.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -23,14 +23,14 @@ pub fn lines(cited: &[Cited]) -> String {
 }
 
 /// A chunk's document, and the pages where it stands: `manual.pdf, page 2`.
-pub fn place(chunk: &Chunk) -> String {
+pub(crate) fn place(chunk: &Chunk) -> String {
     let numbers = chunk.positions.iter().filter_map(|position| position.get(0)?.as_u64());
     let pages = pages(numbers).map(|pages| format!(", {pages}")).unwrap_or_default();
     format!("{}{pages}", chunk.document_name)
 }
 
 /// `page 3` or `pages 3–5`; nothing for what has no pages.
-pub fn pages(numbers: impl Iterator<Item = u64>) -> Option<String> {
+pub(crate) fn pages(numbers: impl Iterator<Item = u64>) -> Option<String> {
     let (first, last) = numbers.filter(|number| *number > 0).fold(None, |known, number| {
         let (first, last) = known.unwrap_or((number, number));
         Some((number.min(first), number.max(last)))

@@ -18,7 +18,7 @@ use crate::setup::Setup;
 ///
 /// # Errors
 /// When the store cannot be read.
-pub async fn run(args: &SpendingArgs, setup: &Setup) -> Outcome {
+pub(crate) async fn run(args: &SpendingArgs, setup: &Setup) -> Outcome {
     local::choose(&args.tenant)?;
     let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let shown = show(args, &app).await;

@@ -26,7 +26,7 @@ use crate::{documents, sources};
 ///
 /// # Errors
 /// When there is no such task, it cannot be answered so, or the store cannot be read.
-pub async fn run(args: &TasksArgs, setup: &Setup) -> Outcome {
+pub(crate) async fn run(args: &TasksArgs, setup: &Setup) -> Outcome {
     local::choose(&args.tenant)?;
     let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let done = match &args.command {

@@ -17,7 +17,7 @@ const DATASETS: [&str; 2] = ["dataset_ids", "kb_ids"];
 ///
 /// # Errors
 /// When nobody reads the list.
-pub fn list(args: &TemplatesArgs) -> Outcome {
+pub(crate) fn list(args: &TemplatesArgs) -> Outcome {
     let mut data = Data::stdout();
     for Template { id, title, description, canvas_type, question, documents, .. } in TEMPLATES {
         let line = if args.json {
@@ -39,7 +39,7 @@ pub fn list(args: &TemplatesArgs) -> Outcome {
 ///
 /// # Errors
 /// When there is no such template, or something is there already.
-pub fn new(args: &NewArgs) -> Outcome {
+pub(crate) fn new(args: &NewArgs) -> Outcome {
     let Some(found) = template(&args.template) else {
         let message = format!("there is no template `{}`", args.template);
         return Err(Failure::usage(message).help("`weft templates` lists them"));

@@ -18,7 +18,7 @@ use crate::token::tenant;
 ///
 /// # Errors
 /// When there is no such tenant, or the store cannot be used.
-pub async fn run(command: &TenantCommand, setup: &Setup) -> Outcome {
+pub(crate) async fn run(command: &TenantCommand, setup: &Setup) -> Outcome {
     let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let done = match command {
         TenantCommand::List(args) => list(args, &app).await,

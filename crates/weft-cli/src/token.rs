@@ -22,7 +22,7 @@ use crate::setup::Setup;
 ///
 /// # Errors
 /// When there is no such token, or the store cannot be used.
-pub async fn run(command: &TokenCommand, setup: &Setup) -> Outcome {
+pub(crate) async fn run(command: &TokenCommand, setup: &Setup) -> Outcome {
     let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let done = match command {
         TokenCommand::Create(args) => create(args, &app).await,
@@ -37,7 +37,7 @@ pub async fn run(command: &TokenCommand, setup: &Setup) -> Outcome {
 ///
 /// # Errors
 /// When it cannot be one.
-pub fn tenant(name: &str) -> Outcome<TenantId> {
+pub(crate) fn tenant(name: &str) -> Outcome<TenantId> {
     if name.is_empty() || name.chars().any(char::is_control) {
         return Err(Failure::usage("the name of a tenant must be one line and not empty"));
     }

@@ -24,7 +24,7 @@ const TRUSTED: &str = "trusted";
 ///
 /// # Errors
 /// When there is no such file, nobody can be asked, or the answer cannot be kept.
-pub async fn run(args: &TrustArgs, environment: &Environment) -> Outcome {
+pub(crate) async fn run(args: &TrustArgs, environment: &Environment) -> Outcome {
     let file = settings::folder_file()?;
     let wanted = settings::untrusted(&file, environment);
     let shown = quoted(&file.path.to_string_lossy());
@@ -62,12 +62,12 @@ async fn agreed() -> Outcome<bool> {
 }
 
 /// A setting and what it does, in a line.
-pub fn told(one: &Untrusted) -> String {
+pub(crate) fn told(one: &Untrusted) -> String {
     format!("`{}`: {}", one.name, one.reason)
 }
 
 /// Whether somebody has said that this file with this content is trusted.
-pub fn is_trusted(path: &Path, text: &str, environment: &Environment) -> bool {
+pub(crate) fn is_trusted(path: &Path, text: &str, environment: &Environment) -> bool {
     mark(path, text, environment).is_ok_and(|mark| mark.is_file())
 }
 

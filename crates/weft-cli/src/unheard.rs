@@ -7,12 +7,12 @@ use weft_dsl::Plan;
 
 /// Whether a new run of this plan could use any of these inputs: a component reads it, or a form that
 /// comes up later has this address.
-pub fn can_use(plan: &Plan, inputs: &Map<String, Json>) -> bool {
+pub(crate) fn can_use(plan: &Plan, inputs: &Map<String, Json>) -> bool {
     inputs.keys().any(|key| can_use_one(plan, key))
 }
 
 /// The same of one of them.
-pub fn can_use_one(plan: &Plan, key: &str) -> bool {
+pub(crate) fn can_use_one(plan: &Plan, key: &str) -> bool {
     is_read(plan, key) || asks(plan, key)
 }
 

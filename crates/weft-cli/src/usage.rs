@@ -17,7 +17,7 @@ use crate::token::tenant;
 ///
 /// # Errors
 /// When the store cannot be read.
-pub async fn run(args: &UsageArgs, setup: &Setup) -> Outcome {
+pub(crate) async fn run(args: &UsageArgs, setup: &Setup) -> Outcome {
     let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let shown = show(args, &app).await;
     app.shut_down(Duration::ZERO).await?;

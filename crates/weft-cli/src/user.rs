@@ -26,7 +26,7 @@ use crate::token::tenant;
 ///
 /// # Errors
 /// When there is no such user, or the store cannot be used.
-pub async fn run(command: &UserCommand, setup: &Setup) -> Outcome {
+pub(crate) async fn run(command: &UserCommand, setup: &Setup) -> Outcome {
     // Before the store is opened: whoever types slowly keeps nobody waiting.
     let password = match command {
         UserCommand::Create(_) | UserCommand::Password(_) => Some(typed()?),

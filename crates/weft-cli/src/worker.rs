@@ -13,7 +13,7 @@ use crate::setup::Setup;
 ///
 /// # Errors
 /// When the data folder cannot be used, or a canvas has errors.
-pub async fn run(args: &WorkerArgs, setup: &Setup) -> Outcome {
+pub(crate) async fn run(args: &WorkerArgs, setup: &Setup) -> Outcome {
     let agents = serve::agents(&args.agents)?;
     let config = &setup.config;
     let app = weft_app::assemble(config).await.map_err(|error| Failure::before_running(&error))?;

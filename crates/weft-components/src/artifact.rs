@@ -29,7 +29,7 @@ struct KeptDocument {
 ///
 /// # Errors
 /// What making or keeping it fails with.
-pub async fn made(ctx: &NodeContext, name: &str, request: &WriteRequest) -> Result<StoredFile> {
+pub(crate) async fn made(ctx: &NodeContext, name: &str, request: &WriteRequest) -> Result<StoredFile> {
     let name = with_ending(&ctx.run.masks.text(name), request.format);
     let masked = without_secrets(ctx, request)?;
     let request = masked.as_ref().unwrap_or(request);
@@ -96,19 +96,19 @@ fn without_secrets(ctx: &NodeContext, request: &WriteRequest) -> Result<Option<W
 }
 
 /// A name with the ending of a format.
-pub fn with_ending(name: &str, format: DocumentFormat) -> String {
+pub(crate) fn with_ending(name: &str, format: DocumentFormat) -> String {
     let name = plain_name(name);
     let ending = format!(".{}", format.ending());
     if name.to_lowercase().ends_with(&ending) { name } else { plain_name(&format!("{name}{ending}")) }
 }
 
 /// What a message says of a file that it has become.
-pub fn attachment(file: &StoredFile, format: DocumentFormat) -> Attachment {
+pub(crate) fn attachment(file: &StoredFile, format: DocumentFormat) -> Attachment {
     Attachment { doc_id: file.id.clone(), format: format.name().to_owned(), file_name: file.name.clone() }
 }
 
 /// What people need to get a file.
-pub fn download(file: &StoredFile) -> Json {
+pub(crate) fn download(file: &StoredFile) -> Json {
     json!({
         "doc_id": file.id,
         "filename": file.name,
@@ -158,7 +158,7 @@ fn named(value: &Json) -> Result<Vec<FileId>> {
 ///
 /// # Errors
 /// As [`named`]; `Denied` for a document that the run was not given.
-pub fn readable(ctx: &NodeContext, value: &Json) -> Result<Vec<FileId>> {
+pub(crate) fn readable(ctx: &NodeContext, value: &Json) -> Result<Vec<FileId>> {
     let ids = named(value)?;
     let is_given = |id: &FileId| {
         let mut given = ctx.run.input.files.iter().filter_map(|file| file.get("id")?.as_str());
@@ -174,7 +174,7 @@ pub fn readable(ctx: &NodeContext, value: &Json) -> Result<Vec<FileId>> {
 }
 
 /// Whether a value says how to get files, and is nothing to be read: one such object, or a list of some.
-pub fn downloads(value: &Json) -> Option<Vec<Json>> {
+pub(crate) fn downloads(value: &Json) -> Option<Vec<Json>> {
     let is_one =
         |value: &Json| ["doc_id", "filename", "mime_type"].iter().all(|key| value.get(*key).is_some());
     match value {

@@ -29,18 +29,18 @@ use charges::{Budget, charged, refused, written};
 use rewrite::Named;
 
 /// Bytes of template source, at most.
-pub const SOURCE_MAX: usize = 64 * 1024;
+pub(crate) const SOURCE_MAX: usize = 64 * 1024;
 /// Steps of one rendering, at most.
-pub const STEPS_MAX: u64 = 100_000;
+pub(crate) const STEPS_MAX: u64 = 100_000;
 /// Bytes of the finished text, at most.
-pub const OUTPUT_MAX: usize = 4 * 1024 * 1024;
+pub(crate) const OUTPUT_MAX: usize = 4 * 1024 * 1024;
 /// What a rendering may build besides its output: bytes of text plus [`NODE_COST`] for every value.
-pub const WORK_MAX: usize = 16 * 1024 * 1024;
+pub(crate) const WORK_MAX: usize = 16 * 1024 * 1024;
 /// Bytes that steps may go through without building any: searching, comparing, counting, slicing. One takes up to
 /// some nanoseconds, so that a rendering ends within about a second; a text of 1 MB may be searched 500 times.
-pub const READ_MAX: usize = 512 * 1024 * 1024;
+pub(crate) const READ_MAX: usize = 512 * 1024 * 1024;
 /// What a value costs besides its text.
-pub const NODE_COST: usize = 32;
+pub(crate) const NODE_COST: usize = 32;
 /// How deep values may nest.
 // Going through a value goes down once for each, and so does freeing it.
 const DEPTH_MAX: usize = 64;
@@ -49,7 +49,7 @@ const WIDTH_MAX: usize = 1_000;
 
 /// A template, checked once.
 #[derive(Debug)]
-pub struct Jinja {
+pub(crate) struct Jinja {
     source: String,
     variables: Vec<(String, Reference)>,
     unknown: Vec<String>,
@@ -59,7 +59,7 @@ pub struct Jinja {
 impl Jinja {
     /// Whether a text is a template: it holds `{% … %}`, or `{{ … }}` around something that is not
     /// just a reference.
-    pub fn recognises(text: &str, names: Names<'_>) -> bool {
+    pub(crate) fn recognises(text: &str, names: Names<'_>) -> bool {
         rewrite::is_template(text, names)
     }
 
@@ -68,7 +68,7 @@ impl Jinja {
     /// # Errors
     /// `Invalid` for a mistake in it, a construct that is not allowed, or a source over
     /// [`SOURCE_MAX`].
-    pub fn parse(text: &str, names: Names<'_>) -> Result<Self> {
+    pub(crate) fn parse(text: &str, names: Names<'_>) -> Result<Self> {
         if text.len() > SOURCE_MAX {
             return Err(Error::invalid(format!("the Jinja template is longer than {SOURCE_MAX} bytes")));
         }
@@ -82,17 +82,17 @@ impl Jinja {
     }
 
     /// What it reads.
-    pub fn references(&self) -> impl Iterator<Item = &Reference> {
+    pub(crate) fn references(&self) -> impl Iterator<Item = &Reference> {
         self.variables.iter().map(|(_, reference)| reference)
     }
 
     /// What it asks for by names that nothing here has, as sentence fragments. It fails when it comes to one of them.
-    pub fn unknown(&self) -> &[String] {
+    pub(crate) fn unknown(&self) -> &[String] {
         &self.unknown
     }
 
     /// Variables that nothing gives a value, with their members: they write nothing.
-    pub fn empty(&self) -> &[String] {
+    pub(crate) fn empty(&self) -> &[String] {
         &self.empty
     }
 
@@ -100,7 +100,7 @@ impl Jinja {
     ///
     /// # Errors
     /// `Invalid` when the template fails or goes over a limit.
-    pub fn render(&self, inputs: &Inputs) -> Result<String> {
+    pub(crate) fn render(&self, inputs: &Inputs) -> Result<String> {
         self.render_within(inputs, READ_MAX)
     }
 

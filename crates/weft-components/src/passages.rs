@@ -21,7 +21,7 @@ const URL: &str = "url";
 
 /// A passage as it is handed on.
 #[derive(Debug)]
-pub struct Block<'a> {
+pub(crate) struct Block<'a> {
     /// It, with the number it is cited by.
     pub cited: &'a Cited,
     /// Metadata of its document.
@@ -31,13 +31,13 @@ pub struct Block<'a> {
 }
 
 /// The passages as a model reads them, each with the number it is cited by.
-pub fn formalized(found: &[Cited]) -> String {
+pub(crate) fn formalized(found: &[Cited]) -> String {
     let metadata = Metadata::new();
     blocks(found.iter().map(|cited| Block { cited, metadata: &metadata, tokens: 0 }))
 }
 
 /// The same with what is known of their documents. Whole passages, as many as there is room for.
-pub fn blocks<'a>(blocks: impl Iterator<Item = Block<'a>>) -> String {
+pub(crate) fn blocks<'a>(blocks: impl Iterator<Item = Block<'a>>) -> String {
     let mut text = String::new();
     let mut room = TOKENS_MAX;
     for Block { cited: Cited { number, chunk }, metadata, tokens } in blocks {
@@ -82,7 +82,7 @@ fn folded(text: &str) -> String {
 }
 
 /// The passages as values, each with the number it is cited by.
-pub fn chunks(found: &[Cited]) -> Json {
+pub(crate) fn chunks(found: &[Cited]) -> Json {
     let chunk = |Cited { number, chunk }: &Cited| {
         let mut json = serde_json::to_value(&**chunk).unwrap_or_default();
         json["number"] = (*number).into();
@@ -93,7 +93,7 @@ pub fn chunks(found: &[Cited]) -> Json {
 
 /// A text for a file, whose reader has nothing but the file: what its marks stand for is listed at its end. Marks that stand
 /// for nothing go, but where nothing was looked for they may be meant as they are.
-pub fn with_sources(text: String, format: DocumentFormat, citations: &Citations) -> String {
+pub(crate) fn with_sources(text: String, format: DocumentFormat, citations: &Citations) -> String {
     // Of these only the tables of a text are kept.
     if matches!(format, DocumentFormat::Xlsx | DocumentFormat::Csv) {
         return text;
@@ -114,7 +114,7 @@ pub fn with_sources(text: String, format: DocumentFormat, citations: &Citations)
 }
 
 /// How many passages each document gave, most first.
-pub fn documents(found: &[Cited]) -> Json {
+pub(crate) fn documents(found: &[Cited]) -> Json {
     let mut counts: IndexMap<&str, (&str, usize)> = IndexMap::new();
     for Cited { chunk, .. } in found {
         counts.entry(&chunk.document_id).or_insert((&chunk.document_name, 0)).1 += 1;

@@ -4,10 +4,10 @@
 // Two slips of three letters make any word of any other.
 const SHORT: usize = 3;
 /// Letters that may be wrong.
-pub const SLIPS_MAX: usize = 2;
+pub(crate) const SLIPS_MAX: usize = 2;
 
 /// A question for the known name that is nearest, if one is near.
-pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+pub(crate) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     nearest(name, known).map(|known| format!("did you mean `{known}`?"))
 }
 

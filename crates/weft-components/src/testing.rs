@@ -32,7 +32,7 @@ use weft_sandbox::InProcess;
 use weft_testkit::around::{no_seams, node_context, run_context};
 
 /// A node of a canvas whose other components are `Agent:A`, `Agent:B`, `begin` and the like.
-pub struct Node {
+pub(crate) struct Node {
     id: ComponentId,
     kind: &'static str,
     params: Map<String, Json>,
@@ -55,7 +55,7 @@ impl weft_core::component::Others for Neighbours {
 }
 
 impl Node {
-    pub fn new(kind: &'static str, params: Json) -> Self {
+    pub(crate) fn new(kind: &'static str, params: Json) -> Self {
         let ids = ["begin", "Agent:A", "Agent:B", "Agent:C", "Loop:L", "Item:I", "Retrieval:R"];
         let Json::Object(params) = params else { panic!("parameters are an object") };
         Self {
@@ -71,14 +71,14 @@ impl Node {
         }
     }
 
-    pub fn inside(mut self, parent: &str, params: Json) -> Self {
+    pub(crate) fn inside(mut self, parent: &str, params: Json) -> Self {
         let Json::Object(params) = params else { panic!("parameters are an object") };
         self.parent = Some((parent.into(), params));
         self
     }
 
     /// Behind another node, of this type.
-    pub fn behind(mut self, id: &str, kind: &str) -> Self {
+    pub(crate) fn behind(mut self, id: &str, kind: &str) -> Self {
         self.components.insert(id.into());
         self.upstream.push(id.into());
         self.others.0.insert(id.into(), (kind.to_owned(), Map::new()));
@@ -86,12 +86,12 @@ impl Node {
     }
 
     /// Adds parameters.
-    pub fn add(&mut self, params: Json) {
+    pub(crate) fn add(&mut self, params: Json) {
         let Json::Object(params) = params else { panic!("parameters are an object") };
         self.params.extend(params);
     }
 
-    pub fn source(&self) -> NodeSource<'_> {
+    pub(crate) fn source(&self) -> NodeSource<'_> {
         NodeSource {
             id: &self.id,
             kind: self.kind,
@@ -106,31 +106,31 @@ impl Node {
         }
     }
 
-    pub fn try_build(&self) -> Result<Arc<dyn Component>, Vec<ParamProblem>> {
+    pub(crate) fn try_build(&self) -> Result<Arc<dyn Component>, Vec<ParamProblem>> {
         let catalog: Catalog = crate::catalog();
         let spec = catalog.get(self.kind).expect("the component is in the catalog");
         (spec.build)(&self.source())
     }
 
-    pub fn build(&self) -> Arc<dyn Component> {
+    pub(crate) fn build(&self) -> Arc<dyn Component> {
         self.try_build().expect("the parameters are right")
     }
 
     /// The places of what is wrong with the parameters.
-    pub fn problems(&self) -> Vec<String> {
+    pub(crate) fn problems(&self) -> Vec<String> {
         match self.try_build() {
             Ok(_) => Vec::new(),
             Err(problems) => problems.into_iter().map(|problem| problem.pointer).collect(),
         }
     }
 
-    pub fn reference(&self, text: &str) -> Reference {
+    pub(crate) fn reference(&self, text: &str) -> Reference {
         Reference::whole(text, Names { components: &self.components, item: None }).expect(text)
     }
 }
 
 /// Everything around one activation.
-pub struct Stage {
+pub(crate) struct Stage {
     pub ctx: NodeContext,
     heard: Arc<Heard>,
     pub outside: Arc<Outside>,
@@ -164,7 +164,7 @@ impl Heard {
 
 /// What the fakes answer, and what they were asked.
 #[derive(Default)]
-pub struct Outside {
+pub(crate) struct Outside {
     pub answers: Mutex<Vec<Result<Vec<ChatDelta>>>>,
     pub asked: Mutex<Vec<ChatRequest>>,
     pub pages: Mutex<Vec<Result<HttpResponse>>>,
@@ -176,7 +176,7 @@ pub struct Outside {
 
 /// What a test changes about the surroundings before the node runs.
 #[derive(Default)]
-pub struct Setting {
+pub(crate) struct Setting {
     pub values: HashMap<&'static str, Value>,
     pub query: &'static str,
     pub files: Vec<Json>,
@@ -192,10 +192,10 @@ pub struct Setting {
     pub sandbox: Option<Arc<dyn Sandbox>>,
 }
 
-pub type Replace = Box<dyn FnOnce(&mut Seams)>;
+pub(crate) type Replace = Box<dyn FnOnce(&mut Seams)>;
 
 impl Setting {
-    pub fn values(values: impl IntoIterator<Item = (&'static str, Json)>) -> Self {
+    pub(crate) fn values(values: impl IntoIterator<Item = (&'static str, Json)>) -> Self {
         let values = values.into_iter().map(|(name, value)| (name, value.into())).collect();
         Self { values, ..Self::default() }
     }
@@ -203,7 +203,7 @@ impl Setting {
 
 impl Stage {
     /// A stage on which `component` finds its inputs.
-    pub fn new(node: &Node, component: &dyn Component, setting: Setting) -> Self {
+    pub(crate) fn new(node: &Node, component: &dyn Component, setting: Setting) -> Self {
         let outside = Arc::new(Outside::default());
         let citations = Citations::default();
         citations.number(setting.cited);
@@ -262,12 +262,12 @@ impl Stage {
     }
 
     /// What the component has signalled since it was asked last, without its calls to the outside.
-    pub fn signals(&mut self) -> Vec<Signal> {
+    pub(crate) fn signals(&mut self) -> Vec<Signal> {
         let effect = |signal: &Signal| matches!(signal, Signal::EffectStarted(_) | Signal::EffectFinished(_));
         self.all_signals().into_iter().filter(|signal| !effect(signal)).collect()
     }
 
-    pub fn all_signals(&mut self) -> Vec<Signal> {
+    pub(crate) fn all_signals(&mut self) -> Vec<Signal> {
         let mut coming = self.heard.coming.lock().unwrap();
         while let Ok((_, signal)) = coming.try_recv() {
             self.heard.add(signal);
@@ -277,7 +277,7 @@ impl Stage {
     }
 
     /// What the journal was told about calls to the outside since it was asked last, in order.
-    pub fn notes(&mut self) -> Vec<(Arc<str>, Known)> {
+    pub(crate) fn notes(&mut self) -> Vec<(Arc<str>, Known)> {
         let note = |signal| match signal {
             Signal::EffectStarted(started) => Some((started.key, Known::Begun)),
             Signal::EffectFinished(gave) => Some((gave.key, Known::Ended(gave.gave))),
@@ -288,29 +288,29 @@ impl Stage {
 
     /// The activation is done again, in a process that has read these notes.
     #[must_use]
-    pub fn again(mut self, notes: &[(Arc<str>, Known)]) -> Self {
+    pub(crate) fn again(mut self, notes: &[(Arc<str>, Known)]) -> Self {
         self.ctx.effects = Effects::known(notes.iter().cloned().collect());
         self
     }
 
     /// The model answers this next.
-    pub fn answer(&self, deltas: impl IntoIterator<Item = ChatDelta>) -> &Self {
+    pub(crate) fn answer(&self, deltas: impl IntoIterator<Item = ChatDelta>) -> &Self {
         let mut deltas: Vec<_> = deltas.into_iter().collect();
         deltas.push(ended(StopReason::Stop));
         self.outside.answers.lock().unwrap().push(Ok(deltas));
         self
     }
 
-    pub fn answer_text(&self, text: &str) -> &Self {
+    pub(crate) fn answer_text(&self, text: &str) -> &Self {
         self.answer([ChatDelta::Text(text.to_owned())])
     }
 
-    pub fn asked(&self) -> Vec<ChatRequest> {
+    pub(crate) fn asked(&self) -> Vec<ChatRequest> {
         self.outside.asked.lock().unwrap().clone()
     }
 }
 
-pub fn ended(reason: StopReason) -> ChatDelta {
+pub(crate) fn ended(reason: StopReason) -> ChatDelta {
     ChatDelta::End {
         reason,
         usage: Usage { prompt_tokens: 1, completion_tokens: 2, calls: 1, ..Usage::default() },
@@ -318,19 +318,19 @@ pub fn ended(reason: StopReason) -> ChatDelta {
 }
 
 /// Builds a node and runs it once.
-pub async fn run(node: &Node, setting: Setting) -> Result<Finished> {
+pub(crate) async fn run(node: &Node, setting: Setting) -> Result<Finished> {
     let component = node.build();
     let stage = Stage::new(node, &*component, setting);
     component.run(&stage.ctx).await
 }
 
 /// The outputs of a node that is run once.
-pub async fn outputs(node: &Node, setting: Setting) -> Json {
+pub(crate) async fn outputs(node: &Node, setting: Setting) -> Json {
     json!(run(node, setting).await.expect("the node runs").outputs)
 }
 
 /// The error of a node that is run once.
-pub async fn failure(node: &Node, setting: Setting) -> Error {
+pub(crate) async fn failure(node: &Node, setting: Setting) -> Error {
     run(node, setting).await.expect_err("the node fails")
 }
 
@@ -457,7 +457,7 @@ impl Knowledge for FakeKnowledge {
 
 /// Documents that hold what was asked for, and tables that are written as JSON.
 #[derive(Debug)]
-pub struct PlainDocuments;
+pub(crate) struct PlainDocuments;
 
 #[async_trait]
 impl DocumentWriter for PlainDocuments {

@@ -8,7 +8,7 @@ use crate::jinja::Jinja;
 
 /// A text, cut up once.
 #[derive(Debug)]
-pub enum Text {
+pub(crate) enum Text {
     /// Literal text and references.
     Plain(Template),
     /// A sandboxed template.
@@ -20,7 +20,7 @@ impl Text {
     ///
     /// # Errors
     /// When it is a Jinja template with a mistake in it.
-    pub fn parse(text: &str, source: &NodeSource<'_>, pointer: &str) -> Result<Self, ParamProblem> {
+    pub(crate) fn parse(text: &str, source: &NodeSource<'_>, pointer: &str) -> Result<Self, ParamProblem> {
         // By its blocks: a text with references alone needs no template engine.
         if Jinja::recognises(text, source.names()) {
             return Jinja::parse(text, source.names()).map(Self::Jinja).map_err(|error| {
@@ -38,7 +38,7 @@ impl Text {
 
     /// What is probably not as it was meant, as warnings about the parameter at `pointer`: names in a template that nothing
     /// here has, and a reference that is taken for text.
-    pub fn doubts(&self, source: &NodeSource<'_>, pointer: &str) -> Vec<ParamProblem> {
+    pub(crate) fn doubts(&self, source: &NodeSource<'_>, pointer: &str) -> Vec<ParamProblem> {
         let jinja = match self {
             Self::Jinja(jinja) => jinja,
             Self::Plain(template) => {
@@ -54,7 +54,7 @@ impl Text {
     }
 
     /// What it reads.
-    pub fn references(&self) -> Vec<Reference> {
+    pub(crate) fn references(&self) -> Vec<Reference> {
         match self {
             Self::Plain(template) => template.references().cloned().collect(),
             Self::Jinja(jinja) => jinja.references().cloned().collect(),
@@ -65,7 +65,7 @@ impl Text {
     ///
     /// # Errors
     /// When a Jinja template fails, or when it grows beyond its limits.
-    pub fn render(&self, inputs: &Inputs) -> Result<String> {
+    pub(crate) fn render(&self, inputs: &Inputs) -> Result<String> {
         match self {
             Self::Jinja(jinja) => jinja.render(inputs),
             Self::Plain(template) => template.render(inputs),
@@ -76,7 +76,7 @@ impl Text {
     ///
     /// # Errors
     /// When a Jinja template fails, or when it grows beyond its limits.
-    pub fn render_joined(&self, inputs: &Inputs, delimiter: &str) -> Result<String> {
+    pub(crate) fn render_joined(&self, inputs: &Inputs, delimiter: &str) -> Result<String> {
         let template = match self {
             Self::Jinja(jinja) => return jinja.render(inputs),
             Self::Plain(template) => template,
@@ -114,7 +114,7 @@ fn empty(path: &str, names: Names<'_>, pointer: &str) -> ParamProblem {
 }
 
 /// Warns of a text that is nothing but a reference without its braces, where only one in braces is read.
-pub fn taken_for_text(template: &Template, names: Names<'_>, pointer: &str) -> Option<ParamProblem> {
+pub(crate) fn taken_for_text(template: &Template, names: Names<'_>, pointer: &str) -> Option<ParamProblem> {
     let text = template.source().trim();
     let reference = Reference::whole(text, names).filter(|_| !text.contains(['{', '}']))?;
     let problem = ParamProblem::new(pointer, format!("`{text}` is taken for text"));
@@ -122,7 +122,7 @@ pub fn taken_for_text(template: &Template, names: Names<'_>, pointer: &str) -> O
 }
 
 /// A text without what a model has thought aloud in it.
-pub fn without_thinking(text: &str) -> String {
+pub(crate) fn without_thinking(text: &str) -> String {
     let mut rest = text;
     let mut kept = String::with_capacity(text.len());
     while let Some((before, behind)) = rest.split_once("<think>") {

@@ -1,7 +1,7 @@
 //! What the components that ask web servers have in common.
 
-pub mod elements;
-pub mod fetch;
+pub(crate) mod elements;
+pub(crate) mod fetch;
 mod page;
 
 use std::fmt::Write as _;
@@ -49,20 +49,20 @@ const FRAMING: [&str; 10] = [
 ];
 
 /// Headers of a request.
-pub static HEADERS: Field =
+pub(crate) static HEADERS: Field =
     Field::raw("headers", Kind::Any, "an object of headers, also as JSON text; values may hold references")
         .widget(Widget::Pairs);
 /// Tries of a request.
-pub static MAX_RETRIES: Field<usize> =
+pub(crate) static MAX_RETRIES: Field<usize> =
     Field::count("max_retries", 0, &(0..=RETRIES_MAX), "tries after the first");
 /// What lies between two of them.
-pub static DELAY_AFTER_ERROR: Field<f64> =
+pub(crate) static DELAY_AFTER_ERROR: Field<f64> =
     Field::number("delay_after_error", &(0.0..=DELAY_MAX), "how long to wait between two tries")
         .or(2.0)
         .unit("seconds");
 
 /// The headers are parsed before references are filled in, so a value cannot add a header.
-pub fn headers(params: &mut Params<'_>) -> Vec<(String, Template)> {
+pub(crate) fn headers(params: &mut Params<'_>) -> Vec<(String, Template)> {
     let parsed = match params.get(&HEADERS) {
         None => return Vec::new(),
         Some(Json::String(text)) if text.trim().is_empty() => return Vec::new(),
@@ -100,7 +100,7 @@ const PLAIN: [&str; 11] = [
 ];
 
 /// What of the canvas's values goes into headers that may hold a credential.
-pub fn secrets(headers: &[(String, Template)]) -> Vec<Reference> {
+pub(crate) fn secrets(headers: &[(String, Template)]) -> Vec<Reference> {
     let plain = |name: &str| PLAIN.contains(&name.trim().to_ascii_lowercase().as_str());
     let secret = headers.iter().filter(|(name, _)| !plain(name));
     secret.flat_map(|(_, value)| value.references().cloned()).collect()
@@ -110,7 +110,7 @@ pub fn secrets(headers: &[(String, Template)]) -> Vec<Reference> {
 ///
 /// # Errors
 /// `Invalid` when they grow too large.
-pub fn rendered(headers: &[(String, Template)], inputs: &Inputs) -> Result<Vec<(String, String)>> {
+pub(crate) fn rendered(headers: &[(String, Template)], inputs: &Inputs) -> Result<Vec<(String, String)>> {
     headers.iter().map(|(name, value)| Ok((name.clone(), value.render(inputs)?))).collect()
 }
 
@@ -120,7 +120,7 @@ pub fn rendered(headers: &[(String, Template)], inputs: &Inputs) -> Result<Vec<(
 ///
 /// # Errors
 /// `Invalid` when it grows too large, or when a segment would lead upwards.
-pub fn address(template: &Template, inputs: &Inputs) -> Result<String> {
+pub(crate) fn address(template: &Template, inputs: &Inputs) -> Result<String> {
     let mut address = String::new();
     let segments = template.segments();
     for (place, segment) in segments.iter().enumerate() {
@@ -171,7 +171,7 @@ fn goes_on_with_a_name(segment: &Segment) -> bool {
 }
 
 /// An address with this scheme, unless it has one.
-pub fn with_scheme(address: &str, scheme: &str) -> String {
+pub(crate) fn with_scheme(address: &str, scheme: &str) -> String {
     match behind_scheme(address) {
         Some(_) => address.to_owned(),
         None => format!("{scheme}://{address}"),
@@ -190,7 +190,7 @@ fn encode(value: &str, out: &mut String) {
 }
 
 /// An address as errors show it: without user, password and the values of its query.
-pub fn shown(address: &str) -> String {
+pub(crate) fn shown(address: &str) -> String {
     let more = if address.contains('?') { "?…" } else { "" };
     let place = address.trim().split(['?', '#']).next().unwrap_or_default();
     let (scheme, rest) = place.split_once("://").map_or(("", place), |(scheme, rest)| (scheme, rest));
@@ -211,7 +211,7 @@ pub fn shown(address: &str) -> String {
 /// # Errors
 /// Those of the request; `Interrupted` for one that may have been carried out before and that is no
 /// plain question.
-pub async fn send(ctx: &NodeContext, request: HttpRequest) -> Result<HttpResponse> {
+pub(crate) async fn send(ctx: &NodeContext, request: HttpRequest) -> Result<HttpResponse> {
     let again = of_method(&request);
     sent(ctx, request, again).await.0
 }
@@ -237,7 +237,7 @@ async fn sent(ctx: &NodeContext, request: HttpRequest, again: Delivery) -> (Resu
 
 /// How often a request is sent again that changes nothing.
 #[derive(Clone, Copy, Debug)]
-pub struct Retries {
+pub(crate) struct Retries {
     left: usize,
     delay: Duration,
     /// Whether the other side sees that a request is the same one again, whatever its method.
@@ -246,19 +246,19 @@ pub struct Retries {
 
 impl Retries {
     /// `max_retries` and `delay_after_error`.
-    pub fn of(params: &mut Params<'_>) -> Self {
+    pub(crate) fn of(params: &mut Params<'_>) -> Self {
         let delay = params.take(&DELAY_AFTER_ERROR);
         let left = params.take(&MAX_RETRIES);
         Self { left, delay: Duration::from_secs_f64(delay), idempotent: false }
     }
 
     /// The same for requests that may be repeated whatever their method: they carry a key.
-    pub fn idempotent(self) -> Self {
+    pub(crate) fn idempotent(self) -> Self {
         Self { idempotent: true, ..self }
     }
 
     /// No further try.
-    pub fn none(self) -> Self {
+    pub(crate) fn none(self) -> Self {
         Self { left: 0, ..self }
     }
 
@@ -266,7 +266,7 @@ impl Retries {
     ///
     /// # Errors
     /// Those of the last try.
-    pub async fn send(mut self, ctx: &NodeContext, request: HttpRequest) -> Result<HttpResponse> {
+    pub(crate) async fn send(mut self, ctx: &NodeContext, request: HttpRequest) -> Result<HttpResponse> {
         let again = if self.idempotent { Delivery::Idempotent } else { of_method(&request) };
         loop {
             let (answer, now) = sent(ctx, request.clone(), again).await;
@@ -290,7 +290,7 @@ impl Retries {
 }
 
 /// An answer with a status from 400 on, as an error.
-pub fn refused(response: &HttpResponse) -> Error {
+pub(crate) fn refused(response: &HttpResponse) -> Error {
     let kind = match response.status {
         401 => ErrorKind::Unauthenticated,
         403 => ErrorKind::Denied,
@@ -310,12 +310,12 @@ pub fn refused(response: &HttpResponse) -> Error {
 }
 
 /// Whether a server that answers with this status may answer otherwise later.
-pub fn passes(status: u16) -> bool {
+pub(crate) fn passes(status: u16) -> bool {
     matches!(status, 408 | 425 | 429 | 500..)
 }
 
 /// The beginning of what a server says, in one line.
-pub fn said(text: &str) -> String {
+pub(crate) fn said(text: &str) -> String {
     // Of pages most is blanks, and a page may have millions of them.
     let start: String = text.chars().take(4 * SAID_MAX).collect();
     let words = start.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
@@ -331,7 +331,7 @@ pub fn said(text: &str) -> String {
 ///
 /// # Errors
 /// `Garbled` for what is no web page.
-pub async fn page_text(page: String) -> Result<String> {
+pub(crate) async fn page_text(page: String) -> Result<String> {
     converted(page, None, |page| {
         html2text::config::plain().allow_width_overflow().string_from_read(page.as_bytes(), PAGE_WIDTH)
     })
@@ -343,7 +343,7 @@ pub async fn page_text(page: String) -> Result<String> {
 ///
 /// # Errors
 /// `Garbled` for what is no web page.
-pub async fn page_words(page: String) -> Result<String> {
+pub(crate) async fn page_words(page: String) -> Result<String> {
     let title = title(&page);
     let words = converted(page, None, |page| {
         let plain = html2text::config::with_decorator(TrivialDecorator::new());
@@ -367,7 +367,7 @@ pub async fn page_words(page: String) -> Result<String> {
 ///
 /// # Errors
 /// `Garbled` for what is no web page.
-pub async fn page_markdown(page: String, address: &str) -> Result<String> {
+pub(crate) async fn page_markdown(page: String, address: &str) -> Result<String> {
     let title = title(&page);
     let text = converted(page, Url::parse(address).ok(), htmd::convert).await?;
     Ok(match title {

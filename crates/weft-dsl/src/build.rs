@@ -22,10 +22,10 @@ use crate::suggest::Suggester;
 
 /// How deep Iterations and Loops may nest.
 // Each round of a frame opens those inside it, so the rounds of a run multiply with every level.
-pub const FRAMES_DEEP_MAX: usize = 16;
+pub(crate) const FRAMES_DEEP_MAX: usize = 16;
 
 /// Builds the nodes of one canvas.
-pub struct Builder<'a> {
+pub(crate) struct Builder<'a> {
     /// The canvas.
     pub canvas: &'a Canvas,
     /// The component types there are.
@@ -45,7 +45,7 @@ pub struct Builder<'a> {
 }
 
 /// A draft and whether its component really is one.
-pub struct Built {
+pub(crate) struct Built {
     /// For the linker.
     pub draft: NodeDraft,
     /// Whether its type is known and took its parameters.
@@ -54,7 +54,7 @@ pub struct Built {
 
 impl<'a> Builder<'a> {
     /// Looks once over the canvas.
-    pub fn new(canvas: &'a Canvas, catalog: &'a Catalog, options: CompileOptions<'a>) -> Self {
+    pub(crate) fn new(canvas: &'a Canvas, catalog: &'a Catalog, options: CompileOptions<'a>) -> Self {
         let ids = Arc::new(canvas.nodes.keys().cloned().collect());
         let parents = canvas.nodes.values().filter_map(|node| node.parent.as_ref()).collect();
         let mut upstream: HashMap<&ComponentId, Vec<ComponentId>> = HashMap::new();
@@ -86,13 +86,13 @@ impl<'a> Builder<'a> {
     }
 
     /// What the texts of a node may refer to.
-    pub fn names(&self, node: &CanvasNode) -> Names<'_> {
+    pub(crate) fn names(&self, node: &CanvasNode) -> Names<'_> {
         let above = self.frames_around(node).find(|frame| self.role(frame) == Some(Role::Each));
         Names { components: &self.ids, item: above.and_then(|frame| self.items.get(&frame.id)).copied() }
     }
 
     /// Whether there is an Iteration.
-    pub fn iterates(&self) -> bool {
+    pub(crate) fn iterates(&self) -> bool {
         !self.items.is_empty()
     }
 
@@ -137,7 +137,12 @@ impl<'a> Builder<'a> {
     }
 
     /// Builds one node; what is wrong with it goes to `problems`.
-    pub fn build(&self, node: &CanvasNode, suggester: &mut Suggester, problems: &mut ProblemList) -> Built {
+    pub(crate) fn build(
+        &self,
+        node: &CanvasNode,
+        suggester: &mut Suggester,
+        problems: &mut ProblemList,
+    ) -> Built {
         let parent = self.parent(node, problems);
         let exception = exception(node, problems);
         let downstream: Vec<_> = node.downstream.iter().map(|link| link.to.clone()).collect();

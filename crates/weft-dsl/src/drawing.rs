@@ -26,7 +26,7 @@ const SUB_AGENT_COPIES_MAX: usize = 8;
 const TARGETS_MAX: usize = crate::limits::EDGES_MAX + 1;
 
 /// The components that a drawing stands for. `pointer` is where the drawing is in the document.
-pub fn components(dsl: &Json, pointer: &str) -> IndexMap<ComponentId, CanvasNode> {
+pub(crate) fn components(dsl: &Json, pointer: &str) -> IndexMap<ComponentId, CanvasNode> {
     let Some(graph) = dsl.get("graph") else { return IndexMap::new() };
     let drawing = DrawnCanvas::of(graph, pointer);
     let mut copies = HashMap::new();

@@ -18,7 +18,7 @@ use crate::targets::target_place;
 const CYCLE_NAMES_MAX: usize = 8;
 
 /// Reports the findings of a linked graph.
-pub struct Reporter<'a> {
+pub(crate) struct Reporter<'a> {
     /// Knows the canvas.
     pub builder: &'a Builder<'a>,
     /// The graph.
@@ -31,7 +31,7 @@ pub struct Reporter<'a> {
 
 impl Reporter<'_> {
     /// Reports everything.
-    pub fn report(&self, problems: &mut ProblemList) {
+    pub(crate) fn report(&self, problems: &mut ProblemList) {
         let findings = &self.linked.findings;
         let without_turn: HashMap<NodeIx, &str> = findings
             .iter()

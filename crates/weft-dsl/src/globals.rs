@@ -58,7 +58,7 @@ fn typed(text: &str, kind: &str) -> Option<Json> {
 
 /// The globals that every session has: name and first value. `sys.date` and `sys.run_id` are set at every run,
 /// and `sys.usage` grows with it.
-pub fn system() -> [(&'static str, Json); 9] {
+pub(crate) fn system() -> [(&'static str, Json); 9] {
     [
         ("sys.query", json!("")),
         ("sys.user_id", json!("")),
@@ -74,7 +74,10 @@ pub fn system() -> [(&'static str, Json); 9] {
 
 /// The globals of a new session. What a file holds of its last run does not count: `sys.*` is
 /// emptied, a declared variable has its declared value; an undeclared `env.*` keeps what the file says.
-pub fn initial(written: &Map<String, Json>, variables: &IndexMap<String, EnvVariable>) -> Map<String, Json> {
+pub(crate) fn initial(
+    written: &Map<String, Json>,
+    variables: &IndexMap<String, EnvVariable>,
+) -> Map<String, Json> {
     let mut globals: Map<String, Json> =
         system().map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
     for (name, value) in written {
@@ -94,7 +97,7 @@ pub fn initial(written: &Map<String, Json>, variables: &IndexMap<String, EnvVari
 }
 
 /// Whether `name`, or the value it leads into (`env.settings.city`), exists.
-pub fn knows(globals: &Map<String, Json>, name: &str) -> bool {
+pub(crate) fn knows(globals: &Map<String, Json>, name: &str) -> bool {
     globals.contains_key(name) || prefixes(name).any(|prefix| globals.contains_key(prefix))
 }
 

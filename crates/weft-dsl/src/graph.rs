@@ -3,7 +3,7 @@
 
 /// The edges that close a cycle when the graph is walked depth first from `start` in the order of
 /// the successor lists, as `(from, to)`; and which nodes can be reached at all.
-pub fn back_edges(successors: &[Vec<usize>], start: usize) -> (Vec<(usize, usize)>, Vec<bool>) {
+pub(crate) fn back_edges(successors: &[Vec<usize>], start: usize) -> (Vec<(usize, usize)>, Vec<bool>) {
     const NEW: u8 = 0;
     const OPEN: u8 = 1;
     const CLOSED: u8 = 2;
@@ -33,7 +33,7 @@ pub fn back_edges(successors: &[Vec<usize>], start: usize) -> (Vec<(usize, usize
 }
 
 /// Everything that can be reached from `start`, itself included.
-pub fn reachable(successors: &[Vec<usize>], start: usize) -> Vec<bool> {
+pub(crate) fn reachable(successors: &[Vec<usize>], start: usize) -> Vec<bool> {
     let mut seen = vec![false; successors.len()];
     let mut stack = vec![start];
     seen[start] = true;
@@ -48,7 +48,7 @@ pub fn reachable(successors: &[Vec<usize>], start: usize) -> Vec<bool> {
 }
 
 /// The edges turned round.
-pub fn reversed(successors: &[Vec<usize>]) -> Vec<Vec<usize>> {
+pub(crate) fn reversed(successors: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let mut predecessors = vec![Vec::new(); successors.len()];
     for (from, targets) in successors.iter().enumerate() {
         for &to in targets {
@@ -60,7 +60,7 @@ pub fn reversed(successors: &[Vec<usize>]) -> Vec<Vec<usize>> {
 
 /// For each node the number of its strongly connected component (Tarjan 1972, without recursion).
 /// Components are numbered in reverse topological order.
-pub fn components(successors: &[Vec<usize>]) -> Vec<usize> {
+pub(crate) fn components(successors: &[Vec<usize>]) -> Vec<usize> {
     let n = successors.len();
     let mut state = Tarjan {
         index: vec![usize::MAX; n],
@@ -134,7 +134,12 @@ impl Tarjan {
 }
 
 /// The members of a loop: everything on a way from `header` to `tail` along forward edges.
-pub fn loop_body(forward: &[Vec<usize>], backward: &[Vec<usize>], header: usize, tail: usize) -> Vec<usize> {
+pub(crate) fn loop_body(
+    forward: &[Vec<usize>],
+    backward: &[Vec<usize>],
+    header: usize,
+    tail: usize,
+) -> Vec<usize> {
     let down = reachable(forward, header);
     let up = reachable(backward, tail);
     // The two ends always belong to it, also where the back edge is the only way between them.

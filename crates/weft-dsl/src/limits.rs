@@ -10,7 +10,7 @@ use crate::graph;
 use crate::problem::{Problem, ProblemList};
 
 /// How many edges a canvas may have.
-pub const EDGES_MAX: usize = 50_000;
+pub(crate) const EDGES_MAX: usize = 50_000;
 
 /// Cycles times the size of the graph: each cycle is walked once.
 const CYCLE_STEPS_MAX: usize = 10_000_000;
@@ -19,7 +19,7 @@ const CYCLE_STEPS_MAX: usize = 10_000_000;
 const REFERENCE_STEPS_MAX: usize = 1_000_000_000;
 
 /// Reports a graph that is too large to link; `None` then. `pointer` is the place of the components.
-pub fn check(built: &[Built], pointer: &str, problems: &mut ProblemList) -> Option<()> {
+pub(crate) fn check(built: &[Built], pointer: &str, problems: &mut ProblemList) -> Option<()> {
     let by_id: HashMap<_, _> = built.iter().enumerate().map(|(ix, built)| (&built.draft.id, ix)).collect();
     let mut targets: Vec<Vec<usize>> = built
         .iter()

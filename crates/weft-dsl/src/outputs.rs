@@ -18,7 +18,7 @@ const RESERVED: char = '_';
 const ERROR: &str = "_ERROR";
 
 /// The outputs of all nodes of a canvas.
-pub struct CanvasOutputs<'a> {
+pub(crate) struct CanvasOutputs<'a> {
     nodes: HashMap<&'a ComponentId, &'a Built>,
     /// Those that follow from parameters, by name. There may be thousands, and as many references.
     named: HashMap<&'a ComponentId, HashMap<&'a str, KnownOutput<'a>>>,
@@ -54,7 +54,7 @@ enum Missing<'a> {
 
 impl<'a> CanvasOutputs<'a> {
     /// Looks once over the nodes.
-    pub fn new(built: &'a [Built]) -> Self {
+    pub(crate) fn new(built: &'a [Built]) -> Self {
         let mut written: HashMap<_, HashSet<&str>> = HashMap::new();
         for reference in built.iter().flat_map(|built| &built.draft.shape.changes) {
             if let Reference::Output { component, path } = reference {
@@ -73,7 +73,7 @@ impl<'a> CanvasOutputs<'a> {
     }
 
     /// Reports the references of a node to outputs that the components they name do not have.
-    pub fn check(
+    pub(crate) fn check(
         &self,
         canvas: &Canvas,
         text: NodeText<'_>,

@@ -23,7 +23,7 @@ use crate::suggest::Suggester;
 const DEEP_MAX: usize = 48;
 
 /// What the parameters of one node are compared with.
-pub struct ParameterComparison<'a> {
+pub(crate) struct ParameterComparison<'a> {
     /// The component types, for the tools of agents.
     pub catalog: &'a Catalog,
     /// The node.
@@ -34,7 +34,7 @@ pub struct ParameterComparison<'a> {
 
 impl ParameterComparison<'_> {
     /// Reports what is probably misspelled, and what is not of the declared kind.
-    pub fn report(&self, spec: &ComponentSpec, suggester: &mut Suggester, problems: &mut ProblemList) {
+    pub(crate) fn report(&self, spec: &ComponentSpec, suggester: &mut Suggester, problems: &mut ProblemList) {
         let mut look = ParameterWalk { comparison: self, deep: 0, suggester, problems };
         look.component(spec, &self.node.params, "", &[]);
     }

@@ -22,13 +22,13 @@ use crate::upgrade::{Renamed, upgrade};
 
 /// How many components a canvas may have.
 // What is worked out for pairs of nodes stays bounded with it.
-pub const COMPONENTS_MAX: usize = 10_000;
+pub(crate) const COMPONENTS_MAX: usize = 10_000;
 
 /// Reads a document that `source` is the text of.
 ///
 /// # Errors
 /// When it is no canvas at all or too large.
-pub fn canvas(source: Arc<str>, written: Json) -> Result<Canvas, Vec<Problem>> {
+pub(crate) fn canvas(source: Arc<str>, written: Json) -> Result<Canvas, Vec<Problem>> {
     let (container, taken_out) = container::find(&written)?;
     let dsl = match &taken_out {
         Some(dsl) => dsl,

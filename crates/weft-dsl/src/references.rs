@@ -18,7 +18,7 @@ const REFERENCE_LENGTH_MAX: usize = 512;
 
 /// What references are checked against.
 #[derive(Clone, Copy)]
-pub struct World<'a> {
+pub(crate) struct World<'a> {
     /// The canvas.
     pub canvas: &'a Canvas,
     /// The globals of a new session.
@@ -29,7 +29,7 @@ pub struct World<'a> {
 
 /// A node as it is written.
 #[derive(Clone, Copy)]
-pub struct NodeText<'a> {
+pub(crate) struct NodeText<'a> {
     /// The node.
     pub node: &'a CanvasNode,
     /// What the names in its texts can mean.
@@ -37,7 +37,7 @@ pub struct NodeText<'a> {
 }
 
 /// Reports the references of a node that lead nowhere.
-pub fn check(
+pub(crate) fn check(
     world: World<'_>,
     text: NodeText<'_>,
     references: &[&Reference],
@@ -110,7 +110,7 @@ fn slip<'r>(world: World<'r>, reference: &'r Reference, suggester: &mut Suggeste
 
 /// How many names a path has that are looked at. No output and no variable has a name with so many dots.
 // Each is looked up as a whole, so a path of a megabyte of dots would be read half a million times.
-pub const NAMES_MAX: usize = 16;
+pub(crate) const NAMES_MAX: usize = 16;
 
 /// What a path may lead into: its beginnings as far as a dot.
 pub fn prefixes(path: &str) -> impl Iterator<Item = &str> {
@@ -162,7 +162,7 @@ fn describe(world: World<'_>, reference: &Reference, pointer: &str, suggester: &
 }
 
 /// Where each reference of a node is first written: reference as text → JSON pointer in the document.
-pub struct ReferencesWritten<'a> {
+pub(crate) struct ReferencesWritten<'a> {
     canvas: &'a Canvas,
     text: NodeText<'a>,
     own: OnceCell<HashMap<String, String>>,
@@ -172,19 +172,19 @@ pub struct ReferencesWritten<'a> {
 
 impl<'a> ReferencesWritten<'a> {
     /// Of a node. Its texts are read when they are asked for.
-    pub fn of(canvas: &'a Canvas, text: NodeText<'a>) -> Self {
+    pub(crate) fn of(canvas: &'a Canvas, text: NodeText<'a>) -> Self {
         Self { canvas, text, own: OnceCell::new(), around: OnceCell::new() }
     }
 
     /// Where a reference is written, or else where the parameters are.
-    pub fn place(&self, reference: &str) -> &str {
+    pub(crate) fn place(&self, reference: &str) -> &str {
         // The frame only after the node: one with a long text may have thousands of nodes inside.
         let found = self.own().get(reference).or_else(|| self.around().get(reference));
         found.unwrap_or(&self.text.node.place.params)
     }
 
     /// All of them, as texts.
-    pub fn all(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &str> {
         self.own().keys().chain(self.around().keys()).map(String::as_str)
     }
 

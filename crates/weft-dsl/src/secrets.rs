@@ -12,7 +12,7 @@ use crate::plan::PlanNode;
 use crate::problem::join;
 
 /// What an author can do about it.
-pub const HELP: &str = "an exported canvas shows it to everyone who gets the file: put it with `weft secret set NAME` \
+pub(crate) const HELP: &str = "an exported canvas shows it to everyone who gets the file: put it with `weft secret set NAME` \
                         and write `{secret.NAME}` here, or set it where Weft runs";
 
 /// How keys of well-known services begin.
@@ -37,7 +37,7 @@ const KEY_LENGTH_MIN: usize = 16;
 
 /// A secret in clear.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ExposedSecret {
+pub(crate) struct ExposedSecret {
     /// JSON pointer inside the parameters.
     pub pointer: String,
     /// What is wrong, without the secret.
@@ -45,20 +45,20 @@ pub struct ExposedSecret {
 }
 
 /// Every secret in the parameters of a component.
-pub fn find(params: &Map<String, Json>, names: Names<'_>) -> Vec<ExposedSecret> {
+pub(crate) fn find(params: &Map<String, Json>, names: Names<'_>) -> Vec<ExposedSecret> {
     let mut found = Vec::new();
     object(params, "", names, &mut found);
     found
 }
 
 /// Whether a declared variable holds one.
-pub fn in_variable(name: &str, value: &Json, names: Names<'_>) -> Option<String> {
+pub(crate) fn in_variable(name: &str, value: &Json, names: Names<'_>) -> Option<String> {
     value.as_str().and_then(|text| judge(name, text, names))
 }
 
 /// The names of all globals that are secret: variables that are declared as such, those whose values go
 /// into headers and the like, and the secrets of the tenant.
-pub fn globals(variables: &IndexMap<String, EnvVariable>, nodes: &[PlanNode]) -> Vec<Arc<str>> {
+pub(crate) fn globals(variables: &IndexMap<String, EnvVariable>, nodes: &[PlanNode]) -> Vec<Arc<str>> {
     let declared = variables.iter().filter(|(_, variable)| variable.is_secret());
     let declared = declared.map(|(name, _)| Arc::from(format!("env.{name}")));
     let used = nodes.iter().flat_map(|node| &node.shape.secrets).filter_map(|reference| match reference {

@@ -13,11 +13,14 @@ use std::ops::Range;
 const DEPTH_MAX: usize = 256;
 
 /// Duplicate keys that are reported at most.
-pub const DUPLICATES_MAX: usize = 100;
+pub(crate) const DUPLICATES_MAX: usize = 100;
 
 /// The spans of `pointers` in `source`, which must be JSON that `serde_json` accepts; of anything
 /// else, whatever can be found. One for each pointer, in their order.
-pub fn locate<'p>(source: &str, pointers: impl IntoIterator<Item = &'p str>) -> Vec<Option<Range<usize>>> {
+pub(crate) fn locate<'p>(
+    source: &str,
+    pointers: impl IntoIterator<Item = &'p str>,
+) -> Vec<Option<Range<usize>>> {
     let mut root = PointerTree::default();
     let asked: Vec<_> = pointers.into_iter().map(|pointer| root.want(pointer)).collect();
     let mut scan = JsonScanner { bytes: source.as_bytes(), at: 0 };
@@ -235,7 +238,7 @@ fn text(token: &[u8]) -> Cow<'_, str> {
 
 /// A key that an object has more than once; the last value counts.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Duplicate {
+pub(crate) struct Duplicate {
     /// The pointer of the member.
     pub pointer: String,
     /// The later key.
@@ -243,7 +246,7 @@ pub struct Duplicate {
 }
 
 /// Keys that objects have more than once, at most [`DUPLICATES_MAX`] of them.
-pub fn duplicate_keys(source: &str) -> Vec<Duplicate> {
+pub(crate) fn duplicate_keys(source: &str) -> Vec<Duplicate> {
     let mut scan = JsonScanner { bytes: source.as_bytes(), at: 0 };
     scan.skip_bom();
     let mut open: Vec<JsonLevel<'_>> = Vec::new();

@@ -20,7 +20,7 @@ const COMPARED_MAX: usize = 50_000;
 
 /// Answers a limited number of questions.
 #[derive(Debug)]
-pub struct Suggester {
+pub(crate) struct Suggester {
     questions_left: usize,
     guesses_left: usize,
     looks_left: usize,
@@ -40,7 +40,7 @@ impl Default for Suggester {
 
 impl Suggester {
     /// The one of `known` that is meant by a name, if that is hardly in doubt; see [`misspelled`].
-    pub fn misspelled<'a>(
+    pub(crate) fn misspelled<'a>(
         &mut self,
         name: &str,
         known: impl IntoIterator<Item = &'a str>,
@@ -50,7 +50,7 @@ impl Suggester {
     }
 
     /// The same among names of which a canvas may have thousands.
-    pub fn misspelled_among<'a>(
+    pub(crate) fn misspelled_among<'a>(
         &mut self,
         name: &str,
         known: impl IntoIterator<Item = &'a str>,
@@ -60,7 +60,7 @@ impl Suggester {
     }
 
     /// The nearest of `known`, as a question to the author.
-    pub fn did_you_mean<'a>(
+    pub(crate) fn did_you_mean<'a>(
         &mut self,
         name: &str,
         known: impl IntoIterator<Item = &'a str>,
@@ -80,7 +80,7 @@ impl Suggester {
 }
 
 /// The nearest of `known`, unless all are too far away. Of equally near ones the first.
-pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > NAME_LENGTH_MAX {
         return None;
     }
@@ -102,7 +102,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 
 /// The one of `known` that somebody meant who wrote `name`, if that is hardly in doubt: it differs in nothing but capitals
 /// and marks between words, or by one edit, or two in a long name; in a short name two letters have changed places.
-pub fn misspelled<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn misspelled<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const LONG: usize = 8;
     const SHORT: usize = 3;
     if name.len() > NAME_LENGTH_MAX {

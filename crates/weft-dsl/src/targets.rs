@@ -10,7 +10,7 @@ use crate::problem::{Problem, ProblemList, join};
 use crate::suggest::Suggester;
 
 /// Reports every target of `node` that does not exist.
-pub fn check(
+pub(crate) fn check(
     node: &CanvasNode,
     built: &Built,
     ids: &HashSet<ComponentId>,
@@ -63,7 +63,7 @@ enum Decorative {
 }
 
 /// Where a target is written: in a list at `pointer`, or there alone.
-pub fn target_place(node: &CanvasNode, pointer: &str, index: usize, id: &ComponentId) -> String {
+pub(crate) fn target_place(node: &CanvasNode, pointer: &str, index: usize, id: &ComponentId) -> String {
     let list = format!("{}{pointer}", node.place.params);
     let (first, rest) = pointer
         .strip_prefix('/')

@@ -6,7 +6,7 @@ mod slips;
 use weft_core::Json;
 use weft_core::reference::Names;
 
-pub use self::slips::{KnownNames, MeantOutputs};
+pub(crate) use self::slips::{KnownNames, MeantOutputs};
 
 use self::slips::Slip;
 use crate::build::Builder;
@@ -23,7 +23,7 @@ fn is_program(node: &CanvasNode, key: &str) -> bool {
 }
 
 /// Reports what is wrong in the texts of a node.
-pub fn check(
+pub(crate) fn check(
     builder: &Builder<'_>,
     known: KnownNames<'_>,
     node: &CanvasNode,

@@ -27,14 +27,14 @@ pub fn todays_kind(name: &str) -> Option<&'static str> {
 const NODE_TYPES: [(&str, &str); 1] = [("splitterNode", "chunkerNode")];
 
 /// Component ids that were renamed: new → old.
-pub type Renamed = BTreeMap<String, String>;
+pub(crate) type Renamed = BTreeMap<String, String>;
 
 /// Component types that only canvases of the first generation have, in which components hand on what they give without
 /// being referred to. An Answer alone is none: canvases that refer to what they read have it, too.
 const FIRST_GENERATION: [&str; 3] = ["Generate", "Relevant", "Concentrator"];
 
 /// Says that a canvas is of the first generation, if it is.
-pub fn of_an_older_generation(canvas: &Canvas) -> Option<Problem> {
+pub(crate) fn of_an_older_generation(canvas: &Canvas) -> Option<Problem> {
     let node = canvas.nodes.values().find(|node| FIRST_GENERATION.contains(&node.kind.as_str()))?;
     let message = "this canvas is of the generation before v0.20, whose components hand on their results by themselves: \
                    it has to be converted";
@@ -45,7 +45,7 @@ pub fn of_an_older_generation(canvas: &Canvas) -> Option<Problem> {
 }
 
 /// The DSL with today's names and the ids that changed; `None` when nothing has to change.
-pub fn upgrade(dsl: &Json) -> Option<(Json, Renamed)> {
+pub(crate) fn upgrade(dsl: &Json) -> Option<(Json, Renamed)> {
     let ids = renamed_ids(dsl);
     // Canvases are upgraded each time they are loaded: the many that need nothing are not copied for it.
     if ids.is_empty()

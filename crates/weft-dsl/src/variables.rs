@@ -13,7 +13,7 @@ const TYPES: [&str; 9] =
     ["string", "secret", "password", "number", "integer", "float", "boolean", "object", "list"];
 
 /// Reports types with a slip in their name, and first values of another type than the declared one.
-pub fn check(canvas: &Canvas, suggester: &mut Suggester, problems: &mut ProblemList) {
+pub(crate) fn check(canvas: &Canvas, suggester: &mut Suggester, problems: &mut ProblemList) {
     for (name, variable) in &canvas.variables {
         let kind = variable.kind.trim().to_lowercase();
         let known = TYPES.contains(&kind.as_str()) || kind.is_empty() || kind.starts_with("array");

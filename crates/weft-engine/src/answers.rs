@@ -23,7 +23,7 @@ type Given = Map<String, Json>;
 
 /// What is known of the answers that a run begins with.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum AnswerStatus {
+pub(crate) enum AnswerStatus {
     /// A caller has just given them.
     New,
     /// A run has begun with them before.
@@ -32,7 +32,7 @@ pub enum AnswerStatus {
 
 /// Gives the caller's answers to the forms they are for, and lets those nodes go on that have all
 /// they need. What is for none of them is noted, for those who are asked again.
-pub fn give(machine: &mut Machine, given: &Given, query: &str) {
+pub(crate) fn give(machine: &mut Machine, given: &Given, query: &str) {
     let waiting = machine.waiting_nodes().into_iter();
     let mut open: Vec<_> = waiting.map(|(scope, ix)| ((scope, ix), machine.form(scope, ix))).collect();
     // Which of several rounds is the first does not depend on which of them was faster.
@@ -88,7 +88,7 @@ fn rounds(waiting: &WaitingForm) -> impl Iterator<Item = usize> {
 ///
 /// # Errors
 /// `Invalid`, with every field that does not suit; nothing has begun.
-pub fn check_beginning(machine: &Machine, given: &Given) -> Result<()> {
+pub(crate) fn check_beginning(machine: &Machine, given: &Given) -> Result<()> {
     let plan = &machine.plan;
     let entry = plan.scopes.first().and_then(|top| plan.nodes.get(top.start));
     if let Some(entry) = entry.filter(|node| node.role == Role::Entry) {
@@ -104,7 +104,7 @@ pub fn check_beginning(machine: &Machine, given: &Given) -> Result<()> {
 ///
 /// # Errors
 /// `Invalid`, with every field that does not suit; nothing has begun.
-pub fn check(machine: &Machine, given: &Given, query: &str) -> Result<()> {
+pub(crate) fn check(machine: &Machine, given: &Given, query: &str) -> Result<()> {
     let waiting = machine
         .waiting_nodes()
         .into_iter()
@@ -199,7 +199,7 @@ fn told(strangers: &[String], open: &[WaitingForm]) -> Option<String> {
 }
 
 /// Inputs of a turn that does not go on with anything and that look like answers to work in the middle.
-pub fn unasked(plan: &Plan, given: &Given) -> Option<(ComponentId, String)> {
+pub(crate) fn unasked(plan: &Plan, given: &Given) -> Option<(ComponentId, String)> {
     let of_a_step = |id: &ComponentId| {
         let node = plan.nodes.iter().find(|node| node.id == *id)?;
         (node.role == Role::Step).then(|| id.clone())
@@ -214,7 +214,7 @@ pub fn unasked(plan: &Plan, given: &Given) -> Option<(ComponentId, String)> {
 /// A form whose answers came with the run, addressed to it, need not wait for a person. Only forms
 /// that come before the work: what is asked in the middle of it nobody could know beforehand.
 /// Whether any went on.
-pub fn give_ahead(machine: &mut Machine, given: &Given) -> bool {
+pub(crate) fn give_ahead(machine: &mut Machine, given: &Given) -> bool {
     // The driver asks after each start, and forms come up rarely.
     if !std::mem::take(&mut machine.newly_waiting) {
         return false;

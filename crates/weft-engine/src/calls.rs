@@ -21,7 +21,7 @@ pub enum CallHandling {
 
 /// Hands out the calls of activations.
 #[derive(Debug)]
-pub struct Ledger {
+pub(crate) struct Ledger {
     calls: CallHandling,
     /// How many activations there have been at each place, where they are told apart by that.
     counts: HashMap<Where, usize>,
@@ -29,12 +29,12 @@ pub struct Ledger {
 
 impl Ledger {
     /// For a run.
-    pub fn new(calls: CallHandling) -> Self {
+    pub(crate) fn new(calls: CallHandling) -> Self {
         Self { calls, counts: HashMap::new() }
     }
 
     /// The calls of an activation that begins, with what is known of them from before.
-    pub fn effects(&mut self, who: &ActivationRef, known: HashMap<Arc<str>, Known>) -> Effects {
+    pub(crate) fn effects(&mut self, who: &ActivationRef, known: HashMap<Arc<str>, Known>) -> Effects {
         match &self.calls {
             CallHandling::Kept => Effects::known(known),
             CallHandling::Unkept => Effects::unkept(),
@@ -48,7 +48,7 @@ impl Ledger {
     }
 
     /// An activation does its work when it begins again, and that is one activation in a recording.
-    pub fn requeue(&mut self, who: &ActivationRef) {
+    pub(crate) fn requeue(&mut self, who: &ActivationRef) {
         if let Some(count) = self.counts.get_mut(&Where::from(who)) {
             *count -= 1;
         }

@@ -18,7 +18,7 @@ use crate::weight::weight_of;
 
 /// An open frame.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct FrameRun {
+pub(crate) struct FrameRun {
     /// The Iteration or Loop.
     pub node: NodeIx,
     /// The scope it is in.

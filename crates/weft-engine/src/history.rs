@@ -7,7 +7,7 @@ use crate::pause::Paused;
 
 /// The messages before a turn. The opening words are shown and not sent, a turn that goes on after a wait
 /// does not see itself, and a question that was asked again because it got no answer is there once.
-pub fn before(
+pub(crate) fn before(
     mut messages: Vec<HistoryMessage>,
     question: &str,
     waiting: Option<&Paused>,

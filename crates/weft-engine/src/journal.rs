@@ -398,7 +398,7 @@ impl RunJournal {
 ///
 /// # Errors
 /// When it cannot be written as JSON.
-pub fn written(record: &Record, masks: &Masks) -> serde_json::Result<String> {
+pub(crate) fn written(record: &Record, masks: &Masks) -> serde_json::Result<String> {
     if masks.is_empty() {
         return serde_json::to_string(record);
     }
@@ -427,7 +427,7 @@ fn kept_bytes(record: &Record) -> u64 {
 }
 
 /// How many bytes a record has as JSON.
-pub fn written_bytes(record: &Record) -> u64 {
+pub(crate) fn written_bytes(record: &Record) -> u64 {
     struct Count(u64);
     impl std::io::Write for Count {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -446,6 +446,6 @@ pub fn written_bytes(record: &Record) -> u64 {
 }
 
 /// The name of a writer, which no other one has.
-pub fn writer() -> Arc<str> {
+pub(crate) fn writer() -> Arc<str> {
     generate().into()
 }

@@ -26,7 +26,7 @@ use crate::scope::{EdgeState, Filled, ScopeId, ScopeRun, Status};
 use crate::secrets::SecretValues;
 
 /// The scope at the top of a canvas.
-pub const TOP: ScopeId = 0;
+pub(crate) const TOP: ScopeId = 0;
 
 /// An activation that may begin now.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ pub struct FinishedActivation {
 
 /// An activation under way.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct RunningNode {
+pub(crate) struct RunningNode {
     /// The round it is in.
     pub scope: ScopeId,
     /// Which node.

@@ -7,7 +7,7 @@ use weft_core::masking::Masks;
 use weft_core::{Error, Outputs, Value};
 
 /// Outputs as they may be shown.
-pub fn shown(masks: &Masks, outputs: Arc<Outputs>) -> Arc<Outputs> {
+pub(crate) fn shown(masks: &Masks, outputs: Arc<Outputs>) -> Arc<Outputs> {
     if masks.is_empty() {
         return outputs;
     }
@@ -16,7 +16,7 @@ pub fn shown(masks: &Masks, outputs: Arc<Outputs>) -> Arc<Outputs> {
 }
 
 /// An error as it may be shown: with its causes in words, since they may hold anything.
-pub fn masked(masks: &Masks, error: Error) -> Error {
+pub(crate) fn masked(masks: &Masks, error: Error) -> Error {
     match masks.text(&error.full()) {
         // With its causes and its help, as nothing had to be hidden.
         Cow::Borrowed(_) => error,

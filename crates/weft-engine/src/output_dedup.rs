@@ -65,19 +65,19 @@ impl SaidTexts {
 
 /// The words of one activation.
 #[derive(Debug)]
-pub struct OutputDedup {
+pub(crate) struct OutputDedup {
     text: SpokenText,
     thinking: SpokenText,
 }
 
 impl OutputDedup {
     /// Of a node that had said this before.
-    pub fn after(before: SaidSoFar) -> Self {
+    pub(crate) fn after(before: SaidSoFar) -> Self {
         Self { text: SpokenText::after(before.text), thinking: SpokenText::after(before.thinking) }
     }
 
     /// Takes in a piece; the part of it that is new.
-    pub fn new_part(&mut self, piece: Piece) -> Option<Piece> {
+    pub(crate) fn new_part(&mut self, piece: Piece) -> Option<Piece> {
         match piece {
             Piece::Text(text) => self.text.new_part(text).map(Piece::Text),
             Piece::Thinking(text) => self.thinking.new_part(text).map(Piece::Thinking),
@@ -85,12 +85,12 @@ impl OutputDedup {
     }
 
     /// Whether what was said last had not been said before.
-    pub fn is_new(&self) -> bool {
+    pub(crate) fn is_new(&self) -> bool {
         !self.text.repeats
     }
 
     /// Everything that has been said, now and before.
-    pub fn spoken(&self) -> SaidSoFar {
+    pub(crate) fn spoken(&self) -> SaidSoFar {
         SaidSoFar { text: self.text.whole().to_owned(), thinking: self.thinking.whole().to_owned() }
     }
 }

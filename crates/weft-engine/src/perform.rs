@@ -28,10 +28,10 @@ use crate::machine::{ActivationStart, BrokenFrame, Machine};
 use crate::{form, pins, secrets};
 
 /// The output that says why a node has failed.
-pub const ERROR: &str = "_ERROR";
+pub(crate) const ERROR: &str = "_ERROR";
 
 /// What became of an activation.
-pub struct ActivationOutcome {
+pub(crate) struct ActivationOutcome {
     /// Its number in the run.
     pub activation: u32,
     /// What the component returned.
@@ -39,7 +39,7 @@ pub struct ActivationOutcome {
 }
 
 /// A settled outcome: exception settings applied.
-pub struct NodeResult {
+pub(crate) struct NodeResult {
     /// Its number in the run.
     pub activation: u32,
     /// Its outputs and what it decided.
@@ -51,7 +51,7 @@ pub struct NodeResult {
 }
 
 /// What an activation has of its own.
-pub struct Own {
+pub(crate) struct Own {
     /// Its calls to the outside.
     pub effects: Effects,
     /// What it may use.
@@ -67,7 +67,7 @@ pub struct Own {
 }
 
 /// What an activation is given; taken out of its start.
-pub fn context_of(
+pub(crate) fn context_of(
     run: &Arc<RunContext>,
     node: &PlanNode,
     start: &mut ActivationStart,
@@ -102,7 +102,7 @@ pub fn context_of(
 }
 
 /// The work of an activation: its node's, or nothing for a node that is pinned.
-pub fn work(
+pub(crate) fn work(
     plan: &Arc<Plan>,
     ix: NodeIx,
     mut context: NodeContext,
@@ -171,7 +171,7 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
 }
 
 /// Applies a node's exception settings: a branch, a default value, or failure.
-pub fn settle(node: &PlanNode, outcome: ActivationOutcome) -> NodeResult {
+pub(crate) fn settle(node: &PlanNode, outcome: ActivationOutcome) -> NodeResult {
     let activation = outcome.activation;
     match outcome.result.and_then(|finished| within_reach(node, finished)) {
         Ok(finished) => {
@@ -209,7 +209,7 @@ impl NodeResult {
     ///
     /// # Errors
     /// That of a failure that nothing has caught.
-    pub fn produced(&self) -> Result<&Outputs, &Error> {
+    pub(crate) fn produced(&self) -> Result<&Outputs, &Error> {
         match &self.error {
             Some(error) if self.onward == NextEdges::None => Err(error),
             Some(_) | None => Ok(&self.finished.outputs),
@@ -227,7 +227,7 @@ fn within_reach(node: &PlanNode, finished: Finished) -> Result<Finished> {
 
 /// Applies the exception settings of an Iteration or Loop to a failure in its body. Its variables keep
 /// their values, and a default value stands for whatever its rounds would have collected.
-pub fn settle_frame(node: &PlanNode, activation: u32, broken: BrokenFrame) -> NodeResult {
+pub(crate) fn settle_frame(node: &PlanNode, activation: u32, broken: BrokenFrame) -> NodeResult {
     let error = Error::new(ErrorKind::Unavailable, broken.reason);
     let mut settled = settle(node, ActivationOutcome { activation, result: Err(error) });
     let mut outputs = (*broken.outputs).clone();
@@ -242,7 +242,7 @@ pub fn settle_frame(node: &PlanNode, activation: u32, broken: BrokenFrame) -> No
 }
 
 /// A text that was still being written when the node began is whole by the time it finishes.
-pub fn settled_inputs(named: &Arc<Outputs>) -> Arc<Outputs> {
+pub(crate) fn settled_inputs(named: &Arc<Outputs>) -> Arc<Outputs> {
     if named.0.values().all(|value| value.as_json().is_some()) {
         return Arc::clone(named);
     }
@@ -252,7 +252,7 @@ pub fn settled_inputs(named: &Arc<Outputs>) -> Arc<Outputs> {
 
 /// How much an activation may produce.
 #[derive(Clone, Copy, Debug)]
-pub struct ActivationRoom {
+pub(crate) struct ActivationRoom {
     /// By itself.
     output_bytes: usize,
     /// With everything that the run holds.
@@ -263,7 +263,7 @@ pub struct ActivationRoom {
 
 impl ActivationRoom {
     /// The room of a running activation under these limits: of one output, and of all values.
-    pub fn of(machine: &Machine, activation: u32, output_bytes: usize, values_bytes: usize) -> Self {
+    pub(crate) fn of(machine: &Machine, activation: u32, output_bytes: usize, values_bytes: usize) -> Self {
         let held_bytes = machine.held_bytes().saturating_sub(machine.replaced_bytes(activation));
         Self { output_bytes, values_bytes, held_bytes }
     }
@@ -288,14 +288,14 @@ impl ActivationRoom {
 }
 
 /// The error of a run that holds too much.
-pub fn too_much(values_bytes: usize) -> Error {
+pub(crate) fn too_much(values_bytes: usize) -> Error {
     let message = format!("the values of the run take more than {values_bytes} bytes together");
     Error::new(ErrorKind::QuotaExceeded, message)
         .help("keep less in outputs, results of rounds and variables, or raise limits.values_bytes")
 }
 
 /// What came of an activation; what is too large is a failure.
-pub fn bounded(mut outcome: ActivationOutcome, room: ActivationRoom) -> ActivationOutcome {
+pub(crate) fn bounded(mut outcome: ActivationOutcome, room: ActivationRoom) -> ActivationOutcome {
     let too_large = outcome.result.as_ref().ok().and_then(|finished| room.check(size(finished)).err());
     if let Some(error) = too_large {
         outcome.result = Err(error);
@@ -313,6 +313,6 @@ fn size(finished: &Finished) -> Option<usize> {
     outputs.chain(items).chain(suspended).try_fold(0, |sum: usize, value| Some(sum + weight(value)?))
 }
 
-pub fn cancelled() -> Error {
+pub(crate) fn cancelled() -> Error {
     Error::new(ErrorKind::Cancelled, "the run was cancelled")
 }

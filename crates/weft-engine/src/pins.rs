@@ -12,7 +12,7 @@ use weft_dsl::plan::PlanNode;
 ///
 /// # Errors
 /// `Invalid`, naming the node that cannot.
-pub fn check(plan: &Plan, pins: &BTreeMap<ComponentId, Pin>) -> Result<()> {
+pub(crate) fn check(plan: &Plan, pins: &BTreeMap<ComponentId, Pin>) -> Result<()> {
     for (id, pin) in pins {
         let Some(node) = plan.nodes.iter().find(|node| node.id == *id) else {
             return Err(Error::invalid(format!("cannot pin `{id}`: the canvas has no such node"))
@@ -46,7 +46,7 @@ fn wrong_way(node: &PlanNode, pin: &Pin) -> Option<&'static str> {
 }
 
 /// What a pinned node gives. One that shows a text to the user shows it.
-pub async fn given(node: &PlanNode, pin: &Pin, ctx: &NodeContext) -> Result<Finished> {
+pub(crate) async fn given(node: &PlanNode, pin: &Pin, ctx: &NodeContext) -> Result<Finished> {
     let text = pin.outputs.get(node.shape.main_output).and_then(|value| value.as_json().cloned());
     // Whoever listens is a Message: pinned, it says what it is pinned to, as its reader expects a message
     // from it.

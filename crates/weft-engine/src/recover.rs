@@ -32,7 +32,7 @@ use crate::scope::{Filled, ScopeId, SuspendedNode};
 use crate::turn_calls::TurnCalls;
 
 /// A node in its round.
-pub type ScopedNode = (ScopeId, NodeIx);
+pub(crate) type ScopedNode = (ScopeId, NodeIx);
 
 /// What work that begins again need not do again.
 #[derive(Clone, Debug, Default)]

@@ -14,12 +14,12 @@ use weft_dsl::plan::NodeIx;
 use crate::output_dedup::SaidSoFar;
 
 /// Number of a scope within its run.
-pub type ScopeId = u32;
+pub(crate) type ScopeId = u32;
 
 /// What is known about an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum EdgeState {
+pub(crate) enum EdgeState {
     /// Its source may still take it.
     Open,
     /// Its source is writing a text that its target may begin with.
@@ -41,7 +41,7 @@ pub enum EdgeState {
 
 impl EdgeState {
     /// Whether its target waits for it.
-    pub fn holds(self) -> bool {
+    pub(crate) fn holds(self) -> bool {
         matches!(self, Self::Open | Self::Again | Self::Dying)
     }
 }
@@ -49,7 +49,7 @@ impl EdgeState {
 /// What a node is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub(crate) enum Status {
     /// It has not been its turn yet.
     Waiting,
     /// It is running as this activation.
@@ -67,7 +67,7 @@ pub enum Status {
 
 /// The state of one node of a scope.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct NodeState {
+pub(crate) struct NodeState {
     /// What it is doing.
     pub status: Status,
     /// An edge to it has fired and it has not started since.
@@ -100,7 +100,7 @@ pub struct NodeState {
 
 /// What a node gives before it has finished.
 #[derive(Clone, Debug, Default)]
-pub struct Published {
+pub(crate) struct Published {
     /// Texts that it is still writing, by output.
     pub texts: Outputs,
     /// All its outputs, once its work has ended.
@@ -109,7 +109,7 @@ pub struct Published {
 
 /// When a node began to wait for a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SuspendedSince {
+pub(crate) struct SuspendedSince {
     /// The run in which it did.
     pub run: RunId,
     /// Tells what came up in the same run apart: the first task has this number, and those of a form's
@@ -121,21 +121,21 @@ pub struct SuspendedSince {
 
 impl SuspendedSince {
     /// When a wait of so many seconds is over, in milliseconds since 1970.
-    pub fn due(&self, timeout_seconds: Option<u64>) -> Option<i64> {
+    pub(crate) fn due(&self, timeout_seconds: Option<u64>) -> Option<i64> {
         // Saturating: a canvas may say a wait of any length, and one without end is one.
         let ms = i64::try_from(timeout_seconds?.saturating_mul(1_000)).unwrap_or(i64::MAX);
         Some(self.at_ms.saturating_add(ms))
     }
 
     /// The id of the task that comes `place` places after the first.
-    pub fn task(&self, place: usize) -> TaskId {
+    pub(crate) fn task(&self, place: usize) -> TaskId {
         TaskId::new(format!("{}-{}", self.run, self.number as usize + place))
     }
 }
 
 /// What lets a node begin that waited for a person.
 #[derive(Clone, Debug, Default)]
-pub struct Filled {
+pub(crate) struct Filled {
     /// What was filled in.
     pub values: serde_json::Map<String, Json>,
     /// Nobody did in time.
@@ -144,7 +144,7 @@ pub struct Filled {
 
 /// The work of a node that waits for a person in the middle of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct SuspendedNode {
+pub(crate) struct SuspendedNode {
     /// What it asks.
     pub form: Form,
     /// What it has to remember.
@@ -159,14 +159,14 @@ pub struct SuspendedNode {
 
 impl SuspendedNode {
     /// What has not been answered yet: place in the form, key, description.
-    pub fn open_fields(&self) -> impl Iterator<Item = (usize, &String, &Json)> {
+    pub(crate) fn open_fields(&self) -> impl Iterator<Item = (usize, &String, &Json)> {
         let fields = self.form.fields.iter().enumerate();
         let fields = fields.map(|(place, (field, description))| (place, field, description));
         fields.filter(|(_, field, _)| !self.answers.contains_key(*field))
     }
 
     /// What has not been answered yet.
-    pub fn open(&self) -> Form {
+    pub(crate) fn open(&self) -> Form {
         let mut form = self.form.clone();
         form.fields.retain(|field, _| !self.answers.contains_key(field));
         form
@@ -190,7 +190,7 @@ impl NodeState {
     }
 
     /// The tasks that it waits for.
-    pub fn open_tasks(&self) -> impl Iterator<Item = TaskId> {
+    pub(crate) fn open_tasks(&self) -> impl Iterator<Item = TaskId> {
         let asked = self.asked.iter().filter(|_| self.status == Status::Suspended);
         asked.flat_map(|asked| {
             let places: Vec<usize> = match &self.suspended {
@@ -202,19 +202,19 @@ impl NodeState {
     }
 
     /// Whether the scope cannot end while it is like this.
-    pub fn is_active(&self) -> bool {
+    pub(crate) fn is_active(&self) -> bool {
         self.pending || matches!(self.status, Status::Running(_) | Status::Suspended | Status::Resuming)
     }
 
     /// Whether what reads it need not wait.
-    pub fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         !self.pending && matches!(self.status, Status::Done | Status::Skipped)
     }
 }
 
 /// The round of a frame that a scope is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct RoundOf {
+pub(crate) struct RoundOf {
     /// The scope that holds the Iteration or Loop.
     pub parent: ScopeId,
     /// The activation of the Iteration or Loop.
@@ -227,7 +227,7 @@ pub struct RoundOf {
 
 /// What a node of a body was in the last round that is over, as seen from the scope around the body.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Past {
+pub(crate) struct Past {
     /// The activation of the Iteration or Loop.
     pub frame: u32,
     /// 0-based.
@@ -241,7 +241,7 @@ pub struct Past {
 
 /// The state of one scope.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ScopeRun {
+pub(crate) struct ScopeRun {
     /// Which scope of the plan.
     pub plan_scope: usize,
     /// Which round; absent at the top.
@@ -262,7 +262,7 @@ pub struct ScopeRun {
 
 impl ScopeRun {
     /// A scope in which nothing has happened.
-    pub fn new(
+    pub(crate) fn new(
         plan_scope: usize,
         shape: &weft_dsl::plan::PlanScope,
         round: Option<RoundOf>,
@@ -282,7 +282,7 @@ impl ScopeRun {
 
     /// Keeps what a node of a body was in a round that is over. Rounds that run side by side may end in
     /// any order: the last item counts. How many bytes are let go of.
-    pub fn remember(&mut self, ix: NodeIx, new: Past) -> usize {
+    pub(crate) fn remember(&mut self, ix: NodeIx, new: Past) -> usize {
         let later = |old: &Past| old.frame == new.frame && old.round > new.round;
         if self.past.get(&ix).is_some_and(later) {
             return new.bytes;
@@ -291,7 +291,7 @@ impl ScopeRun {
     }
 
     /// Changes a node and keeps the count of active ones true.
-    pub fn change(&mut self, local: usize, change: impl FnOnce(&mut NodeState)) {
+    pub(crate) fn change(&mut self, local: usize, change: impl FnOnce(&mut NodeState)) {
         let node = &mut self.nodes[local];
         let before = node.is_active();
         change(node);

@@ -14,14 +14,14 @@ use weft_dsl::Plan;
 
 /// The values of the secrets that a plan names, as far as there are such. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct SecretValues(Arc<BTreeMap<Arc<str>, NamedSecret>>);
+pub(crate) struct SecretValues(Arc<BTreeMap<Arc<str>, NamedSecret>>);
 
 impl SecretValues {
     /// Looks up what a plan names; most name nothing, and ask nobody.
     ///
     /// # Errors
     /// As [`Secrets::values`].
-    pub async fn of(plan: &Plan, secrets: &dyn Secrets, tenant: &TenantId) -> Result<Self> {
+    pub(crate) async fn of(plan: &Plan, secrets: &dyn Secrets, tenant: &TenantId) -> Result<Self> {
         let names: Vec<Arc<str>> = plan.secret_names().map(Arc::from).collect();
         if names.is_empty() {
             return Ok(Self::default());
@@ -31,18 +31,18 @@ impl SecretValues {
     }
 
     /// The value of a global, when that is a secret that there is.
-    pub fn global(&self, name: &str) -> Option<&str> {
+    pub(crate) fn global(&self, name: &str) -> Option<&str> {
         Some(self.0.get(name.strip_prefix(PREFIX)?)?.value.reveal())
     }
 
     /// Puts the values back into something that was stored with marks in their place.
-    pub fn open(&self, stored: &mut Json) {
+    pub(crate) fn open(&self, stored: &mut Json) {
         masking::open(stored, |name| self.global(name).map(str::to_owned));
     }
 }
 
 /// What a session keeps, with marks in the place of the secrets that its plan names and of nothing else.
-pub fn seal(state: &mut Json, plan: &Plan, masks: &Masks) {
+pub(crate) fn seal(state: &mut Json, plan: &Plan, masks: &Masks) {
     if plan.secret_names().next().is_some() {
         masks.seal_named(state);
     } else {
@@ -54,7 +54,7 @@ pub fn seal(state: &mut Json, plan: &Plan, masks: &Masks) {
 ///
 /// # Errors
 /// `Unauthenticated`, as when a key is missing, with the name of the first that is not.
-pub fn must_be_there(inputs: &Inputs, dispensable: &[Reference]) -> Result<()> {
+pub(crate) fn must_be_there(inputs: &Inputs, dispensable: &[Reference]) -> Result<()> {
     let missing = inputs.iter().find_map(|(reference, value)| {
         let name = reference.secret().filter(|_| !dispensable.contains(reference))?;
         value.as_json().is_none_or(Json::is_null).then_some(name)
@@ -66,7 +66,7 @@ pub fn must_be_there(inputs: &Inputs, dispensable: &[Reference]) -> Result<()> {
 }
 
 /// Secrets that need not be there any more: work that is done from a recording sends nothing anywhere.
-pub struct StandInSecrets(pub Arc<dyn Secrets>);
+pub(crate) struct StandInSecrets(pub Arc<dyn Secrets>);
 
 #[async_trait]
 impl Secrets for StandInSecrets {

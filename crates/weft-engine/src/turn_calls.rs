@@ -51,7 +51,7 @@ impl TurnCalls {
 }
 
 /// Lets go of the calls of runs that have no part in this conversation.
-pub fn keep_those_of(calls: &mut PastCalls, messages: &[HistoryMessage]) {
+pub(crate) fn keep_those_of(calls: &mut PastCalls, messages: &[HistoryMessage]) {
     calls.retain(|_, call| messages.iter().any(|message| message.run.as_ref() == Some(&call.run)));
 }
 

@@ -13,7 +13,7 @@ use crate::scope::{NodeState, ScopeId, ScopeRun, Status};
 use crate::secrets::SecretValues;
 
 /// The value of a reference, seen from a scope. What was never produced is null.
-pub fn read(machine: &Machine, scope: ScopeId, read: &PlannedRead) -> Value {
+pub(crate) fn read(machine: &Machine, scope: ScopeId, read: &PlannedRead) -> Value {
     if let (Some(node), Reference::Output { path, .. }) = (read.node, &read.reference)
         && let Some(OutputSource::Here(state)) = find(machine, scope, node)
         && let Some(text) = state.published.as_ref().and_then(|published| published.texts.get(path))
@@ -24,7 +24,7 @@ pub fn read(machine: &Machine, scope: ScopeId, read: &PlannedRead) -> Value {
 }
 
 /// The same without texts that are still being written: what the journal alone tells.
-pub fn settled(machine: &Machine, scope: ScopeId, read: &PlannedRead) -> Value {
+pub(crate) fn settled(machine: &Machine, scope: ScopeId, read: &PlannedRead) -> Value {
     match &read.reference {
         Reference::Global(name) => global(machine, name),
         Reference::Output { path, .. } => {
@@ -40,7 +40,7 @@ pub fn settled(machine: &Machine, scope: ScopeId, read: &PlannedRead) -> Value {
 
 /// The same for a reader that may begin early: what a node that is still at work gives with its end only
 /// is waited for, and is never what it gave the time before.
-pub fn read_early(machine: &Machine, scope: ScopeId, read: &PlannedRead) -> Value {
+pub(crate) fn read_early(machine: &Machine, scope: ScopeId, read: &PlannedRead) -> Value {
     let (Reference::Output { path, .. }, Some(node)) = (&read.reference, read.node) else {
         return self::read(machine, scope, read);
     };
@@ -106,7 +106,7 @@ fn from_state(state: &NodeState, path: &str, read: &PlannedRead) -> Value {
 
 /// Gives a machine the secrets that its plan names. What hides them, and the values that secret globals have in the
 /// beginning. That there are too many is told by [`hide_secrets`] when the first node begins.
-pub fn take_secrets(machine: &mut Machine, secrets: SecretValues) -> Masks {
+pub(crate) fn take_secrets(machine: &mut Machine, secrets: SecretValues) -> Masks {
     machine.secrets = secrets;
     let masks = Masks::default();
     if !machine.plan.secrets.is_empty() {
@@ -127,7 +127,7 @@ pub fn take_secrets(machine: &mut Machine, secrets: SecretValues) -> Masks {
 ///
 /// # Errors
 /// `Invalid` when there are more than can be hidden.
-pub fn hide_secrets(machine: &Machine, masks: &Masks) -> Result<()> {
+pub(crate) fn hide_secrets(machine: &Machine, masks: &Masks) -> Result<()> {
     for name in machine.plan.secrets.iter().filter(|name| !name.starts_with(PREFIX)) {
         if let Some(value) = global(machine, name).as_json() {
             masks.add(name, value)?;
@@ -137,7 +137,7 @@ pub fn hide_secrets(machine: &Machine, masks: &Masks) -> Result<()> {
 }
 
 /// A secret by the name that a mark in the journal has.
-pub fn secret(globals: &serde_json::Map<String, Json>, name: &str) -> Option<String> {
+pub(crate) fn secret(globals: &serde_json::Map<String, Json>, name: &str) -> Option<String> {
     let found = globals.get(name).cloned().or_else(|| {
         let known = weft_dsl::prefixes(name).filter_map(|known| Some((known.len(), globals.get(known)?)));
         let (dot, whole) = known.last()?;

@@ -14,7 +14,7 @@ use weft_core::seam::process_store::StoredProcess;
 /// A process that is seen to say nothing for so long is taken for dead. It says something every 2 seconds, so it
 /// has missed three times; a run goes on within 10 seconds: these, and up to one second each until the last
 /// word was noticed first and until it is looked again.
-pub const SILENT_MAX: Duration = Duration::from_secs(7);
+pub(crate) const SILENT_MAX: Duration = Duration::from_secs(7);
 
 /// How much of the time between two looks counts. Whoever was stopped, or could not read the store, has not
 /// seen in the meantime that others were silent.
@@ -22,7 +22,7 @@ const BETWEEN_LOOKS_MAX: Duration = Duration::from_secs(2);
 
 /// What has been seen of other processes.
 #[derive(Debug, Default)]
-pub struct ProcessWatch {
+pub(crate) struct ProcessWatch {
     seen: HashMap<ProcessId, ProcessHeartbeat>,
     looked: Option<Instant>,
 }
@@ -37,7 +37,7 @@ struct ProcessHeartbeat {
 
 impl ProcessWatch {
     /// Takes in what all processes have said by now.
-    pub fn look(&mut self, processes: &[StoredProcess], now: Instant) {
+    pub(crate) fn look(&mut self, processes: &[StoredProcess], now: Instant) {
         let since = self.looked.map_or(Duration::ZERO, |looked| now.saturating_duration_since(looked));
         self.looked = Some(now);
         let there: HashSet<&ProcessId> = processes.iter().map(|process| &process.id).collect();
@@ -56,12 +56,12 @@ impl ProcessWatch {
     }
 
     /// Whether a process has said something while it was watched.
-    pub fn was_heard(&self, id: &ProcessId) -> bool {
+    pub(crate) fn was_heard(&self, id: &ProcessId) -> bool {
         self.seen.get(id).is_some_and(|seen| seen.heard)
     }
 
     /// How long a process has been seen to say nothing.
-    pub fn silence(&self, id: &ProcessId) -> Duration {
+    pub(crate) fn silence(&self, id: &ProcessId) -> Duration {
         self.seen.get(id).map_or(Duration::ZERO, |seen| seen.silent)
     }
 }

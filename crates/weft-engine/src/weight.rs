@@ -8,12 +8,12 @@ use crate::machine::{Machine, RunningNode};
 use crate::scope::{NodeState, ScopeId, ScopeRun, SuspendedNode};
 
 /// About how many bytes some values take.
-pub fn weight_of<'a>(values: impl IntoIterator<Item = &'a Json>) -> usize {
+pub(crate) fn weight_of<'a>(values: impl IntoIterator<Item = &'a Json>) -> usize {
     values.into_iter().map(|value| weight(value).unwrap_or_default()).sum()
 }
 
 /// About how many bytes outputs take.
-pub fn outputs_weight(outputs: &Outputs) -> usize {
+pub(crate) fn outputs_weight(outputs: &Outputs) -> usize {
     let each = outputs.0.iter().map(|(name, value)| match value {
         Value::Json(json) => name.len() + weight_of([&**json]),
         Value::Stream(text) => name.len() + text.bytes(),

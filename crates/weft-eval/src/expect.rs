@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use weft_core::Json;
 use weft_core::journal::Ending;
 
-pub use self::look::status;
+pub(crate) use self::look::status;
 
 /// Something that has to be true of a turn. Everything that is named in one has to hold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

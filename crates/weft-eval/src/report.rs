@@ -263,7 +263,7 @@ mod tests {
     use weft_core::budget::Spent;
     use weft_core::journal::Ending;
 
-    pub fn report(passed: &[bool], pass: f64) -> FileReport {
+    pub(super) fn report(passed: &[bool], pass: f64) -> FileReport {
         let seen = Observed {
             answer: "<script>alert('x')</script> & \u{1}\"".into(),
             outputs: json!({}),

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 /// Characters around the place where two texts part, at most.
 const AROUND: usize = 30;
 /// Characters of a text that is shown, at most.
-pub const SHOWN_MAX: usize = 300;
+pub(crate) const SHOWN_MAX: usize = 300;
 
 /// How alike two texts are, 0 to 1: the share of words, and of pairs of neighbours among them, that both
 /// have (Dice). Case and punctuation do not count; each ideograph is a word.
-pub fn similarity(one: &str, two: &str) -> f64 {
+pub(crate) fn similarity(one: &str, two: &str) -> f64 {
     let (one, two) = (words(one), words(two));
     if one.is_empty() && two.is_empty() {
         return 1.0;
@@ -58,7 +58,7 @@ fn counts(words: &[String]) -> HashMap<(&str, &str), usize> {
 
 /// Both texts from a little before the place where they part, cut to a readable length. What they have
 /// in common before and after is `…`.
-pub fn differing(one: &str, two: &str) -> (String, String) {
+pub(crate) fn differing(one: &str, two: &str) -> (String, String) {
     let (one, two): (Vec<char>, Vec<char>) = (one.chars().collect(), two.chars().collect());
     let same = one.iter().zip(&two).take_while(|(a, b)| a == b).count();
     // What is common at the beginning must not be counted again from the end: `aa` and `aaa` have two letters
@@ -76,7 +76,7 @@ pub fn differing(one: &str, two: &str) -> (String, String) {
 }
 
 /// A text cut to a readable length.
-pub fn short(text: &str) -> String {
+pub(crate) fn short(text: &str) -> String {
     match text.char_indices().nth(SHOWN_MAX) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),

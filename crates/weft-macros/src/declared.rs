@@ -7,7 +7,7 @@ use syn::{Attribute, Error, FnArg, Ident, ItemFn, Pat, PatType, Result, ReturnTy
 use crate::options::{ArgumentOption, doc_of};
 
 /// An argument of a function that is to be a tool.
-pub struct Argument {
+pub(crate) struct Argument {
     pub name: Ident,
     pub of: Type,
     /// What it is, for the model; empty where nobody says.
@@ -17,7 +17,7 @@ pub struct Argument {
 }
 
 /// How the arguments of a tool come to its function.
-pub enum Arguments {
+pub(crate) enum Arguments {
     /// One by one.
     Fields(Vec<Argument>),
     /// As a struct of the program.
@@ -25,7 +25,7 @@ pub enum Arguments {
 }
 
 /// Takes what is said of the arguments out of a function, whose declaration is as usual afterwards.
-pub fn take_arguments(function: &mut ItemFn) -> Result<Arguments> {
+pub(crate) fn take_arguments(function: &mut ItemFn) -> Result<Arguments> {
     check(&function.sig)?;
     let count = function.sig.inputs.len();
     let mut fields = Vec::with_capacity(count);

@@ -12,7 +12,7 @@ use crate::options::{ToolOptions, doc_of};
 ///
 /// # Errors
 /// Where the function can be no tool, with the place and what to write instead.
-pub fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> {
+pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> {
     let options = ToolOptions::read(attribute)?;
     let mut function: ItemFn = syn::parse2(item)?;
     let arguments = take_arguments(&mut function)?;

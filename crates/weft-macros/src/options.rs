@@ -6,14 +6,14 @@ use syn::{Attribute, Expr, ExprLit, Lit, LitStr, Meta, Result};
 
 /// What is said of a function.
 #[derive(Default)]
-pub struct ToolOptions {
+pub(crate) struct ToolOptions {
     pub name: Option<LitStr>,
     pub description: Option<LitStr>,
 }
 
 impl ToolOptions {
     /// Reads `name = "…", description = "…"`.
-    pub fn read(attribute: TokenStream) -> Result<Self> {
+    pub(crate) fn read(attribute: TokenStream) -> Result<Self> {
         let mut options = Self::default();
         let parser = syn::meta::parser(|meta| {
             let place = if meta.path.is_ident("name") {
@@ -44,7 +44,7 @@ fn is_function_name(name: &str) -> bool {
 
 /// What is said of an argument.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum ArgumentOption {
+pub(crate) enum ArgumentOption {
     /// Nothing.
     #[default]
     None,
@@ -56,7 +56,7 @@ pub enum ArgumentOption {
 
 impl ArgumentOption {
     /// Reads `arg = "…"` or `args`.
-    pub fn read(attribute: &Attribute) -> Result<Self> {
+    pub(crate) fn read(attribute: &Attribute) -> Result<Self> {
         let mut option = Self::None;
         attribute.parse_nested_meta(|meta| {
             option = if meta.path.is_ident("arg") {
@@ -73,7 +73,7 @@ impl ArgumentOption {
 }
 
 /// The text of doc comments, without the blank in front of each line.
-pub fn doc_of(attributes: &[Attribute]) -> String {
+pub(crate) fn doc_of(attributes: &[Attribute]) -> String {
     let lines = attributes.iter().filter_map(|attribute| match &attribute.meta {
         Meta::NameValue(doc) if doc.path.is_ident("doc") => match &doc.value {
             Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text.value()),

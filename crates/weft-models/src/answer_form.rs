@@ -19,7 +19,7 @@ pub(crate) struct AnswerForm<M> {
 }
 
 impl<M: ChatModel> AnswerForm<M> {
-    pub fn new(model: M) -> Self {
+    pub(crate) fn new(model: M) -> Self {
         Self { model, refused: AtomicBool::new(false) }
     }
 

@@ -64,12 +64,12 @@ pub(crate) struct Factory {
 
 impl Factory {
     /// Its wire for models of a kind.
-    pub fn wire(&self, kind: ModelKind) -> Provider {
+    pub(crate) fn wire(&self, kind: ModelKind) -> Provider {
         self.search(kind).map_or(self.provider, |(provider, _)| provider)
     }
 
     /// Where models of a kind are asked over a wire.
-    pub fn address(&self, wire: Provider, kind: ModelKind) -> Option<&'static str> {
+    pub(crate) fn address(&self, wire: Provider, kind: ModelKind) -> Option<&'static str> {
         match self.search(kind).filter(|(provider, _)| *provider == wire) {
             Some((_, base_url)) => base_url,
             None => self.base_url,

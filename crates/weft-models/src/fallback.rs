@@ -19,7 +19,7 @@ pub(crate) struct FallbackModel {
 }
 
 impl FallbackModel {
-    pub fn new(model: Arc<dyn ChatModel>, others: Vec<Arc<dyn ChatModel>>) -> Self {
+    pub(crate) fn new(model: Arc<dyn ChatModel>, others: Vec<Arc<dyn ChatModel>>) -> Self {
         let mut info = model.info().clone();
         // What only some of them can search for would leave the others out.
         let most = others.iter().map(|other| other.info().deferred_tools_max);

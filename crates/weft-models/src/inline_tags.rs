@@ -11,7 +11,7 @@ const FENCE: usize = 3;
 
 /// A part of an answer after the split.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TaggedPart {
+pub(crate) enum TaggedPart {
     /// Of the answer.
     Text(String),
     /// Of the reasoning.
@@ -20,7 +20,7 @@ pub enum TaggedPart {
 
 /// Splits one answer.
 #[derive(Debug, Default)]
-pub struct InlineTags {
+pub(crate) struct InlineTags {
     /// What may become a tag or a fence with the next piece.
     held: String,
     thinking: bool,
@@ -30,7 +30,7 @@ pub struct InlineTags {
 
 impl InlineTags {
     /// Takes the next piece and gives what is certain by now.
-    pub fn push(&mut self, piece: String, out: &mut impl Extend<TaggedPart>) {
+    pub(crate) fn push(&mut self, piece: String, out: &mut impl Extend<TaggedPart>) {
         // Nearly every piece of nearly every answer: nothing to look for, nothing to copy.
         if self.held.is_empty() && !piece.contains(['<', '`']) {
             self.after_backtick &= piece.is_empty();
@@ -43,7 +43,7 @@ impl InlineTags {
     }
 
     /// Gives what was held back.
-    pub fn finish(&mut self, out: &mut impl Extend<TaggedPart>) {
+    pub(crate) fn finish(&mut self, out: &mut impl Extend<TaggedPart>) {
         let held = std::mem::take(&mut self.held);
         out.extend(self.part(held));
     }

@@ -34,7 +34,7 @@ impl RemoteModel {
     ///
     /// # Errors
     /// `Invalid` for an address or a time limit that is not valid.
-    pub fn new(entry: &ModelEntry, url: &str, client: &reqwest::Client) -> Result<Self> {
+    pub(crate) fn new(entry: &ModelEntry, url: &str, client: &reqwest::Client) -> Result<Self> {
         let url = url.parse().map_err(|cause: url::ParseError| {
             Error::invalid(format!("the base URL of the model `{}` is not valid", entry.name)).because(cause)
         })?;
@@ -47,7 +47,7 @@ impl RemoteModel {
     ///
     /// # Errors
     /// What the provider or the way to it said, by kind.
-    pub async fn ask(&self, body: &Json) -> Result<Vec<u8>> {
+    pub(crate) async fn ask(&self, body: &Json) -> Result<Vec<u8>> {
         self.ask_with(|request| request.json(body)).await
     }
 
@@ -55,7 +55,7 @@ impl RemoteModel {
     ///
     /// # Errors
     /// As [`RemoteModel::ask`].
-    pub async fn ask_with(&self, body: impl Fn(RequestBuilder) -> RequestBuilder) -> Result<Vec<u8>> {
+    pub(crate) async fn ask_with(&self, body: impl Fn(RequestBuilder) -> RequestBuilder) -> Result<Vec<u8>> {
         let mut tries = 1;
         loop {
             let error = match self.ask_once(&body).await {
@@ -103,7 +103,7 @@ impl RemoteModel {
     }
 
     /// The error for an answer that is none.
-    pub fn garbled(&self, cause: impl std::fmt::Display) -> Error {
+    pub(crate) fn garbled(&self, cause: impl std::fmt::Display) -> Error {
         failure::garbled(&self.name, cause, &self.key)
     }
 }

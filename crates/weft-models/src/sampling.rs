@@ -182,7 +182,7 @@ fn wanted(sampling: &Sampling) -> Map<String, Json> {
 
 impl Settled {
     /// With what the operator says about the form of answers, which counts more than what is known here.
-    pub fn with_form(self, form: Option<StructuredOutput>) -> Self {
+    pub(crate) fn with_form(self, form: Option<StructuredOutput>) -> Self {
         let schema = match form {
             None => self.schema,
             Some(StructuredOutput::Schema) => SchemaMode::Schema,

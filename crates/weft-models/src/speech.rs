@@ -48,7 +48,7 @@ impl HttpSpeech {
     ///
     /// # Errors
     /// `Invalid` when its provider has none, or for an address that is not valid.
-    pub fn new(entry: &ModelEntry, client: &reqwest::Client) -> Result<Self> {
+    pub(crate) fn new(entry: &ModelEntry, client: &reqwest::Client) -> Result<Self> {
         let remote = RemoteModel::new(entry, &address(entry, "speech")?, client)?;
         let voice = entry.voice.clone().unwrap_or_else(|| VOICE.to_owned());
         Ok(Self { remote, model: entry.provider_name().to_owned(), voice, prices: entry.prices })
@@ -92,7 +92,7 @@ impl HttpTranscription {
     ///
     /// # Errors
     /// As [`HttpSpeech::new`].
-    pub fn new(entry: &ModelEntry, client: &reqwest::Client) -> Result<Self> {
+    pub(crate) fn new(entry: &ModelEntry, client: &reqwest::Client) -> Result<Self> {
         let remote = RemoteModel::new(entry, &address(entry, "transcriptions")?, client)?;
         Ok(Self { remote, model: entry.provider_name().to_owned(), prices: entry.prices })
     }

@@ -19,7 +19,7 @@ pub(crate) struct SseBuffer {
 impl SseBuffer {
     /// Adds bytes; `false` when an event is too long.
     #[must_use]
-    pub fn feed(&mut self, bytes: &[u8]) -> bool {
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> bool {
         if self.start > 0 {
             self.buffer.drain(..self.start);
             self.start = 0;
@@ -29,7 +29,7 @@ impl SseBuffer {
     }
 
     /// The data of the next whole event.
-    pub fn next(&mut self) -> Option<&[u8]> {
+    pub(crate) fn next(&mut self) -> Option<&[u8]> {
         // The last event's data was lent out until now.
         if !self.open {
             self.data.clear();
@@ -49,7 +49,7 @@ impl SseBuffer {
     }
 
     /// The data of an event that the end of the stream ends.
-    pub fn last(&mut self) -> Option<&[u8]> {
+    pub(crate) fn last(&mut self) -> Option<&[u8]> {
         let (from, to) = (self.start, self.buffer.len());
         self.start = to;
         self.searched = 0;

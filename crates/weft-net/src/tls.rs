@@ -15,7 +15,7 @@ use weft_core::{Error, Result};
 ///
 /// # Errors
 /// `Internal` when the crypto provider offers no TLS version at all.
-pub fn config() -> Result<ClientConfig> {
+pub(crate) fn config() -> Result<ClientConfig> {
     verified(shared())
 }
 
@@ -33,7 +33,7 @@ fn shared() -> Arc<LateVerifier> {
 ///
 /// # Errors
 /// As [`config`].
-pub fn config_trusting(certificates: &[CertificateDer<'static>]) -> Result<ClientConfig> {
+pub(crate) fn config_trusting(certificates: &[CertificateDer<'static>]) -> Result<ClientConfig> {
     if certificates.is_empty() {
         return config();
     }

@@ -17,7 +17,7 @@ const UNPACKED_BYTES_MAX: u64 = 512 << 20;
 
 /// What an archive is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ArchiveKind {
+pub(crate) enum ArchiveKind {
     /// A document of Word.
     Docx,
     /// A presentation of PowerPoint.
@@ -46,7 +46,7 @@ pub enum ArchiveKind {
 
 impl ArchiveKind {
     /// What these bytes are, if they are an archive.
-    pub fn of(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
         // The second one is an archive without files, which has the record at its end only.
         if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
             return Some(Archive::open(bytes).map_or(Self::Broken, |archive| archive.kind()));
@@ -74,7 +74,7 @@ fn compound(bytes: &[u8]) -> ArchiveKind {
 }
 
 /// A zip archive, which unpacks no more than its limits.
-pub struct Archive<'a> {
+pub(crate) struct Archive<'a> {
     zip: ZipArchive<Cursor<&'a [u8]>>,
     left: Cell<u64>,
 }
@@ -84,7 +84,7 @@ impl<'a> Archive<'a> {
     ///
     /// # Errors
     /// When it is broken or has too many files.
-    pub fn open(bytes: &'a [u8]) -> Result<Self, Unreadable> {
+    pub(crate) fn open(bytes: &'a [u8]) -> Result<Self, Unreadable> {
         let zip = ZipArchive::new(Cursor::new(bytes))
             .map_err(|cause| Unreadable::because("its list of files cannot be read", cause))?;
         if zip.len() > ENTRIES_MAX {
@@ -120,7 +120,7 @@ impl<'a> Archive<'a> {
     }
 
     /// The names of the files in it.
-    pub fn names(&self) -> impl Iterator<Item = Cow<'_, str>> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = Cow<'_, str>> {
         self.zip.file_names().flatten()
     }
 
@@ -128,7 +128,7 @@ impl<'a> Archive<'a> {
     ///
     /// # Errors
     /// When it is broken, locked, or larger than the limits.
-    pub fn read(&mut self, name: &str) -> Result<Option<Vec<u8>>, Unreadable> {
+    pub(crate) fn read(&mut self, name: &str) -> Result<Option<Vec<u8>>, Unreadable> {
         let Some(index) = self.index(name) else { return Ok(None) };
         let file = self
             .zip
@@ -157,7 +157,7 @@ impl<'a> Archive<'a> {
     ///
     /// # Errors
     /// As [`Archive::read`], and when there is none.
-    pub fn need(&mut self, name: &str) -> Result<Vec<u8>, Unreadable> {
+    pub(crate) fn need(&mut self, name: &str) -> Result<Vec<u8>, Unreadable> {
         self.read(name)?.ok_or_else(|| Unreadable::new(format!("`{name}` is missing in it")))
     }
 
@@ -165,7 +165,7 @@ impl<'a> Archive<'a> {
     ///
     /// # Errors
     /// When it does not.
-    pub fn check(&mut self) -> Result<(), Unreadable> {
+    pub(crate) fn check(&mut self) -> Result<(), Unreadable> {
         for index in 0..self.zip.len() {
             let Ok(file) = self.zip.by_index(index) else { continue };
             let most = self.left.get().min(ENTRY_BYTES_MAX);
@@ -211,7 +211,7 @@ fn too_large() -> Unreadable {
 }
 
 /// The path of a file that another one names, both within the same archive.
-pub fn beside(base: &str, target: &str) -> String {
+pub(crate) fn beside(base: &str, target: &str) -> String {
     if let Some(path) = target.strip_prefix('/') {
         return path.to_owned();
     }

@@ -94,7 +94,7 @@ impl<'a> FileContents<'a> {
     }
 
     /// Its beginning as text.
-    pub fn text(&self) -> Cow<'a, str> {
+    pub(crate) fn text(&self) -> Cow<'a, str> {
         let start = &self.bytes[..self.bytes.len().min(LOOKED_AT)];
         Cow::Owned(decode(start))
     }
@@ -125,12 +125,12 @@ pub(crate) type ReadResult = std::result::Result<Parsed, Unreadable>;
 
 impl Unreadable {
     /// A reason of ours.
-    pub fn new(reason: impl Into<String>) -> Self {
+    pub(crate) fn new(reason: impl Into<String>) -> Self {
         Self(reason.into())
     }
 
     /// A reason that a library gives, after what was being done.
-    pub fn because(reason: &str, cause: impl fmt::Display) -> Self {
+    pub(crate) fn because(reason: &str, cause: impl fmt::Display) -> Self {
         // What a library says may be as long as it likes.
         let cause: String = cause.to_string().chars().take(300).collect();
         Self(format!("{reason} ({cause})"))
@@ -153,7 +153,7 @@ pub fn parse(name: &str, bytes: &[u8], settings: &DocumentSettings) -> Result<Pa
 ///
 /// # Errors
 /// As [`parse`].
-pub fn parse_with(
+pub(crate) fn parse_with(
     name: &str,
     bytes: &[u8],
     settings: &DocumentSettings,
@@ -167,7 +167,7 @@ pub fn parse_with(
 ///
 /// # Errors
 /// As [`parse`].
-pub fn parse_tables(name: &str, bytes: &[u8]) -> Result<Parsed> {
+pub(crate) fn parse_tables(name: &str, bytes: &[u8]) -> Result<Parsed> {
     let settings = DocumentSettings::new();
     let file =
         FileInput { name, bytes, settings: &settings, readings: &[], depth: 0, cells: CellText::Lines };
@@ -178,7 +178,7 @@ pub fn parse_tables(name: &str, bytes: &[u8]) -> Result<Parsed> {
 ///
 /// # Errors
 /// `Invalid` for a file that is broken.
-pub fn pictures(name: &str, bytes: &[u8], settings: &DocumentSettings) -> Result<FoundPictures> {
+pub(crate) fn pictures(name: &str, bytes: &[u8], settings: &DocumentSettings) -> Result<FoundPictures> {
     let file = FileInput { name, bytes, settings, readings: &[], depth: 0, cells: CellText::OneLine };
     file.pictures().map_err(|reason| unreadable(name, reason))
 }
@@ -189,7 +189,12 @@ fn unreadable(name: &str, Unreadable(reason): Unreadable) -> Error {
 
 impl<'a> FileInput<'a> {
     /// A file in this one.
-    pub fn inner<'b>(&self, name: &'b str, bytes: &'b [u8], readings: &'b [PictureReading]) -> FileInput<'b>
+    pub(crate) fn inner<'b>(
+        &self,
+        name: &'b str,
+        bytes: &'b [u8],
+        readings: &'b [PictureReading],
+    ) -> FileInput<'b>
     where
         'a: 'b,
     {
@@ -198,7 +203,7 @@ impl<'a> FileInput<'a> {
     }
 
     /// The pictures in it that have to be read for its text.
-    pub fn pictures(&self) -> std::result::Result<FoundPictures, Unreadable> {
+    pub(crate) fn pictures(&self) -> std::result::Result<FoundPictures, Unreadable> {
         // That it is too deep is said when it is read.
         if self.depth > DEPTH_MAX {
             return Ok(FoundPictures::default());
@@ -230,7 +235,7 @@ impl<'a> FileInput<'a> {
     }
 
     /// Reads it as what it is.
-    pub fn read(&self) -> ReadResult {
+    pub(crate) fn read(&self) -> ReadResult {
         if self.depth > DEPTH_MAX {
             return Err(Unreadable::new("it is in a file in a file in a file"));
         }
@@ -249,7 +254,7 @@ impl<'a> FileInput<'a> {
     }
 
     /// The ending of its name in small letters.
-    pub fn ending(&self) -> String {
+    pub(crate) fn ending(&self) -> String {
         ending(self.name)
     }
 }

@@ -12,7 +12,7 @@ const REPEATED_BYTES_MAX: usize = 16 << 20;
 /// Takes the cells of a table one after another. A cell that reaches down stands in each of its rows, so
 /// that every row can be understood alone; one that reaches to the right stands once.
 #[derive(Debug, Default)]
-pub struct Grid {
+pub(crate) struct Grid {
     rows: Vec<Vec<String>>,
     /// For each column, what comes down from above, and for how many rows.
     hanging: Vec<Option<(usize, String)>>,
@@ -27,19 +27,19 @@ pub struct Grid {
 impl Grid {
     /// A table within a cell of another one. It becomes text of that cell, so nothing in it is repeated:
     /// every level of nesting would multiply what is in it.
-    pub fn inner() -> Self {
+    pub(crate) fn inner() -> Self {
         Self { repeated: REPEATED_BYTES_MAX, ..Self::default() }
     }
 
     /// The next row begins.
-    pub fn row(&mut self) {
+    pub(crate) fn row(&mut self) {
         self.end_row();
         self.rows.push(Vec::new());
         self.row_is_header = true;
     }
 
     /// The next cell of the row.
-    pub fn cell(&mut self, text: &str, header: Header, columns: usize, rows: usize) {
+    pub(crate) fn cell(&mut self, text: &str, header: Header, columns: usize, rows: usize) {
         // Broken tables have cells before their first row.
         if self.rows.is_empty() {
             self.row();
@@ -62,18 +62,18 @@ impl Grid {
     }
 
     /// Whether the row that is being filled is the first.
-    pub fn is_first_row(&self) -> bool {
+    pub(crate) fn is_first_row(&self) -> bool {
         self.rows.len() <= 1
     }
 
     /// What is above the next cell of the row, for formats that mark the cells below.
-    pub fn above(&mut self) -> String {
+    pub(crate) fn above(&mut self) -> String {
         let [.., above, row] = self.rows.as_slice() else { return String::new() };
         above.get(row.len()).map(|text| once_more(text, &mut self.repeated)).unwrap_or_default()
     }
 
     /// The table.
-    pub fn finish(mut self, caption: Option<String>) -> TableElement {
+    pub(crate) fn finish(mut self, caption: Option<String>) -> TableElement {
         self.end_row();
         TableElement { caption, header_rows: self.headers, rows: self.rows }
     }
@@ -121,7 +121,7 @@ impl Grid {
 }
 
 /// A text that stands in a table already; nothing when enough bytes are repeated there.
-pub fn once_more(text: &str, repeated: &mut usize) -> String {
+pub(crate) fn once_more(text: &str, repeated: &mut usize) -> String {
     let all = repeated.saturating_add(text.len());
     if all > REPEATED_BYTES_MAX {
         return String::new();
@@ -132,7 +132,7 @@ pub fn once_more(text: &str, repeated: &mut usize) -> String {
 
 /// How many of the first rows name the columns, where the file does not say: the first one does when it
 /// has a name for every column, and a number for none.
-pub fn header_rows(rows: &[Vec<String>]) -> usize {
+pub(crate) fn header_rows(rows: &[Vec<String>]) -> usize {
     let [first, rest @ ..] = rows else { return 0 };
     let columns = rest.iter().take(100).map(|row| row.iter().rposition(|cell| !cell.trim().is_empty()));
     let columns = columns.max().flatten().map_or(0, |last| last + 1);
@@ -141,7 +141,7 @@ pub fn header_rows(rows: &[Vec<String>]) -> usize {
 }
 
 /// Whether what the first row has in these columns is names, and no numbers.
-pub fn names_columns(rows: &[Vec<String>], columns: usize) -> bool {
+pub(crate) fn names_columns(rows: &[Vec<String>], columns: usize) -> bool {
     let [first, rest @ ..] = rows else { return false };
     let is_name = |cell: &String| cell.trim().parse::<f64>().is_err();
     // A year names a column of numbers, but not one of years.
@@ -157,7 +157,7 @@ pub fn names_columns(rows: &[Vec<String>], columns: usize) -> bool {
 
 /// Whether a cell names the column below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Header {
+pub(crate) enum Header {
     /// It does.
     Yes,
     /// It does not.

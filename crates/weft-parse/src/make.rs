@@ -17,7 +17,7 @@ use weft_core::{Error, Result};
 use blocks::{TextBlock, blocks};
 
 /// A font file that writes what the built-in ones cannot.
-pub type Font<'a> = &'a [u8];
+pub(crate) type Font<'a> = &'a [u8];
 
 /// Makes a file. `font` writes the letters in a PDF for which the built-in font has no shape; empty when there is none.
 ///
@@ -56,7 +56,7 @@ pub fn make(request: &WriteRequest, font: Font<'_>) -> Result<MadeDocument> {
 ///
 /// # Errors
 /// As [`crate::parse`].
-pub fn sheets(name: &str, bytes: &[u8]) -> Result<Vec<Sheet>> {
+pub(crate) fn sheets(name: &str, bytes: &[u8]) -> Result<Vec<Sheet>> {
     tables::of_file(name, bytes)
 }
 

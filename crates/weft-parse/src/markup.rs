@@ -11,7 +11,7 @@ const DEPTH_MAX: usize = 2_000;
 
 /// The next thing in a document.
 #[derive(Debug)]
-pub enum XmlNode<'a> {
+pub(crate) enum XmlNode<'a> {
     /// An element begins.
     Open(Tag<'a>),
     /// An element ends: its name without prefix.
@@ -22,26 +22,26 @@ pub enum XmlNode<'a> {
 
 /// The beginning of an element.
 #[derive(Debug)]
-pub struct Tag<'a>(BytesStart<'a>);
+pub(crate) struct Tag<'a>(BytesStart<'a>);
 
 impl Tag<'_> {
     /// Its name without prefix.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         local(self.0.name().0)
     }
 
     /// The value of an attribute, whose name is given without prefix.
-    pub fn attribute(&self, name: &str) -> Option<String> {
+    pub(crate) fn attribute(&self, name: &str) -> Option<String> {
         self.attributes().find(|(key, _)| local(key) == name).map(|(_, value)| value)
     }
 
     /// The value of an attribute, whose name is given with its prefix.
-    pub fn prefixed(&self, name: &str) -> Option<String> {
+    pub(crate) fn prefixed(&self, name: &str) -> Option<String> {
         self.attributes().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
     /// All attributes, names with their prefixes.
-    pub fn attributes(&self) -> impl Iterator<Item = (String, String)> + '_ {
+    pub(crate) fn attributes(&self) -> impl Iterator<Item = (String, String)> + '_ {
         let mut all = self.0.attributes();
         // The check compares each attribute with all before it, and a repeated one matters to nobody here.
         all.with_checks(false);
@@ -58,14 +58,14 @@ fn local(name: &str) -> &str {
 }
 
 /// Reads a document.
-pub struct Xml<'a> {
+pub(crate) struct Xml<'a> {
     reader: Reader<&'a [u8]>,
     depth: usize,
 }
 
 impl<'a> Xml<'a> {
     /// From its text.
-    pub fn new(text: &'a str) -> Self {
+    pub(crate) fn new(text: &'a str) -> Self {
         let mut reader = Reader::from_str(text);
         let config = reader.config_mut();
         // Whatever opens has to close, for those who count what is open.
@@ -81,7 +81,7 @@ impl<'a> Xml<'a> {
     ///
     /// # Errors
     /// When it is broken or nested too deeply.
-    pub fn next(&mut self) -> Result<Option<XmlNode<'a>>, Unreadable> {
+    pub(crate) fn next(&mut self) -> Result<Option<XmlNode<'a>>, Unreadable> {
         loop {
             let at = self.reader.buffer_position();
             let event = self
@@ -119,7 +119,7 @@ fn entity(reference: &quick_xml::events::BytesRef<'_>) -> String {
 }
 
 /// The text of a document, which may say how it is written.
-pub fn written(bytes: &[u8]) -> String {
+pub(crate) fn written(bytes: &[u8]) -> String {
     let start = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]);
     let declaration = beginning(&start, 200).strip_prefix("<?xml").and_then(|rest| rest.split_once("?>"));
     let label =

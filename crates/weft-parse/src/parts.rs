@@ -18,7 +18,7 @@ const WARNINGS_MAX: usize = 50;
 
 /// How the cells of tables are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CellText {
+pub(crate) enum CellText {
     /// Each in one line, as it is searched and shown.
     #[default]
     OneLine,
@@ -28,7 +28,7 @@ pub enum CellText {
 
 /// Collects what a file is made of. White space is put in order, and what is empty is left out.
 #[derive(Debug, Default)]
-pub struct PartCollector {
+pub(crate) struct PartCollector {
     parsed: Parsed,
     /// The page, slide, sheet or chapter that is being read; 0 without.
     page: u32,
@@ -42,12 +42,12 @@ pub struct PartCollector {
 
 impl PartCollector {
     /// One that knows what was read in the pictures of the file.
-    pub fn with_pictures(readings: &[PictureReading]) -> Self {
+    pub(crate) fn with_pictures(readings: &[PictureReading]) -> Self {
         Self { pictures: PictureTexts::of(readings), ..Self::default() }
     }
 
     /// One that keeps the cells of tables like this.
-    pub fn with_cells(cells: CellText) -> Self {
+    pub(crate) fn with_cells(cells: CellText) -> Self {
         Self { cells, ..Self::default() }
     }
 
@@ -57,7 +57,7 @@ impl PartCollector {
     }
 
     /// Some text of the part that comes next was read in this picture. Of several the first one counts.
-    pub fn shows(&mut self, picture: Option<u32>) {
+    pub(crate) fn shows(&mut self, picture: Option<u32>) {
         self.shown = self.shown.or(picture);
     }
 
@@ -68,17 +68,17 @@ impl PartCollector {
     }
 
     /// What has been found.
-    pub fn finish(self) -> Parsed {
+    pub(crate) fn finish(self) -> Parsed {
         self.parsed
     }
 
     /// Whether a limit is reached, and the rest of the file is of no use.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.full
     }
 
     /// A heading, whose level is brought into 1 to 9.
-    pub fn heading(&mut self, level: u8, text: &str) {
+    pub(crate) fn heading(&mut self, level: u8, text: &str) {
         let text = line(text);
         if !text.is_empty() {
             self.push(ElementBody::Heading { level: level.clamp(1, 9), text });
@@ -86,7 +86,7 @@ impl PartCollector {
     }
 
     /// A paragraph; ends of lines in it stay.
-    pub fn paragraph(&mut self, text: &str) {
+    pub(crate) fn paragraph(&mut self, text: &str) {
         let text = lines(text);
         if !text.is_empty() {
             self.push(ElementBody::Paragraph(text));
@@ -94,7 +94,7 @@ impl PartCollector {
     }
 
     /// A paragraph of plain text, whose tabs mean something.
-    pub fn plain(&mut self, text: &str) {
+    pub(crate) fn plain(&mut self, text: &str) {
         let text = if text.contains('\t') { lines_with_tabs(text) } else { lines(text) };
         if !text.is_empty() {
             self.push(ElementBody::Paragraph(text));
@@ -102,7 +102,7 @@ impl PartCollector {
     }
 
     /// An item of a list.
-    pub fn item(&mut self, depth: u8, text: &str) {
+    pub(crate) fn item(&mut self, depth: u8, text: &str) {
         let text = lines(text);
         if !text.is_empty() {
             self.push(ElementBody::Item { depth, text });
@@ -110,7 +110,7 @@ impl PartCollector {
     }
 
     /// Program text, whose white space means something.
-    pub fn code(&mut self, language: Option<String>, text: &str) {
+    pub(crate) fn code(&mut self, language: Option<String>, text: &str) {
         let text = text.trim_matches('\n').trim_end();
         if !text.trim().is_empty() {
             self.push(ElementBody::Code { language, text: text.replace('\0', "") });
@@ -118,7 +118,7 @@ impl PartCollector {
     }
 
     /// A table. Empty rows, and empty columns at the end of rows, are left out.
-    pub fn table(&mut self, table: TableElement) {
+    pub(crate) fn table(&mut self, table: TableElement) {
         let header_rows = table.header_rows;
         let kept: fn(&str) -> String = match self.cells {
             CellText::OneLine => line,
@@ -152,7 +152,7 @@ impl PartCollector {
     }
 
     /// A picture, if the file says anything about it.
-    pub fn image(&mut self, caption: &str) {
+    pub(crate) fn image(&mut self, caption: &str) {
         let caption = line(caption);
         if !caption.is_empty() {
             self.push(ElementBody::Image { caption });
@@ -160,26 +160,26 @@ impl PartCollector {
     }
 
     /// The next page, slide, sheet or chapter begins. What follows is on it.
-    pub fn page(&mut self, name: Option<String>) {
+    pub(crate) fn page(&mut self, name: Option<String>) {
         self.page += 1;
         self.parsed.pages = self.page;
         self.push_at(ElementBody::Break { number: self.page, name }, Vec::new());
     }
 
     /// How many pages the file has, where that is not the number of those that were read.
-    pub fn pages(&mut self, count: u32) {
+    pub(crate) fn pages(&mut self, count: u32) {
         self.parsed.pages = count;
     }
 
     /// What could not be read.
-    pub fn warn(&mut self, warning: impl Into<String>) {
+    pub(crate) fn warn(&mut self, warning: impl Into<String>) {
         if self.parsed.warnings.len() < WARNINGS_MAX {
             self.parsed.warnings.push(warning.into());
         }
     }
 
     /// What the file says of itself; what it says first stands.
-    pub fn say(&mut self, key: &str, value: &str) {
+    pub(crate) fn say(&mut self, key: &str, value: &str) {
         let value: String = line(value).chars().take(METADATA_CHARS_MAX).collect();
         if !value.is_empty() && !self.parsed.metadata.contains_key(key) {
             self.parsed.metadata.insert(key.to_owned(), Json::String(value));
@@ -187,7 +187,7 @@ impl PartCollector {
     }
 
     /// Everything of another file that is part of this one, such as an attachment.
-    pub fn include(&mut self, other: Parsed) {
+    pub(crate) fn include(&mut self, other: Parsed) {
         // Its pages are none of this file's: what it says stands on the page that holds it.
         for element in other.elements.into_iter().filter(|one| !matches!(one.body, ElementBody::Break { .. }))
         {
@@ -208,7 +208,7 @@ impl PartCollector {
     }
 
     /// A part whose place is known.
-    pub fn push_at(&mut self, body: ElementBody, positions: Vec<Position>) {
+    pub(crate) fn push_at(&mut self, body: ElementBody, positions: Vec<Position>) {
         if self.full {
             return;
         }

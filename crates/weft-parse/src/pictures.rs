@@ -28,24 +28,24 @@ pub(crate) struct Pictures {
 
 impl Pictures {
     /// What was found.
-    pub fn finish(self) -> FoundPictures {
+    pub(crate) fn finish(self) -> FoundPictures {
         self.found
     }
 
     /// Whether no more fit.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.full
     }
 
     /// What cannot be read.
-    pub fn warn(&mut self, warning: String) {
+    pub(crate) fn warn(&mut self, warning: String) {
         if !self.found.warnings.contains(&warning) {
             self.found.warnings.push(warning);
         }
     }
 
     /// Whether a picture of this size is worth reading and not too large; says so when it is too large.
-    pub fn takes(&mut self, width: u32, height: u32, where_: &str) -> bool {
+    pub(crate) fn takes(&mut self, width: u32, height: u32, where_: &str) -> bool {
         if u64::from(width) * u64::from(height) > PIXELS_MAX {
             self.warn(too_many_pixels(width, height, where_));
             return false;
@@ -54,7 +54,7 @@ impl Pictures {
     }
 
     /// A picture at a place.
-    pub fn push(&mut self, found: FoundPicture) {
+    pub(crate) fn push(&mut self, found: FoundPicture) {
         let (bytes, where_) = (found.picture.bytes.len(), whereabouts(found.place.page, &found.part));
         if bytes > PICTURE_BYTES_MAX {
             let mib = PICTURE_BYTES_MAX >> 20;
@@ -93,7 +93,7 @@ pub(crate) fn within(readings: &[PictureReading], file: &str) -> Vec<PictureRead
 
 impl Pictures {
     /// The pictures of a file in this one.
-    pub fn include(&mut self, file: &str, found: FoundPictures) {
+    pub(crate) fn include(&mut self, file: &str, found: FoundPictures) {
         for one in found.pictures {
             let part =
                 if one.part.is_empty() { file.to_owned() } else { format!("{file}{WITHIN}{}", one.part) };
@@ -170,14 +170,14 @@ pub(crate) struct PictureTexts(HashMap<String, PictureText>);
 
 impl PictureTexts {
     /// The texts of these readings.
-    pub fn of(readings: &[PictureReading]) -> Self {
+    pub(crate) fn of(readings: &[PictureReading]) -> Self {
         let readings = readings.iter().filter(|reading| !reading.part.is_empty());
         let read = |reading: &PictureReading| PictureText { text: text(reading), picture: reading.picture };
         Self(readings.map(|reading| (reading.part.clone(), read(reading))).collect())
     }
 
     /// What was read in a picture, the first time that it is shown: a letterhead is not said on every page.
-    pub fn take(&mut self, part: &str) -> Option<PictureText> {
+    pub(crate) fn take(&mut self, part: &str) -> Option<PictureText> {
         self.0.remove(part).filter(|read| !read.text.is_empty())
     }
 }

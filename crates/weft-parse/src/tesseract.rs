@@ -47,7 +47,7 @@ pub(crate) struct Recognition {
 
 impl Recognition {
     /// Gives up what is not needed, and becomes the program.
-    pub fn begin(self, bounds: &Bounds) -> ExitCode {
+    pub(crate) fn begin(self, bounds: &Bounds) -> ExitCode {
         let mut command = Command::new(&self.program);
         command.arg(&self.picture).arg("stdout").arg("--tessdata-dir").arg(&self.data);
         command.args([

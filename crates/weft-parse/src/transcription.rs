@@ -82,7 +82,7 @@ pub(crate) struct Transcription {
 
 impl Transcription {
     /// Gives up what is not needed, and becomes the program.
-    pub fn begin(self, bounds: &Bounds) -> ExitCode {
+    pub(crate) fn begin(self, bounds: &Bounds) -> ExitCode {
         let Self { program, arguments, mut read, threads } = self;
         let mut command = Command::new(&program);
         command.args(arguments).env_clear();

@@ -8,7 +8,7 @@ const GUESSED_BYTES_MAX: usize = 1 << 20;
 
 /// Text from bytes whose encoding is not known: by the mark at their beginning, as UTF-8 if they are,
 /// by the zeros of UTF-16, or else by a guess.
-pub fn decode(bytes: &[u8]) -> String {
+pub(crate) fn decode(bytes: &[u8]) -> String {
     if let Some(text) = utf32(bytes) {
         return text;
     }
@@ -23,7 +23,7 @@ pub fn decode(bytes: &[u8]) -> String {
 }
 
 /// Text from bytes that say themselves how they are written, unless that is plainly wrong.
-pub fn decode_as(bytes: &[u8], label: Option<&str>) -> String {
+pub(crate) fn decode_as(bytes: &[u8], label: Option<&str>) -> String {
     let said = label.and_then(|label| Encoding::for_label(label.trim().as_bytes()));
     let has_mark = Encoding::for_bom(bytes).is_some();
     match said {
@@ -54,7 +54,7 @@ fn utf32(bytes: &[u8]) -> Option<String> {
 }
 
 /// Whether each letter of a text takes two bytes or four.
-pub fn is_wide(bytes: &[u8]) -> bool {
+pub(crate) fn is_wide(bytes: &[u8]) -> bool {
     let marked = Encoding::for_bom(bytes).is_some_and(|(encoding, _)| encoding != UTF_8);
     marked || wide(bytes).is_some() || utf32(bytes).is_some()
 }
@@ -106,7 +106,7 @@ fn wide(bytes: &[u8]) -> Option<&'static Encoding> {
 }
 
 /// Whether bytes are text of some kind and not a picture, a program or an archive.
-pub fn is_text(bytes: &[u8]) -> bool {
+pub(crate) fn is_text(bytes: &[u8]) -> bool {
     let shown = &bytes[..bytes.len().min(64 << 10)];
     if Encoding::for_bom(bytes).is_some() || is_wide(bytes) {
         return true;
@@ -116,7 +116,7 @@ pub fn is_text(bytes: &[u8]) -> bool {
 }
 
 /// One line: white space of any kind becomes one blank.
-pub fn line(text: &str) -> String {
+pub(crate) fn line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for word in text.split(|c: char| c.is_whitespace() || c.is_control()) {
         let before = line.len();
@@ -133,7 +133,7 @@ pub fn line(text: &str) -> String {
 }
 
 /// Lines in order, without those that are empty.
-pub fn lines(text: &str) -> String {
+pub(crate) fn lines(text: &str) -> String {
     let lines: Vec<String> = text
         .split(['\n', '\r', '\u{b}', '\u{c}', '\u{2028}', '\u{2029}'])
         .map(line)
@@ -143,14 +143,14 @@ pub fn lines(text: &str) -> String {
 }
 
 /// The cell of a table with its ends of lines, also between lines that are empty.
-pub fn cell_lines(text: &str) -> String {
+pub(crate) fn cell_lines(text: &str) -> String {
     let text = text.replace("\r\n", "\n");
     let lines: Vec<String> = text.split(['\n', '\r']).map(line).collect();
     lines.join("\n").trim().to_owned()
 }
 
 /// Lines in order, with a tab wherever there is one between words: in plain text it stands between columns.
-pub fn lines_with_tabs(text: &str) -> String {
+pub(crate) fn lines_with_tabs(text: &str) -> String {
     let columns = |line: &str| {
         let cells: Vec<String> = line.split('\t').map(self::line).collect();
         cells.join("\t").trim_end_matches('\t').to_owned()
@@ -161,7 +161,7 @@ pub fn lines_with_tabs(text: &str) -> String {
 
 /// Puts a line behind a text that goes on in it: with a blank between words, and without between
 /// characters of languages that have none.
-pub fn join(mut text: String, line: &str) -> String {
+pub(crate) fn join(mut text: String, line: &str) -> String {
     let line = line.trim();
     let (Some(last), Some(first)) = (text.chars().next_back(), line.chars().next()) else {
         text.push_str(line);
@@ -176,7 +176,7 @@ pub fn join(mut text: String, line: &str) -> String {
 }
 
 /// Characters that are written without blanks between them: Chinese, Japanese, and their punctuation.
-pub fn is_unspaced(character: char) -> bool {
+pub(crate) fn is_unspaced(character: char) -> bool {
     matches!(character, '\u{2e80}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}'
         | '\u{f900}'..='\u{faff}' | '\u{ff00}'..='\u{ffef}' | '\u{20000}'..='\u{323af}')
 }
@@ -187,7 +187,7 @@ fn is_invisible(character: char) -> bool {
 }
 
 /// The first `count` characters.
-pub fn beginning(text: &str, count: usize) -> &str {
+pub(crate) fn beginning(text: &str, count: usize) -> &str {
     text.char_indices().nth(count).map_or(text, |(at, _)| &text[..at])
 }
 

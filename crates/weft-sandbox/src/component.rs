@@ -21,16 +21,16 @@ use crate::result::shortened;
 use crate::worker::{SandboxAnswer, say, tell};
 
 /// Bytes of a component, at most.
-pub const COMPONENT_MAX: u64 = 64 << 20;
+pub(crate) const COMPONENT_MAX: u64 = 64 << 20;
 /// How long the compiler may take for one component, and how much memory.
-pub const COMPILING_MAX: Duration = Duration::from_mins(2);
+pub(crate) const COMPILING_MAX: Duration = Duration::from_mins(2);
 const COMPILING_MEMORY: usize = 1 << 30;
 /// Bytes of stack of the compiler.
 const COMPILING_STACK: usize = 32 << 20;
 
 /// A call of a function of a component.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct ComponentOrder {
+pub(crate) struct ComponentOrder {
     /// The file of its machine code.
     pub code: PathBuf,
     /// Which function.
@@ -42,7 +42,7 @@ pub struct ComponentOrder {
 }
 
 /// Reads a component from standard input and writes its machine code to standard output.
-pub fn compile(length: u64, confinement: Confinement) -> ExitCode {
+pub(crate) fn compile(length: u64, confinement: Confinement) -> ExitCode {
     let mut bytes = Vec::new();
     // Whoever sends it may end in the middle: half a component is none.
     let read = std::io::stdin().lock().take(length.min(COMPONENT_MAX)).read_to_end(&mut bytes);
@@ -73,7 +73,7 @@ fn machine_code(bytes: &[u8]) -> wasmtime::Result<Vec<u8>> {
 }
 
 /// Calls a function of a component whose machine code is in a file.
-pub fn call(order: ComponentOrder) -> ExitCode {
+pub(crate) fn call(order: ComponentOrder) -> ExitCode {
     let ComponentOrder { code, call, limits, confinement } = order;
     let engine = match machine::engine() {
         Ok(engine) => engine,

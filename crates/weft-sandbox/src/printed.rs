@@ -2,7 +2,7 @@
 
 /// What has been printed so far.
 #[derive(Debug, Default)]
-pub struct Printed {
+pub(crate) struct Printed {
     pub stdout: String,
     pub stderr: String,
     pub truncated: bool,
@@ -10,30 +10,30 @@ pub struct Printed {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub enum Stream {
+pub(crate) enum Stream {
     Out,
     Error,
 }
 
 impl Printed {
     /// At most `bytes_max` bytes of both together.
-    pub fn new(bytes_max: usize) -> Self {
+    pub(crate) fn new(bytes_max: usize) -> Self {
         Self { left: bytes_max, ..Self::default() }
     }
 
     /// Whether nothing has been printed.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.stdout.is_empty() && self.stderr.is_empty() && !self.truncated
     }
 
     /// Keeps a line and its end.
-    pub fn line(&mut self, stream: Stream, line: &str) {
+    pub(crate) fn line(&mut self, stream: Stream, line: &str) {
         self.piece(stream, line);
         self.piece(stream, "\n");
     }
 
     /// Keeps as much of a text as there is room for. After the first that was cut nothing is kept.
-    pub fn piece(&mut self, stream: Stream, text: &str) {
+    pub(crate) fn piece(&mut self, stream: Stream, text: &str) {
         let kept = &text[..text.floor_char_boundary(self.left)];
         match stream {
             Stream::Out => &mut self.stdout,

@@ -5,12 +5,12 @@
 //! seconds; that is done once, by a worker ([`prepare`]), and kept in a folder of the operator's. Each run has the
 //! code in a process of its own and fresh memory, so nothing is left of an earlier one.
 
-pub mod host;
-pub mod kept;
-pub mod machine;
+pub(crate) mod host;
+pub(crate) mod kept;
+pub(crate) mod machine;
 
-pub use kept::prepare;
-pub use machine::PythonCode;
+pub(crate) use kept::prepare;
+pub(crate) use machine::PythonCode;
 
 /// Bytes of stack of the thread that a program runs on: the interpreter's and some for this program.
-pub const THREAD_STACK: usize = machine::STACK + (4 << 20);
+pub(crate) const THREAD_STACK: usize = machine::STACK + (4 << 20);

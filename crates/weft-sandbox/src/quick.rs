@@ -27,7 +27,7 @@ use timers::{Globals, Timers};
 use told::{failure, text_of, without_modules};
 
 /// Bytes of stack of the thread that a program runs on.
-pub const THREAD_STACK: usize = 8 << 20;
+pub(crate) const THREAD_STACK: usize = 8 << 20;
 /// Bytes of it that the program may use. The rest is for what the interpreter does not count.
 const PROGRAM_STACK: usize = 1 << 20;
 /// What a program's text is called in the places that errors name.
@@ -49,7 +49,7 @@ const MAIN: &str = "(() => {
 ///
 /// # Errors
 /// When there can be no thread.
-pub fn on_its_thread<T: Send>(work: impl FnOnce() -> T + Send) -> std::io::Result<T> {
+pub(crate) fn on_its_thread<T: Send>(work: impl FnOnce() -> T + Send) -> std::io::Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("program".to_owned()).stack_size(THREAD_STACK);
         let joined = thread.spawn_scoped(scope, work)?.join();
@@ -59,7 +59,7 @@ pub fn on_its_thread<T: Send>(work: impl FnOnce() -> T + Send) -> std::io::Resul
 
 /// Runs a program on this thread, which has [`THREAD_STACK`] bytes of stack, until its end, its limits or the
 /// next step after `stop` is set.
-pub fn execute(program: &Program, stop: &Arc<AtomicBool>) -> Ran {
+pub(crate) fn execute(program: &Program, stop: &Arc<AtomicBool>) -> Ran {
     let printed = Rc::new(RefCell::new(Printed::new(program.limits.printed_bytes)));
     let result = result(program, stop, &printed);
     let printed = printed.take();

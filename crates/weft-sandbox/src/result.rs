@@ -12,7 +12,7 @@ const MESSAGE_MAX: usize = 2_000;
 const DIGITS_FITTING: usize = 19;
 
 /// A result as its interpreter writes it.
-pub fn read(json: &str) -> Result<Json, Failure> {
+pub(crate) fn read(json: &str) -> Result<Json, Failure> {
     // Hardly any result has halves of characters, and looking for them costs as much as reading it.
     let read = serde_json::from_str(json).or_else(|_| serde_json::from_str(&without_halves(json)));
     read.map_err(|error| Failure::Program {
@@ -23,7 +23,7 @@ pub fn read(json: &str) -> Result<Json, Failure> {
 
 /// The same of a language whose whole numbers have no end: those that are beyond 64 bits become texts, since as numbers
 /// their last digits would be lost.
-pub fn read_with_large_numbers(json: &str) -> Result<Json, Failure> {
+pub(crate) fn read_with_large_numbers(json: &str) -> Result<Json, Failure> {
     read(&without_large_numbers(json))
 }
 
@@ -31,7 +31,7 @@ pub fn read_with_large_numbers(json: &str) -> Result<Json, Failure> {
 ///
 /// # Errors
 /// For what is not JSON of this form.
-pub fn read_around<T: DeserializeOwned>(json: &str, language: Language) -> serde_json::Result<T> {
+pub(crate) fn read_around<T: DeserializeOwned>(json: &str, language: Language) -> serde_json::Result<T> {
     let json = match language {
         Language::Python => without_large_numbers(json),
         Language::JavaScript => Cow::Borrowed(json),
@@ -97,12 +97,12 @@ fn without_halves(json: &str) -> String {
 }
 
 /// A message that nobody has to scroll through.
-pub fn shortened(message: String) -> String {
+pub(crate) fn shortened(message: String) -> String {
     shortened_to(message, MESSAGE_MAX)
 }
 
 /// The same with at most this many bytes, beside the sign that it was cut.
-pub fn shortened_to(mut message: String, bytes_max: usize) -> String {
+pub(crate) fn shortened_to(mut message: String, bytes_max: usize) -> String {
     if message.len() > bytes_max {
         message.truncate(message.floor_char_boundary(bytes_max));
         message.push('…');

@@ -24,7 +24,7 @@ use crate::{component, python, quick};
 /// What a worker is to do.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum SandboxOrder {
+pub(crate) enum SandboxOrder {
     /// Run a program, once.
     Run {
         /// The program.
@@ -59,7 +59,7 @@ pub enum SandboxOrder {
 /// What became of it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum SandboxAnswer {
+pub(crate) enum SandboxAnswer {
     /// The program was run.
     Ran(Ran),
     /// It was not: the interpreter has to be prepared first.
@@ -75,7 +75,7 @@ pub enum SandboxAnswer {
 /// What the parent of forks is started for.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ForkTask {
+pub(crate) enum ForkTask {
     /// Programs in JavaScript.
     JavaScript,
     /// Programs in Python, whose interpreter is kept in this folder.
@@ -180,14 +180,14 @@ fn interpreter(ready: Ready, folder: &Path, limits: Limits) -> wasmtime::Result<
 ///
 /// # Errors
 /// When nobody reads any more.
-pub fn tell(told: &SandboxAnswer) -> std::io::Result<()> {
+pub(crate) fn tell(told: &SandboxAnswer) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     serde_json::to_writer(&mut out, told)?;
     out.flush()
 }
 
 /// Tells it and ends. Nobody is there to hear of it when that fails.
-pub fn say(told: &SandboxAnswer) -> ExitCode {
+pub(crate) fn say(told: &SandboxAnswer) -> ExitCode {
     drop(tell(told));
     ExitCode::SUCCESS
 }

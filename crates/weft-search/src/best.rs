@@ -2,7 +2,7 @@
 
 /// Keeps the entries with the highest scores, and of equal ones those that came first.
 #[derive(Debug)]
-pub struct Best<T> {
+pub(crate) struct Best<T> {
     kept: Vec<(f32, T)>,
     count_max: usize,
     /// What an entry needs more of to be looked at.
@@ -11,7 +11,7 @@ pub struct Best<T> {
 
 impl<T: Copy + Ord> Best<T> {
     /// Room for so many.
-    pub fn new(count_max: usize) -> Self {
+    pub(crate) fn new(count_max: usize) -> Self {
         // Nothing passes then: `keep` counts on room for one entry at least.
         let bar = if count_max == 0 { f32::INFINITY } else { f32::NEG_INFINITY };
         Self { kept: Vec::new(), count_max, bar }
@@ -19,7 +19,7 @@ impl<T: Copy + Ord> Best<T> {
 
     /// Looks at one entry.
     #[inline]
-    pub fn push(&mut self, score: f32, entry: T) {
+    pub(crate) fn push(&mut self, score: f32, entry: T) {
         if score > self.bar {
             self.keep(score, entry);
         }
@@ -36,7 +36,7 @@ impl<T: Copy + Ord> Best<T> {
     }
 
     /// The best first.
-    pub fn into_sorted(mut self) -> Vec<(f32, T)> {
+    pub(crate) fn into_sorted(mut self) -> Vec<(f32, T)> {
         self.kept.sort_unstable_by(in_order);
         self.kept.truncate(self.count_max);
         self.kept

@@ -7,17 +7,17 @@
 use weft_core::seam::index::IndexedChunk;
 
 /// How often words of the title count.
-pub const TITLE_COUNT: usize = 2;
+pub(crate) const TITLE_COUNT: usize = 2;
 /// How often keywords count.
-pub const KEYWORDS_COUNT: usize = 3;
+pub(crate) const KEYWORDS_COUNT: usize = 3;
 /// How often words of the questions count.
-pub const QUESTIONS_COUNT: usize = 2;
+pub(crate) const QUESTIONS_COUNT: usize = 2;
 
 /// Between parts; no text of a person holds it, and none is cut by it.
 const BORDER: char = '\u{1e}';
 
 /// All parts as one text, which [`each`] takes apart again.
-pub fn joined(chunk: &IndexedChunk) -> String {
+pub(crate) fn joined(chunk: &IndexedChunk) -> String {
     // A border within a part would shift all parts behind it.
     let clean = |text: &str| text.replace(BORDER, " ");
     let parts = [clean(&chunk.title), clean(&chunk.keywords.join("\n")), clean(&chunk.questions.join("\n"))];
@@ -28,7 +28,7 @@ pub fn joined(chunk: &IndexedChunk) -> String {
 }
 
 /// Hands over each part and how often it counts.
-pub fn each<'a>(text: &'a str, mut found: impl FnMut(&'a str, usize)) {
+pub(crate) fn each<'a>(text: &'a str, mut found: impl FnMut(&'a str, usize)) {
     // At most four: what comes after the third border is the content, whatever it holds.
     let mut parts = text.splitn(4, BORDER);
     for count in [TITLE_COUNT, KEYWORDS_COUNT, QUESTIONS_COUNT, 1] {

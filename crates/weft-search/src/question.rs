@@ -14,7 +14,7 @@ const QUESTION_MAX: usize = 64 * 1024;
 
 /// A word that is looked up.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Word {
+pub(crate) struct Word {
     /// In the form that is looked up.
     pub term: String,
     /// How often it is asked for.
@@ -25,18 +25,18 @@ pub struct Word {
 
 /// What a chunk would get at most that holds each word of a question once, in one of its forms.
 #[derive(Debug, Default)]
-pub struct Scale(HashMap<usize, f32>);
+pub(crate) struct Scale(HashMap<usize, f32>);
 
 impl Scale {
     /// A form that is found, and what it is worth.
-    pub fn add(&mut self, word: &Word, worth: f32) {
+    pub(crate) fn add(&mut self, word: &Word, worth: f32) {
         // Each word counts as its rarest form, however many forms of it are there.
         let most = self.0.entry(word.number).or_default();
         *most = most.max(worth);
     }
 
     /// The sum of what the words are worth.
-    pub fn sum(&self) -> f32 {
+    pub(crate) fn sum(&self) -> f32 {
         let mut worths: Vec<f32> = self.0.values().copied().collect();
         // In an order of its own, so that the sum is the same each time.
         worths.sort_by(f32::total_cmp);
@@ -45,7 +45,7 @@ impl Scale {
 }
 
 /// The different words of a question. The commonest ones are left out unless there are no others.
-pub fn words(query: &TextQuery) -> Vec<Word> {
+pub(crate) fn words(query: &TextQuery) -> Vec<Word> {
     let mut words = QuestionWords::default();
     words.read(&query.text, 1.0);
     for (keyword, weight) in query.keywords.iter().filter(|(_, weight)| weight.is_finite() && *weight > 0.0) {
@@ -102,7 +102,7 @@ impl QuestionWords {
 }
 
 /// Where words of the question stand in a text, in order and apart.
-pub fn marks(text: &str, query: &TextQuery) -> Vec<Range<usize>> {
+pub(crate) fn marks(text: &str, query: &TextQuery) -> Vec<Range<usize>> {
     let wanted: HashSet<String> = words(query).into_iter().map(|word| word.term).collect();
     let mut found: Vec<Range<usize>> = analyze(text)
         .into_iter()

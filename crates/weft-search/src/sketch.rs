@@ -21,7 +21,7 @@ const ROUNDS: u64 = 4;
 
 /// The sketches of rows.
 #[derive(Debug)]
-pub struct Sketches {
+pub(crate) struct Sketches {
     turn: Rotation,
     /// Words of 64 bits for each row.
     words: usize,
@@ -36,7 +36,7 @@ pub struct Sketches {
 impl Sketches {
     /// Of all rows.
     #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a mean")]
-    pub fn new(rows: &Rows) -> Self {
+    pub(crate) fn new(rows: &Rows) -> Self {
         let (words, count) = (rows.dimension().div_ceil(64), rows.chunks().len());
         let center: Vec<f32> = rows.total().iter().map(|sum| (sum / count.max(1) as f64) as f32).collect();
         let mut sketches = Self {
@@ -75,12 +75,12 @@ impl Sketches {
     }
 
     /// What they take in memory.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bits.capacity() * 8 + (self.scales.capacity() + self.offsets.capacity()) * 4
     }
 
     /// Estimates the cosine of each row that is allowed, and hands it over with the row.
-    pub fn each(
+    pub(crate) fn each(
         &self,
         wanted: &QuestionVector,
         allowed: impl Fn(u32) -> bool,

@@ -13,7 +13,7 @@ const ROW_MAX: f32 = 127.0;
 
 /// A vector as it is kept.
 #[derive(Clone, Debug, PartialEq)]
-pub struct VectorRow {
+pub(crate) struct VectorRow {
     /// What the numbers are to be multiplied by.
     pub factor: f32,
     /// The numbers.
@@ -22,7 +22,7 @@ pub struct VectorRow {
 
 /// Makes a vector one of length 1 and rounds it; absent when it has no direction.
 #[expect(clippy::cast_possible_truncation, reason = "rounded numbers up to 127")]
-pub fn row(vector: &[f32]) -> Option<VectorRow> {
+pub(crate) fn row(vector: &[f32]) -> Option<VectorRow> {
     let length = length(vector)?;
     let largest = vector.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
     let values = vector.iter().map(|value| (value / largest * ROW_MAX).round() as i8).collect();
@@ -31,7 +31,7 @@ pub fn row(vector: &[f32]) -> Option<VectorRow> {
 
 /// The vector of a question.
 #[derive(Clone, Debug)]
-pub struct QuestionVector {
+pub(crate) struct QuestionVector {
     /// Of length 1.
     values: Vec<f32>,
     /// The same, as rows are compared with it.
@@ -41,7 +41,7 @@ pub struct QuestionVector {
 impl QuestionVector {
     /// Absent when it has no direction.
     #[expect(clippy::cast_possible_truncation, reason = "numbers up to 8,192")]
-    pub fn new(vector: &[f32]) -> Option<Self> {
+    pub(crate) fn new(vector: &[f32]) -> Option<Self> {
         let length = length(vector)?;
         let values: Vec<f32> = vector.iter().map(|value| value / length).collect();
         let scaled = values.iter().map(|value| (value * QUESTION_SCALE).round() as i16).collect();
@@ -49,7 +49,7 @@ impl QuestionVector {
     }
 
     /// Its numbers; the vector has length 1.
-    pub fn values(&self) -> &[f32] {
+    pub(crate) fn values(&self) -> &[f32] {
         &self.values
     }
 }
@@ -61,7 +61,7 @@ fn length(vector: &[f32]) -> Option<f32> {
 
 /// Vectors of one length, one after the other.
 #[derive(Debug, Default)]
-pub struct Rows {
+pub(crate) struct Rows {
     dimension: usize,
     values: Vec<i8>,
     factors: Vec<f32>,
@@ -73,7 +73,7 @@ pub struct Rows {
 
 impl Rows {
     /// Adds the vector of a chunk, whose number is higher than those before.
-    pub fn push(&mut self, chunk: u32, factor: f32, values: impl ExactSizeIterator<Item = i8>) {
+    pub(crate) fn push(&mut self, chunk: u32, factor: f32, values: impl ExactSizeIterator<Item = i8>) {
         if self.chunks.is_empty() {
             self.dimension = values.len();
             self.sum = vec![0.0; values.len()];
@@ -89,34 +89,34 @@ impl Rows {
     }
 
     /// The length of the vectors; 0 without any.
-    pub fn dimension(&self) -> usize {
+    pub(crate) fn dimension(&self) -> usize {
         self.dimension
     }
 
     /// The chunks that have one.
-    pub fn chunks(&self) -> &[u32] {
+    pub(crate) fn chunks(&self) -> &[u32] {
         &self.chunks
     }
 
     /// The vectors one after the other, as they are kept.
-    pub fn iter(&self) -> impl Iterator<Item = (&[i8], f32)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[i8], f32)> {
         self.values.chunks_exact(self.dimension.max(1)).zip(self.factors.iter().copied())
     }
 
     /// The sum of all vectors.
-    pub fn total(&self) -> &[f64] {
+    pub(crate) fn total(&self) -> &[f64] {
         &self.sum
     }
 
     /// Gives back room that is not needed when no more are added.
-    pub fn shrink(&mut self) {
+    pub(crate) fn shrink(&mut self) {
         self.values.shrink_to_fit();
         self.factors.shrink_to_fit();
         self.chunks.shrink_to_fit();
     }
 
     /// The sum of the vectors of chunks that are there. Rows do not change, so only those that are gone are looked at.
-    pub fn sum(&self, is_there: impl Fn(u32) -> bool) -> Vec<f64> {
+    pub(crate) fn sum(&self, is_there: impl Fn(u32) -> bool) -> Vec<f64> {
         let mut sum = self.sum.clone();
         for (place, _) in self.chunks.iter().enumerate().filter(|(_, chunk)| !is_there(**chunk)) {
             let from = place * self.dimension;
@@ -126,7 +126,7 @@ impl Rows {
     }
 
     /// What it takes in memory.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.values.capacity()
             + self.factors.capacity() * 4
             + self.chunks.capacity() * 4
@@ -134,12 +134,12 @@ impl Rows {
     }
 
     /// The cosine of a chunk's vector; absent when it has none.
-    pub fn cosine(&self, chunk: u32, wanted: &QuestionVector) -> Option<f32> {
+    pub(crate) fn cosine(&self, chunk: u32, wanted: &QuestionVector) -> Option<f32> {
         self.cosine_at(self.chunks.binary_search(&chunk).ok()?, wanted)
     }
 
     /// The cosine of the vector in a row; absent when it has another length.
-    pub fn cosine_at(&self, row: usize, wanted: &QuestionVector) -> Option<f32> {
+    pub(crate) fn cosine_at(&self, row: usize, wanted: &QuestionVector) -> Option<f32> {
         let from = row * self.dimension;
         let values = self.values.get(from..from + self.dimension)?;
         let wanted = &wanted.scaled;
@@ -147,7 +147,7 @@ impl Rows {
     }
 
     /// Compares some rows, and hands over their chunks with their cosines.
-    pub fn each_of(
+    pub(crate) fn each_of(
         &self,
         wanted: &QuestionVector,
         rows: impl Iterator<Item = u32>,
@@ -164,7 +164,7 @@ impl Rows {
     }
 
     /// Compares all of them, and hands over chunks with their cosines.
-    pub fn each(
+    pub(crate) fn each(
         &self,
         wanted: &QuestionVector,
         allowed: impl Fn(u32) -> bool,
@@ -233,7 +233,7 @@ fn add(sum: &mut [f64], row: &[i8], factor: f64) {
 
 /// The mean cosine of a vector with some others, whose sum is known.
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a mean of cosines")]
-pub fn mean_cosine(vector: &[f32], sum: &[f64], count: usize) -> f32 {
+pub(crate) fn mean_cosine(vector: &[f32], sum: &[f64], count: usize) -> f32 {
     let Some(length) = length(vector).filter(|_| count > 0) else { return 0.0 };
     let dot: f64 = vector.iter().zip(sum).map(|(value, sum)| f64::from(*value) * sum).sum();
     (dot / f64::from(length) / count as f64) as f32

@@ -19,7 +19,7 @@ use crate::webhook::Peer;
 
 /// How a request ended, as its answer says it: 0, or the code of the failure. Kept beside the answer.
 #[derive(Clone, Copy, Debug)]
-pub struct Outcome(pub u16);
+pub(crate) struct Outcome(pub u16);
 
 /// Who has made a request, and what it needed; filled in where that becomes known.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +61,11 @@ fn action(method: &Method, path: &str) -> String {
 }
 
 /// Notes a request when it has been answered, or when its stream has begun.
-pub async fn record_requests(State(state): State<ServerState>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn record_requests(
+    State(state): State<ServerState>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let level = state.app.accounts.config.audit;
     // Where nobody is asked who they are there is nobody to name.
     if level == AuditLevel::Off || state.auth == Auth::Off {

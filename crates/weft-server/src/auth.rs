@@ -202,7 +202,7 @@ impl Caller {
 
 /// Whoever looks after the server. Being an owner of some tenant is not enough: what operators read is of all tenants.
 #[derive(Clone, Copy, Debug)]
-pub struct Operator;
+pub(crate) struct Operator;
 
 impl FromRequestParts<ServerState> for Operator {
     type Rejection = ApiError;

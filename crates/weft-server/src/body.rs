@@ -76,7 +76,7 @@ async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Json
 
 /// A request's JSON object, where the API takes a request without a body for a mistake.
 #[derive(Debug)]
-pub struct Sent(pub Body);
+pub(crate) struct Sent(pub Body);
 
 impl<S: Send + Sync> FromRequest<S> for Sent {
     type Rejection = ApiError;
@@ -91,7 +91,7 @@ impl<S: Send + Sync> FromRequest<S> for Sent {
 
 /// A request's JSON, whatever it is, for routes that have words of their own for what is no object.
 #[derive(Debug)]
-pub struct AnyJson(pub Json);
+pub(crate) struct AnyJson(pub Json);
 
 impl<S: Send + Sync> FromRequest<S> for AnyJson {
     type Rejection = ApiError;

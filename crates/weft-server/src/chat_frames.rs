@@ -24,7 +24,7 @@ pub enum Quoting {
 
 /// How the pieces of an answer are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pieces {
+pub(crate) enum Pieces {
     /// Each once; reasoning stands between two frames that say so.
     New,
     /// All of them so far, with reasoning in tags: as clients of old read it.
@@ -33,7 +33,7 @@ pub enum Pieces {
 
 /// What all frames of an answer have in common.
 #[derive(Clone, Debug)]
-pub struct ChatAnswer {
+pub(crate) struct ChatAnswer {
     /// The run, which is the id of the message.
     pub run: RunId,
     /// The conversation.
@@ -61,7 +61,7 @@ impl ChatAnswer {
     }
 
     /// The answer in one piece.
-    pub fn whole(&self, answer: &Answer) -> Json {
+    pub(crate) fn whole(&self, answer: &Answer) -> Json {
         self.ended(&answer.text(), answer)
     }
 
@@ -78,13 +78,13 @@ impl ChatAnswer {
 }
 
 /// What tells a failure.
-pub fn failed(reason: &str) -> Json {
+pub(crate) fn failed(reason: &str) -> Json {
     let data = json!({"answer": format!("**ERROR**: {reason}"), "reference": []});
     json!({"code": code::FAILED, "message": reason, "data": data})
 }
 
 /// One frame.
-pub fn put(out: &mut Vec<u8>, id: Option<u64>, data: &Json) {
+pub(crate) fn put(out: &mut Vec<u8>, id: Option<u64>, data: &Json) {
     put_frame(out, Prefix::Tight, id, |out| {
         write_json(&json!({"code": 0, "message": "", "data": data}), out);
         true
@@ -92,12 +92,12 @@ pub fn put(out: &mut Vec<u8>, id: Option<u64>, data: &Json) {
 }
 
 /// What ends every stream.
-pub fn put_end(out: &mut Vec<u8>) {
+pub(crate) fn put_end(out: &mut Vec<u8>) {
     put_text(out, Prefix::Tight, r#"{"code":0,"message":"","data":true}"#);
 }
 
 /// The frames of one answer.
-pub struct ChatFrames {
+pub(crate) struct ChatFrames {
     about: ChatAnswer,
     pieces: Pieces,
     answer: Answer,
@@ -107,7 +107,7 @@ pub struct ChatFrames {
 
 impl ChatFrames {
     /// Of this answer.
-    pub fn new(about: ChatAnswer, pieces: Pieces) -> Self {
+    pub(crate) fn new(about: ChatAnswer, pieces: Pieces) -> Self {
         Self { about, pieces, answer: Answer::default(), text: String::new() }
     }
 

@@ -34,31 +34,31 @@ enum Shape {
 }
 
 /// The codes of the API.
-pub mod code {
+pub(crate) mod code {
     /// Something unforeseen.
-    pub const EXCEPTION: u16 = 100;
+    pub(crate) const EXCEPTION: u16 = 100;
     /// An argument is missing or wrong.
-    pub const ARGUMENT: u16 = 101;
+    pub(crate) const ARGUMENT: u16 = 101;
     /// The data does not allow it: not there, there already.
-    pub const DATA: u16 = 102;
+    pub(crate) const DATA: u16 = 102;
     /// The caller may not do it.
-    pub const OPERATING: u16 = 103;
+    pub(crate) const OPERATING: u16 = 103;
     /// Something else cannot be reached.
-    pub const CONNECTION: u16 = 105;
+    pub(crate) const CONNECTION: u16 = 105;
     /// It is being worked on.
-    pub const RUNNING: u16 = 106;
+    pub(crate) const RUNNING: u16 = 106;
     /// It is not the caller's.
-    pub const NO_ACCESS: u16 = 109;
+    pub(crate) const NO_ACCESS: u16 = 109;
     /// No valid token.
-    pub const UNAUTHORIZED: u16 = 401;
+    pub(crate) const UNAUTHORIZED: u16 = 401;
     /// Somebody else was first.
-    pub const CONFLICT: u16 = 409;
+    pub(crate) const CONFLICT: u16 = 409;
     /// Larger than allowed.
-    pub const TOO_LARGE: u16 = 413;
+    pub(crate) const TOO_LARGE: u16 = 413;
     /// Too often, too much.
-    pub const TOO_MANY: u16 = 429;
+    pub(crate) const TOO_MANY: u16 = 429;
     /// A run failed.
-    pub const FAILED: u16 = 500;
+    pub(crate) const FAILED: u16 = 500;
 }
 
 /// Code and HTTP status of a kind of failure.
@@ -232,7 +232,7 @@ fn word(status: StatusCode) -> &'static str {
 }
 
 /// There is no such route.
-pub async fn no_route(uri: axum::http::Uri) -> Response {
+pub(crate) async fn no_route(uri: axum::http::Uri) -> Response {
     let body = json!({
         "code": 404,
         "message": format!("Not Found: {}", uri.path()),
@@ -243,7 +243,7 @@ pub async fn no_route(uri: axum::http::Uri) -> Response {
 }
 
 /// The route is there and does not take the method.
-pub async fn no_method() -> ApiError {
+pub(crate) async fn no_method() -> ApiError {
     ApiError::new(code::EXCEPTION, "<MethodNotAllowed '405: Method Not Allowed'>")
 }
 

@@ -9,7 +9,7 @@ use crate::error::ApiError;
 
 /// The named parts of a path. One that is not valid is answered as every other mistake of a caller is.
 #[derive(Debug)]
-pub struct Path<T>(pub T);
+pub(crate) struct Path<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
     type Rejection = ApiError;

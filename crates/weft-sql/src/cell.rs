@@ -7,7 +7,7 @@ const DIGITS_KEPT: usize = 15;
 
 /// What the type of a column says about the text of its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CellKind {
+pub(crate) enum CellKind {
     /// A number.
     Number,
     /// `t`, `f`.
@@ -20,7 +20,7 @@ pub enum CellKind {
 
 impl CellKind {
     /// By the name of a type.
-    pub fn named(name: &str) -> Self {
+    pub(crate) fn named(name: &str) -> Self {
         match name.to_ascii_uppercase().trim_end_matches(" UNSIGNED") {
             "INT2" | "INT4" | "INT8" | "FLOAT4" | "FLOAT8" | "NUMERIC" | "TINYINT" | "SMALLINT"
             | "MEDIUMINT" | "INT" | "BIGINT" | "FLOAT" | "DOUBLE" | "DECIMAL" | "YEAR" => Self::Number,
@@ -32,7 +32,7 @@ impl CellKind {
 }
 
 /// The value of a text. A number that JSON would round stays a text, and one that is none (`NaN`) is null.
-pub fn value(kind: CellKind, text: String) -> Json {
+pub(crate) fn value(kind: CellKind, text: String) -> Json {
     match kind {
         CellKind::Number => number(text),
         CellKind::Truth => match text.as_str() {
@@ -49,7 +49,7 @@ pub fn value(kind: CellKind, text: String) -> Json {
 const LISTS_MAX: usize = 6;
 
 /// The list that PostgreSQL writes as `{1,2}`; a text that is none stays one.
-pub fn list(kind: CellKind, text: String) -> Json {
+pub(crate) fn list(kind: CellKind, text: String) -> Json {
     // Lists that do not begin at 1 say so: `[0:1]={1,2}`.
     let members =
         if text.starts_with('[') { text.split_once('=').map_or("", |(_, list)| list) } else { &text };

@@ -20,7 +20,7 @@ enum Opened {
 }
 
 /// Whether one of the expressions of a statement goes on for too long.
-pub fn is_too_long(tokens: &[Token]) -> bool {
+pub(crate) fn is_too_long(tokens: &[Token]) -> bool {
     let (mut open, mut count, mut joined) = (Vec::new(), 0_usize, 0_usize);
     for token in tokens {
         match token {

@@ -215,7 +215,7 @@ const EFFECTS: &[Effect] = &[
 ];
 
 /// Why a statement is refused for what it calls, if it is.
-pub fn refused(kind: DatabaseKind, tokens: &[Token]) -> Option<String> {
+pub(crate) fn refused(kind: DatabaseKind, tokens: &[Token]) -> Option<String> {
     if kind == DatabaseKind::Postgres && escapes_a_name(tokens) {
         return Some("a name with Unicode escapes (U&\"…\") is refused; write its letters".to_owned());
     }

@@ -10,12 +10,12 @@ const SIGNS: &str = "+-*/<>=~!@#%^&|`?";
 /// Whether a text holds comments that MySQL and MariaDB read as SQL.
 // Wherever it stands: the tokens of such a comment have places that are not those of the text, so that nothing can be
 // cut at them, and a string that looks like one is rare.
-pub fn hides_sql(kind: DatabaseKind, text: &str) -> bool {
+pub(crate) fn hides_sql(kind: DatabaseKind, text: &str) -> bool {
     kind == DatabaseKind::MySql && (text.contains("/*!") || text.contains("/*M!"))
 }
 
 /// Why a statement is refused for what its server may read in it, if it is.
-pub fn refused(kind: DatabaseKind, tokens: &[Token]) -> Option<&'static str> {
+pub(crate) fn refused(kind: DatabaseKind, tokens: &[Token]) -> Option<&'static str> {
     if runs_into_a_comment(kind, tokens) {
         return Some("signs right before the mark of a comment are refused; put a space between them");
     }

@@ -17,7 +17,7 @@ use crate::reply::{ReplyRoom, columns};
 use crate::statements::CheckedStatement;
 
 /// Asks the server behind a tunnel.
-pub async fn ask(
+pub(crate) async fn ask(
     database: &Database,
     tunnel: &Tunnel,
     statements: Vec<CheckedStatement>,

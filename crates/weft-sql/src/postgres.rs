@@ -17,12 +17,12 @@ use crate::reply::{ReplyRoom, columns};
 use crate::statements::{CheckedStatement, verb};
 
 /// What the client calls the socket of a server.
-pub fn socket_name(port: u16) -> String {
+pub(crate) fn socket_name(port: u16) -> String {
     format!(".s.PGSQL.{port}")
 }
 
 /// Asks the server behind a tunnel.
-pub async fn ask(
+pub(crate) async fn ask(
     database: &Database,
     tunnel: &Tunnel,
     statements: Vec<CheckedStatement>,

@@ -8,7 +8,7 @@ use weft_core::{Error, ErrorKind, Json, Result};
 
 /// What all answers to one request may hold together.
 #[derive(Debug)]
-pub struct ReplyRoom {
+pub(crate) struct ReplyRoom {
     rows_max: usize,
     bytes_left: usize,
     bytes_max: usize,
@@ -16,12 +16,12 @@ pub struct ReplyRoom {
 
 impl ReplyRoom {
     /// So many rows of each statement, and so many bytes of all of them.
-    pub fn new(rows_max: usize, bytes_max: usize) -> Self {
+    pub(crate) fn new(rows_max: usize, bytes_max: usize) -> Self {
         Self { rows_max, bytes_left: bytes_max, bytes_max }
     }
 
     /// Rows of one statement, at most.
-    pub fn rows_max(&self) -> usize {
+    pub(crate) fn rows_max(&self) -> usize {
         self.rows_max
     }
 
@@ -29,7 +29,7 @@ impl ReplyRoom {
     ///
     /// # Errors
     /// `Invalid` when it does not fit.
-    pub fn add(&mut self, rows: &mut SqlRows, row: Vec<Json>) -> Result<bool> {
+    pub(crate) fn add(&mut self, rows: &mut SqlRows, row: Vec<Json>) -> Result<bool> {
         if rows.rows.len() == self.rows_max {
             rows.cut = true;
             return Ok(false);
@@ -42,13 +42,13 @@ impl ReplyRoom {
 }
 
 /// More came back than is allowed.
-pub fn too_much(bytes_max: usize) -> Error {
+pub(crate) fn too_much(bytes_max: usize) -> Error {
     Error::invalid(format!("the database answers with more than {bytes_max} bytes"))
         .help("ask for fewer columns or rows, or for sums in place of rows")
 }
 
 /// The database took more time than it had.
-pub fn late(limit: Duration) -> Error {
+pub(crate) fn late(limit: Duration) -> Error {
     let seconds = limit.as_secs_f64();
     Error::new(ErrorKind::Timeout, format!("the database has not answered within {seconds} s"))
         .help("ask for less at a time")
@@ -67,7 +67,7 @@ fn size(value: &Json) -> usize {
 }
 
 /// Names of columns, each one once: of two with the same name the second one is `name_2`.
-pub fn columns(names: impl IntoIterator<Item = String>) -> Vec<String> {
+pub(crate) fn columns(names: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut columns = Vec::new();
     let (mut taken, mut next) = (HashSet::new(), HashMap::new());
     for name in names {

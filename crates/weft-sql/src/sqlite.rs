@@ -23,14 +23,14 @@ const STEPS: i32 = 10_000;
 const BUSY: Duration = Duration::from_secs(2);
 
 /// A file, and how long its answers may take.
-pub struct SqliteRequest {
+pub(crate) struct SqliteRequest {
     pub folder: PathBuf,
     pub path: String,
     pub time_limit: Duration,
 }
 
 /// Asks a file.
-pub async fn ask(
+pub(crate) async fn ask(
     asked: SqliteRequest,
     statements: Vec<CheckedStatement>,
     room: ReplyRoom,

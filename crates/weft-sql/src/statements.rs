@@ -25,14 +25,14 @@ const SQL_MAX: usize = 1 << 20;
 const DEPTH_MAX: usize = 50;
 
 /// A statement that may be sent, or why it may not.
-pub type CheckedStatement = std::result::Result<String, String>;
+pub(crate) type CheckedStatement = std::result::Result<String, String>;
 
 /// The statements of a text, each one checked. Empty ones are passed over.
 ///
 /// # Errors
 /// `Invalid` for a text without a statement, with too many, too long, or with a string or comment that does not end; for
 /// a value where none can stand.
-pub fn checked(kind: DatabaseKind, sql: &[SqlPart]) -> Result<Vec<CheckedStatement>> {
+pub(crate) fn checked(kind: DatabaseKind, sql: &[SqlPart]) -> Result<Vec<CheckedStatement>> {
     let dialect = dialect(kind);
     let text = filled_in(kind, &*dialect, sql)?;
     let tokens = tokens(&*dialect, &text)?;
@@ -64,7 +64,7 @@ pub fn checked(kind: DatabaseKind, sql: &[SqlPart]) -> Result<Vec<CheckedStateme
 }
 
 /// The word that a statement begins with, in capitals. Comments and parentheses may stand before it.
-pub fn verb(kind: DatabaseKind, statement: &str) -> String {
+pub(crate) fn verb(kind: DatabaseKind, statement: &str) -> String {
     let dialect = dialect(kind);
     let tokens = Tokenizer::new(&*dialect, statement).tokenize().unwrap_or_default();
     let word = |token: Token| if let Token::Word(word) = token { Some(word.value) } else { None };

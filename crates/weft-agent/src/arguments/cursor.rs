@@ -21,7 +21,7 @@ pub(super) enum Quote {
 
 impl Quote {
     /// The quote at the start of a text and its length in bytes.
-    pub fn opening(text: &str) -> Option<(Self, usize)> {
+    pub(super) fn opening(text: &str) -> Option<(Self, usize)> {
         // Before the single quote, which would read the first two of three as an empty string.
         for three in ["\"\"\"", "'''"] {
             if text.starts_with(three) {
@@ -77,31 +77,31 @@ pub(super) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    pub fn new(text: &'a str) -> Self {
+    pub(super) fn new(text: &'a str) -> Self {
         Self { text, at: 0, doubtful: false }
     }
 
-    pub fn rest(&self) -> &'a str {
+    pub(super) fn rest(&self) -> &'a str {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    pub fn advance(&mut self, bytes: usize) {
+    pub(super) fn advance(&mut self, bytes: usize) {
         self.at += bytes;
     }
 
     /// What is here, for a message.
-    pub fn here(&self) -> String {
+    pub(super) fn here(&self) -> String {
         let near: String = self.rest().chars().take(30).collect();
         if near.is_empty() { "at its end".to_owned() } else { format!("at `{near}`") }
     }
 
     /// Skips blanks, comments and the marks of code fences.
-    pub fn skip(&mut self) {
+    pub(super) fn skip(&mut self) {
         self.at = self.text.len() - skipped(self.rest()).len();
     }
 
     /// Reads a string, from the first character behind its opening quote on.
-    pub fn string(&mut self, quote: Quote, role: Role) -> (String, End) {
+    pub(super) fn string(&mut self, quote: Quote, role: Role) -> (String, End) {
         let mut value = String::new();
         let mut kept_quotes = false;
         loop {

@@ -24,7 +24,7 @@ const UNDERSTOOD: &str =
     "Say `approve`, `deny`, `deny` and a reason, or {\"decision\": \"edit\", \"arguments\": {…}}.";
 
 /// What a person said about a call.
-pub enum Decision {
+pub(crate) enum Decision {
     /// Yes.
     Approve,
     /// Yes, with these arguments.
@@ -36,7 +36,7 @@ pub enum Decision {
 }
 
 /// Reads a person's answer. Only what plainly says so is a yes or a no.
-pub fn decision(answer: &Json) -> Decision {
+pub(crate) fn decision(answer: &Json) -> Decision {
     match answer {
         Json::Bool(true) => Decision::Approve,
         Json::Bool(false) => Decision::Deny(String::new()),
@@ -171,7 +171,7 @@ pub(super) fn form(open: &[OpenCall], tools: &[Arc<Tool>], timeout: Option<u64>)
 }
 
 /// Says how long a field waits for an answer. Without one it is a no.
-pub fn limit_wait(field: &mut Json, timeout_seconds: Option<u64>) {
+pub(crate) fn limit_wait(field: &mut Json, timeout_seconds: Option<u64>) {
     if let (Some(seconds), Some(field)) = (timeout_seconds, field.as_object_mut()) {
         let reason = format!("nobody answered within {seconds} s");
         field.insert("timeout_seconds".to_owned(), seconds.into());

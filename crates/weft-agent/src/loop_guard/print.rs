@@ -45,7 +45,7 @@ enum ResultPrint {
 
 impl CallPrint {
     /// The print of a call, with at most `left` characters of text.
-    pub fn of(call: &Observed, left: &mut usize) -> Self {
+    pub(super) fn of(call: &Observed, left: &mut usize) -> Self {
         let mut flat = Flat { leaves: Vec::new(), surplus: None, left };
         flat.add(Hash::default(), &call.arguments);
         let mut leaves = flat.leaves;
@@ -61,7 +61,7 @@ impl CallPrint {
     }
 
     /// How similar two calls are in what they differ most in.
-    pub fn similarity(&self, other: &Self, work: &mut Work) -> f64 {
+    pub(super) fn similarity(&self, other: &Self, work: &mut Work) -> f64 {
         if self.name != other.name || self.leaves.len() != other.leaves.len() {
             return 0.0;
         }

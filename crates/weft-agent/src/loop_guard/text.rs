@@ -101,7 +101,7 @@ pub(super) struct TextPrint {
 
 impl TextPrint {
     /// The print of a text that a model wrote, with at most `left` characters.
-    pub fn of_value(text: &str, left: &mut usize) -> Self {
+    pub(super) fn of_value(text: &str, left: &mut usize) -> Self {
         let normal = normal(text);
         let mut digits = Hash::default();
         for group in normal.split(|c: char| !c.is_numeric()).filter(|group| !group.is_empty()) {
@@ -111,7 +111,7 @@ impl TextPrint {
     }
 
     /// The print of a result, with at most `left` characters.
-    pub fn of_result(text: &str, left: &mut usize) -> Self {
+    pub(super) fn of_result(text: &str, left: &mut usize) -> Self {
         Self::new(&result(text), 0, left)
     }
 
@@ -123,7 +123,7 @@ impl TextPrint {
     }
 
     /// How similar two texts are, 0 to 1.
-    pub fn similarity(&self, other: &Self, work: &mut Work) -> f64 {
+    pub(super) fn similarity(&self, other: &Self, work: &mut Work) -> f64 {
         // Texts that differ in one digit are 99 % alike and mean the next page.
         if self.digits != other.digits || self.rest != other.rest {
             return 0.0;
@@ -201,12 +201,12 @@ impl Default for Hash {
 
 impl Hash {
     /// The hash of what came before, then this part.
-    pub fn with(self, part: &str) -> Self {
+    pub(super) fn with(self, part: &str) -> Self {
         let bytes = part.bytes().chain([0xff]);
         Self(bytes.fold(self.0, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)))
     }
 
-    pub fn finish(self) -> u64 {
+    pub(super) fn finish(self) -> u64 {
         self.0
     }
 }

@@ -33,13 +33,13 @@ impl Default for Code {
 
 impl Code {
     /// Whether what comes next, unless it is a fence character, is no code.
-    pub fn is_prose(&self) -> bool {
+    pub(super) fn is_prose(&self) -> bool {
         let mode = if self.run > 0 { self.after_run() } else { self.mode };
         mode == Mode::Prose
     }
 
     /// Takes the next character.
-    pub fn step(&mut self, c: char) {
+    pub(super) fn step(&mut self, c: char) {
         if self.run > 0 && c == self.run_of {
             self.run += 1;
             return;

@@ -9,7 +9,7 @@ use crate::driver::PlannerOptions;
 use crate::window::cut;
 
 /// The pseudo tool by which the planner ends.
-pub const COMPLETE: &str = "complete_task";
+pub(super) const COMPLETE: &str = "complete_task";
 
 const REWRITE: &str = include_str!("../prompts/rewrite.md");
 const ANALYSE: &str = include_str!("../prompts/analyse.md");
@@ -62,7 +62,7 @@ fn filled(template: &str, values: &[(&str, &str)]) -> String {
 }
 
 /// Asks for the last question in words that stand on their own.
-pub fn rewrite(conversation: &[ChatMessage], options: &PlannerOptions) -> Vec<ChatMessage> {
+pub(super) fn rewrite(conversation: &[ChatMessage], options: &PlannerOptions) -> Vec<ChatMessage> {
     let [yesterday, today, tomorrow] = &options.days;
     let language = options.language.as_deref().map_or_else(
         || "Keep the language of the user.".to_owned(),
@@ -84,7 +84,7 @@ pub fn rewrite(conversation: &[ChatMessage], options: &PlannerOptions) -> Vec<Ch
 }
 
 /// Asks for an analysis of the task.
-pub fn analyse(
+pub(super) fn analyse(
     instructions: &str,
     request: &str,
     tools: &[ToolSchema],
@@ -99,20 +99,20 @@ pub fn analyse(
 }
 
 /// Asks for another analysis, since a person has rejected this one.
-pub fn analyse_again(mut asked: Vec<ChatMessage>, plan: &str, reason: &str) -> Vec<ChatMessage> {
+pub(super) fn analyse_again(mut asked: Vec<ChatMessage>, plan: &str, reason: &str) -> Vec<ChatMessage> {
     asked.push(ChatMessage::new(Author::Assistant, plan));
     asked.push(user(format!("This was rejected: {reason}\n\nAnalyse the task again, with regard to that.")));
     asked
 }
 
 /// The analysis without a model: all there is to know.
-pub fn concat(instructions: &str, request: &str, options: &PlannerOptions) -> String {
+pub(super) fn concat(instructions: &str, request: &str, options: &PlannerOptions) -> String {
     let parts = [instructions, request, options.prompts.task_analysis.as_deref().unwrap_or_default()];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")
 }
 
 /// The instructions for the next step.
-pub fn next_step(plan: &str, tools: &[ToolSchema], options: &PlannerOptions) -> ChatMessage {
+pub(super) fn next_step(plan: &str, tools: &[ToolSchema], options: &PlannerOptions) -> ChatMessage {
     let values = [("today", options.days[1].as_str()), ("plan", plan), ("tools", &described(tools))];
     let own = options.prompts.plan_generation.as_deref();
     let text = filled(NEXT_STEP, &values);
@@ -120,22 +120,22 @@ pub fn next_step(plan: &str, tools: &[ToolSchema], options: &PlannerOptions) -> 
 }
 
 /// Asks for the next step.
-pub fn next_nudge() -> ChatMessage {
+pub(super) fn next_nudge() -> ChatMessage {
     user(NEXT_NUDGE.trim_end())
 }
 
 /// What the user says while the planner works.
-pub fn meanwhile(message: &str) -> String {
+pub(super) fn meanwhile(message: &str) -> String {
     filled(MEANWHILE.trim_end(), &[("message", message)])
 }
 
 /// Says why a reply is no step.
-pub fn correct(problem: &str) -> String {
+pub(super) fn correct(problem: &str) -> String {
     filled(CORRECT.trim_end(), &[("problem", problem)])
 }
 
 /// Asks for a look back on what tools gave.
-pub fn reflect(goal: &str, observation: &str, options: &PlannerOptions) -> Vec<ChatMessage> {
+pub(super) fn reflect(goal: &str, observation: &str, options: &PlannerOptions) -> Vec<ChatMessage> {
     let own = options.prompts.reflection.as_deref().unwrap_or(REFLECT);
     vec![
         system(own.trim_end().to_owned()),
@@ -144,7 +144,7 @@ pub fn reflect(goal: &str, observation: &str, options: &PlannerOptions) -> Vec<C
 }
 
 /// What tools gave, for the next request.
-pub fn observation(results: &[(String, Json)], reflection: Option<&str>) -> String {
+pub(super) fn observation(results: &[(String, Json)], reflection: Option<&str>) -> String {
     let results =
         results.iter().map(|(name, result)| format!("## {name}\n{}\n", weft_core::value::to_text(result)));
     let results = results.collect::<String>();
@@ -155,7 +155,7 @@ pub fn observation(results: &[(String, Json)], reflection: Option<&str>) -> Stri
 }
 
 /// Asks for the answer, in other words when the work was cut short.
-pub fn answer(request: &str, draft: Option<&str>, limited: Option<Limited>) -> String {
+pub(super) fn answer(request: &str, draft: Option<&str>, limited: Option<Limited>) -> String {
     let text = if limited.is_some() { filled(SPENT, &[("request", request)]) } else { ANSWER.to_owned() };
     match draft.filter(|draft| !draft.trim().is_empty()) {
         Some(draft) => format!("{}\n\nStart from this draft:\n\n{draft}", text.trim_end()),
@@ -164,7 +164,7 @@ pub fn answer(request: &str, draft: Option<&str>, limited: Option<Limited>) -> S
 }
 
 /// Asks for a text with its marks put in.
-pub fn cite_pass(text: &str, sources: &[Cited], rules: &str) -> Vec<ChatMessage> {
+pub(super) fn cite_pass(text: &str, sources: &[Cited], rules: &str) -> Vec<ChatMessage> {
     let sources: String =
         sources.iter().map(|source| format!("ID: {}\n{}\n\n", source.number, source.chunk.content)).collect();
     let values = [("rules", rules), ("sources", cut(&sources, SOURCES_TOKENS))];

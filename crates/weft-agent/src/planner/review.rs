@@ -12,11 +12,11 @@ const FIELD: &str = "plan";
 
 /// How often a plan is made anew before a no is the last word.
 // Each costs a request, and who says no so often is not helped by an eleventh one.
-pub const MADE_MAX: u32 = 10;
+pub(super) const MADE_MAX: u32 = 10;
 
 /// A plan that waits for a person.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Review {
+pub(super) struct Review {
     /// The plan as it is shown.
     pub plan: String,
     /// How often one was made.
@@ -28,7 +28,7 @@ pub struct Review {
 
 /// What a person said about a plan.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Said {
+pub(super) enum Said {
     /// Nothing yet, or nothing that plainly is a yes or a no.
     Nothing,
     /// It is carried out.
@@ -41,12 +41,12 @@ pub enum Said {
 
 impl Review {
     /// A plan nobody has looked at.
-    pub fn new(plan: String) -> Self {
+    pub(super) fn new(plan: String) -> Self {
         Self { plan, made: 1, unclear: None }
     }
 
     /// Reads what a person answered.
-    pub fn read(&mut self, answers: &Map<String, Json>) -> Said {
+    pub(super) fn read(&mut self, answers: &Map<String, Json>) -> Said {
         let Some(answer) = answers.get(FIELD) else { return Said::Nothing };
         if let (Some("edit" | "approve"), Some(plan)) =
             (answer.get("decision").and_then(Json::as_str), answer.get("plan"))
@@ -70,7 +70,7 @@ impl Review {
     }
 
     /// What has to be asked.
-    pub fn form(&self, timeout_seconds: Option<u64>) -> Form {
+    pub(super) fn form(&self, timeout_seconds: Option<u64>) -> Form {
         let mut field = json!({
             "name": "Carry out this plan?",
             "type": "plan_review",

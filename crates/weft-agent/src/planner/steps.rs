@@ -21,7 +21,7 @@ const CORRECTIONS_MAX: u32 = 3;
 
 /// The state of one planner: plain data, so that it can wait for a person in another process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Steps {
+pub(super) struct Steps {
     /// Instructions, history, question, and the steps so far as plain messages.
     pub lines: Vec<Line>,
     /// The request as it is planned for; the user's words stay in `lines`.
@@ -52,7 +52,7 @@ pub struct Steps {
 
 /// What the planner sets out with.
 #[derive(Debug)]
-pub struct Task {
+pub(super) struct Task {
     /// The request as it is planned for.
     pub request: String,
     /// What is known about it.
@@ -61,7 +61,7 @@ pub struct Task {
 
 /// What is to be done next.
 #[derive(Debug)]
-pub enum Step<'a> {
+pub(super) enum Step<'a> {
     /// Ask a person about the plan.
     Review(&'a mut Review),
     /// Ask for the next step.
@@ -74,7 +74,7 @@ pub enum Step<'a> {
 
 impl Steps {
     /// A planner that has not begun.
-    pub fn new(lines: Vec<Line>, task: Task, rounds_max: u32) -> Self {
+    pub(super) fn new(lines: Vec<Line>, task: Task, rounds_max: u32) -> Self {
         let Task { request, plan } = task;
         Self {
             lines,
@@ -98,7 +98,7 @@ impl Steps {
     }
 
     /// What is to be done next.
-    pub fn step(&mut self) -> Step<'_> {
+    pub(super) fn step(&mut self) -> Step<'_> {
         if self.open.is_none() && !self.over && self.rounds >= self.rounds_max {
             self.close(Limited::MaxRounds);
         }
@@ -111,7 +111,7 @@ impl Steps {
     }
 
     /// A person has agreed to a plan: the one that was shown, or another text.
-    pub fn agreed(&mut self, edited: Option<&str>) {
+    pub(super) fn agreed(&mut self, edited: Option<&str>) {
         self.review = None;
         if let Some(plan) = edited {
             self.plan = format!("{}\n\n{plan}", self.request);
@@ -119,7 +119,7 @@ impl Steps {
     }
 
     /// A person has rejected the plan for good: what can be answered is answered without tools.
-    pub fn rejected(&mut self, reason: &str) {
+    pub(super) fn rejected(&mut self, reason: &str) {
         self.review = None;
         self.over = true;
         let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
@@ -127,18 +127,18 @@ impl Steps {
     }
 
     /// Rounds of calls that are over.
-    pub fn rounds(&self) -> u32 {
+    pub(super) fn rounds(&self) -> u32 {
         self.rounds
     }
 
     /// From here on there are no more steps.
-    pub fn close(&mut self, why: Limited) {
+    pub(super) fn close(&mut self, why: Limited) {
         self.limited.get_or_insert(why);
         self.over = true;
     }
 
     /// The model has named the next step, or should have.
-    pub fn replied(&mut self, reply: &str, ending: Ending) {
+    pub(super) fn replied(&mut self, reply: &str, ending: Ending) {
         self.replies += 1;
         // Also when it is no step: the correction that follows is about these words. Without a word it is none, and some
         // providers refuse a conversation in which somebody says nothing.
@@ -205,7 +205,7 @@ impl Steps {
     }
 
     /// What the calls of the step gave, once every one of them is over.
-    pub fn results(&self) -> Option<Vec<(String, Json)>> {
+    pub(super) fn results(&self) -> Option<Vec<(String, Json)>> {
         let result = |open: &OpenCall| match &open.state {
             // Of a long one the beginning is told, and where the rest is.
             CallState::Done(done) if done.file.is_some() => {
@@ -218,7 +218,7 @@ impl Steps {
     }
 
     /// The step is over; this is what is said about it.
-    pub fn called(&mut self, observation: &str) {
+    pub(super) fn called(&mut self, observation: &str) {
         let Some(calls) = self.open.take() else { return };
         self.rounds += 1;
         let mut observed = Vec::new();
@@ -234,7 +234,7 @@ impl Steps {
     }
 
     /// Adds something that stays.
-    pub fn say(&mut self, author: Author, text: &str) {
+    pub(super) fn say(&mut self, author: Author, text: &str) {
         self.lines.push(Line::pinned(ChatMessage::new(author, text)));
     }
 

@@ -8,7 +8,7 @@ const LAST: usize = 4;
 const LEFT_OUT: &str = "...";
 
 /// The first paragraph, the last ones, and those that hold queries or results; `...` for each run of others.
-pub fn shortened(steps: &[String]) -> String {
+pub(super) fn shortened(steps: &[String]) -> String {
     let paragraphs: Vec<&str> = steps
         .iter()
         .flat_map(|step| step.split("\n\n"))

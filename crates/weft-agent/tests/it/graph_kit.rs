@@ -17,7 +17,7 @@ use weft_models::{Reply, Script, ScriptedModel};
 /// Keeps threads in memory, keeps what was added, and ends the process of its writer, in a way: it stops for
 /// ever at one of the things it is told.
 #[derive(Clone, Default)]
-pub struct Watched {
+pub(crate) struct Watched {
     pub inner: MemoryCheckpointer,
     pub checkpoints: Arc<Mutex<Vec<Checkpoint>>>,
     /// How many writes come through; then every one waits for ever.
@@ -27,7 +27,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    pub fn over(inner: &MemoryCheckpointer, writes_max: usize) -> Self {
+    pub(crate) fn over(inner: &MemoryCheckpointer, writes_max: usize) -> Self {
         Self { inner: inner.clone(), writes_max: Some(writes_max), ..Self::default() }
     }
 
@@ -40,7 +40,7 @@ impl Watched {
     }
 
     /// The checkpoints of a node with the states that they have led to.
-    pub fn after(&self, node: Node) -> Vec<(Checkpoint, GraphState)> {
+    pub(crate) fn after(&self, node: Node) -> Vec<(Checkpoint, GraphState)> {
         let mut state = GraphState::default();
         let mut found = Vec::new();
         for checkpoint in self.checkpoints.lock().unwrap().iter() {
@@ -52,7 +52,7 @@ impl Watched {
         found
     }
 
-    pub fn nodes(&self) -> Vec<&'static str> {
+    pub(crate) fn nodes(&self) -> Vec<&'static str> {
         self.checkpoints.lock().unwrap().iter().map(|checkpoint| checkpoint.node.as_str()).collect()
     }
 }
@@ -78,10 +78,10 @@ impl Checkpointer for Watched {
 
 /// Tools that count their calls: `look` (idempotent), `pay`, and `fail`, which fails.
 #[derive(Clone, Default)]
-pub struct Counted(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Counted(Arc<Mutex<Vec<String>>>);
 
 impl Counted {
-    pub fn calls(&self) -> Vec<String> {
+    pub(crate) fn calls(&self) -> Vec<String> {
         self.0.lock().unwrap().clone()
     }
 
@@ -100,7 +100,7 @@ impl Counted {
         })
     }
 
-    pub fn toolkit(&self) -> Toolkit {
+    pub(crate) fn toolkit(&self) -> Toolkit {
         let tools = Toolkit::new();
         let mut look = self.tool("look");
         look.traits.idempotent = true;
@@ -111,21 +111,21 @@ impl Counted {
     }
 }
 
-pub fn script(replies: impl IntoIterator<Item = Reply>) -> ScriptedModel {
+pub(crate) fn script(replies: impl IntoIterator<Item = Reply>) -> ScriptedModel {
     ScriptedModel::new(replies.into_iter().fold(Script::new(), Script::reply))
 }
 
 /// An agent `Ada` that looks and pays.
-pub fn ada(model: &ScriptedModel, tools: &Counted) -> GraphAgentBuilder {
+pub(crate) fn ada(model: &ScriptedModel, tools: &Counted) -> GraphAgentBuilder {
     GraphAgent::builder("Ada", Arc::new(model.clone())).instructions("S").toolkit(tools.toolkit())
 }
 
-pub fn look(q: &str) -> Reply {
+pub(crate) fn look(q: &str) -> Reply {
     Reply::call("look", json!({"q": q}))
 }
 
 /// A turn's events and its reply.
-pub async fn streamed(
+pub(crate) async fn streamed(
     agent: &GraphAgent,
     thread: &str,
     question: &str,
@@ -144,7 +144,7 @@ pub async fn streamed(
 }
 
 /// Events as a golden log: without what differs from run to run.
-pub fn log(events: &[GraphEvent]) -> Vec<Json> {
+pub(crate) fn log(events: &[GraphEvent]) -> Vec<Json> {
     let plain = |event: &GraphEvent| {
         let mut json = serde_json::to_value(event).unwrap();
         for name in ["run_id", "ts"] {
@@ -155,6 +155,6 @@ pub fn log(events: &[GraphEvent]) -> Vec<Json> {
     events.iter().map(plain).collect()
 }
 
-pub fn count(events: &[GraphEvent], is: impl Fn(&EventKind) -> bool) -> usize {
+pub(crate) fn count(events: &[GraphEvent], is: impl Fn(&EventKind) -> bool) -> usize {
     events.iter().filter(|event| is(&event.kind)).count()
 }

@@ -24,7 +24,7 @@ use weft_testkit::around::{node_context, run_context};
 use weft_testkit::{Reply, Script, ScriptedModel};
 
 /// A run with one agent in it.
-pub struct World {
+pub(crate) struct World {
     pub ctx: Arc<NodeContext>,
     pub toolkit: Toolkit,
     pub model: ScriptedModel,
@@ -38,13 +38,13 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
+    pub(crate) fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
         let script = replies.into_iter().fold(Script::new(), Script::reply);
         Self::with(ScriptedModel::new(script))
     }
 
     /// With a model that is asked again when it breaks off.
-    pub fn with_retries(replies: impl IntoIterator<Item = Reply>) -> Self {
+    pub(crate) fn with_retries(replies: impl IntoIterator<Item = Reply>) -> Self {
         let mut world = Self::new(replies);
         world.front = Some(Arc::new(Retrying::new(world.model.clone(), RetryPolicy::default())));
         world
@@ -54,7 +54,7 @@ impl World {
         self.front.as_deref().unwrap_or(&self.model)
     }
 
-    pub fn with(model: ScriptedModel) -> Self {
+    pub(crate) fn with(model: ScriptedModel) -> Self {
         let (ctx, mut receive) = node_context(run_context());
         let signals = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&signals);
@@ -80,14 +80,14 @@ impl World {
     }
 
     /// Adds a tool that answers `found <q>` and remembers its calls.
-    pub fn echo(&self, name: &str, change: impl FnOnce(&mut Tool)) {
+    pub(crate) fn echo(&self, name: &str, change: impl FnOnce(&mut Tool)) {
         self.tool(name, change, |arguments| async move {
             Ok(json!(format!("found {}", arguments["q"].as_str().unwrap_or("nothing"))))
         });
     }
 
     /// Adds a tool.
-    pub fn tool<F, Fut>(&self, name: &str, change: impl FnOnce(&mut Tool), work: F)
+    pub(crate) fn tool<F, Fut>(&self, name: &str, change: impl FnOnce(&mut Tool), work: F)
     where
         F: Fn(Map<String, Json>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Json>> + Send + 'static,
@@ -104,12 +104,12 @@ impl World {
     }
 
     /// Gives the agent a budget.
-    pub fn budget(&mut self, limits: BudgetLimits) {
+    pub(crate) fn budget(&mut self, limits: BudgetLimits) {
         self.change(|ctx| ctx.budget = Budget::new(Holder::Run, limits, Spent::default(), None));
     }
 
     /// Says what the model costs and how much it holds.
-    pub fn model_info(&mut self, window: usize, prices: Option<Prices>) {
+    pub(crate) fn model_info(&mut self, window: usize, prices: Option<Prices>) {
         self.model = self.model.with_info(|info| {
             info.window = window;
             info.prices = prices;
@@ -117,26 +117,26 @@ impl World {
     }
 
     /// Changes what the agent may use of the outside.
-    pub fn seams(&mut self, change: impl FnOnce(&mut weft_core::seam::Seams)) {
+    pub(crate) fn seams(&mut self, change: impl FnOnce(&mut weft_core::seam::Seams)) {
         let ctx = Arc::get_mut(&mut self.ctx).unwrap();
         let run = Arc::get_mut(&mut ctx.run).unwrap();
         change(Arc::make_mut(&mut run.seams));
     }
 
-    pub fn change(&mut self, change: impl FnOnce(&mut NodeContext)) {
+    pub(crate) fn change(&mut self, change: impl FnOnce(&mut NodeContext)) {
         let mut ctx = (*self.ctx).clone();
         change(&mut ctx);
         self.ctx = Arc::new(ctx);
     }
 
     /// The sources there are, with these texts.
-    pub fn sources(&self, texts: &[&str]) {
+    pub(crate) fn sources(&self, texts: &[&str]) {
         let chunk =
             |text: &&str| Chunk { id: (*text).to_owned(), content: (*text).to_owned(), ..Chunk::default() };
         self.ctx.run.citations.number(texts.iter().map(chunk));
     }
 
-    pub async fn drive(&self, driver: &dyn Driver, start: Start) -> Result<End> {
+    pub(crate) async fn drive(&self, driver: &dyn Driver, start: Start) -> Result<End> {
         let tools: &dyn ToolSession = &self.toolkit;
         let model = self.asked_model();
         let job = Job { ctx: &self.ctx, model, tools, options: &self.options, writer: None };
@@ -147,19 +147,19 @@ impl World {
     }
 
     /// Asks `Q` and waits for the answer.
-    pub async fn ask_with(&self, driver: &dyn Driver) -> Result<Answer> {
+    pub(crate) async fn ask_with(&self, driver: &dyn Driver) -> Result<Answer> {
         match self.drive(driver, question("Q")).await? {
             End::Answered(answer) => Ok(answer),
             End::Suspended(suspension) => panic!("it waits for {suspension:?}"),
         }
     }
 
-    pub async fn ask(&self) -> Result<Answer> {
+    pub(crate) async fn ask(&self) -> Result<Answer> {
         self.ask_with(&Native).await
     }
 
     /// Works until it waits for a person.
-    pub async fn wait_with(&self, driver: &dyn Driver, start: Start) -> Suspension {
+    pub(crate) async fn wait_with(&self, driver: &dyn Driver, start: Start) -> Suspension {
         match self.drive(driver, start).await.unwrap() {
             End::Suspended(suspension) => suspension,
             End::Answered(answer) => panic!("it answered {answer:?}"),
@@ -167,14 +167,14 @@ impl World {
     }
 
     /// Asks `Q`; the pieces that a listener sees.
-    pub async fn heard(&self) -> Vec<String> {
+    pub(crate) async fn heard(&self) -> Vec<String> {
         let (end, pieces) = self.listened().await;
         end.unwrap();
         pieces
     }
 
     /// The same, when the answer breaks off.
-    pub async fn heard_of_failure(&self) -> (Error, Vec<String>) {
+    pub(crate) async fn heard_of_failure(&self) -> (Error, Vec<String>) {
         let (end, pieces) = self.listened().await;
         (end.unwrap_err(), pieces)
     }
@@ -184,13 +184,13 @@ impl World {
     }
 
     /// Works with a listener: how it ends, and the pieces that are seen.
-    pub async fn listened_to(&self, driver: &dyn Driver, start: Start) -> (Result<End>, Vec<String>) {
+    pub(crate) async fn listened_to(&self, driver: &dyn Driver, start: Start) -> (Result<End>, Vec<String>) {
         let (writer, text) = SharedText::new();
         tokio::join!(self.spoken(driver, start, writer), pieces(&text))
     }
 
     /// The same with a listener that comes when all is said.
-    pub async fn listened_later(&self) -> (Result<End>, Vec<String>) {
+    pub(crate) async fn listened_later(&self) -> (Result<End>, Vec<String>) {
         let (writer, text) = SharedText::new();
         let end = self.spoken(&Native, question("Q"), writer).await;
         (end, pieces(&text).await)
@@ -217,36 +217,36 @@ impl World {
     }
 
     /// What the model was asked.
-    pub fn asked(&self) -> Vec<ChatRequest> {
+    pub(crate) fn asked(&self) -> Vec<ChatRequest> {
         self.model.requests()
     }
 
     /// The text of a message of a request.
-    pub fn text(&self, request: usize, message: usize) -> String {
+    pub(crate) fn text(&self, request: usize, message: usize) -> String {
         self.asked()[request].messages[message].text.clone()
     }
 
     /// The text of the last message of a request.
-    pub fn last(&self, request: usize) -> String {
+    pub(crate) fn last(&self, request: usize) -> String {
         self.asked()[request].messages.last().unwrap().text.clone()
     }
 
-    pub fn called(&self) -> Vec<String> {
+    pub(crate) fn called(&self) -> Vec<String> {
         self.called.lock().unwrap().clone()
     }
 
-    pub fn signals(&self) -> Vec<String> {
+    pub(crate) fn signals(&self) -> Vec<String> {
         let signals = self.signals.lock().unwrap();
         signals.iter().filter(|signal| !is_effect(signal)).map(told).collect()
     }
 
     /// What the journal is told about calls to the outside, in order.
-    pub fn notes(&self) -> Vec<String> {
+    pub(crate) fn notes(&self) -> Vec<String> {
         self.signals.lock().unwrap().iter().filter(|signal| is_effect(signal)).map(told).collect()
     }
 
     /// What the journal knows when the process stops after so many notes.
-    pub fn known(&self, notes: usize) -> HashMap<Arc<str>, Known> {
+    pub(crate) fn known(&self, notes: usize) -> HashMap<Arc<str>, Known> {
         let signals = self.signals.lock().unwrap();
         let known = signals.iter().filter(|signal| is_effect(signal)).take(notes);
         let known = known.filter_map(|signal| match signal {
@@ -258,13 +258,13 @@ impl World {
     }
 
     /// What the journal knows when the process stops right after this note.
-    pub fn known_until(&self, note: &str) -> HashMap<Arc<str>, Known> {
+    pub(crate) fn known_until(&self, note: &str) -> HashMap<Arc<str>, Known> {
         let place = self.notes().iter().position(|told| told == note);
         self.known(place.expect(note) + 1)
     }
 
     /// The trace: every call that is over.
-    pub fn trace(&self) -> Vec<ToolFinished> {
+    pub(crate) fn trace(&self) -> Vec<ToolFinished> {
         let signals = self.signals.lock().unwrap();
         let finished = signals.iter().filter_map(|signal| match signal {
             Signal::ToolFinished(finished) => Some(ToolFinished::clone(finished)),
@@ -302,7 +302,7 @@ fn told(signal: &Signal) -> String {
 }
 
 /// A conversation with instructions and one question.
-pub fn question(text: &str) -> Start {
+pub(crate) fn question(text: &str) -> Start {
     Start::Conversation(vec![
         Line::pinned(ChatMessage::new(Author::System, "S")),
         Line::pinned(ChatMessage::new(Author::User, text)),
@@ -310,7 +310,7 @@ pub fn question(text: &str) -> Start {
 }
 
 /// A conversation with this many earlier turns.
-pub fn after_turns(turns: usize) -> Start {
+pub(crate) fn after_turns(turns: usize) -> Start {
     let mut lines = vec![Line::pinned(ChatMessage::new(Author::System, "S"))];
     for turn in 0..turns {
         lines.push(Line::history(ChatMessage::new(Author::User, format!("question {turn}"))));
@@ -321,7 +321,7 @@ pub fn after_turns(turns: usize) -> Start {
 }
 
 /// A request in one line: every message as `Author:text`, calls as `ask(..)`, results as `=..`.
-pub fn line(request: &ChatRequest) -> String {
+pub(crate) fn line(request: &ChatRequest) -> String {
     let one = |message: &ChatMessage| {
         let calls: Vec<String> =
             message.tool_calls.iter().map(|c| format!("{}{}", c.name, c.arguments)).collect();
@@ -336,30 +336,30 @@ pub fn line(request: &ChatRequest) -> String {
 
 /// Counts how many calls are under way at the same time.
 #[derive(Clone, Default)]
-pub struct AtOnce {
+pub(crate) struct AtOnce {
     now: Arc<AtomicUsize>,
     most: Arc<AtomicUsize>,
 }
 
 impl AtOnce {
-    pub async fn work(&self, time: Duration) {
+    pub(crate) async fn work(&self, time: Duration) {
         let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(now, Ordering::SeqCst);
         tokio::time::sleep(time).await;
         self.now.fetch_sub(1, Ordering::SeqCst);
     }
 
-    pub fn most(&self) -> usize {
+    pub(crate) fn most(&self) -> usize {
         self.most.load(Ordering::SeqCst)
     }
 }
 
 /// A call of `look` with this question.
-pub fn look(q: &str) -> Reply {
+pub(crate) fn look(q: &str) -> Reply {
     Reply::call("look", json!({"q": q}))
 }
 
-pub fn resumed(state: Json, answers: Json) -> driver::Start {
+pub(crate) fn resumed(state: Json, answers: Json) -> driver::Start {
     let Json::Object(answers) = answers else { panic!("answers are an object") };
     Start::Resumed { state, answers }
 }

@@ -13,22 +13,22 @@ use weft_core::{Result, Tool};
 use weft_models::{Reply, Script, ScriptedModel};
 
 /// A model that gives these answers.
-pub fn script(replies: impl IntoIterator<Item = Reply>) -> ScriptedModel {
+pub(crate) fn script(replies: impl IntoIterator<Item = Reply>) -> ScriptedModel {
     ScriptedModel::new(replies.into_iter().fold(Script::new(), Script::reply))
 }
 
 /// An agent `Ada` with the tool `look`, which answers `found <q>`.
-pub fn ada(model: &ScriptedModel) -> ReActAgentBuilder {
+pub(crate) fn ada(model: &ScriptedModel) -> ReActAgentBuilder {
     let tools = Toolkit::new();
     tools.register(look()).unwrap();
     ReActAgent::builder("Ada", Arc::new(model.clone())).instructions("S").toolkit(tools)
 }
 
-pub fn session(model: &ScriptedModel) -> Session {
+pub(crate) fn session(model: &ScriptedModel) -> Session {
     ada(model).build().unwrap().session()
 }
 
-pub fn look() -> Tool {
+pub(crate) fn look() -> Tool {
     let schema = json!({"type": "object", "properties": {"q": {"type": "string"}}});
     Tool::function("look", "Looks.", schema, |arguments| async move {
         Ok(json!(format!("found {}", arguments["q"].as_str().unwrap_or("nothing"))))
@@ -36,7 +36,7 @@ pub fn look() -> Tool {
 }
 
 /// A tool that takes its time.
-pub fn slow(name: &str, ms: u64) -> Tool {
+pub(crate) fn slow(name: &str, ms: u64) -> Tool {
     let (own, schema) = (name.to_owned(), json!({"type": "object", "properties": {}}));
     Tool::function(name, "Takes its time.", schema, move |_| {
         let own = own.clone();
@@ -47,17 +47,17 @@ pub fn slow(name: &str, ms: u64) -> Tool {
     })
 }
 
-pub fn call(q: &str) -> Reply {
+pub(crate) fn call(q: &str) -> Reply {
     Reply::call("look", json!({"q": q}))
 }
 
 /// The model ends the reply.
-pub fn finish(response: &str) -> Reply {
+pub(crate) fn finish(response: &str) -> Reply {
     Reply::call("generate_response", json!({"response": response}))
 }
 
 /// A message in one line: `Author:text`, `ask(..)` for calls, `=..` for results.
-pub fn told(message: &Message) -> String {
+pub(crate) fn told(message: &Message) -> String {
     let author = match message.role {
         Role::User => "user",
         Role::Assistant => "assistant",
@@ -78,12 +78,12 @@ pub fn told(message: &Message) -> String {
     format!("{author}:{}", message.content.iter().map(block).collect::<Vec<_>>().join("+"))
 }
 
-pub fn remembered(memory: &Memory) -> Vec<String> {
+pub(crate) fn remembered(memory: &Memory) -> Vec<String> {
     memory.messages().iter().map(told).collect()
 }
 
 /// Whether every call has exactly one result.
-pub fn is_tidy(memory: &Memory) -> bool {
+pub(crate) fn is_tidy(memory: &Memory) -> bool {
     let messages = memory.messages();
     let calls: Vec<_> = messages.iter().flat_map(Message::tool_uses).map(|call| &call.id).collect();
     let results: Vec<_> = messages.iter().flat_map(Message::tool_results).map(|result| &result.id).collect();
@@ -91,7 +91,7 @@ pub fn is_tidy(memory: &Memory) -> bool {
 }
 
 /// Replies, and what was printed meanwhile.
-pub async fn printed(session: &mut Session, question: &str) -> (Result<Message>, Vec<PrintedMessage>) {
+pub(crate) async fn printed(session: &mut Session, question: &str) -> (Result<Message>, Vec<PrintedMessage>) {
     let (queue, messages): (MessageQueue, PrintedMessages) = message_queue();
     session.print_to(Some(queue));
     let reply = Arc::new(Mutex::new(None));
@@ -107,7 +107,7 @@ pub async fn printed(session: &mut Session, question: &str) -> (Result<Message>,
 }
 
 /// Printed messages in a line each, `!` behind the last chunk of one.
-pub fn shown(printed: &[PrintedMessage]) -> Vec<String> {
+pub(crate) fn shown(printed: &[PrintedMessage]) -> Vec<String> {
     let one = |printed: &PrintedMessage| {
         format!("{}{}", told(&printed.message), if printed.last { "!" } else { "" })
     };

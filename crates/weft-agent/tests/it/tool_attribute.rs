@@ -39,7 +39,9 @@ async fn walk(#[tool(args)] way: Way) -> Result<String> {
 mod elsewhere {
     /// Gives the answer.
     #[weft_agent::tool]
-    pub async fn r#yield(#[serde(default = "six")] mut by: u8) -> weft_core::Result<serde_json::Value> {
+    pub(super) async fn r#yield(
+        #[serde(default = "six")] mut by: u8,
+    ) -> weft_core::Result<serde_json::Value> {
         by *= 7;
         Ok(serde_json::json!({"answer": by}))
     }

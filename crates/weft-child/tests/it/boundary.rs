@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 /// `ENOSYS`.
-pub const REFUSED: i32 = 38;
+pub(crate) const REFUSED: i32 = 38;
 
 /// A process that holds some bytes; it does not survive its test.
-pub struct Victim {
+pub(crate) struct Victim {
     pub child: Child,
     input: Option<ChildStdin>,
     output: BufReader<std::process::ChildStdout>,
@@ -17,7 +17,7 @@ pub struct Victim {
 }
 
 impl Victim {
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let mut child =
             attempts().arg("victim").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (input, output) = (child.stdin.take(), child.stdout.take().unwrap());
@@ -28,7 +28,7 @@ impl Victim {
     }
 
     /// What it holds at its end.
-    pub fn end(mut self) -> String {
+    pub(crate) fn end(mut self) -> String {
         drop(self.input.take());
         let mut held = String::new();
         self.output.read_to_string(&mut held).unwrap();
@@ -71,7 +71,7 @@ fn tried(how: &str, folder: &Path, victim: &Victim) -> BTreeMap<String, i32> {
     read(&told)
 }
 
-pub fn read(told: &str) -> BTreeMap<String, i32> {
+pub(crate) fn read(told: &str) -> BTreeMap<String, i32> {
     told.lines()
         .map(|line| {
             let (name, came) = line.split_once(' ').unwrap();

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 /// What to do with datasets.
 #[derive(Debug, Subcommand)]
-pub enum DatasetCommand {
+pub(crate) enum DatasetCommand {
     /// Make an empty dataset and print its id
     Add(DatasetAddArgs),
     /// List the datasets
@@ -33,7 +33,7 @@ pub enum DatasetCommand {
 
 /// How documents are cut and enriched.
 #[derive(Clone, Debug, Default, Args)]
-pub struct DatasetMethodArgs {
+pub(crate) struct DatasetMethodArgs {
     /// How documents are cut: naive, book, laws, paper, manual, presentation, qa, table, one, email or tag
     #[arg(long, value_name = "NAME")]
     pub method: Option<String>,
@@ -48,7 +48,7 @@ pub struct DatasetMethodArgs {
 
 /// Flags of `weft dataset add`.
 #[derive(Debug, Args)]
-pub struct DatasetAddArgs {
+pub(crate) struct DatasetAddArgs {
     /// Its name
     pub name: String,
     /// The model that makes its vectors, or `none`; the default one without it, if there is any
@@ -63,7 +63,7 @@ pub struct DatasetAddArgs {
 
 /// Flags of `weft dataset list`.
 #[derive(Debug, Args)]
-pub struct DatasetListArgs {
+pub(crate) struct DatasetListArgs {
     /// Print them as JSON, one in a line
     #[arg(long)]
     pub json: bool,
@@ -71,7 +71,7 @@ pub struct DatasetListArgs {
 
 /// Flags of `weft dataset show`.
 #[derive(Debug, Args)]
-pub struct DatasetShowArgs {
+pub(crate) struct DatasetShowArgs {
     /// Its name or id
     #[arg(value_name = "DATASET")]
     pub dataset: String,
@@ -82,7 +82,7 @@ pub struct DatasetShowArgs {
 
 /// A dataset alone.
 #[derive(Debug, Args)]
-pub struct DatasetNameArgs {
+pub(crate) struct DatasetNameArgs {
     /// Its name or id
     #[arg(value_name = "DATASET")]
     pub dataset: String,
@@ -90,7 +90,7 @@ pub struct DatasetNameArgs {
 
 /// Flags of `weft dataset embed`.
 #[derive(Debug, Args)]
-pub struct DatasetEmbedArgs {
+pub(crate) struct DatasetEmbedArgs {
     /// Its name or id
     #[arg(value_name = "DATASET")]
     pub dataset: String,
@@ -101,7 +101,7 @@ pub struct DatasetEmbedArgs {
 
 /// Flags of `weft dataset ingest`.
 #[derive(Debug, Args)]
-pub struct DatasetIngestArgs {
+pub(crate) struct DatasetIngestArgs {
     /// The dataset's name or id
     #[arg(value_name = "DATASET")]
     pub dataset: String,
@@ -126,7 +126,7 @@ pub struct DatasetIngestArgs {
 
 /// Flags of `weft dataset search`.
 #[derive(Debug, Args)]
-pub struct DatasetSearchArgs {
+pub(crate) struct DatasetSearchArgs {
     /// What to look for
     #[arg(value_name = "QUESTION")]
     pub question: String,
@@ -155,7 +155,7 @@ pub struct DatasetSearchArgs {
 
 /// Flags of `weft dataset chunks`.
 #[derive(Debug, Args)]
-pub struct DatasetChunksArgs {
+pub(crate) struct DatasetChunksArgs {
     /// The dataset's name or id
     #[arg(value_name = "DATASET")]
     pub dataset: String,
@@ -169,7 +169,7 @@ pub struct DatasetChunksArgs {
 
 /// Documents of a dataset.
 #[derive(Debug, Args)]
-pub struct DatasetDocumentsArgs {
+pub(crate) struct DatasetDocumentsArgs {
     /// The dataset's name or id
     #[arg(value_name = "DATASET")]
     pub dataset: String,
@@ -180,7 +180,7 @@ pub struct DatasetDocumentsArgs {
 
 /// Flags of `weft dataset remove`.
 #[derive(Debug, Args)]
-pub struct DatasetRemoveArgs {
+pub(crate) struct DatasetRemoveArgs {
     /// The dataset's name or id
     #[arg(value_name = "DATASET")]
     pub dataset: String,

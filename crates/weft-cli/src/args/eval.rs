@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "Exit codes: 0 all passed, 1 some failed, 2 a file is not valid.")]
-pub struct EvalArgs {
+pub(crate) struct EvalArgs {
     #[command(subcommand)]
     pub command: Option<EvalCommand>,
     /// Evals; of a folder, every eval.yaml and *.eval.yaml in it
@@ -45,14 +45,14 @@ pub struct EvalArgs {
 
 /// What else to do with evals.
 #[derive(Debug, Subcommand)]
-pub enum EvalCommand {
+pub(crate) enum EvalCommand {
     /// Write a new eval: of questions that are asked now, or of a run of the past
     Record(EvalRecordArgs),
 }
 
 /// Flags of `weft eval record`.
 #[derive(Debug, Args)]
-pub struct EvalRecordArgs {
+pub(crate) struct EvalRecordArgs {
     /// The canvas; not needed for a run whose canvas is still where it was
     #[arg(value_name = "CANVAS", required_unless_present = "run")]
     pub canvas: Option<PathBuf>,

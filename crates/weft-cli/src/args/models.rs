@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 /// What to do with models.
 #[derive(Debug, Subcommand)]
-pub enum ModelsCommand {
+pub(crate) enum ModelsCommand {
     /// Take an embedder or a reranker from a folder, to run in Weft's own process from the next start on
     Add(ModelsAddArgs),
     /// List the models that are configured and those that were added
@@ -15,7 +15,7 @@ pub enum ModelsCommand {
 
 /// Flags of `weft models add`.
 #[derive(Debug, Args)]
-pub struct ModelsAddArgs {
+pub(crate) struct ModelsAddArgs {
     /// The folder with config.json, tokenizer.json and model.safetensors
     #[arg(value_name = "FOLDER")]
     pub folder: PathBuf,
@@ -35,7 +35,7 @@ pub struct ModelsAddArgs {
 
 /// Flags of `weft models list`.
 #[derive(Debug, Args)]
-pub struct ModelsListArgs {
+pub(crate) struct ModelsListArgs {
     /// Print a line of JSON for each model
     #[arg(long)]
     pub json: bool,

@@ -8,7 +8,7 @@ use super::TenantArgs;
 
 /// What to do with runs.
 #[derive(Debug, Subcommand)]
-pub enum RunsCommand {
+pub(crate) enum RunsCommand {
     /// List runs, newest first
     List(RunsListArgs),
     /// Print the journal of a run
@@ -27,7 +27,7 @@ pub enum RunsCommand {
 
 /// Flags of `weft runs replay`.
 #[derive(Debug, Args)]
-pub struct RunsReplayArgs {
+pub(crate) struct RunsReplayArgs {
     /// The run
     #[arg(value_name = "ID")]
     pub id: String,
@@ -40,7 +40,7 @@ pub struct RunsReplayArgs {
 
 /// Flags of `weft runs fork`.
 #[derive(Debug, Args)]
-pub struct RunsForkArgs {
+pub(crate) struct RunsForkArgs {
     /// The run
     #[arg(value_name = "ID")]
     pub id: String,
@@ -68,7 +68,7 @@ pub struct RunsForkArgs {
 
 /// Flags of `weft runs diff`.
 #[derive(Debug, Args)]
-pub struct RunsDiffArgs {
+pub(crate) struct RunsDiffArgs {
     /// The first run
     #[arg(value_name = "ID")]
     pub first: String,
@@ -87,7 +87,7 @@ pub struct RunsDiffArgs {
 
 /// Flags of `weft runs resume`.
 #[derive(Debug, Args)]
-pub struct RunsResumeArgs {
+pub(crate) struct RunsResumeArgs {
     /// The run
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     pub id: Option<String>,
@@ -100,7 +100,7 @@ pub struct RunsResumeArgs {
 
 /// Flags of `weft runs prune`.
 #[derive(Debug, Args)]
-pub struct RunsPruneArgs {
+pub(crate) struct RunsPruneArgs {
     /// Those that ended longer ago than this: 30d, 12h, 45m
     #[arg(long, value_name = "TIME", value_parser = age)]
     pub older_than: Option<Duration>,
@@ -126,7 +126,7 @@ fn age(text: &str) -> Result<Duration, String> {
 
 /// Flags of `weft runs list`.
 #[derive(Debug, Args)]
-pub struct RunsListArgs {
+pub(crate) struct RunsListArgs {
     /// Only those of this session
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
@@ -142,7 +142,7 @@ pub struct RunsListArgs {
 
 /// Flags of `weft runs show`.
 #[derive(Debug, Args)]
-pub struct RunsShowArgs {
+pub(crate) struct RunsShowArgs {
     /// The run
     #[arg(value_name = "ID")]
     pub id: String,

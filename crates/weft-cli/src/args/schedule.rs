@@ -4,7 +4,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 /// What to do with schedules.
 #[derive(Debug, Subcommand)]
-pub enum ScheduleCommand {
+pub(crate) enum ScheduleCommand {
     /// Make a schedule and print its id
     Add(ScheduleAddArgs),
     /// List the schedules
@@ -24,7 +24,7 @@ pub enum ScheduleCommand {
 /// Flags of `weft schedule add`.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("time").required(true).args(["cron", "every"]))]
-pub struct ScheduleAddArgs {
+pub(crate) struct ScheduleAddArgs {
     /// The file of the canvas, or the id of an agent that is stored
     #[arg(value_name = "CANVAS")]
     pub canvas: String,
@@ -62,7 +62,7 @@ pub struct ScheduleAddArgs {
 
 /// What happens to missed times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum MisfireArg {
+pub(crate) enum MisfireArg {
     /// Nothing
     Skip,
     /// One run makes up for all of them
@@ -73,7 +73,7 @@ pub enum MisfireArg {
 
 /// Flags of `weft schedule list`.
 #[derive(Debug, Args)]
-pub struct ScheduleListArgs {
+pub(crate) struct ScheduleListArgs {
     /// Only those of this agent
     #[arg(long, value_name = "ID")]
     pub agent: Option<String>,
@@ -87,7 +87,7 @@ pub struct ScheduleListArgs {
 
 /// Flags of `weft schedule show`.
 #[derive(Debug, Args)]
-pub struct ScheduleShowArgs {
+pub(crate) struct ScheduleShowArgs {
     /// The schedule
     #[arg(value_name = "ID")]
     pub id: String,
@@ -98,7 +98,7 @@ pub struct ScheduleShowArgs {
 
 /// A schedule.
 #[derive(Debug, Args)]
-pub struct ScheduleIdArgs {
+pub(crate) struct ScheduleIdArgs {
     /// The schedule
     #[arg(value_name = "ID")]
     pub id: String,

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 
 /// What to do with secrets.
 #[derive(Debug, Subcommand)]
-pub enum SecretCommand {
+pub(crate) enum SecretCommand {
     /// Store a value, read from standard input, that canvases name as `{secret.NAME}`
     Set(SecretArgs),
     /// List the names; values are never shown
@@ -15,7 +15,7 @@ pub enum SecretCommand {
 
 /// Flags of `weft secret set` and `weft secret delete`.
 #[derive(Debug, Args)]
-pub struct SecretArgs {
+pub(crate) struct SecretArgs {
     /// Its name: letters, digits, `_` and `-`
     #[arg(value_name = "NAME")]
     pub name: String,
@@ -29,7 +29,7 @@ pub struct SecretArgs {
 
 /// Flags of `weft secret list`.
 #[derive(Debug, Args)]
-pub struct SecretListArgs {
+pub(crate) struct SecretListArgs {
     /// Whose they are
     #[arg(long, value_name = "TENANT", default_value = weft_app::DEFAULT_TENANT)]
     pub tenant: String,

@@ -7,7 +7,7 @@ use super::TenantArgs;
 /// Flags of `weft tasks`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct TasksArgs {
+pub(crate) struct TasksArgs {
     #[command(flatten)]
     pub tenant: TenantArgs,
     #[command(subcommand)]
@@ -18,7 +18,7 @@ pub struct TasksArgs {
 
 /// What to do with tasks.
 #[derive(Debug, Subcommand)]
-pub enum TasksCommand {
+pub(crate) enum TasksCommand {
     /// List tasks, oldest first; those that are open unless --status says otherwise
     List(TasksListArgs),
     /// Print what a task asks
@@ -29,7 +29,7 @@ pub enum TasksCommand {
 
 /// Flags of `weft tasks list`.
 #[derive(Debug, Args)]
-pub struct TasksListArgs {
+pub(crate) struct TasksListArgs {
     /// Only those of this session
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
@@ -52,7 +52,7 @@ pub struct TasksListArgs {
 
 /// Flags of `weft tasks show`.
 #[derive(Debug, Args)]
-pub struct TasksShowArgs {
+pub(crate) struct TasksShowArgs {
     /// The task
     #[arg(value_name = "ID")]
     pub id: String,
@@ -64,7 +64,7 @@ pub struct TasksShowArgs {
 /// Flags of `weft tasks answer`.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("decision").required(true).args(["inputs", "approve", "deny", "edit", "retry", "give_up"]))]
-pub struct TasksAnswerArgs {
+pub(crate) struct TasksAnswerArgs {
     /// The task
     #[arg(value_name = "ID")]
     pub id: String,

@@ -6,7 +6,7 @@ use clap::Args;
 
 /// Flags of `weft templates`.
 #[derive(Debug, Args)]
-pub struct TemplatesArgs {
+pub(crate) struct TemplatesArgs {
     /// Print a line of JSON for each template
     #[arg(long)]
     pub json: bool,
@@ -14,7 +14,7 @@ pub struct TemplatesArgs {
 
 /// Flags of `weft new`.
 #[derive(Debug, Args)]
-pub struct NewArgs {
+pub(crate) struct NewArgs {
     /// The folder to make
     #[arg(value_name = "FOLDER")]
     pub folder: PathBuf,

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 
 /// What to do with tenants.
 #[derive(Debug, Subcommand)]
-pub enum TenantCommand {
+pub(crate) enum TenantCommand {
     /// List the tenants
     List(TenantListArgs),
     /// Remove a tenant with everything that it has: agents, conversations, datasets, files, members, keys
@@ -13,7 +13,7 @@ pub enum TenantCommand {
 
 /// Flags of `weft tenant list`.
 #[derive(Debug, Args)]
-pub struct TenantListArgs {
+pub(crate) struct TenantListArgs {
     /// A line of JSON for each tenant
     #[arg(long)]
     pub json: bool,
@@ -21,7 +21,7 @@ pub struct TenantListArgs {
 
 /// Flags of `weft tenant remove`.
 #[derive(Debug, Args)]
-pub struct TenantRemoveArgs {
+pub(crate) struct TenantRemoveArgs {
     /// The tenant
     #[arg(value_name = "TENANT")]
     pub tenant: String,
@@ -32,7 +32,7 @@ pub struct TenantRemoveArgs {
 
 /// Whose data a command is about.
 #[derive(Debug, Args)]
-pub struct TenantArgs {
+pub(crate) struct TenantArgs {
     /// Of which tenant
     #[arg(long, value_name = "TENANT", global = true, default_value = weft_app::DEFAULT_TENANT)]
     pub tenant: String,

@@ -6,7 +6,7 @@ use super::RoleArg;
 
 /// What to do with tokens.
 #[derive(Debug, Subcommand)]
-pub enum TokenCommand {
+pub(crate) enum TokenCommand {
     /// Make a token and print it; it is never shown again
     Create(TokenCreateArgs),
     /// List the tokens
@@ -17,7 +17,7 @@ pub enum TokenCommand {
 
 /// Flags of `weft token create`.
 #[derive(Debug, Args)]
-pub struct TokenCreateArgs {
+pub(crate) struct TokenCreateArgs {
     /// What to call it in lists
     #[arg(value_name = "NAME")]
     pub name: String,
@@ -34,7 +34,7 @@ pub struct TokenCreateArgs {
 
 /// Flags of `weft token list`.
 #[derive(Debug, Args)]
-pub struct TokenListArgs {
+pub(crate) struct TokenListArgs {
     /// Those of this tenant only
     #[arg(long, value_name = "TENANT")]
     pub tenant: Option<String>,
@@ -45,7 +45,7 @@ pub struct TokenListArgs {
 
 /// Flags of `weft token revoke`.
 #[derive(Debug, Args)]
-pub struct TokenRevokeArgs {
+pub(crate) struct TokenRevokeArgs {
     /// The token: its id as listed, a name that no other has, or the token itself
     #[arg(value_name = "TOKEN")]
     pub token: String,

@@ -25,7 +25,7 @@ fn side() -> impl TypedValueParser<Value = UsageBy> {
 
 /// Flags of `weft usage`.
 #[derive(Debug, Args)]
-pub struct UsageArgs {
+pub(crate) struct UsageArgs {
     /// A line for each that differs in these, with commas between
     #[arg(long, value_name = "SIDES", value_delimiter = ',', default_value = "model", value_parser = side())]
     pub by: Vec<UsageBy>,

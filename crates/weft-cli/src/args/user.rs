@@ -5,7 +5,7 @@ use weft_core::access::MemberRole;
 
 /// What to do with users.
 #[derive(Debug, Subcommand)]
-pub enum UserCommand {
+pub(crate) enum UserCommand {
     /// Make a user; the password is read from standard input
     Create(UserCreateArgs),
     /// Invite somebody, who chooses a password when they accept; prints what they accept with
@@ -52,7 +52,7 @@ impl From<RoleArg> for MemberRole {
 
 /// Flags of `weft user create`.
 #[derive(Debug, Args)]
-pub struct UserCreateArgs {
+pub(crate) struct UserCreateArgs {
     /// The address to sign in with
     #[arg(value_name = "EMAIL")]
     pub email: String,
@@ -72,7 +72,7 @@ pub struct UserCreateArgs {
 
 /// Flags of `weft user invite`.
 #[derive(Debug, Args)]
-pub struct UserInviteArgs {
+pub(crate) struct UserInviteArgs {
     /// Whom to invite
     #[arg(value_name = "EMAIL")]
     pub email: String,
@@ -89,7 +89,7 @@ pub struct UserInviteArgs {
 
 /// Flags of `weft user list`.
 #[derive(Debug, Args)]
-pub struct UserListArgs {
+pub(crate) struct UserListArgs {
     /// The members of this tenant only, with their roles
     #[arg(long, value_name = "TENANT")]
     pub tenant: Option<String>,
@@ -100,7 +100,7 @@ pub struct UserListArgs {
 
 /// Flags of `weft user role`.
 #[derive(Debug, Args)]
-pub struct UserRoleArgs {
+pub(crate) struct UserRoleArgs {
     /// The user: their address or their id
     #[arg(value_name = "USER")]
     pub user: String,
@@ -114,7 +114,7 @@ pub struct UserRoleArgs {
 
 /// Flags of commands that are about one user.
 #[derive(Debug, Args)]
-pub struct UserArgs {
+pub(crate) struct UserArgs {
     /// The user: their address or their id
     #[arg(value_name = "USER")]
     pub user: String,
@@ -122,7 +122,7 @@ pub struct UserArgs {
 
 /// Flags of `weft audit`.
 #[derive(Debug, Args)]
-pub struct AuditArgs {
+pub(crate) struct AuditArgs {
     /// Whose log
     #[arg(long, value_name = "TENANT", default_value = weft_app::DEFAULT_TENANT)]
     pub tenant: String,

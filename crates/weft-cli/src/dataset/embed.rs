@@ -24,7 +24,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(300);
 /// A line is told for each such share of the work.
 const LINE_EVERY: f64 = 0.1;
 
-pub async fn run(args: &DatasetEmbedArgs, app: &App, setup: &Setup) -> Outcome {
+pub(super) async fn run(args: &DatasetEmbedArgs, app: &App, setup: &Setup) -> Outcome {
     let dataset = find(&args.dataset, app).await?;
     if let Some(named) = &args.embedder {
         let embedder = match named.as_str() {

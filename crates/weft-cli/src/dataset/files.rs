@@ -10,7 +10,7 @@ const FILES_MAX: usize = 100_000;
 
 /// A file, and the name of the document that it becomes.
 #[derive(Debug, PartialEq)]
-pub struct Found {
+pub(crate) struct Found {
     /// Where it is.
     pub path: PathBuf,
     /// Its name; below a folder that was named the way to it from there, with `/` between the parts.
@@ -19,7 +19,7 @@ pub struct Found {
 
 /// What paths stand for.
 #[derive(Debug, Default)]
-pub struct Below {
+pub(crate) struct Below {
     /// The files, in the order of the paths and then of their names.
     pub files: Vec<Found>,
     /// What could not be looked at, and why.
@@ -31,7 +31,7 @@ pub struct Below {
 ///
 /// # Errors
 /// When a path leads nowhere or to something else than files and folders, or there are too many files.
-pub fn below(paths: &[PathBuf]) -> Outcome<Below> {
+pub(crate) fn below(paths: &[PathBuf]) -> Outcome<Below> {
     let mut below = Below::default();
     let mut visited = HashSet::new();
     for path in paths {
@@ -64,7 +64,7 @@ impl Below {
     ///
     /// # Errors
     /// When there is nothing, or two files would be the same document.
-    pub fn one_each(self) -> Outcome<Self> {
+    pub(crate) fn one_each(self) -> Outcome<Self> {
         if self.files.is_empty() && self.refused.is_empty() {
             return Err(Failure::usage("there is no file in what was named")
                 .help("files and folders that begin with a dot are left out"));

@@ -42,7 +42,7 @@ const LINE_EVERY: f64 = 0.1;
 ///
 /// # Errors
 /// When a path leads nowhere, a setting is wrong, or the data folder cannot be used.
-pub async fn run(args: &DatasetIngestArgs, app: &App, setup: &Setup) -> Outcome {
+pub(super) async fn run(args: &DatasetIngestArgs, app: &App, setup: &Setup) -> Outcome {
     let found = files::below(&args.paths)?;
     let found = if args.paths.is_empty() { found } else { found.one_each()? };
     if setup.config.worker.documents_at_once == 0 && !args.queue {

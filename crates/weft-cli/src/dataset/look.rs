@@ -18,7 +18,7 @@ use crate::sources;
 ///
 /// # Errors
 /// When the store cannot be read.
-pub async fn list(args: &DatasetListArgs, app: &App) -> Outcome {
+pub(super) async fn list(args: &DatasetListArgs, app: &App) -> Outcome {
     let mut data = Data::stdout();
     let mut offset = 0;
     loop {
@@ -62,7 +62,7 @@ fn dataset_line(dataset: &Dataset) -> String {
 ///
 /// # Errors
 /// When there is no such dataset, or the store cannot be read.
-pub async fn show(args: &DatasetShowArgs, app: &App) -> Outcome {
+pub(super) async fn show(args: &DatasetShowArgs, app: &App) -> Outcome {
     let dataset = find(&args.dataset, app).await?;
     let mut data = Data::stdout();
     if !args.json {
@@ -99,7 +99,7 @@ fn document_line(document: &Document) -> String {
 ///
 /// # Errors
 /// When there is no such document, or the store cannot be read.
-pub async fn chunks(args: &DatasetChunksArgs, app: &App) -> Outcome {
+pub(super) async fn chunks(args: &DatasetChunksArgs, app: &App) -> Outcome {
     let dataset = find(&args.dataset, app).await?;
     let document = document(&dataset, &args.document, app).await?;
     let mut data = Data::stdout();

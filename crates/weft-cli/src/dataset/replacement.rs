@@ -25,7 +25,7 @@ const NAME_BYTES_MAX: usize = 255;
 /// # Errors
 /// `Invalid` for a file that is refused; `Conflict` when somebody else has put a document of this name there, or has
 /// removed what was to be it.
-pub async fn replace(
+pub(super) async fn replace(
     before: &Document,
     bytes: Bytes,
     change: impl FnOnce(&Document) -> DocumentChange,
@@ -53,7 +53,7 @@ pub async fn replace(
 ///
 /// # Errors
 /// When the store fails.
-pub async fn finish(dataset: &Dataset, app: &App) -> Outcome<()> {
+pub(super) async fn finish(dataset: &Dataset, app: &App) -> Outcome<()> {
     for document in documents(&dataset.key, &[DocumentState::Unstarted], app).await? {
         let Some(name) = wanted(&document.name) else { continue };
         let is_named = !name.is_empty() && named(&document, name, app).await?;

@@ -21,7 +21,7 @@ const EXCERPT_CHARS: usize = 240;
 ///
 /// # Errors
 /// When there is no such dataset, a condition cannot be read, or the search fails.
-pub async fn run(args: &DatasetSearchArgs, app: &App) -> Outcome {
+pub(super) async fn run(args: &DatasetSearchArgs, app: &App) -> Outcome {
     let conditions = args.conditions.iter().map(|text| condition(text)).collect::<Outcome<Vec<_>>>()?;
     let unit = |flag: &str, value: f64| {
         if (0.0..=1.0).contains(&value) {

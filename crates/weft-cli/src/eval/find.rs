@@ -11,7 +11,7 @@ const DEPTH_MAX: usize = 32;
 ///
 /// # Errors
 /// When one is not there, or a folder has no eval in it.
-pub fn files(named: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
+pub(super) fn files(named: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
     let mut all: Vec<PathBuf> = Vec::new();
     for path in named {
         if !path.is_dir() {

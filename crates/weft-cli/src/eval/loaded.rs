@@ -18,7 +18,7 @@ use crate::setup::Setup;
 use crate::{check::Measuring, documents};
 
 /// An eval that is ready to run.
-pub struct Loaded {
+pub(super) struct Loaded {
     path: PathBuf,
     text: String,
     file: EvalFile,
@@ -33,7 +33,7 @@ impl Loaded {
     ///
     /// # Errors
     /// What is wrong with any of it; what is wrong with the canvas is shown.
-    pub async fn read(path: &Path, app: &App, setup: &Setup, mode: Mode) -> Outcome<Self> {
+    pub(super) async fn read(path: &Path, app: &App, setup: &Setup, mode: Mode) -> Outcome<Self> {
         let shown = path.display();
         let told = |invalid: Invalid| refused(&format!("the eval {shown}"), invalid);
         let text = read_text(path)?;
@@ -53,13 +53,13 @@ impl Loaded {
     }
 
     /// Keeps the cases that have a text in their file or name.
-    pub fn keep(&mut self, text: &str) {
+    pub(super) fn keep(&mut self, text: &str) {
         let file = self.path.to_string_lossy().into_owned();
         self.cases.retain(|case| file.contains(text) || case.name.contains(text));
     }
 
     /// A report without cases.
-    pub fn report(&self) -> FileReport {
+    pub(super) fn report(&self) -> FileReport {
         let (about, pass) = (self.file.about.clone(), self.file.pass);
         FileReport { file: self.path.to_string_lossy().into_owned(), about, pass, cases: Vec::new() }
     }
@@ -69,7 +69,7 @@ impl Loaded {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn update(&self, report: &FileReport, filter: Option<&str>) -> Outcome<()> {
+    pub(super) fn update(&self, report: &FileReport, filter: Option<&str>) -> Outcome<()> {
         let new = |name: &str| report.cases.iter().find(|case| case.case == name)?.recorded.clone();
         let mut recorded: Vec<RecordedCase> = Vec::new();
         for old in &self.file.recorded {
@@ -93,7 +93,7 @@ impl Loaded {
 }
 
 /// What is wrong with a file, as a failure.
-pub fn refused(what: &str, Invalid { message, help }: Invalid) -> Failure {
+pub(super) fn refused(what: &str, Invalid { message, help }: Invalid) -> Failure {
     let failure = Failure::usage(format!("{what}: {message}"));
     match help {
         Some(help) => failure.help(help),
@@ -130,7 +130,7 @@ fn rows(path: &Path) -> Outcome<Vec<Row>> {
 ///
 /// # Errors
 /// When it cannot run; why is shown.
-pub async fn subject(canvas: &Path, app: &App, setup: &Setup, mode: Mode) -> Outcome<Subject> {
+pub(super) async fn subject(canvas: &Path, app: &App, setup: &Setup, mode: Mode) -> Outcome<Subject> {
     let document = Document::read(canvas)?;
     let plan = match mode {
         Mode::Live => {

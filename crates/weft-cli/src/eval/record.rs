@@ -30,7 +30,7 @@ const TURNS_MAX: u64 = 1_000;
 ///
 /// # Errors
 /// When the canvas cannot run, or the file cannot be written.
-pub async fn now(args: &EvalRecordArgs, setup: &Setup) -> Outcome {
+pub(super) async fn now(args: &EvalRecordArgs, setup: &Setup) -> Outcome {
     // Before models are asked and paid.
     must_be_free(args)?;
     let canvas = args.canvas.clone().unwrap_or_default();
@@ -72,7 +72,7 @@ async fn ask(
 ///
 /// # Errors
 /// When there is no such run, or it cannot be done again from its journal.
-pub async fn past(args: &EvalRecordArgs, setup: &Setup) -> Outcome {
+pub(super) async fn past(args: &EvalRecordArgs, setup: &Setup) -> Outcome {
     must_be_free(args)?;
     let id = args.run.clone().unwrap_or_default();
     let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;

@@ -17,11 +17,11 @@ const COUNTING: &str = "{bar:30} {pos}/{len} cases {msg}";
 
 /// Several lines that move, one for each thing that is being done.
 #[derive(Default)]
-pub struct LiveLines(MultiProgress);
+pub(crate) struct LiveLines(MultiProgress);
 
 impl LiveLines {
     /// A line that turns.
-    pub fn turning(&self, text: &str) -> LiveLine {
+    pub(crate) fn turning(&self, text: &str) -> LiveLine {
         let line = LiveLine::of(self.0.add(ProgressBar::new_spinner()), TURNING);
         line.say(text);
         line.0.enable_steady_tick(TICK);
@@ -29,13 +29,13 @@ impl LiveLines {
     }
 
     /// A line above them that stays.
-    pub fn tell(&self, text: &str) {
+    pub(crate) fn tell(&self, text: &str) {
         drop(self.0.println(harmless(text)));
     }
 }
 
 /// One line that moves.
-pub struct LiveLine(ProgressBar);
+pub(crate) struct LiveLine(ProgressBar);
 
 impl LiveLine {
     fn of(bar: ProgressBar, template: &str) -> Self {
@@ -46,14 +46,14 @@ impl LiveLine {
     }
 
     /// A line that fills up to `length`.
-    pub fn filling(length: u64) -> Self {
+    pub(crate) fn filling(length: u64) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         bar.set_length(length);
         Self::of(bar, FILLING)
     }
 
     /// A line that counts cases on a terminal, and nothing elsewhere.
-    pub fn counting(cases: usize) -> Self {
+    pub(crate) fn counting(cases: usize) -> Self {
         if super::Notes::is_terminal() {
             Self::of(ProgressBar::new(cases as u64), COUNTING)
         } else {
@@ -62,32 +62,32 @@ impl LiveLine {
     }
 
     /// One more.
-    pub fn step(&self) {
+    pub(crate) fn step(&self) {
         self.0.inc(1);
     }
 
     /// How far it is filled.
-    pub fn fill(&self, position: u64) {
+    pub(crate) fn fill(&self, position: u64) {
         self.0.set_position(position);
     }
 
     /// What stands before its text.
-    pub fn count(&self, text: &str) {
+    pub(crate) fn count(&self, text: &str) {
         self.0.set_prefix(harmless(text));
     }
 
     /// Its text.
-    pub fn say(&self, text: &str) {
+    pub(crate) fn say(&self, text: &str) {
         self.0.set_message(harmless(text));
     }
 
     /// A line above it that stays.
-    pub fn tell(&self, text: &str) {
+    pub(crate) fn tell(&self, text: &str) {
         self.0.println(harmless(text));
     }
 
     /// Takes it away.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         self.0.finish_and_clear();
     }
 }

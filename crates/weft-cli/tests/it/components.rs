@@ -101,7 +101,7 @@ mod translate {
     static FORMAL: Field<bool> = Field::flag("formal", "whether to be polite");
     static GLOSSARY: Field<Option<Reference>> = Field::reference("glossary", "words that stay as they are");
 
-    pub static SPEC: ComponentSpec = ComponentSpec {
+    pub(super) static SPEC: ComponentSpec = ComponentSpec {
         kind: "Translate",
         role: Role::Step,
         summary: "Translates a text.",

@@ -8,24 +8,24 @@ use serde_json::{Value as Json, json};
 use crate::weft::{Home, Running, ask_a_model, sample};
 
 /// A server under way.
-pub struct Server {
+pub(crate) struct Server {
     running: Running,
     address: SocketAddr,
     pub token: Option<String>,
 }
 
 impl Server {
-    pub fn start(home: &Home, arguments: &[&str]) -> Self {
+    pub(crate) fn start(home: &Home, arguments: &[&str]) -> Self {
         Self::of(home.start(&[&["serve", "--listen", "127.0.0.1:0"], arguments].concat()))
     }
 
     /// A server with more in its environment.
-    pub fn with(command: std::process::Command) -> Self {
+    pub(crate) fn with(command: std::process::Command) -> Self {
         Self::of(Running::start(command))
     }
 
     /// Stops it; what it has printed since, and what it has logged.
-    pub fn log(self) -> (String, String) {
+    pub(crate) fn log(self) -> (String, String) {
         self.running.signal("TERM");
         let ended = self.running.end().with(0);
         (ended.stdout, ended.stderr)
@@ -46,7 +46,7 @@ impl Server {
     }
 
     /// Posts JSON; the status line and the whole answer.
-    pub fn post(&self, path: &str, token: Option<&str>, body: &Json) -> (String, String) {
+    pub(crate) fn post(&self, path: &str, token: Option<&str>, body: &Json) -> (String, String) {
         let body = body.to_string();
         let authorization =
             token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
@@ -65,7 +65,7 @@ impl Server {
     }
 
     /// The answer to a plain question.
-    pub fn get(&self, path: &str) -> String {
+    pub(crate) fn get(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n").unwrap();
         let mut answer = String::new();
@@ -73,7 +73,7 @@ impl Server {
         answer
     }
 
-    pub fn stop(self) -> String {
+    pub(crate) fn stop(self) -> String {
         self.running.signal("TERM");
         let ended = self.running.end().with(0);
         assert!(ended.stderr.contains("Stopped."), "{}", ended.stderr);

@@ -8,13 +8,13 @@ use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 
 /// A home folder.
-pub struct Home {
+pub(crate) struct Home {
     folder: TempDir,
 }
 
 /// How a program ended.
 #[derive(Debug)]
-pub struct Ended {
+pub(crate) struct Ended {
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
@@ -31,14 +31,14 @@ impl Ended {
 
     /// Insists on the exit code.
     #[track_caller]
-    pub fn with(self, code: i32) -> Self {
+    pub(crate) fn with(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
         self
     }
 
     /// Insists that standard error holds each of these.
     #[track_caller]
-    pub fn says(self, parts: &[&str]) -> Self {
+    pub(crate) fn says(self, parts: &[&str]) -> Self {
         for part in parts {
             assert!(self.stderr.contains(part), "no {part:?} in:\n{}", self.stderr);
         }
@@ -46,19 +46,19 @@ impl Ended {
     }
 
     /// Each line of standard output as JSON.
-    pub fn json_lines(&self) -> Vec<Json> {
+    pub(crate) fn json_lines(&self) -> Vec<Json> {
         self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 }
 
 impl Home {
     /// An empty one.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
     /// One whose settings name a model that plays this script.
-    pub fn scripted(script: &Json) -> Self {
+    pub(crate) fn scripted(script: &Json) -> Self {
         let home = Self::new();
         home.write("script.json", script.to_string());
         home.write(
@@ -69,44 +69,44 @@ impl Home {
     }
 
     /// One whose model quotes what it is given.
-    pub fn quoting() -> Self {
+    pub(crate) fn quoting() -> Self {
         let home = Self::new();
         home.write("weft.toml", "[[models.entries]]\nname = \"extractive\"\nprovider = \"extractive\"\n");
         home
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 
     /// Writes a file and names it.
-    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path().join(name);
         std::fs::write(&path, text).unwrap();
         path
     }
 
     /// Writes the user's own settings, which count whatever they do.
-    pub fn settings(&self, text: impl AsRef<[u8]>) {
+    pub(crate) fn settings(&self, text: impl AsRef<[u8]>) {
         let folder = self.path().join(".config/weft");
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("weft.toml"), text).unwrap();
     }
 
     /// The program, ready to start.
-    pub fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
         command.args(arguments).env_clear().env("HOME", self.path()).current_dir(self.path());
         command
     }
 
     /// Runs the program to its end with nothing to read.
-    pub fn weft(&self, arguments: &[&str]) -> Ended {
+    pub(crate) fn weft(&self, arguments: &[&str]) -> Ended {
         ended(self.command(arguments).stdin(Stdio::null()))
     }
 
     /// Runs the program to its end with this to read.
-    pub fn weft_reading(&self, arguments: &[&str], input: &str) -> Ended {
+    pub(crate) fn weft_reading(&self, arguments: &[&str], input: &str) -> Ended {
         let mut child = self
             .command(arguments)
             .stdin(Stdio::piped())
@@ -119,12 +119,12 @@ impl Home {
     }
 
     /// Starts the program.
-    pub fn start(&self, arguments: &[&str]) -> Running {
+    pub(crate) fn start(&self, arguments: &[&str]) -> Running {
         Running::start(self.command(arguments))
     }
 
     /// Starts the program where it may open so many files, and could allow itself no more.
-    pub fn start_with_files(&self, files: usize, arguments: &[&str]) -> Running {
+    pub(crate) fn start_with_files(&self, files: usize, arguments: &[&str]) -> Running {
         let weft = self.command(arguments);
         let mut command = Command::new("/bin/sh");
         command.arg("-c").arg(format!("ulimit -n {files}; exec \"$@\"")).arg("sh");
@@ -135,12 +135,12 @@ impl Home {
 }
 
 /// Runs a command to its end.
-pub fn ended(command: &mut Command) -> Ended {
+pub(crate) fn ended(command: &mut Command) -> Ended {
     Ended::of(&command.output().unwrap())
 }
 
 /// A program under way; it does not survive its test.
-pub struct Running {
+pub(crate) struct Running {
     child: Child,
     pub input: Option<ChildStdin>,
     pub stdout: BufReader<ChildStdout>,
@@ -149,7 +149,7 @@ pub struct Running {
 
 impl Running {
     /// Starts a command.
-    pub fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         Self::of(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
     }
 
@@ -160,7 +160,7 @@ impl Running {
     }
 
     /// Reads standard error up to the line that holds `part`, and returns it.
-    pub fn told(&mut self, part: &str) -> String {
+    pub(crate) fn told(&mut self, part: &str) -> String {
         let mut before = String::new();
         loop {
             let mut line = String::new();
@@ -173,7 +173,7 @@ impl Running {
     }
 
     /// Reads standard output up to the line that holds `part`.
-    pub fn printed(&mut self, part: &str) -> String {
+    pub(crate) fn printed(&mut self, part: &str) -> String {
         let mut line = String::new();
         loop {
             line.clear();
@@ -185,14 +185,14 @@ impl Running {
     }
 
     /// Sends a signal such as `INT` to this process and to no other.
-    pub fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let sent =
             Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status().unwrap();
         assert!(sent.success());
     }
 
     /// Waits for the end; the rest of both outputs.
-    pub fn end(mut self) -> Ended {
+    pub(crate) fn end(mut self) -> Ended {
         use std::io::Read as _;
         drop(self.input.take());
         let (mut stdout, mut stderr) = (String::new(), String::new());
@@ -211,12 +211,12 @@ impl Drop for Running {
 }
 
 /// A sample of the repository.
-pub fn sample(name: &str) -> String {
+pub(crate) fn sample(name: &str) -> String {
     format!("{}/../../canvases/{name}/canvas.json", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// A canvas that asks a model and says what it says.
-pub fn ask_a_model() -> Json {
+pub(crate) fn ask_a_model() -> Json {
     let prompts = json!([{"role": "user", "content": "{sys.query}"}]);
     let model = json!({"llm_id": "", "sys_prompt": "", "prompts": prompts, "cite": false, "max_retries": 0,
         "outputs": {"content": {"type": "string", "value": ""}}});
@@ -231,7 +231,7 @@ pub fn ask_a_model() -> Json {
 }
 
 /// A canvas with an agent of these parameters, and a message that shows what it answers.
-pub fn agent(params: &Json) -> Json {
+pub(crate) fn agent(params: &Json) -> Json {
     let begin = json!({"mode": "conversational", "enablePrologue": false, "prologue": "", "inputs": {}});
     json!({"components": {
         "begin": {"obj": {"component_name": "Begin", "params": begin}, "downstream": ["Agent:A"], "upstream": []},

@@ -5,7 +5,7 @@
 use serde_json::{Value as Json, json};
 
 /// A component: its id, type, parameters, successors, and the Iteration around it.
-pub struct Part {
+pub(crate) struct Part {
     id: String,
     kind: &'static str,
     params: Json,
@@ -46,7 +46,7 @@ fn message(text: &str) -> Part {
 }
 
 /// A canvas of these components, as JSON.
-pub fn canvas(parts: &[Part]) -> Json {
+pub(crate) fn canvas(parts: &[Part]) -> Json {
     let mut components = serde_json::Map::new();
     for part in parts {
         let upstream: Vec<&str> = parts
@@ -69,7 +69,7 @@ pub fn canvas(parts: &[Part]) -> Json {
 }
 
 /// `count` templates in a line, each of which adds a dot.
-pub fn line(count: usize) -> Json {
+pub(crate) fn line(count: usize) -> Json {
     let id = |at: usize| format!("StringTransform:S{at}");
     let mut parts = vec![begin(&[&id(0)])];
     let mut before = "sys.query".to_owned();
@@ -83,7 +83,7 @@ pub fn line(count: usize) -> Json {
 }
 
 /// `count` templates beside each other, and one that joins them.
-pub fn fan(count: usize) -> Json {
+pub(crate) fn fan(count: usize) -> Json {
     let ids: Vec<String> = (0..count).map(|at| format!("StringTransform:S{at}")).collect();
     let mut parts = vec![begin(&ids.iter().map(String::as_str).collect::<Vec<_>>())];
     parts.extend(
@@ -98,7 +98,7 @@ pub fn fan(count: usize) -> Json {
 }
 
 /// An iteration over the parts of the question between commas.
-pub fn iteration() -> Json {
+pub(crate) fn iteration() -> Json {
     let split = json!({"method": "split", "split_ref": "sys.query", "delimiters": [","],
         "outputs": {"result": {"type": "Array<string>", "value": []}}});
     let each = json!({"items_ref": "StringTransform:Split@result",
@@ -118,7 +118,7 @@ pub fn iteration() -> Json {
 }
 
 /// The question for an iteration over `count` items.
-pub fn items(count: usize) -> String {
+pub(crate) fn items(count: usize) -> String {
     (0..count).map(|at| format!("i{at}")).collect::<Vec<_>>().join(",")
 }
 
@@ -134,11 +134,11 @@ fn agent(model: &str, tools: &Json) -> Json {
 }
 
 /// A question to a model, its answer shown while it is written.
-pub fn chat(model: &str) -> Json {
+pub(crate) fn chat(model: &str) -> Json {
     agent(model, &json!([]))
 }
 
 /// The same with a tool.
-pub fn react(model: &str) -> Json {
+pub(crate) fn react(model: &str) -> Json {
     agent(model, &json!([{"component_name": "Lookup", "name": "lookup", "params": {}}]))
 }

@@ -6,13 +6,13 @@ use weft_core::{Json, Outputs, ParamProblem};
 use crate::params::{Field, Kind, Params, Widget, number, pointer, truth};
 
 /// A form: field key → description.
-pub type Fields = Map<String, Json>;
+pub(super) type Fields = Map<String, Json>;
 
 /// The parameter that declares them.
-pub static INPUTS: Field = inputs();
+pub(super) static INPUTS: Field = inputs();
 
 /// The parameter that declares them, for components where it has older names, too.
-pub const fn inputs() -> Field {
+pub(super) const fn inputs() -> Field {
     Field::raw("inputs", Kind::Named(MEMBERS), "the fields of the form, by their keys").widget(Widget::Form)
 }
 
@@ -43,7 +43,7 @@ const TYPES: [&str; 11] = [
 ];
 
 /// The fields that a node declares with this parameter: an object of them, or a list whose members say their keys.
-pub fn declared(params: &mut Params<'_>, inputs: &Field) -> Fields {
+pub(super) fn declared(params: &mut Params<'_>, inputs: &Field) -> Fields {
     let at = params.pointer(inputs);
     let written: Vec<(String, &str, &Json)> = match params.get(inputs) {
         Some(Json::Object(fields)) => {
@@ -93,7 +93,7 @@ fn doubtful(at: &str, field: &Json) -> Option<ParamProblem> {
 }
 
 /// One output for every value filled in, declared or not.
-pub fn outputs(fields: &Fields, filled: &Map<String, Json>) -> Outputs {
+pub(super) fn outputs(fields: &Fields, filled: &Map<String, Json>) -> Outputs {
     filled.iter().map(|(key, value)| (key, coerced(fields.get(key), bare(value)))).collect()
 }
 

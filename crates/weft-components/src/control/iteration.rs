@@ -10,9 +10,9 @@ use crate::params::{Field, Kind, Params, described, fields, pointer};
 
 /// Rounds at once, at most.
 // Each round may hold a connection and values of its own.
-pub const PARALLELISM_MAX: usize = 64;
+pub(crate) const PARALLELISM_MAX: usize = 64;
 /// Items of one Iteration, at most.
-pub const ITEMS_MAX: usize = 100_000;
+pub(crate) const ITEMS_MAX: usize = 100_000;
 
 static ITEMS_REF: Field<Option<Reference>> =
     Field::needed_reference("items_ref", "the list").elsewhere(&["items", "list"]);

@@ -1,15 +1,15 @@
 //! Where a run goes.
 
-pub mod begin;
-pub mod categorize;
-pub mod exit_loop;
-pub mod iteration;
-pub mod iteration_item;
-pub mod loop_item;
-pub mod repeat;
-pub mod switch;
-pub mod unbuilt;
-pub mod user_fill_up;
+pub(crate) mod begin;
+pub(crate) mod categorize;
+pub(crate) mod exit_loop;
+pub(crate) mod iteration;
+pub(crate) mod iteration_item;
+pub(crate) mod loop_item;
+pub(crate) mod repeat;
+pub(crate) mod switch;
+pub(crate) mod unbuilt;
+pub(crate) mod user_fill_up;
 
 mod fields;
 mod webhook;

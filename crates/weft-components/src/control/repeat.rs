@@ -10,9 +10,9 @@ use crate::control::loop_item::End;
 use crate::params::{Choice, Field, Kind, Params, choice, fields, number, pointer, truth};
 
 /// Rounds when a canvas does not say: what the editor fills in.
-pub const ROUNDS_DEFAULT: usize = 10;
+pub(crate) const ROUNDS_DEFAULT: usize = 10;
 /// Rounds of one Loop, at most.
-pub const ROUNDS_MAX: usize = 10_000;
+pub(crate) const ROUNDS_MAX: usize = 10_000;
 
 static LOOP_VARIABLES: Field = Field::raw(
     "loop_variables",

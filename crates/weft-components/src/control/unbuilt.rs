@@ -23,7 +23,7 @@ const fn unbuilt(kind: &'static str, summary: &'static str) -> ComponentSpec {
 }
 
 /// What this build knows by name only.
-pub static ALL: [ComponentSpec; 13] = [
+pub(crate) static ALL: [ComponentSpec; 13] = [
     unbuilt("Answer", "An older way to show an answer and wait for the next question."),
     unbuilt("Baidu", "An older search of the web."),
     unbuilt("BaiduFanyi", "An older translation."),

@@ -1,10 +1,10 @@
 //! Values in, values out.
 
-pub mod data_operations;
-pub mod excel_processor;
-pub mod list_operations;
-pub mod lookup;
-pub mod retrieval;
-pub mod string_transform;
-pub mod variable_aggregator;
-pub mod variable_assigner;
+pub(crate) mod data_operations;
+pub(crate) mod excel_processor;
+pub(crate) mod list_operations;
+pub(crate) mod lookup;
+pub(crate) mod retrieval;
+pub(crate) mod string_transform;
+pub(crate) mod variable_aggregator;
+pub(crate) mod variable_assigner;

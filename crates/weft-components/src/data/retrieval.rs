@@ -3,7 +3,7 @@
 mod kept;
 mod model;
 mod recollection;
-pub mod search;
+pub(crate) mod search;
 
 use std::time::Duration;
 

@@ -1,16 +1,16 @@
 //! What a document goes through on its way into a dataset: an ingestion pipeline.
 
-pub mod compiler;
-pub mod extractor;
-pub mod file;
-pub mod one_chunker;
-pub mod parser;
-pub mod presentation_chunker;
-pub mod qa_chunker;
-pub mod table_chunker;
-pub mod title_chunker;
-pub mod token_chunker;
-pub mod tokenizer;
+pub(crate) mod compiler;
+pub(crate) mod extractor;
+pub(crate) mod file;
+pub(crate) mod one_chunker;
+pub(crate) mod parser;
+pub(crate) mod presentation_chunker;
+pub(crate) mod qa_chunker;
+pub(crate) mod table_chunker;
+pub(crate) mod title_chunker;
+pub(crate) mod token_chunker;
+pub(crate) mod tokenizer;
 
 mod by_method;
 mod passed;

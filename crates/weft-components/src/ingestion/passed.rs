@@ -27,25 +27,25 @@ const AFTER_CUTTING: [&str; 9] = [
 ];
 
 /// The member of a chunk that a Compiler has made: by which template.
-pub const COMPILED: &str = "compiled";
+pub(super) const COMPILED: &str = "compiled";
 
 /// The output that all of them have.
-pub const DOCUMENT_OUTPUT: OutputSpec =
+pub(super) const DOCUMENT_OUTPUT: OutputSpec =
     OutputSpec::new(DOCUMENT, "object", "what is known of the document, for the next component");
 /// The output of those that have cut it.
-pub const CHUNKS_OUTPUT: OutputSpec =
+pub(super) const CHUNKS_OUTPUT: OutputSpec =
     OutputSpec::new(CHUNKS, "array", "the chunks, each with its `text` and what was made of it");
 
 /// What the components before this one hand over.
 #[derive(Debug)]
-pub struct Passed {
+pub(super) struct Passed {
     documents: Vec<Reference>,
     chunks: Vec<Reference>,
 }
 
 impl Passed {
     /// Looks at what leads to a node.
-    pub fn of(params: &mut Params<'_>) -> Self {
+    pub(super) fn of(params: &mut Params<'_>) -> Self {
         let source = params.source;
         let mut passed = Self { documents: Vec::new(), chunks: Vec::new() };
         for id in source.upstream {
@@ -67,12 +67,12 @@ impl Passed {
     }
 
     /// What it reads.
-    pub fn references(&self) -> impl Iterator<Item = Reference> {
+    pub(super) fn references(&self) -> impl Iterator<Item = Reference> {
         self.documents.iter().chain(&self.chunks).cloned()
     }
 
     /// What the plan has to know of a component that reads nothing else.
-    pub fn shape(&self, main_output: &'static str, warnings: &[ParamProblem]) -> Shape {
+    pub(super) fn shape(&self, main_output: &'static str, warnings: &[ParamProblem]) -> Shape {
         Shape {
             reads: Reads::always(self.references()),
             main_output,
@@ -85,7 +85,7 @@ impl Passed {
     ///
     /// # Errors
     /// `Invalid` when none reaches this component.
-    pub fn document(&self, ctx: &NodeContext) -> Result<PipelineDocument> {
+    pub(super) fn document(&self, ctx: &NodeContext) -> Result<PipelineDocument> {
         let mut documents = self.documents.iter().map(|from| given::<PipelineDocument>(ctx, from));
         let mut document = loop {
             match documents.next() {
@@ -112,7 +112,7 @@ impl Passed {
     ///
     /// # Errors
     /// `Invalid` for a value that is no list of chunks.
-    pub fn chunks(&self, ctx: &NodeContext) -> Result<Option<Vec<PipelineChunk>>> {
+    pub(super) fn chunks(&self, ctx: &NodeContext) -> Result<Option<Vec<PipelineChunk>>> {
         let mut all: Option<Vec<PipelineChunk>> = None;
         for from in &self.chunks {
             let Some(values) = given::<Vec<Json>>(ctx, from)? else { continue };
@@ -140,7 +140,7 @@ impl Passed {
     ///
     /// # Errors
     /// What reading it fails with.
-    pub async fn cut(
+    pub(super) async fn cut(
         &self,
         ctx: &NodeContext,
         method: ChunkMethod,
@@ -156,7 +156,7 @@ impl Passed {
 ///
 /// # Errors
 /// As [`read`].
-pub async fn cut(
+pub(super) async fn cut(
     ctx: &NodeContext,
     document: &mut PipelineDocument,
     method: ChunkMethod,
@@ -171,7 +171,7 @@ pub async fn cut(
 }
 
 /// Notes how long a file is, and what of it could not be read.
-pub fn learn(document: &mut PipelineDocument, read: &ReadDocument) {
+pub(super) fn learn(document: &mut PipelineDocument, read: &ReadDocument) {
     document.pages = read.pages;
     for warning in &read.warnings {
         if !document.warnings.contains(warning) {
@@ -184,7 +184,7 @@ pub fn learn(document: &mut PipelineDocument, read: &ReadDocument) {
 ///
 /// # Errors
 /// `NotFound` when the file is gone; what reading it fails with.
-pub async fn read(
+pub(super) async fn read(
     ctx: &NodeContext,
     document: &PipelineDocument,
     method: ChunkMethod,
@@ -202,7 +202,7 @@ pub async fn read(
 ///
 /// # Errors
 /// `Internal` for what cannot be written as JSON.
-pub fn finished(document: &PipelineDocument, chunks: Option<Vec<PipelineChunk>>) -> Result<Finished> {
+pub(super) fn finished(document: &PipelineDocument, chunks: Option<Vec<PipelineChunk>>) -> Result<Finished> {
     let json = |value: serde_json::Result<Json>| {
         value.map_err(|cause| Error::internal("cannot hand a document over").because(cause))
     };
@@ -237,7 +237,7 @@ fn chunk(value: Json, from: &Reference) -> Result<PipelineChunk> {
 }
 
 /// Whether a chunk is what a Compiler has made of others.
-pub fn is_compiled(chunk: &PipelineChunk) -> bool {
+pub(super) fn is_compiled(chunk: &PipelineChunk) -> bool {
     chunk.rest.contains_key(COMPILED)
 }
 

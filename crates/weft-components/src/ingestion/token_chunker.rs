@@ -97,7 +97,7 @@ struct TokenChunker {
 }
 
 /// Delimiters in one text as readers of documents know them: what has several characters between backticks.
-pub fn joined(delimiters: &[String]) -> String {
+pub(crate) fn joined(delimiters: &[String]) -> String {
     let one = |delimiter: &String| match delimiter.chars().count() {
         0 => String::new(),
         1 => delimiter.clone(),

@@ -193,7 +193,7 @@ enum Drive {
 }
 
 /// A built agent.
-pub struct Agent {
+pub(crate) struct Agent {
     caller: Caller,
     toolbox: Toolbox,
     drive: Drive,

@@ -17,7 +17,7 @@ use crate::model::settings::Settings;
 
 /// Asks a model as its settings say.
 #[derive(Debug)]
-pub struct Caller {
+pub(crate) struct Caller {
     /// How.
     pub settings: Settings,
 }
@@ -37,7 +37,7 @@ fn structured(schema: &Schema) -> NodeOutputs {
 
 impl Caller {
     /// The facts for the plan.
-    pub fn shape(&self) -> Shape {
+    pub(crate) fn shape(&self) -> Shape {
         let settings = &self.settings;
         Shape {
             reads: Reads::always(settings.references()),
@@ -55,7 +55,7 @@ impl Caller {
     ///
     /// # Errors
     /// What the model fails with.
-    pub async fn run(&self, ctx: &NodeContext, asker: Asker<'_>) -> Result<Finished> {
+    pub(crate) async fn run(&self, ctx: &NodeContext, asker: Asker<'_>) -> Result<Finished> {
         let settings = &self.settings;
         let model = ctx.run.seams.models.resolve(&ctx.run.tenant, &settings.asking.llm_id)?;
         warn_of_prices(ctx, &*model).await?;
@@ -101,7 +101,7 @@ impl Caller {
 ///
 /// # Errors
 /// `Cancelled` when the run no longer listens.
-pub async fn warn_of_prices(ctx: &NodeContext, model: &dyn ChatModel) -> Result<()> {
+pub(crate) async fn warn_of_prices(ctx: &NodeContext, model: &dyn ChatModel) -> Result<()> {
     let info = model.info();
     if info.prices.is_some() || !ctx.budget.limits_money() {
         return Ok(());
@@ -115,7 +115,7 @@ pub async fn warn_of_prices(ctx: &NodeContext, model: &dyn ChatModel) -> Result<
 
 /// Ends a text that was handed on while it was being written. A failure that a default value covers
 /// ends it with that value, so that the reader sees it; the error is reported all the same.
-pub fn end_aloud<T>(writer: TextWriter, result: &Result<T>, default: Option<&Json>) {
+pub(crate) fn end_aloud<T>(writer: TextWriter, result: &Result<T>, default: Option<&Json>) {
     match (result, default) {
         (Ok(_), _) => writer.finish(),
         (Err(_), Some(default)) => {

@@ -20,7 +20,7 @@ const ENDS: &str = "</tool_calls_made>";
 
 /// Adds the last `turns` turns of the conversation, and of their calls what the node sees of them. A call stands
 /// between the question of its turn and the answer.
-pub fn add_history(lines: &mut Vec<Line>, ctx: &NodeContext, turns: usize, sees: ToolHistory) {
+pub(super) fn add_history(lines: &mut Vec<Line>, ctx: &NodeContext, turns: usize, sees: ToolHistory) {
     let history = ctx.history(turns);
     let calls = match sees {
         ToolHistory::None => &[],

@@ -1,9 +1,9 @@
 //! What asks a language model.
 
-pub mod agent;
-pub mod browser;
-pub mod deep_research;
-pub mod llm;
+pub(crate) mod agent;
+pub(crate) mod browser;
+pub(crate) mod deep_research;
+pub(crate) mod llm;
 
 pub(crate) mod caller;
 mod earlier_calls;

@@ -14,11 +14,11 @@ use crate::model::earlier_calls::add_history;
 use crate::model::settings::Settings;
 
 /// How a model is told to cite.
-pub const CITATION: &str = include_str!("prompts/citation.md");
+pub(crate) const CITATION: &str = include_str!("prompts/citation.md");
 
 /// Who asks, and in which words.
 #[derive(Clone, Copy, Debug)]
-pub enum Asker<'a> {
+pub(crate) enum Asker<'a> {
     /// The canvas, with its prompts after the history.
     Canvas,
     /// Another agent, which knows nothing of the history.
@@ -29,7 +29,7 @@ pub enum Asker<'a> {
 ///
 /// # Errors
 /// `Invalid` when there is nothing to ask, `Denied` for an image at an address that canvases don't reach.
-pub async fn conversation(
+pub(crate) async fn conversation(
     settings: &Settings,
     ctx: &NodeContext,
     asker: Asker<'_>,
@@ -68,7 +68,7 @@ pub async fn conversation(
 ///
 /// # Errors
 /// `Invalid` when they grow too large.
-pub fn citing_rules(settings: &Settings, ctx: &NodeContext) -> Result<String> {
+pub(crate) fn citing_rules(settings: &Settings, ctx: &NodeContext) -> Result<String> {
     let own = settings.sections.render(&ctx.inputs)?.citation_guidelines;
     Ok(own.unwrap_or_else(|| CITATION.to_owned()))
 }
@@ -77,7 +77,7 @@ pub fn citing_rules(settings: &Settings, ctx: &NodeContext) -> Result<String> {
 ///
 /// # Errors
 /// As [`conversation`]; `Invalid` also when it cannot fit.
-pub async fn request(
+pub(crate) async fn request(
     settings: &Settings,
     ctx: &NodeContext,
     model: &ModelInfo,

@@ -20,11 +20,11 @@ const STAGES: [&str; 6] = [
 
 /// The sections of one text.
 #[derive(Debug, Default)]
-pub struct Sections(Vec<(&'static str, Template)>);
+pub(crate) struct Sections(Vec<(&'static str, Template)>);
 
 impl Sections {
     /// Cuts a text up: the rest of it, and its sections.
-    pub fn read(text: &str, names: Names<'_>) -> (Template, Self) {
+    pub(crate) fn read(text: &str, names: Names<'_>) -> (Template, Self) {
         let mut rest = text.to_owned();
         let mut sections = Vec::new();
         for stage in STAGES {
@@ -36,12 +36,12 @@ impl Sections {
     }
 
     /// Those that change nothing.
-    pub fn without_effect(&self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn without_effect(&self) -> impl Iterator<Item = &'static str> {
         self.0.iter().map(|(name, _)| *name).filter(|name| WITHOUT_EFFECT.contains(name))
     }
 
     /// What they refer to.
-    pub fn references(&self) -> impl Iterator<Item = &Reference> {
+    pub(crate) fn references(&self) -> impl Iterator<Item = &Reference> {
         self.0.iter().flat_map(|(_, text)| text.references())
     }
 
@@ -49,7 +49,7 @@ impl Sections {
     ///
     /// # Errors
     /// `Invalid` when they grow too large.
-    pub fn render(&self, inputs: &Inputs) -> Result<Overrides> {
+    pub(crate) fn render(&self, inputs: &Inputs) -> Result<Overrides> {
         let section = |stage: &str| {
             let found = self.0.iter().find(|(name, _)| *name == stage);
             found.map(|(_, text)| text.render(inputs)).transpose()

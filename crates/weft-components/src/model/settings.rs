@@ -77,10 +77,10 @@ static CACHE: Field<bool> =
 const ON: &[&str] = &["true"];
 
 /// Which model a node asks.
-pub static MODEL: FieldGroup = fields(&[&LLM_ID]);
+pub(crate) static MODEL: FieldGroup = fields(&[&LLM_ID]);
 
 /// How it asks.
-pub static SAMPLING: FieldGroup = FieldGroup {
+pub(crate) static SAMPLING: FieldGroup = FieldGroup {
     title: "How the model answers",
     fields: &[
         &TEMPERATURE_ENABLED,
@@ -102,7 +102,7 @@ pub static SAMPLING: FieldGroup = FieldGroup {
 
 /// One entry of `prompts`.
 #[derive(Debug)]
-pub struct Prompt {
+pub(crate) struct Prompt {
     /// Who says it.
     pub author: Author,
     /// What.
@@ -111,7 +111,7 @@ pub struct Prompt {
 
 /// Which model a node asks, and how: all that every component with a model has.
 #[derive(Debug)]
-pub struct Asking {
+pub(crate) struct Asking {
     /// Empty means the default model.
     pub llm_id: String,
     /// How the answer is generated.
@@ -126,7 +126,7 @@ pub struct Asking {
 
 impl Asking {
     /// Reads the parameters.
-    pub fn read(params: &mut Params<'_>) -> Self {
+    pub(crate) fn read(params: &mut Params<'_>) -> Self {
         let retries = params.take(&MAX_RETRIES);
         Self {
             llm_id: params.take(&LLM_ID),
@@ -138,7 +138,7 @@ impl Asking {
     }
 
     /// A request whose pieces nobody sees.
-    pub fn request(&self, messages: Vec<ChatMessage>) -> ChatRequest {
+    pub(crate) fn request(&self, messages: Vec<ChatMessage>) -> ChatRequest {
         ChatRequest {
             messages,
             sampling: self.sampling.clone(),
@@ -151,7 +151,7 @@ impl Asking {
     }
 
     /// How often an answer that does not keep to its form may be put right.
-    pub fn repairs(&self) -> u32 {
+    pub(crate) fn repairs(&self) -> u32 {
         self.retries.unwrap_or(0).saturating_add(1)
     }
 }
@@ -191,7 +191,7 @@ static OUTPUTS: Field = Field::raw(
 .widget(Widget::JsonSchema);
 
 /// What a node says to its model.
-pub static WORDS: FieldGroup = fields(&[
+pub(crate) static WORDS: FieldGroup = fields(&[
     &SYS_PROMPT,
     &PROMPTS,
     &MESSAGE_HISTORY_WINDOW_SIZE,
@@ -203,7 +203,7 @@ pub static WORDS: FieldGroup = fields(&[
 
 /// How a node asks its model, with words of its own.
 #[derive(Debug)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// Which model, and how.
     pub asking: Asking,
     /// The instructions.
@@ -240,7 +240,7 @@ fn goes_through_files(params: &Params<'_>) -> bool {
 
 impl Settings {
     /// Reads the parameters.
-    pub fn read(params: &mut Params<'_>) -> Self {
+    pub(crate) fn read(params: &mut Params<'_>) -> Self {
         let schema = schema_of_answer(params);
         params.without_effect(&OUTPUT_STRUCTURE, "`output_structure`");
         let prompts = prompts(params);
@@ -270,12 +270,12 @@ impl Settings {
     }
 
     /// Whether the answer names its sources when there are some. A value has no place for marks.
-    pub fn cites(&self) -> bool {
+    pub(crate) fn cites(&self) -> bool {
         self.cite && self.schema.is_none()
     }
 
     /// Everything the texts refer to.
-    pub fn references(&self) -> Vec<Reference> {
+    pub(crate) fn references(&self) -> Vec<Reference> {
         let prompts = self.prompts.iter().flat_map(|prompt| prompt.text.references());
         self.system
             .references()

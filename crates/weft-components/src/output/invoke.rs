@@ -28,7 +28,7 @@ use crate::web::{
 };
 
 /// Bytes of an answer, at most.
-pub const BODY_MAX: usize = 10 * 1024 * 1024;
+pub(crate) const BODY_MAX: usize = 10 * 1024 * 1024;
 /// Seconds of one request, at most.
 // As long as the node itself may take when nothing is said of it.
 const SECONDS_MAX: usize = 600;

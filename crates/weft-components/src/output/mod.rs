@@ -1,7 +1,7 @@
 //! What leaves the run.
 
-pub mod doc_generator;
-pub mod invoke;
-pub mod message;
+pub(crate) mod doc_generator;
+pub(crate) mod invoke;
+pub(crate) mod message;
 mod read_aloud;
 mod remember;

@@ -32,7 +32,11 @@ const LETTERS_MAX: usize = 500;
 ///
 /// # Errors
 /// `Cancelled` when the run no longer listens.
-pub async fn read_aloud(ctx: &NodeContext, model: Arc<dyn SpeechModel>, text: TextReader) -> Result<()> {
+pub(super) async fn read_aloud(
+    ctx: &NodeContext,
+    model: Arc<dyn SpeechModel>,
+    text: TextReader,
+) -> Result<()> {
     let sentences = futures::stream::unfold((text, Sentences::default()), |(mut text, mut cut)| async move {
         loop {
             if let Some(sentence) = cut.next() {

@@ -3,14 +3,14 @@
 //! A service is its settings and one pure function: from the question and the answers so far to the next request, or to
 //! what was found. Everything else is here: keys, addresses, limits, sending, and the sources that can be cited.
 
-pub mod answer;
+pub(crate) mod answer;
 mod hit;
-pub mod request;
-pub mod several;
-pub mod table;
+pub(crate) mod request;
+pub(crate) mod several;
+pub(crate) mod table;
 #[cfg(test)]
-pub mod testing;
-pub mod xml;
+pub(crate) mod testing;
+pub(crate) mod xml;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,8 +28,8 @@ use weft_core::{
     Reads, Result, Shape, Template, Value,
 };
 
-pub use hit::Hit;
-pub use request::Request;
+pub(crate) use hit::Hit;
+pub(crate) use request::Request;
 
 use crate::params::{Field, Params};
 use crate::passages::{chunks, formalized};
@@ -38,9 +38,9 @@ use hit::chunk;
 use request::Accepts;
 
 /// Hits of one search, at most.
-pub const HITS_MAX: usize = 100;
+pub(crate) const HITS_MAX: usize = 100;
 /// Characters of one hit, at most.
-pub const HIT_MAX: usize = 10_000;
+pub(crate) const HIT_MAX: usize = 10_000;
 /// Bytes of an answer, at most.
 // A hundred hits with their texts are less; the answer is kept with the run.
 const BODY_MAX: usize = 5 * 1024 * 1024;
@@ -59,30 +59,30 @@ const KEY_MIN: usize = 5;
 const USED_UP: [u16; 4] = [402, 432, 433, 456];
 /// For one request of a search.
 // An agent asks several services in a round, and the slowest of them decides how long it takes.
-pub const TIME_LIMIT: Duration = Duration::from_secs(12);
+pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(12);
 
 /// What is looked for.
-pub static QUERY: Field<Template> = Field::template("query", "what to look for")
+pub(crate) static QUERY: Field<Template> = Field::template("query", "what to look for")
     .or("sys.query")
     .by_model("what to look for: the words that a good page would hold");
 /// How many hits there are.
-pub static TOP_N: Field<usize> = Field::count("top_n", 10, &(1..=HITS_MAX), "how many hits, at most");
+pub(crate) static TOP_N: Field<usize> = Field::count("top_n", 10, &(1..=HITS_MAX), "how many hits, at most");
 /// The key of a service.
-pub static API_KEY: Field<Template> =
+pub(crate) static API_KEY: Field<Template> =
     Field::template("api_key", "the key of the service, best as `{secret.NAME}`").secret();
 /// Where else the service is asked.
-pub static BASE_URL: Field<Template> =
+pub(crate) static BASE_URL: Field<Template> =
     Field::template("base_url", "another address of the service, such as that of a proxy in front of it");
 
 /// The outputs of a search.
-pub static FOUND: [OutputSpec; 3] = [
+pub(crate) static FOUND: [OutputSpec; 3] = [
     OutputSpec::new("formalized_content", "string", "what was found as a text for prompts"),
     OutputSpec::new("json", "array", "what was found"),
     OutputSpec::new("chunks", "array", "the same as passages"),
 ];
 
 /// A service of the web: what to ask it, and how to read its answers. It decides and never waits.
-pub trait Service: Send + Sync {
+pub(crate) trait Service: Send + Sync {
     /// What does not depend on a canvas.
     fn facts(&self) -> &'static Facts;
 
@@ -110,7 +110,7 @@ pub trait Service: Send + Sync {
 
 /// What is known of a service.
 #[derive(Debug)]
-pub struct Facts {
+pub(crate) struct Facts {
     /// Its name for people.
     pub name: &'static str,
     /// Whether it works without a key.
@@ -131,7 +131,7 @@ pub struct Facts {
 
 impl Facts {
     /// A search that needs no key.
-    pub const fn free(name: &'static str) -> Self {
+    pub(crate) const fn free(name: &'static str) -> Self {
         let asks = Asks { query: Some(&QUERY), top: Some(&TOP_N), key: None, base: &BASE_URL };
         Self {
             name,
@@ -146,20 +146,20 @@ impl Facts {
     }
 
     /// A search that does nothing without a key.
-    pub const fn keyed(name: &'static str) -> Self {
+    pub(crate) const fn keyed(name: &'static str) -> Self {
         let free = Self::free(name);
         Self { need: Need::Always, asks: Asks { key: Some(&API_KEY), ..free.asks }, ..free }
     }
 
     /// A search that takes a key and works without one.
-    pub const fn free_or_keyed(name: &'static str) -> Self {
+    pub(crate) const fn free_or_keyed(name: &'static str) -> Self {
         Self { need: Need::Never, ..Self::keyed(name) }
     }
 }
 
 /// Whether a service wants a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub(crate) enum Need {
     /// It takes none, or works without it.
     Never,
     /// It does nothing without one.
@@ -168,7 +168,7 @@ pub enum Need {
 
 /// The fields of what every service has in one form or another.
 #[derive(Clone, Copy, Debug)]
-pub struct Asks {
+pub(crate) struct Asks {
     /// What is looked for; with nothing to look for nobody is asked.
     pub query: Option<&'static Field<Template>>,
     /// How many hits there are.
@@ -180,7 +180,7 @@ pub struct Asks {
 }
 
 /// One question to a service.
-pub struct Ask<'a> {
+pub(crate) struct Ask<'a> {
     /// What is looked for.
     pub query: &'a str,
     /// The key; empty when there is none.
@@ -202,7 +202,7 @@ impl Ask<'_> {
     ///
     /// # Errors
     /// `Invalid` when that is no address.
-    pub fn url(&self, host: &str, path: &str, query: &[(&str, &str)]) -> Result<Url> {
+    pub(crate) fn url(&self, host: &str, path: &str, query: &[(&str, &str)]) -> Result<Url> {
         let base = self.base.unwrap_or(host).trim_end_matches('/');
         let mut url = Url::parse(&format!("{base}{path}")).map_err(|cause| {
             Error::invalid(format!("`{}` is not an address", self.base_name))
@@ -218,7 +218,7 @@ impl Ask<'_> {
 
 /// What comes next.
 #[derive(Debug)]
-pub enum Step {
+pub(crate) enum Step {
     /// A further request.
     Ask(Request),
     /// The last answer, of whatever status, holds nothing that its reader understands.
@@ -233,7 +233,7 @@ pub enum Step {
 ///
 /// # Errors
 /// What is wrong with the parameters.
-pub fn component<S: Service + 'static>(
+pub(crate) fn component<S: Service + 'static>(
     source: &NodeSource<'_>,
     of: impl FnOnce(&mut Params<'_>) -> S,
 ) -> Result<Arc<dyn Component>, Vec<ParamProblem>> {
@@ -245,7 +245,7 @@ pub fn component<S: Service + 'static>(
 }
 
 /// A node that asks a service.
-pub struct Asking {
+pub(crate) struct Asking {
     service: Box<dyn Service>,
     query: Option<Template>,
     key: Option<(&'static str, Template)>,
@@ -257,7 +257,7 @@ pub struct Asking {
 
 impl Asking {
     /// Reads what every service has.
-    pub fn of(params: &mut Params<'_>, asks: Asks, service: Box<dyn Service>) -> Self {
+    pub(crate) fn of(params: &mut Params<'_>, asks: Asks, service: Box<dyn Service>) -> Self {
         Self {
             service,
             query: asks.query.map(|field| params.take(field)),
@@ -305,7 +305,7 @@ impl Asking {
     /// # Errors
     /// `Unauthenticated` without a key that is needed; those of the requests; `Garbled` for an answer that makes no
     /// sense.
-    pub async fn ask(&self, ctx: &NodeContext) -> Result<Outputs> {
+    pub(crate) async fn ask(&self, ctx: &NodeContext) -> Result<Outputs> {
         let query = self.query.as_ref().map(|query| query.render(&ctx.inputs)).transpose()?;
         let query = query.map(|query| query.trim().to_owned());
         // Some services give anything for nothing, and each counts it as a question.
@@ -320,7 +320,7 @@ impl Asking {
     ///
     /// # Errors
     /// As [`Asking::ask`].
-    pub async fn look_for(&self, ctx: &NodeContext, query: &str) -> Result<Vec<Chunk>> {
+    pub(crate) async fn look_for(&self, ctx: &NodeContext, query: &str) -> Result<Vec<Chunk>> {
         let gave = self.gave(ctx, query.to_owned()).await?;
         Ok(self.cited(&gave))
     }

@@ -32,13 +32,13 @@ const ENTITIES: [(&str, &str); 18] = [
 
 /// A part of a page: what its tag says, and what it holds.
 #[derive(Clone, Copy, Debug)]
-pub struct Part<'p> {
+pub(crate) struct Part<'p> {
     attributes: &'p str,
     inner: &'p str,
 }
 
 /// The parts with this class, in their order, none within another.
-pub fn with_class<'p>(page: &'p str, class: &str) -> Vec<Part<'p>> {
+pub(crate) fn with_class<'p>(page: &'p str, class: &str) -> Vec<Part<'p>> {
     let wanted = |part: &Part<'p>| {
         part.attribute("class").is_some_and(|all| all.split_whitespace().any(|one| one == class))
     };
@@ -46,7 +46,7 @@ pub fn with_class<'p>(page: &'p str, class: &str) -> Vec<Part<'p>> {
 }
 
 /// The parts with this tag, in their order, none within another.
-pub fn with_tag<'p>(page: &'p str, tag: &str) -> Vec<Part<'p>> {
+pub(crate) fn with_tag<'p>(page: &'p str, tag: &str) -> Vec<Part<'p>> {
     parts(page, |name, _| name == tag)
 }
 
@@ -111,12 +111,12 @@ fn until_closed<'p>(page: &'p str, tag: &str) -> (&'p str, &'p str) {
 
 impl<'p> Part<'p> {
     /// What it holds, as written.
-    pub fn inner(&self) -> &'p str {
+    pub(crate) fn inner(&self) -> &'p str {
         self.inner
     }
 
     /// The value of an attribute.
-    pub fn attribute(&self, name: &str) -> Option<String> {
+    pub(crate) fn attribute(&self, name: &str) -> Option<String> {
         let mut rest = self.attributes;
         loop {
             rest = rest.trim_start_matches(|c: char| c.is_whitespace() || c == '/');
@@ -139,13 +139,13 @@ impl<'p> Part<'p> {
     }
 
     /// What it holds as a text on one line.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         text(self.inner)
     }
 }
 
 /// A piece of a page as a text on one line, without its tags.
-pub fn text(page: &str) -> String {
+pub(crate) fn text(page: &str) -> String {
     let mut kept = String::with_capacity(page.len());
     let mut rest = page;
     while let Some((before, behind)) = rest.split_once('<') {

@@ -21,7 +21,7 @@ const BODY_MAX: usize = 5 * 1024 * 1024;
 const REDIRECTS_MAX: usize = 5;
 
 /// How a page is asked for.
-pub struct How<'a> {
+pub(crate) struct How<'a> {
     /// For the first server.
     pub headers: &'a [(String, Template)],
     /// For the answer and all redirects on the way.
@@ -35,7 +35,7 @@ pub struct How<'a> {
 /// # Errors
 /// `Invalid` for what is no address of the web, `Denied` for one that canvases may not reach, those of the request, and
 /// what a status from 400 on stands for.
-pub async fn fetch(ctx: &NodeContext, address: &str, how: &How<'_>) -> Result<(Url, HttpResponse)> {
+pub(crate) async fn fetch(ctx: &NodeContext, address: &str, how: &How<'_>) -> Result<(Url, HttpResponse)> {
     let until = Instant::now() + how.time_limit;
     let first = self::address(address)?;
     let mut url = first.clone();
@@ -105,7 +105,7 @@ fn header<'a>(answer: &'a HttpResponse, name: &str) -> Option<&'a str> {
 
 /// What an answer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content {
+pub(crate) enum Content {
     /// A web page.
     Page,
     /// Any other text.
@@ -113,7 +113,7 @@ pub enum Content {
 }
 
 /// Whether an answer is a web page: by its declared type, and where it declares none by how it begins.
-pub fn is_page(answer: &HttpResponse) -> bool {
+pub(crate) fn is_page(answer: &HttpResponse) -> bool {
     match media(answer).as_str() {
         "text/html" | "application/xhtml+xml" => true,
         "" => begins_like_a_page(&answer.body),
@@ -122,7 +122,7 @@ pub fn is_page(answer: &HttpResponse) -> bool {
 }
 
 /// Where an answer that is a redirect says that the thing is.
-pub fn redirected(answer: &HttpResponse) -> Option<&str> {
+pub(crate) fn redirected(answer: &HttpResponse) -> Option<&str> {
     let is_redirect = matches!(answer.status, 301 | 302 | 303 | 307 | 308);
     header(answer, "location").filter(|place| is_redirect && !place.trim().is_empty())
 }
@@ -158,7 +158,7 @@ fn begins_like_a_page(text: &str) -> bool {
 ///
 /// # Errors
 /// `Invalid` when it is no text.
-pub fn content(answer: &HttpResponse) -> Result<Content> {
+pub(crate) fn content(answer: &HttpResponse) -> Result<Content> {
     let media = media(answer);
     match media.as_str() {
         _ if is_page(answer) => Ok(Content::Page),

@@ -62,7 +62,7 @@ const SCHEMES: [&str; 5] = ["http", "https", "mailto", "tel", "ftp"];
 
 /// The page with what matters to its text. With its address its links are whole; those that are programs or data lead
 /// nowhere.
-pub fn reduced(page: &str, address: Option<Url>) -> String {
+pub(super) fn reduced(page: &str, address: Option<Url>) -> String {
     let mut pass =
         Pass { rest: page, kept: String::with_capacity(page.len() / 2), open: Vec::new(), address };
     while let Some(place) = pass.rest.find('<') {

@@ -34,22 +34,22 @@ fn given_text(params: &mut Params<'_>, spec: &FieldSpec) -> Option<String> {
     }
 }
 
-pub fn text(params: &mut Params<'_>, spec: &FieldSpec) -> String {
+pub(crate) fn text(params: &mut Params<'_>, spec: &FieldSpec) -> String {
     given_text(params, spec).unwrap_or_else(|| preset_text(spec).to_owned())
 }
 
-pub fn template(params: &mut Params<'_>, spec: &FieldSpec) -> Template {
+pub(crate) fn template(params: &mut Params<'_>, spec: &FieldSpec) -> Template {
     let text = given_text(params, spec).filter(|text| !text.is_empty());
     Template::parse_value(text.as_deref().unwrap_or(preset_text(spec)), params.source.names())
 }
 
-pub fn reference(params: &mut Params<'_>, spec: &FieldSpec) -> Option<Reference> {
+pub(crate) fn reference(params: &mut Params<'_>, spec: &FieldSpec) -> Option<Reference> {
     let (pointer, _) = params.found(spec)?;
     let text = given_text(params, spec).filter(|text| !text.trim().is_empty())?;
     params.reference_at(pointer, &text)
 }
 
-pub fn needed_reference(params: &mut Params<'_>, spec: &FieldSpec) -> Option<Reference> {
+pub(crate) fn needed_reference(params: &mut Params<'_>, spec: &FieldSpec) -> Option<Reference> {
     let found = params.found(spec).map(|(_, value)| value);
     if found.is_none_or(|value| value.as_str().is_some_and(|text| text.trim().is_empty())) {
         let problem = ParamProblem::new(Params::pointer_of(spec), "is missing");
@@ -61,7 +61,7 @@ pub fn needed_reference(params: &mut Params<'_>, spec: &FieldSpec) -> Option<Ref
     reference(params, spec)
 }
 
-pub fn optional_flag(params: &mut Params<'_>, spec: &FieldSpec) -> Option<bool> {
+pub(crate) fn optional_flag(params: &mut Params<'_>, spec: &FieldSpec) -> Option<bool> {
     let (pointer, value) = params.found(spec)?;
     let flag = truth(value);
     if flag.is_none() {
@@ -73,7 +73,7 @@ pub fn optional_flag(params: &mut Params<'_>, spec: &FieldSpec) -> Option<bool> 
     flag
 }
 
-pub fn flag(params: &mut Params<'_>, spec: &FieldSpec) -> bool {
+pub(crate) fn flag(params: &mut Params<'_>, spec: &FieldSpec) -> bool {
     optional_flag(params, spec).unwrap_or(spec.default == Preset::Flag(true))
 }
 
@@ -94,7 +94,7 @@ fn given_number(params: &mut Params<'_>, spec: &FieldSpec) -> Option<(String, f6
     }
 }
 
-pub fn number(params: &mut Params<'_>, spec: &FieldSpec) -> Option<f64> {
+pub(crate) fn number(params: &mut Params<'_>, spec: &FieldSpec) -> Option<f64> {
     let (pointer, number) = given_number(params, spec)?;
     let Kind::Number { min, max } = spec.kind else { return Some(number) };
     // NaN is in no range, so it is refused as well.
@@ -105,7 +105,7 @@ pub fn number(params: &mut Params<'_>, spec: &FieldSpec) -> Option<f64> {
     None
 }
 
-pub fn number_or(params: &mut Params<'_>, spec: &FieldSpec) -> f64 {
+pub(crate) fn number_or(params: &mut Params<'_>, spec: &FieldSpec) -> f64 {
     let default = match spec.default {
         Preset::Number(default) => default,
         Preset::Nothing | Preset::Flag(_) | Preset::Whole(_) | Preset::Text(_) => 0.0,
@@ -113,17 +113,17 @@ pub fn number_or(params: &mut Params<'_>, spec: &FieldSpec) -> f64 {
     number(params, spec).unwrap_or(default)
 }
 
-pub fn seconds(params: &mut Params<'_>, spec: &FieldSpec) -> Option<u64> {
+pub(crate) fn seconds(params: &mut Params<'_>, spec: &FieldSpec) -> Option<u64> {
     let seconds = number(params, spec)?;
     // Parts of a second make no difference to a person.
     whole(seconds.ceil()).and_then(|seconds| u64::try_from(seconds).ok())
 }
 
-pub fn any_whole(params: &mut Params<'_>, spec: &FieldSpec) -> Option<i64> {
+pub(crate) fn any_whole(params: &mut Params<'_>, spec: &FieldSpec) -> Option<i64> {
     given_number(params, spec).and_then(|(_, number)| whole(number))
 }
 
-pub fn optional_count(params: &mut Params<'_>, spec: &FieldSpec) -> Option<usize> {
+pub(crate) fn optional_count(params: &mut Params<'_>, spec: &FieldSpec) -> Option<usize> {
     let (pointer, number) = given_number(params, spec)?;
     let Kind::Whole { min, max } = spec.kind else { return None };
     let within = whole(number).filter(|number| (min..=max).contains(number));
@@ -135,7 +135,7 @@ pub fn optional_count(params: &mut Params<'_>, spec: &FieldSpec) -> Option<usize
     count
 }
 
-pub fn count(params: &mut Params<'_>, spec: &FieldSpec) -> usize {
+pub(crate) fn count(params: &mut Params<'_>, spec: &FieldSpec) -> usize {
     let default = match spec.default {
         Preset::Whole(default) => usize::try_from(default).unwrap_or_default(),
         Preset::Nothing | Preset::Flag(_) | Preset::Number(_) | Preset::Text(_) => 0,
@@ -143,7 +143,7 @@ pub fn count(params: &mut Params<'_>, spec: &FieldSpec) -> usize {
     optional_count(params, spec).unwrap_or(default)
 }
 
-pub fn texts(params: &mut Params<'_>, spec: &FieldSpec) -> Vec<String> {
+pub(crate) fn texts(params: &mut Params<'_>, spec: &FieldSpec) -> Vec<String> {
     let Some((pointer, value)) = params.found(spec) else { return Vec::new() };
     match value {
         Json::Array(items) => items.iter().map(to_text).collect(),
@@ -156,7 +156,7 @@ pub fn texts(params: &mut Params<'_>, spec: &FieldSpec) -> Vec<String> {
     }
 }
 
-pub fn choice(params: &mut Params<'_>, spec: &FieldSpec) -> &'static str {
+pub(crate) fn choice(params: &mut Params<'_>, spec: &FieldSpec) -> &'static str {
     let default = preset_text(spec);
     let Kind::Choice(choices) = spec.kind else { return default };
     let Some(text) = given_text(params, spec).filter(|text| !text.trim().is_empty()) else { return default };

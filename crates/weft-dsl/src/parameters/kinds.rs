@@ -10,7 +10,7 @@ use crate::suggest::misspelled;
 
 /// What a value must be that is of another kind; `None` for one that suits. Nothing suits everywhere. What is compared or
 /// sent, inside of objects, may be a number as well as a text.
-pub fn mismatch(kind: Kind, value: &Json, others: UnlistedWords) -> Option<String> {
+pub(super) fn mismatch(kind: Kind, value: &Json, others: UnlistedWords) -> Option<String> {
     if value.is_null() || is_blank(value) {
         return None;
     }
@@ -61,7 +61,7 @@ fn described(kind: Kind) -> String {
 const LISTED_MAX: usize = 4;
 
 /// An object with these members, for messages.
-pub fn of_members(members: &[Field]) -> String {
+pub(super) fn of_members(members: &[Field]) -> String {
     let listed = members.iter().take(LISTED_MAX).map(|member| format!("`{}`", member.spec().name));
     let names = listed.collect::<Vec<_>>().join(", ");
     match members.len() {
@@ -72,12 +72,12 @@ pub fn of_members(members: &[Field]) -> String {
 }
 
 /// What kind of value something is.
-pub fn named(value: &Json) -> &'static str {
+pub(super) fn named(value: &Json) -> &'static str {
     kind_of(value)
 }
 
 /// A value that is none of those that are offered.
-pub struct NoChoice<'a> {
+pub(super) struct NoChoice<'a> {
     /// The value.
     pub value: &'a str,
     /// Which ones there are.
@@ -86,7 +86,7 @@ pub struct NoChoice<'a> {
 
 /// What other words mean than those that are offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnlistedWords {
+pub(super) enum UnlistedWords {
     /// Nothing.
     AreWrong,
     /// Perhaps something: only a slip of the pen is wrong.
@@ -94,7 +94,11 @@ pub enum UnlistedWords {
 }
 
 /// Finds one.
-pub fn no_choice<'a>(spec: &FieldSpec, value: &'a Json, others: UnlistedWords) -> Option<NoChoice<'a>> {
+pub(super) fn no_choice<'a>(
+    spec: &FieldSpec,
+    value: &'a Json,
+    others: UnlistedWords,
+) -> Option<NoChoice<'a>> {
     let (Kind::Choice(choices), Json::String(text)) = (spec.kind, value) else { return None };
     let text = text.trim();
     let values = || choices.iter().map(|choice| choice.value).filter(|value| !value.is_empty());

@@ -9,7 +9,7 @@ use crate::suggest::Suggester;
 
 /// What a text may refer to.
 #[derive(Clone, Copy)]
-pub struct KnownNames<'a> {
+pub(crate) struct KnownNames<'a> {
     /// The components.
     pub names: Names<'a>,
     /// The globals of a new session.
@@ -19,7 +19,7 @@ pub struct KnownNames<'a> {
 }
 
 /// Knows which output of a component somebody means.
-pub trait MeantOutputs {
+pub(crate) trait MeantOutputs {
     /// The output that a component is mostly asked for, if it has outputs at all.
     fn main(&self, component: &str) -> Option<&str>;
 
@@ -37,7 +37,7 @@ impl KnownNames<'_> {
 
 /// What looks like a reference and is none.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Slip {
+pub(super) struct Slip {
     /// The code of the problem.
     pub code: &'static str,
     /// What is wrong.
@@ -73,7 +73,7 @@ const OF_AN_ITEM: [&str; 3] = ["item", "index", "result"];
 const INSIDE_MAX: usize = 512;
 
 /// The first slip in a text. Looks at each character a few times at most.
-pub fn first(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Option<Slip> {
+pub(super) fn first(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Option<Slip> {
     // Some parameters read a text that is nothing but a reference as one, braces or not.
     let bare = text.trim_matches(|c: char| c == '{' || c == '}' || c.is_whitespace());
     let taken = |reference: &str| if reference == bare { "" } else { ": it is taken for text" };

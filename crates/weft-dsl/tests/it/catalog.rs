@@ -9,7 +9,7 @@ use weft_core::component::{
 };
 use weft_core::{Catalog, ComponentId, NodeContext, NodeOutputs, Reference, Template};
 
-pub fn catalog() -> Catalog {
+pub(crate) fn catalog() -> Catalog {
     Catalog::new(SPECS)
 }
 

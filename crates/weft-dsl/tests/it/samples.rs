@@ -9,7 +9,7 @@ use weft_dsl::{CompileOptions, compile, load};
 use crate::catalog::catalog;
 
 /// The files of the optional folder of real canvases: name and text.
-pub fn files() -> Vec<(String, String)> {
+pub(crate) fn files() -> Vec<(String, String)> {
     let shared = option_env!("WEFT_SHARED")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
     let Ok(folder) = std::fs::read_dir(shared.join("canvases/ragflow")) else {

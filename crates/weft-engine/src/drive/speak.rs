@@ -30,12 +30,12 @@ pub(super) struct Speakers {
 }
 
 impl Speakers {
-    pub fn new(floor: Floor) -> Self {
+    pub(super) fn new(floor: Floor) -> Self {
         Self { floor, ..Self::default() }
     }
 
     /// Keeps the floor for the one that had it.
-    pub fn keep_for(&mut self, place: Option<ScopedNode>) {
+    pub(super) fn keep_for(&mut self, place: Option<ScopedNode>) {
         self.first = place;
         if place.is_some() {
             self.floor.keep();
@@ -43,7 +43,7 @@ impl Speakers {
     }
 
     /// An activation is over: whoever has waited longest speaks.
-    pub fn leave(&mut self, activation: u32) {
+    pub(super) fn leave(&mut self, activation: u32) {
         self.waiting.retain(|waits| *waits != activation);
         self.unsaid.retain(|settled| settled.activation != activation);
         if self.floor.is_of(activation) {
@@ -53,7 +53,7 @@ impl Speakers {
 
     /// Whether a listener reads what has been written later: who is held back holds up nobody who has
     /// finished. A text that breaks off for now is waited for by all.
-    pub fn read_later(&self, written: &NodeResult, listener: u32) -> bool {
+    pub(super) fn read_later(&self, written: &NodeResult, listener: u32) -> bool {
         written.onward != NextEdges::Suspended && self.waiting.contains(&listener)
     }
 

@@ -110,7 +110,7 @@ impl StandIn {
     /// Room enough for whatever was said.
     const WINDOW: usize = 1 << 20;
 
-    pub fn new(llm_id: &str) -> Self {
+    pub(super) fn new(llm_id: &str) -> Self {
         Self(ModelInfo {
             name: llm_id.to_owned(),
             provider: "recorded".to_owned(),

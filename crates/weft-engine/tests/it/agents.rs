@@ -19,7 +19,7 @@ use crate::kit::{Ran, asking};
 use crate::real::{World, ask, drawn};
 
 /// A canvas in which this agent answers.
-pub fn canvas(agent: Json) -> Arc<Plan> {
+pub(crate) fn canvas(agent: Json) -> Arc<Plan> {
     drawn(&[
         ("begin", "Begin", json!({}), &["Agent:A"], None),
         ("Agent:A", "Agent", agent, &["Message:M"], None),
@@ -27,16 +27,16 @@ pub fn canvas(agent: Json) -> Arc<Plan> {
     ])
 }
 
-pub fn agent(tools: impl Into<Json>) -> Json {
+pub(crate) fn agent(tools: impl Into<Json>) -> Json {
     json!({"llm_id": "m", "sys_prompt": "S", "tools": tools.into()})
 }
 
 /// Joins texts with `+`: a tool that needs nothing else.
-pub fn join(name: &str) -> Json {
+pub(crate) fn join(name: &str) -> Json {
     json!({"component_name": "StringTransform", "name": name, "params": {"method": "merge", "delimiters": ["+"]}})
 }
 
-pub fn trace(ran: &Ran) -> Vec<ToolFinished> {
+pub(crate) fn trace(ran: &Ran) -> Vec<ToolFinished> {
     let calls = ran.records.iter().filter_map(|record| match record {
         Record::ToolFinished { call, .. } => Some(call.clone()),
         _ => None,
@@ -44,7 +44,7 @@ pub fn trace(ran: &Ran) -> Vec<ToolFinished> {
     calls.collect()
 }
 
-pub fn paths(ran: &Ran) -> Vec<String> {
+pub(crate) fn paths(ran: &Ran) -> Vec<String> {
     trace(ran).iter().map(|call| call.started.path.to_string()).collect()
 }
 
@@ -55,7 +55,7 @@ async fn searching(documents: &[(&'static str, &str)]) -> Arc<dyn Knowledge> {
     crate::real::searching(documents.iter().map(file)).await
 }
 
-pub fn retrieval(dataset: &str) -> Json {
+pub(crate) fn retrieval(dataset: &str) -> Json {
     json!({"component_name": "Retrieval", "name": dataset, "params": {"dataset_ids": [dataset], "similarity_threshold": 0.0}})
 }
 
@@ -143,12 +143,12 @@ async fn a_model_without_tool_calls_is_planned_for() {
     assert!(paths(&ran).iter().any(|path| path.ends_with("analyze_task")), "{:?}", paths(&ran));
 }
 
-pub fn sub(name: &str, tools: impl Into<Json>) -> Json {
+pub(crate) fn sub(name: &str, tools: impl Into<Json>) -> Json {
     let tools: Json = tools.into();
     json!({"component_name": "Agent", "name": name, "params": {"llm_id": name, "sys_prompt": format!("I am {name}"), "tools": tools}})
 }
 
-pub fn task(text: &str) -> Json {
+pub(crate) fn task(text: &str) -> Json {
     json!({"user_prompt": text, "reasoning": "because", "context": "all of it"})
 }
 
@@ -314,12 +314,12 @@ async fn the_window_of_history_is_a_parameter() {
 }
 
 /// A server of tools in this process: `up` says whether it can be asked.
-pub struct FakeServer {
+pub(crate) struct FakeServer {
     up: std::sync::atomic::AtomicBool,
 }
 
 impl FakeServer {
-    pub fn up() -> Arc<Self> {
+    pub(crate) fn up() -> Arc<Self> {
         Arc::new(Self { up: true.into() })
     }
 
@@ -352,7 +352,7 @@ impl ToolSource for FakeServer {
     }
 }
 
-pub fn with_server(tools: Json, selected: impl Into<Json>) -> Json {
+pub(crate) fn with_server(tools: Json, selected: impl Into<Json>) -> Json {
     let selected: Json = selected.into();
     let mut agent = agent(tools);
     agent["mcp"] = json!([{"mcp_id": "srv", "tools": selected}]);

@@ -17,7 +17,7 @@ use crate::replays::replayed;
 use crate::survival::{World, outcome, runtime};
 
 /// A canvas in which an agent with a calculator answers.
-pub fn canvas(params: &Json) -> String {
+pub(crate) fn canvas(params: &Json) -> String {
     let mut agent = json!({"llm_id": "m", "sys_prompt": "S", "tools": ["Calculator"]});
     agent.as_object_mut().unwrap().extend(params.as_object().unwrap().clone());
     let component = |kind: &str, params: Json, to: &[&str]| json!({"obj": {"component_name": kind, "params": params}, "downstream": to, "upstream": []});

@@ -234,7 +234,7 @@ fn at(ran: &Ran, line: &str) -> usize {
     log.iter().position(|l| l == line).unwrap_or_else(|| panic!("no `{line}` in\n{}", log.join("\n")))
 }
 
-pub fn filled(inputs: &Json) -> TurnInput {
+pub(crate) fn filled(inputs: &Json) -> TurnInput {
     TurnInput { inputs: inputs.as_object().unwrap().clone(), ..TurnInput::default() }
 }
 
@@ -1253,7 +1253,7 @@ async fn a_wide_canvas_and_a_long_list() {
 // The engine itself.
 
 /// Stores with a session of this plan.
-pub async fn stored(store: &Arc<MemoryStore>, plan: &Arc<Plan>) -> weft_engine::engine::Stores {
+pub(crate) async fn stored(store: &Arc<MemoryStore>, plan: &Arc<Plan>) -> weft_engine::engine::Stores {
     let session = Session {
         key: weft_core::SessionKey::new(&"t".into(), "s"),
         canvas: "c".into(),
@@ -1380,7 +1380,7 @@ async fn a_run_may_be_cancelled_at_any_moment() {
 // Random canvases against a plain reading of what they mean.
 
 #[derive(Clone, Debug)]
-pub enum Sort {
+pub(crate) enum Sort {
     Step(u64),
     Branch(u64),
     Stream(u64),
@@ -1393,14 +1393,14 @@ pub enum Sort {
 
 /// A node: what it is, which nodes before it lead to it (none: the start does), and what it reads.
 #[derive(Clone, Debug)]
-pub struct Spot {
+pub(crate) struct Spot {
     sort: Sort,
     ins: Vec<usize>,
     reads: Vec<usize>,
 }
 
 /// A level of a canvas with Iterations in it, so deep.
-pub fn level(depth: u32) -> BoxedStrategy<Vec<Spot>> {
+pub(crate) fn level(depth: u32) -> BoxedStrategy<Vec<Spot>> {
     let plain = prop_oneof![
         4 => (0..30_u64).prop_map(Sort::Step),
         3 => any::<u64>().prop_map(Sort::Branch),
@@ -1456,7 +1456,7 @@ fn takes(bits: u64, way: usize, round: usize) -> bool {
 }
 
 /// Draws a level and those inside it; the nodes that the start leads to come back.
-pub fn draw(
+pub(crate) fn draw(
     level: &[Spot],
     prefix: &str,
     parent: Option<&'static str>,

@@ -20,7 +20,7 @@ use weft_engine::{Engine, EngineLimits, RunHandle, StartRun};
 use weft_testkit::memory_store::MemoryStore;
 use weft_testkit::{Dice, FaultRates, FaultyStore};
 
-pub use crate::branches::stored;
+pub(crate) use crate::branches::stored;
 use crate::kit::{Does, asking, node, plan, seams, turn};
 use crate::survival::check;
 
@@ -42,7 +42,7 @@ fn calling() -> (Arc<Plan>, Arc<AtomicU64>) {
 }
 
 /// A plan whose call outside takes a while beside a node that is quick; and the count of the call.
-pub fn calling_beside() -> (Arc<Plan>, Arc<AtomicU64>) {
+pub(crate) fn calling_beside() -> (Arc<Plan>, Arc<AtomicU64>) {
     let calls = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&calls);
     let outside: crate::kit::Outside = Arc::new(move |_| {
@@ -63,7 +63,7 @@ pub fn calling_beside() -> (Arc<Plan>, Arc<AtomicU64>) {
 }
 
 /// An engine on a store without faults.
-pub fn engine_on(memory: &Arc<MemoryStore>) -> Engine {
+pub(crate) fn engine_on(memory: &Arc<MemoryStore>) -> Engine {
     let stores = Stores {
         runs: memory.clone(),
         sessions: memory.clone(),

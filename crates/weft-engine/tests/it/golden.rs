@@ -18,12 +18,12 @@ use crate::kit::Ran;
 use crate::real::{World, compiled, searching};
 
 #[derive(Deserialize)]
-pub struct Input {
+pub(crate) struct Input {
     pub conversations: Vec<Conversation>,
 }
 
 #[derive(Deserialize)]
-pub struct Conversation {
+pub(crate) struct Conversation {
     pub shows: String,
     pub turns: Vec<TurnInput>,
 }
@@ -45,15 +45,15 @@ struct Failure {
     message: String,
 }
 
-pub fn samples() -> PathBuf {
+pub(crate) fn samples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../canvases")
 }
 
-pub fn read(path: &Path) -> Option<String> {
+pub(crate) fn read(path: &Path) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 
-pub fn http(folder: &Path) -> FakeHttp {
+pub(crate) fn http(folder: &Path) -> FakeHttp {
     let answers: Vec<Answer> =
         read(&folder.join("http.json")).map(|text| serde_json::from_str(&text).unwrap()).unwrap_or_default();
     answers.into_iter().fold(FakeHttp::new(), |http, answer| match answer.error {
@@ -70,7 +70,7 @@ pub fn http(folder: &Path) -> FakeHttp {
     })
 }
 
-pub async fn documents(folder: &Path) -> Arc<dyn Knowledge> {
+pub(crate) async fn documents(folder: &Path) -> Arc<dyn Knowledge> {
     let mut files: Vec<_> =
         std::fs::read_dir(folder.join("documents")).into_iter().flatten().flatten().collect();
     files.sort_by_key(std::fs::DirEntry::path);
@@ -81,21 +81,21 @@ pub async fn documents(folder: &Path) -> Arc<dyn Knowledge> {
 }
 
 /// Where a sample runs, its plan, and the conversations to hold with it.
-pub async fn world_of(folder: &Path) -> (World, Arc<Plan>, Vec<Conversation>) {
+pub(crate) async fn world_of(folder: &Path) -> (World, Arc<Plan>, Vec<Conversation>) {
     let plan = compiled(&read(&folder.join("canvas.json")).unwrap())
         .unwrap_or_else(|p| panic!("{folder:?}: {p:#?}"));
     (world_in(folder).await, plan, conversations(folder))
 }
 
 /// Where a sample runs.
-pub async fn world_in(folder: &Path) -> World {
+pub(crate) async fn world_in(folder: &Path) -> World {
     let script =
         read(&folder.join("script.json")).map_or_else(Script::new, |text| Script::parse(&text).unwrap());
     World::with_search(script, http(folder), documents(folder).await)
 }
 
 /// The conversations to hold with a sample.
-pub fn conversations(folder: &Path) -> Vec<Conversation> {
+pub(crate) fn conversations(folder: &Path) -> Vec<Conversation> {
     let input: Input = serde_json::from_str(&read(&folder.join("input.json")).unwrap()).unwrap();
     input.conversations
 }
@@ -106,7 +106,7 @@ async fn log_of(folder: &Path) -> String {
 }
 
 /// What happens in these conversations, one event a line.
-pub async fn told(world: &World, plan: &Arc<Plan>, conversations: Vec<Conversation>) -> String {
+pub(crate) async fn told(world: &World, plan: &Arc<Plan>, conversations: Vec<Conversation>) -> String {
     let mut log = String::new();
     for conversation in conversations {
         writeln!(log, "# {}", conversation.shows).unwrap();

@@ -31,7 +31,7 @@ type Decide = Arc<dyn Fn(usize, &NodeContext) -> Vec<&'static str> + Send + Sync
 
 /// What a fake node does.
 #[derive(Clone)]
-pub enum Does {
+pub(crate) enum Does {
     /// Its output `out` is its text with the references filled in.
     Echo,
     /// Echo after a while of (virtual) time.
@@ -81,11 +81,11 @@ pub enum Does {
 }
 
 /// Something outside that a fake node calls; it is told as what, and which node calls: `tool n3[1]`.
-pub type Outside = Arc<dyn Fn(String) -> BoxFuture<'static, Result<Json>> + Send + Sync>;
+pub(crate) type Outside = Arc<dyn Fn(String) -> BoxFuture<'static, Result<Json>> + Send + Sync>;
 
 /// A node of a fake canvas.
 #[derive(Clone)]
-pub struct Node {
+pub(crate) struct Node {
     id: &'static str,
     does: Does,
     texts: Vec<&'static str>,
@@ -95,29 +95,29 @@ pub struct Node {
     limit: Option<Duration>,
 }
 
-pub fn node(id: &'static str, does: Does, to: &[&'static str]) -> Node {
+pub(crate) fn node(id: &'static str, does: Does, to: &[&'static str]) -> Node {
     let (texts, parent, exception, limit) = (Vec::new(), None, Exception::default(), None);
     Node { id, does, texts, to: to.to_vec(), parent, exception, limit }
 }
 
 impl Node {
-    pub fn text(mut self, text: &'static str) -> Self {
+    pub(crate) fn text(mut self, text: &'static str) -> Self {
         self.texts.push(text);
         self
     }
 
-    pub fn within(mut self, parent: &'static str) -> Self {
+    pub(crate) fn within(mut self, parent: &'static str) -> Self {
         self.parent = Some(parent);
         self
     }
 
-    pub fn on_error(mut self, goto: &[&'static str], default: Option<Json>) -> Self {
+    pub(crate) fn on_error(mut self, goto: &[&'static str], default: Option<Json>) -> Self {
         let goto = goto.iter().map(|&id| id.into()).collect();
         self.exception = Exception { armed: true, goto, default, ..Exception::default() };
         self
     }
 
-    pub fn limit(mut self, limit: Duration) -> Self {
+    pub(crate) fn limit(mut self, limit: Duration) -> Self {
         self.limit = Some(limit);
         self
     }
@@ -439,7 +439,7 @@ fn spec_of(node: &Node) -> &'static ComponentSpec {
 }
 
 /// Links nodes into a plan; also what there is to say about the graph.
-pub fn plan_and_findings(nodes: &[Node]) -> (Arc<Plan>, Vec<Finding>) {
+pub(crate) fn plan_and_findings(nodes: &[Node]) -> (Arc<Plan>, Vec<Finding>) {
     let components: Arc<HashSet<ComponentId>> = Arc::new(nodes.iter().map(|n| n.id.into()).collect());
     let names = Names { components: &components, item: None };
     let drafts = nodes.iter().map(|node| {
@@ -477,19 +477,19 @@ pub fn plan_and_findings(nodes: &[Node]) -> (Arc<Plan>, Vec<Finding>) {
     (Arc::new(plan), linked.findings)
 }
 
-pub fn plan(nodes: &[Node]) -> Arc<Plan> {
+pub(crate) fn plan(nodes: &[Node]) -> Arc<Plan> {
     plan_and_findings(nodes).0
 }
 
-pub fn nothing_to_search() -> Arc<dyn Knowledge> {
+pub(crate) fn nothing_to_search() -> Arc<dyn Knowledge> {
     Arc::new(NoKnowledge)
 }
 
-pub fn seams() -> Arc<Seams> {
+pub(crate) fn seams() -> Arc<Seams> {
     Arc::new(Seams { clock: Arc::new(FixedClock(1_700_000_000_000)), ..weft_testkit::around::no_seams() })
 }
 
-pub fn turn(plan: &Arc<Plan>, input: TurnInput) -> StartRun {
+pub(crate) fn turn(plan: &Arc<Plan>, input: TurnInput) -> StartRun {
     let session = SessionKey::new(&"t".into(), "s");
     StartRun {
         plan: Arc::clone(plan),
@@ -501,12 +501,12 @@ pub fn turn(plan: &Arc<Plan>, input: TurnInput) -> StartRun {
     }
 }
 
-pub fn asking(query: &str) -> TurnInput {
+pub(crate) fn asking(query: &str) -> TurnInput {
     TurnInput { query: query.to_owned(), ..TurnInput::default() }
 }
 
 /// What a run did.
-pub struct Ran {
+pub(crate) struct Ran {
     pub records: Vec<Record>,
     pub report: RunReport,
     pub state: SessionState,
@@ -514,12 +514,12 @@ pub struct Ran {
 
 impl Ran {
     /// `start x`, `end x`, `skip x`, `say x "text"`, `error x`, … in order.
-    pub fn log(&self) -> Vec<String> {
+    pub(crate) fn log(&self) -> Vec<String> {
         self.records.iter().filter_map(line).collect()
     }
 
     /// The nodes that started, in order.
-    pub fn started(&self) -> Vec<&str> {
+    pub(crate) fn started(&self) -> Vec<&str> {
         let started = self.records.iter().filter_map(|record| match record {
             Record::NodeStarted { who } => Some(who.node.as_str()),
             _ => None,
@@ -528,7 +528,7 @@ impl Ran {
     }
 
     /// The nodes that really ended, in order.
-    pub fn ended(&self) -> Vec<&str> {
+    pub(crate) fn ended(&self) -> Vec<&str> {
         let ended = self.records.iter().filter_map(|record| match record {
             Record::NodeFinished { who, route, .. } if *route != NextEdges::Suspended => {
                 Some(who.node.as_str())
@@ -539,12 +539,12 @@ impl Ran {
     }
 
     /// How often a node ran.
-    pub fn times(&self, id: &str) -> usize {
+    pub(crate) fn times(&self, id: &str) -> usize {
         self.started().iter().filter(|&&started| started == id).count()
     }
 
     /// The last value of an output of a node.
-    pub fn output(&self, id: &str, name: &str) -> Json {
+    pub(crate) fn output(&self, id: &str, name: &str) -> Json {
         let outputs = self.records.iter().rev().find_map(|record| match record {
             Record::NodeFinished { who, outputs, .. } if who.node.as_str() == id => Some(outputs),
             _ => None,
@@ -570,22 +570,27 @@ fn line(record: &Record) -> Option<String> {
     })
 }
 
-pub async fn run(nodes: &[Node]) -> Ran {
+pub(crate) async fn run(nodes: &[Node]) -> Ran {
     run_with(nodes, asking("q"), EngineLimits::default()).await
 }
 
-pub async fn run_with(nodes: &[Node], input: TurnInput, limits: EngineLimits) -> Ran {
+pub(crate) async fn run_with(nodes: &[Node], input: TurnInput, limits: EngineLimits) -> Ran {
     let plan = plan(nodes);
     go_on(&plan, SessionState::new(&plan), input, limits).await
 }
 
 /// A turn of a session, with the invariants that hold for every run checked.
-pub async fn go_on(plan: &Arc<Plan>, state: SessionState, input: TurnInput, limits: EngineLimits) -> Ran {
+pub(crate) async fn go_on(
+    plan: &Arc<Plan>,
+    state: SessionState,
+    input: TurnInput,
+    limits: EngineLimits,
+) -> Ran {
     turn_in(&Engine::new(seams(), None, limits), plan, state, input, Vec::new()).await
 }
 
 /// The same with an engine and a history of one's own.
-pub async fn turn_in(
+pub(crate) async fn turn_in(
     engine: &Engine,
     plan: &Arc<Plan>,
     state: SessionState,
@@ -638,7 +643,7 @@ fn shown_at_once(records: &[Record]) -> bool {
 }
 
 /// No message stands in the middle of another one.
-pub fn check_that_one_speaks_at_a_time(records: &[Record], log: &str) {
+pub(crate) fn check_that_one_speaks_at_a_time(records: &[Record], log: &str) {
     let mut speaker = None;
     for record in records {
         let (who, ends) = match record {
@@ -655,7 +660,7 @@ pub fn check_that_one_speaks_at_a_time(records: &[Record], log: &str) {
     }
 }
 
-pub fn choose(
+pub(crate) fn choose(
     branches: &[&'static str],
     decide: impl Fn(usize, &NodeContext) -> Vec<&'static str> + Send + Sync + 'static,
 ) -> Does {

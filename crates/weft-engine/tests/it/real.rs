@@ -43,7 +43,7 @@ impl ModelDirectory for OneModel {
 }
 
 /// Where a canvas runs in these tests.
-pub struct World {
+pub(crate) struct World {
     pub engine: Engine,
     pub model: Arc<ScriptedModel>,
     pub http: Arc<FakeHttp>,
@@ -51,16 +51,16 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(script: Script, http: FakeHttp) -> Self {
+    pub(crate) fn new(script: Script, http: FakeHttp) -> Self {
         Self::with_search(script, http, crate::kit::nothing_to_search())
     }
 
-    pub fn with_search(script: Script, http: FakeHttp, search: Arc<dyn Knowledge>) -> Self {
+    pub(crate) fn with_search(script: Script, http: FakeHttp, search: Arc<dyn Knowledge>) -> Self {
         Self::put_together(ScriptedModel::new(script).into(), http, search, Arc::new(NoTools))
     }
 
     /// A world whose model is asked again when it breaks off.
-    pub fn asked_again(script: Script) -> Self {
+    pub(crate) fn asked_again(script: Script) -> Self {
         let model = ScriptedModel::new(script);
         let front = Retrying::new(model.clone(), RetryPolicy::default());
         let around = (FakeHttp::new(), crate::kit::nothing_to_search(), Arc::new(NoTools) as _);
@@ -68,18 +68,18 @@ impl World {
     }
 
     /// A world in which this model answers.
-    pub fn of(model: ScriptedModel) -> Self {
+    pub(crate) fn of(model: ScriptedModel) -> Self {
         let search = crate::kit::nothing_to_search();
         Self::put_together(model.into(), FakeHttp::new(), search, Arc::new(NoTools))
     }
 
     /// A world with a server of tools.
-    pub fn with_tools(script: Script, tools: Arc<dyn ToolSource>) -> Self {
+    pub(crate) fn with_tools(script: Script, tools: Arc<dyn ToolSource>) -> Self {
         Self::of(ScriptedModel::new(script)).and_tools(tools)
     }
 
     /// The same world with a server of tools.
-    pub fn and_tools(self, tools: Arc<dyn ToolSource>) -> Self {
+    pub(crate) fn and_tools(self, tools: Arc<dyn ToolSource>) -> Self {
         Self::put_together(self.model, FakeHttp::new(), crate::kit::nothing_to_search(), tools)
     }
 
@@ -116,7 +116,11 @@ impl World {
     }
 
     /// A conversation from its beginning.
-    pub async fn hold(&self, plan: &Arc<Plan>, turns: impl IntoIterator<Item = TurnInput>) -> Vec<Ran> {
+    pub(crate) async fn hold(
+        &self,
+        plan: &Arc<Plan>,
+        turns: impl IntoIterator<Item = TurnInput>,
+    ) -> Vec<Ran> {
         let mut state = SessionState::new(plan);
         let mut history = Vec::new();
         let mut ran = Vec::new();
@@ -153,7 +157,9 @@ impl DocumentReader for AtOnce {
 }
 
 /// Files as `(dataset, name, bytes)`, read as those beside a canvas are.
-pub async fn searching(files: impl IntoIterator<Item = (&str, String, Vec<u8>)>) -> Arc<dyn Knowledge> {
+pub(crate) async fn searching(
+    files: impl IntoIterator<Item = (&str, String, Vec<u8>)>,
+) -> Arc<dyn Knowledge> {
     let beside = LocalDocuments::new(LocalDocumentsParts {
         store: Arc::new(MemoryDatasets::new()),
         index: Arc::new(MemoryChunkIndex::new()),
@@ -168,17 +174,17 @@ pub async fn searching(files: impl IntoIterator<Item = (&str, String, Vec<u8>)>)
 }
 
 /// Compiles a canvas with the real catalog.
-pub fn compiled(text: &str) -> std::result::Result<Arc<Plan>, Vec<Problem>> {
+pub(crate) fn compiled(text: &str) -> std::result::Result<Arc<Plan>, Vec<Problem>> {
     let canvas = weft_dsl::load(text.as_bytes())?;
     let catalog = weft_components::catalog::catalog();
     compile(&canvas, &catalog, &CompileOptions::default()).map(|compiled| Arc::new(compiled.plan))
 }
 
 /// A component as `(id, kind, params, downstream, parent)`.
-pub type Drawn<'a> = (&'a str, &'a str, Json, &'a [&'a str], Option<&'a str>);
+pub(crate) type Drawn<'a> = (&'a str, &'a str, Json, &'a [&'a str], Option<&'a str>);
 
 /// A canvas of these components.
-pub fn drawn(components: &[Drawn<'_>]) -> Arc<Plan> {
+pub(crate) fn drawn(components: &[Drawn<'_>]) -> Arc<Plan> {
     let components = components.iter().map(|(id, kind, params, to, parent)| {
         let mut entry = serde_json::json!({
             "obj": {"component_name": kind, "params": params}, "downstream": to, "upstream": [],
@@ -197,7 +203,7 @@ pub fn drawn(components: &[Drawn<'_>]) -> Arc<Plan> {
 }
 
 /// Runs a canvas once with a question.
-pub async fn ask(plan: &Arc<Plan>, script: Script, query: &str) -> Ran {
+pub(crate) async fn ask(plan: &Arc<Plan>, script: Script, query: &str) -> Ran {
     let world = World::new(script, FakeHttp::new());
     world.hold(plan, [crate::kit::asking(query)]).await.remove(0)
 }

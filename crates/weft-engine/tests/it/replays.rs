@@ -64,7 +64,7 @@ impl Knowledge for Nowhere {
     }
 }
 
-pub fn nowhere() -> Arc<Seams> {
+pub(crate) fn nowhere() -> Arc<Seams> {
     Arc::new(Seams {
         models: Arc::new(Nowhere),
         http: Arc::new(Nowhere),
@@ -76,7 +76,7 @@ pub fn nowhere() -> Arc<Seams> {
 }
 
 /// Every conversation of every sample, turn by turn.
-pub fn conversations() -> Vec<(PathBuf, Vec<TurnInput>)> {
+pub(crate) fn conversations() -> Vec<(PathBuf, Vec<TurnInput>)> {
     let folders = std::fs::read_dir(samples()).unwrap().map(|e| e.unwrap().path()).filter(|p| p.is_dir());
     let mut all: Vec<_> = folders
         .flat_map(|folder| {
@@ -88,12 +88,12 @@ pub fn conversations() -> Vec<(PathBuf, Vec<TurnInput>)> {
     all
 }
 
-pub async fn replayed(world: &World, key: &RunKey) -> Replayed {
+pub(crate) async fn replayed(world: &World, key: &RunKey) -> Replayed {
     let run = RunStore::get(&*world.store, key).await.unwrap();
     world.engine_with(nowhere()).replay(&run, Arc::clone(&world.plan)).await.unwrap()
 }
 
-pub async fn held(world: &World, turns: &[TurnInput]) -> Vec<RunKey> {
+pub(crate) async fn held(world: &World, turns: &[TurnInput]) -> Vec<RunKey> {
     let mut keys = Vec::new();
     for input in turns {
         let mut handle = world.engine().start(turn(&world.plan, input.clone())).await.unwrap();

@@ -15,7 +15,7 @@ use crate::real::{World, compiled};
 const WHOLE: [&str; 3] =
     ["categorize_and_agent_with_tavily", "image_lingo", "retrieval_categorize_and_generate"];
 
-pub fn folder() -> Option<PathBuf> {
+pub(crate) fn folder() -> Option<PathBuf> {
     let near = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/canvases/ragflow");
     let given = std::env::var_os("WEFT_SHARED").map(|shared| PathBuf::from(shared).join("canvases/ragflow"));
     given.into_iter().chain([near]).find(|path| path.is_dir())

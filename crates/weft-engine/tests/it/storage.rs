@@ -19,18 +19,18 @@ use crate::golden::samples;
 use crate::kit::{Does, Node, asking, choose, node, plan, seams, turn};
 use crate::survival::{World, outcome, runtime};
 
-pub struct Bench {
+pub(crate) struct Bench {
     pub engine: Engine,
     pub store: Arc<MemoryStore>,
     pub key: SessionKey,
 }
 
-pub async fn bench(plan: &Arc<Plan>) -> Bench {
+pub(crate) async fn bench(plan: &Arc<Plan>) -> Bench {
     bench_with(plan, EngineLimits::default(), []).await
 }
 
 /// With limits and variables of its own.
-pub async fn bench_with(
+pub(crate) async fn bench_with(
     plan: &Arc<Plan>,
     limits: EngineLimits,
     globals: impl IntoIterator<Item = (String, Json)>,
@@ -61,7 +61,7 @@ pub async fn bench_with(
     Bench { engine: Engine::new(seams(), Some(stores), limits), store, key }
 }
 
-pub async fn rest(handle: &mut RunHandle) -> Vec<Record> {
+pub(crate) async fn rest(handle: &mut RunHandle) -> Vec<Record> {
     let mut records = Vec::new();
     while let Some(entry) = handle.entries.next().await.unwrap() {
         records.push(entry.record.clone());
@@ -69,7 +69,7 @@ pub async fn rest(handle: &mut RunHandle) -> Vec<Record> {
     records
 }
 
-pub fn ending(records: &[Record]) -> Ending {
+pub(crate) fn ending(records: &[Record]) -> Ending {
     let Some(Record::RunFinished { ending, .. }) = records.last() else { panic!("no end: {records:?}") };
     *ending
 }

@@ -29,11 +29,11 @@ use crate::kit::{check_that_one_speaks_at_a_time, turn};
 use crate::real::compiled;
 
 /// A model that answers equal requests equally, so that one that is asked again says the same.
-pub fn steady(script: Script) -> ScriptedModel {
+pub(crate) fn steady(script: Script) -> ScriptedModel {
     ScriptedModel::from_fn(weft_testkit::steady(script))
 }
 
-pub struct OneModel(pub Arc<ScriptedModel>);
+pub(crate) struct OneModel(pub Arc<ScriptedModel>);
 
 impl ModelDirectory for OneModel {
     fn resolve(&self, _: &TenantId, _: &str) -> Result<Arc<dyn ChatModel>> {
@@ -47,7 +47,7 @@ impl ModelDirectory for OneModel {
 
 /// A store that keeps the first entries of a run and then never answers again, like one whose process
 /// is gone.
-pub struct Stalling {
+pub(crate) struct Stalling {
     pub store: Arc<MemoryStore>,
     /// How many entries of the run under way are kept.
     cut: Mutex<Option<u64>>,
@@ -136,7 +136,7 @@ impl RunStore for Stalling {
 }
 
 /// What outlives a process: the store, and the world outside.
-pub struct World {
+pub(crate) struct World {
     pub plan: Arc<Plan>,
     pub store: Arc<Stalling>,
     pub seams: Arc<Seams>,
@@ -145,14 +145,14 @@ pub struct World {
 }
 
 impl World {
-    pub async fn new(folder: &Path) -> Self {
+    pub(crate) async fn new(folder: &Path) -> Self {
         let script =
             read(&folder.join("script.json")).map_or_else(Script::new, |text| Script::parse(&text).unwrap());
         Self::of(folder, &read(&folder.join("canvas.json")).unwrap(), script).await
     }
 
     /// The world of a sample with another canvas and another model.
-    pub async fn of(folder: &Path, canvas: &str, script: Script) -> Self {
+    pub(crate) async fn of(folder: &Path, canvas: &str, script: Script) -> Self {
         let plan = compiled(canvas).unwrap();
         let model: Arc<ScriptedModel> = steady(script).into();
         let knowledge: Arc<dyn Knowledge> = documents(folder).await;
@@ -188,12 +188,12 @@ impl World {
         Self { plan, store, seams, key, model }
     }
 
-    pub fn engine(&self) -> Engine {
+    pub(crate) fn engine(&self) -> Engine {
         self.engine_with(Arc::clone(&self.seams))
     }
 
     /// An engine on the same store, in another world.
-    pub fn engine_with(&self, seams: Arc<Seams>) -> Engine {
+    pub(crate) fn engine_with(&self, seams: Arc<Seams>) -> Engine {
         let stores = Stores {
             runs: self.store.clone(),
             sessions: self.store.store.clone(),
@@ -204,12 +204,12 @@ impl World {
         Engine::new(seams, Some(stores), EngineLimits::default())
     }
 
-    pub fn cut_at(&self, cut: Option<u64>) {
+    pub(crate) fn cut_at(&self, cut: Option<u64>) {
         *self.store.cut.lock().unwrap() = cut;
     }
 
     /// Whether the process of this work is cut off before the work is over.
-    pub async fn is_cut_off(&self, work: impl Future<Output = ()>) -> bool {
+    pub(crate) async fn is_cut_off(&self, work: impl Future<Output = ()>) -> bool {
         tokio::select! {
             () = work => false,
             () = self.store.stalled.notified() => true,
@@ -217,7 +217,7 @@ impl World {
     }
 
     /// A process takes up a run that was cut off, and works on it to its end.
-    pub async fn go_on_with(&self, key: &RunKey) {
+    pub(crate) async fn go_on_with(&self, key: &RunKey) {
         let run = self.store.get(key).await.unwrap();
         if let PickedUp::Running(mut handle) =
             self.engine().pick_up(&run, Arc::clone(&self.plan)).await.unwrap()
@@ -227,7 +227,7 @@ impl World {
     }
 
     /// A whole turn.
-    pub async fn hold(&self, input: &weft_core::TurnInput) -> Vec<Entry> {
+    pub(crate) async fn hold(&self, input: &weft_core::TurnInput) -> Vec<Entry> {
         let mut handle = self.engine().start(turn(&self.plan, input.clone())).await.unwrap();
         while handle.entries.next().await.unwrap().is_some() {}
         self.journal(&handle.key).await
@@ -239,7 +239,7 @@ impl World {
     }
 
     /// A run's journal as people are shown it: with masks where secrets stood.
-    pub async fn journal(&self, key: &RunKey) -> Vec<Entry> {
+    pub(crate) async fn journal(&self, key: &RunKey) -> Vec<Entry> {
         let stored = self.store.entries(key, 0, 100_000).await.unwrap();
         let entry = |stored: StoredEntry| Entry {
             seq: stored.seq,
@@ -251,12 +251,12 @@ impl World {
     }
 }
 
-pub fn runtime() -> tokio::runtime::Runtime {
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
 }
 
 /// Everything that a run shows in the end.
-pub fn outcome(entries: &[Entry]) -> (Ending, String) {
+pub(crate) fn outcome(entries: &[Entry]) -> (Ending, String) {
     let Some(Record::RunFinished { ending, outputs, .. }) = entries.last().map(|entry| &entry.record) else {
         panic!("no end")
     };
@@ -278,7 +278,7 @@ fn same(one: Spent, other: Spent, place: &str) {
 }
 
 /// What must hold for the journal of any run that was cut off and went on.
-pub fn check(entries: &[Entry], place: &str) {
+pub(crate) fn check(entries: &[Entry], place: &str) {
     let events: Vec<u64> = entries.iter().filter_map(|entry| entry.event).collect();
     assert_eq!(
         events,
@@ -320,7 +320,7 @@ pub fn check(entries: &[Entry], place: &str) {
     assert!(open.is_empty() || waits, "{place}: every start has its end, and {open:?} have not");
 }
 
-pub fn place_of(who: &weft_core::journal::ActivationRef) -> String {
+pub(crate) fn place_of(who: &weft_core::journal::ActivationRef) -> String {
     format!("{} {:?}", who.node, who.frame)
 }
 

@@ -11,7 +11,7 @@ use crate::kit::{Does, asking, choose, node, plan, turn};
 use crate::storage::{Bench, bench, ending, rest};
 
 impl Bench {
-    pub async fn tasks(&self, status: TaskStatus) -> Vec<Task> {
+    pub(crate) async fn tasks(&self, status: TaskStatus) -> Vec<Task> {
         let filter = TaskFilter { status: Some(status), limit: 100, ..TaskFilter::default() };
         self.store.list(&TenantId::from("t"), &filter).await.unwrap().0
     }

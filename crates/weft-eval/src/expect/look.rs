@@ -56,7 +56,7 @@ impl Expectation {
 }
 
 /// Whether it ended in one of these ways.
-pub fn status(expected: &[Ending], seen: &Observed) -> Vec<Miss> {
+pub(crate) fn status(expected: &[Ending], seen: &Observed) -> Vec<Miss> {
     if expected.contains(&seen.ending) {
         return Vec::new();
     }
@@ -182,7 +182,7 @@ fn same(one: &Json, two: &Json) -> bool {
 }
 
 /// Whether a value has at least what a part has: members of objects, items of lists in their order.
-pub fn includes(value: &Json, part: &Json) -> bool {
+pub(super) fn includes(value: &Json, part: &Json) -> bool {
     match (value, part) {
         (Json::Object(value), Json::Object(part)) => {
             part.iter().all(|(key, part)| value.get(key).is_some_and(|value| includes(value, part)))

@@ -23,7 +23,7 @@ const KEYS_MAX: usize = 200;
 const VALUES_MAX: usize = 10_000;
 
 /// The keys of the documents' metadata with their most frequent values.
-pub async fn metadata(
+pub(super) async fn metadata(
     store: &dyn DatasetStore,
     tenant: &TenantId,
     datasets: &[DatasetId],
@@ -74,7 +74,7 @@ fn count(counts: &mut BTreeMap<String, HashMap<String, usize>>, metadata: &Metad
 
 /// The table of contents of a document, with what people may see of it: chunks can be hidden and taken out
 /// after it was made. It names no larger chunks. A document that has gone since it was found has none.
-pub async fn contents(store: &dyn DatasetStore, document: &DocumentKey) -> Result<Vec<ContentsEntry>> {
+pub(super) async fn contents(store: &dyn DatasetStore, document: &DocumentKey) -> Result<Vec<ContentsEntry>> {
     let mut entries = match store.extra(document, Extra::Contents).await {
         Ok(kept) => kept.map(contents::from_json).unwrap_or_default(),
         Err(error) if error.kind == ErrorKind::NotFound => Vec::new(),
@@ -92,7 +92,7 @@ pub async fn contents(store: &dyn DatasetStore, document: &DocumentKey) -> Resul
 }
 
 /// Passages of these datasets, in the order of the ids.
-pub async fn passages(
+pub(super) async fn passages(
     store: &dyn DatasetStore,
     tenant: &TenantId,
     datasets: &[DatasetId],

@@ -29,11 +29,11 @@ struct CachedGraph {
 
 /// The graphs, those that were asked for last at the end.
 #[derive(Debug, Default)]
-pub struct Graphs(Mutex<Vec<CachedGraph>>);
+pub(super) struct Graphs(Mutex<Vec<CachedGraph>>);
 
 impl Graphs {
     /// The graph of the documents of these datasets that are in the scope and can be found.
-    pub async fn of(
+    pub(super) async fn of(
         &self,
         store: &dyn DatasetStore,
         datasets: &[Dataset],

@@ -21,7 +21,7 @@ const PARTS_OF_ONE: f64 = 1e6;
 
 /// What a search asks.
 #[derive(Clone, Copy)]
-pub struct SearchSources<'a> {
+pub(super) struct SearchSources<'a> {
     /// Where chunks are kept.
     pub store: &'a dyn DatasetStore,
     /// Where they are found.
@@ -33,7 +33,7 @@ pub struct SearchSources<'a> {
 }
 
 /// Finds passages of these datasets.
-pub async fn search(
+pub(super) async fn search(
     parts: SearchSources<'_>,
     datasets: &[Dataset],
     request: &SearchRequest,

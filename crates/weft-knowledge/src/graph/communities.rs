@@ -8,7 +8,7 @@ const LEVELS_MAX: usize = 8;
 const GAIN_MIN: f64 = 1e-9;
 
 /// The community of each of `count` nodes, numbered from 0 on. Edges count both ways.
-pub fn communities(count: usize, edges: &[(usize, usize, f64)]) -> Vec<usize> {
+pub(super) fn communities(count: usize, edges: &[(usize, usize, f64)]) -> Vec<usize> {
     let mut of: Vec<usize> = (0..count).collect();
     let mut graph = EntityNetwork::new(count, edges.iter().copied());
     for _ in 0..LEVELS_MAX {

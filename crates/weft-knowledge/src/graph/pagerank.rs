@@ -9,7 +9,7 @@ const CHANGE_MIN: f64 = 1e-9;
 
 /// PageRank (Page, Brin 1998) over weighted relations in both directions. The values are above 0 and sum up
 /// to 1; nodes without any relation share what is left evenly.
-pub fn pagerank(nodes: usize, edges: &[(usize, usize, f64)]) -> Vec<f64> {
+pub(super) fn pagerank(nodes: usize, edges: &[(usize, usize, f64)]) -> Vec<f64> {
     if nodes == 0 {
         return Vec::new();
     }

@@ -7,7 +7,7 @@ use weft_core::seam::knowledge::Scored;
 
 /// Puts the larger passage in the place of those of its parts that were found. Its scores are the means of
 /// theirs; equal ones keep the order of their first parts.
-pub fn substituted(found: &[Scored]) -> Vec<Scored> {
+pub(crate) fn substituted(found: &[Scored]) -> Vec<Scored> {
     let mut groups: Vec<Vec<&Scored>> = Vec::new();
     let mut places: HashMap<&ChunkId, usize> = HashMap::new();
     for scored in found {

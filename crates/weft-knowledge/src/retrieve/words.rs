@@ -18,7 +18,7 @@ const TEXT_MAX: usize = 2_000;
 ///
 /// # Errors
 /// When the whole work has ended.
-pub async fn questions(
+pub(super) async fn questions(
     model: &dyn Ask,
     question: &str,
     languages: &[String],
@@ -55,7 +55,11 @@ pub async fn questions(
 ///
 /// # Errors
 /// When the whole work has ended.
-pub async fn keywords(model: &dyn Ask, question: &str, notes: &mut Vec<String>) -> Result<Vec<String>> {
+pub(super) async fn keywords(
+    model: &dyn Ask,
+    question: &str,
+    notes: &mut Vec<String>,
+) -> Result<Vec<String>> {
     let answer = ask_json(model, Step::Keywords, KEYWORDS, &format!("Question: {question}")).await?;
     let words =
         answer.and_then(|json| texts(&json, KEYWORDS_MAX).ok_or_else(|| unexpected("a list of words")));

@@ -23,7 +23,7 @@ use weft_knowledge::ask::{Ask, Step};
 use weft_knowledge::datasets::Datasets;
 use weft_knowledge::retrieve::{Chosen, Retrieval, Retrieved, retrieve};
 
-pub const TENANT: &str = "t";
+pub(crate) const TENANT: &str = "t";
 
 /// What the embedder of these tests knows: words with the same meaning.
 const MEANINGS: [&[&str]; 4] = [
@@ -51,7 +51,7 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-pub fn vector(text: &str) -> Vec<f32> {
+pub(crate) fn vector(text: &str) -> Vec<f32> {
     let text = text.to_lowercase();
     let holds = |meaning: &&[&str]| meaning.iter().any(|word| text.contains(*word));
     let mut vector: Vec<f32> = MEANINGS.iter().map(|m| if holds(m) { 1.0 } else { 0.0 }).collect();
@@ -74,7 +74,7 @@ struct Shelves {
 
 /// Everything that a search meets.
 #[derive(Default)]
-pub struct Outside {
+pub(crate) struct Outside {
     shelves: Mutex<Shelves>,
     /// What the index was asked.
     pub queries: Mutex<Vec<IndexQuery>>,
@@ -94,15 +94,15 @@ pub struct Outside {
 }
 
 #[derive(Clone, Default)]
-pub struct Library(pub Arc<Outside>);
+pub(crate) struct Library(pub Arc<Outside>);
 
 impl Library {
     /// A dataset whose documents have one chunk for each text, called `document-0` and so on.
-    pub fn with(self, dataset: &str, embedder: &str, documents: &[(&str, Json, &[&str])]) -> Self {
+    pub(crate) fn with(self, dataset: &str, embedder: &str, documents: &[(&str, Json, &[&str])]) -> Self {
         self.of(TENANT, dataset, embedder, documents)
     }
 
-    pub fn of(
+    pub(crate) fn of(
         self,
         tenant: &str,
         dataset: &str,
@@ -143,23 +143,23 @@ impl Library {
     }
 
     /// Changes a chunk on the shelf.
-    pub fn change(&self, id: &str, change: impl FnOnce(&mut StoredChunk)) {
+    pub(crate) fn change(&self, id: &str, change: impl FnOnce(&mut StoredChunk)) {
         let mut shelves = self.0.shelves.lock().unwrap();
         change(shelves.chunks.iter_mut().find(|chunk| chunk.id.as_str() == id).unwrap());
     }
 
     /// Takes a chunk off the shelf; the index goes on finding it.
-    pub fn forget(&self, id: &str) {
+    pub(crate) fn forget(&self, id: &str) {
         self.0.shelves.lock().unwrap().gone.insert(id.into());
     }
 
     /// Takes a document off the shelf; its chunks stay.
-    pub fn forget_document(&self, id: &str) {
+    pub(crate) fn forget_document(&self, id: &str) {
         self.0.shelves.lock().unwrap().documents.retain(|document| document.key.id.as_str() != id);
     }
 
     /// Adds a chunk that is shown and never found.
-    pub fn parent(&self, like: &str, id: &str, text: &str) {
+    pub(crate) fn parent(&self, like: &str, id: &str, text: &str) {
         let mut shelves = self.0.shelves.lock().unwrap();
         let like = shelves.chunks.iter().find(|chunk| chunk.id.as_str() == like).unwrap().document.clone();
         let parent = chunk(&like, id, text);
@@ -167,25 +167,25 @@ impl Library {
     }
 
     /// A document with its chunks.
-    pub fn document(&self, name: &str) -> (Document, Vec<StoredChunk>) {
+    pub(crate) fn document(&self, name: &str) -> (Document, Vec<StoredChunk>) {
         let shelves = self.0.shelves.lock().unwrap();
         let document = shelves.documents.iter().find(|document| document.key.id.as_str() == name).unwrap();
         let own = shelves.chunks.iter().filter(|chunk| chunk.document == document.key).cloned();
         (document.clone(), own.collect())
     }
 
-    pub fn dataset(&self, name: &str, change: impl FnOnce(&mut Dataset)) {
+    pub(crate) fn dataset(&self, name: &str, change: impl FnOnce(&mut Dataset)) {
         let mut shelves = self.0.shelves.lock().unwrap();
         change(shelves.datasets.iter_mut().find(|dataset| dataset.name == name).unwrap());
     }
 
-    pub fn change_document(&self, id: &str, change: impl FnOnce(&mut Document)) {
+    pub(crate) fn change_document(&self, id: &str, change: impl FnOnce(&mut Document)) {
         let mut shelves = self.0.shelves.lock().unwrap();
         change(shelves.documents.iter_mut().find(|document| document.key.id.as_str() == id).unwrap());
     }
 
     /// Keeps something with a document; null: nothing.
-    pub fn extra(&self, document: &str, extra: Extra, value: Json) {
+    pub(crate) fn extra(&self, document: &str, extra: Extra, value: Json) {
         let extras = &mut self.0.shelves.lock().unwrap().extras;
         if value.is_null() {
             extras.remove(&(document.into(), extra))
@@ -195,40 +195,40 @@ impl Library {
     }
 
     /// The model answers this to the next question of a step.
-    pub fn answers(&self, step: Step, answer: &str) -> &Self {
+    pub(crate) fn answers(&self, step: Step, answer: &str) -> &Self {
         self.0.answers.lock().unwrap().push_back((step, Ok(answer.to_owned())));
         self
     }
 
-    pub fn fails(&self, step: Step, kind: ErrorKind) -> &Self {
+    pub(crate) fn fails(&self, step: Step, kind: ErrorKind) -> &Self {
         self.0.answers.lock().unwrap().push_back((step, Err(Error::new(kind, "the model is away"))));
         self
     }
 
-    pub fn knowledge(&self) -> Datasets {
+    pub(crate) fn knowledge(&self) -> Datasets {
         Datasets::new(Arc::new(self.clone()), Arc::new(self.clone()), Arc::new(self.clone()))
     }
 
-    pub async fn try_ask(&self, asked: &Retrieval) -> Result<Retrieved> {
+    pub(crate) async fn try_ask(&self, asked: &Retrieval) -> Result<Retrieved> {
         retrieve(&self.knowledge() as &dyn Knowledge, self, &TENANT.into(), asked).await
     }
 
-    pub async fn ask(&self, asked: &Retrieval) -> Retrieved {
+    pub(crate) async fn ask(&self, asked: &Retrieval) -> Retrieved {
         self.try_ask(asked).await.unwrap()
     }
 
     /// The ids of what is found.
-    pub async fn ids(&self, asked: &Retrieval) -> Vec<String> {
+    pub(crate) async fn ids(&self, asked: &Retrieval) -> Vec<String> {
         ids(&self.ask(asked).await)
     }
 }
 
-pub fn ids(retrieved: &Retrieved) -> Vec<String> {
+pub(crate) fn ids(retrieved: &Retrieved) -> Vec<String> {
     retrieved.passages.iter().map(|passage| passage.chunk.id.clone()).collect()
 }
 
 /// A question to datasets, with everything as usual and no threshold.
-pub fn question(text: &str, datasets: &[&str]) -> Retrieval {
+pub(crate) fn question(text: &str, datasets: &[&str]) -> Retrieval {
     Retrieval {
         datasets: if datasets.is_empty() {
             Chosen::All
@@ -632,6 +632,6 @@ impl DatasetStore for Library {
 }
 
 /// The id that a dataset of this name has.
-pub fn id(dataset: &str) -> DatasetId {
+pub(crate) fn id(dataset: &str) -> DatasetId {
     format!("{dataset}-id").into()
 }

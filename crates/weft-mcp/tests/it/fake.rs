@@ -9,11 +9,11 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
 /// Where a server's messages go.
-pub type Out = mpsc::Sender<Json>;
-pub const MESSAGES_MAX: usize = 1_000;
+pub(crate) type Out = mpsc::Sender<Json>;
+pub(crate) const MESSAGES_MAX: usize = 1_000;
 
 /// What it says of itself, and what it has seen.
-pub struct Fake {
+pub(crate) struct Fake {
     pub tools: Mutex<Vec<Json>>,
     /// The version it answers with; absent: the one it is asked for.
     pub version: Mutex<Option<&'static str>>,
@@ -38,13 +38,13 @@ pub struct Fake {
 }
 
 /// How a message is taken up.
-pub enum Taken {
+pub(crate) enum Taken {
     Well,
     /// The connection ends without an answer.
     Dies,
 }
 
-pub fn tool(name: &str) -> Json {
+pub(crate) fn tool(name: &str) -> Json {
     json!({
         "name": name,
         "description": format!("does {name}"),
@@ -53,7 +53,7 @@ pub fn tool(name: &str) -> Json {
 }
 
 impl Fake {
-    pub fn new(tools: &[&str]) -> Arc<Self> {
+    pub(crate) fn new(tools: &[&str]) -> Arc<Self> {
         Arc::new(Self {
             tools: Mutex::new(tools.iter().map(|name| tool(name)).collect()),
             version: Mutex::new(None),
@@ -70,22 +70,22 @@ impl Fake {
         })
     }
 
-    pub fn sessions(&self) -> usize {
+    pub(crate) fn sessions(&self) -> usize {
         self.sessions.load(Ordering::SeqCst)
     }
 
     /// How many messages of this method have come.
-    pub fn count(&self, method: &str) -> usize {
+    pub(crate) fn count(&self, method: &str) -> usize {
         self.seen.lock().unwrap().iter().filter(|message| message["method"] == method).count()
     }
 
     /// The messages of this method so far.
-    pub fn seen(&self, method: &str) -> Vec<Json> {
+    pub(crate) fn seen(&self, method: &str) -> Vec<Json> {
         self.seen.lock().unwrap().iter().filter(|message| message["method"] == method).cloned().collect()
     }
 
     /// Waits until that many messages of this method have come.
-    pub async fn until(&self, method: &str, count: usize) {
+    pub(crate) async fn until(&self, method: &str, count: usize) {
         loop {
             let changed = self.changed.notified();
             if self.count(method) >= count {
@@ -96,7 +96,7 @@ impl Fake {
     }
 
     /// Says something to everyone that is connected.
-    pub async fn announce(&self, message: &Json) {
+    pub(crate) async fn announce(&self, message: &Json) {
         let outs = self.outs.lock().unwrap().clone();
         for out in outs {
             // Who is gone hears nothing.
@@ -105,7 +105,7 @@ impl Fake {
     }
 
     /// Takes up one message and says what there is to say.
-    pub async fn take(&self, message: Json, out: &Out) -> Taken {
+    pub(crate) async fn take(&self, message: Json, out: &Out) -> Taken {
         self.seen.lock().unwrap().push(message.clone());
         self.changed.notify_waiters();
         let method = message["method"].as_str().unwrap_or_default().to_owned();
@@ -219,7 +219,11 @@ impl Fake {
     }
 
     /// Speaks over a pair of byte streams until one side ends.
-    pub async fn speak(self: Arc<Self>, source: impl AsyncRead + Unpin, mut sink: impl AsyncWrite + Unpin) {
+    pub(crate) async fn speak(
+        self: Arc<Self>,
+        source: impl AsyncRead + Unpin,
+        mut sink: impl AsyncWrite + Unpin,
+    ) {
         self.sessions.fetch_add(1, Ordering::SeqCst);
         let (out, mut messages) = mpsc::channel::<Json>(MESSAGES_MAX);
         self.outs.lock().unwrap().push(out.clone());

@@ -31,7 +31,7 @@ use tasks::Tasks;
 
 /// What is served. All callers are one.
 #[derive(Default)]
-pub struct Fixture {
+pub(crate) struct Fixture {
     tasks: Tasks,
     /// Whether there is one more tool.
     pub has_more: AtomicBool,
@@ -125,13 +125,13 @@ struct Place {
 }
 
 /// A server that listens, until it is dropped.
-pub struct Listening {
+pub(crate) struct Listening {
     pub url: String,
     _serving: JoinSet<()>,
 }
 
 /// Serves the fixture on a free port.
-pub async fn listen() -> Listening {
+pub(crate) async fn listen() -> Listening {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let router = Router::new().route("/mcp", post(posted).delete(deleted)).with_state(Place::default());

@@ -28,7 +28,7 @@ use crate::kit::http;
 
 /// What is the same for every request.
 #[derive(Clone)]
-pub struct Site {
+pub(crate) struct Site {
     pub fake: Arc<Fake>,
     sessions: Arc<Mutex<HashMap<String, Option<Out>>>>,
     /// The headers of every request, with its method before them.
@@ -49,14 +49,14 @@ pub struct Site {
 }
 
 /// A running site.
-pub struct HttpFake {
+pub(crate) struct HttpFake {
     pub site: Site,
     pub address: SocketAddr,
     runtime: Option<Runtime>,
 }
 
 impl HttpFake {
-    pub fn start(fake: &Arc<Fake>) -> Self {
+    pub(crate) fn start(fake: &Arc<Fake>) -> Self {
         let auth = AuthorizationServer::new("token");
         *auth.token.lock().unwrap() = None;
         let site = Site {
@@ -90,7 +90,7 @@ impl HttpFake {
     }
 
     /// Ends it with all its connections and sessions.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             // It may not be waited for on a thread that runs tasks.
             let ending = std::thread::spawn(move || runtime.shutdown_timeout(Duration::from_secs(10)));
@@ -100,7 +100,7 @@ impl HttpFake {
     }
 
     /// A new one at the same address that knows nothing of the sessions of the old one.
-    pub async fn restart(&mut self) {
+    pub(crate) async fn restart(&mut self) {
         self.kill();
         *self = Self::at(self.site.clone(), self.address);
         // By the time that it answers this, everybody here has seen that the old connections are gone.
@@ -109,17 +109,17 @@ impl HttpFake {
         assert_eq!(http().open(request).await.unwrap().status, 404);
     }
 
-    pub fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}/{path}", self.address)
     }
 
     /// Forgets all sessions, as servers do after a while.
-    pub fn forget(&self) {
+    pub(crate) fn forget(&self) {
         self.site.sessions.lock().unwrap().clear();
     }
 
     /// The values of a header in all requests to the MCP endpoint, and how many had none.
-    pub fn sent(&self, name: &str) -> (Vec<String>, usize) {
+    pub(crate) fn sent(&self, name: &str) -> (Vec<String>, usize) {
         let headers = self.site.headers.lock().unwrap();
         let values: Vec<_> = headers
             .iter()

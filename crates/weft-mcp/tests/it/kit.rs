@@ -21,27 +21,27 @@ use weft_testkit::memory_store::MemoryStore;
 use crate::fake::Fake;
 
 /// A call with these arguments, and what calls it off.
-pub fn invocation(arguments: Json) -> (Invocation, CancellationToken) {
+pub(crate) fn invocation(arguments: Json) -> (Invocation, CancellationToken) {
     let (agent, _) = node_context(run_context());
     let cancel = agent.cancel.clone();
     let Json::Object(arguments) = arguments else { panic!("arguments are an object") };
     (Invocation { id: "call_1".into(), arguments, agent: Arc::new(agent), resumed: None }, cancel)
 }
 
-pub fn tenant() -> TenantId {
+pub(crate) fn tenant() -> TenantId {
     TenantId::new("t")
 }
 
-pub fn http() -> Arc<dyn StreamingHttp> {
+pub(crate) fn http() -> Arc<dyn StreamingHttp> {
     Arc::new(OperatorHttp::new().unwrap())
 }
 
 /// The servers of a configuration, with a store of their own.
-pub fn servers(config: &str) -> Servers {
+pub(crate) fn servers(config: &str) -> Servers {
     servers_with(config, MemoryStore::new())
 }
 
-pub fn servers_with(config: &str, pins: MemoryStore) -> Servers {
+pub(crate) fn servers_with(config: &str, pins: MemoryStore) -> Servers {
     let config: McpConfig = toml::from_str(config).unwrap();
     let config =
         config.with_environment(|name| std::env::vars().find(|(known, _)| known == name).map(|(_, v)| v));
@@ -50,17 +50,17 @@ pub fn servers_with(config: &str, pins: MemoryStore) -> Servers {
 }
 
 /// A place for what people allow, of these servers alone.
-pub fn credentials() -> Credentials {
+pub(crate) fn credentials() -> Credentials {
     Credentials { store: Arc::new(MemoryCredentials::default()), tenant: tenant() }
 }
 
 /// A server's settings.
-pub fn settings(text: &str) -> ServerConfig {
+pub(crate) fn settings(text: &str) -> ServerConfig {
     toml::from_str(text).unwrap()
 }
 
 /// Reaches a fake in the same process.
-pub struct InProcess {
+pub(crate) struct InProcess {
     fake: Arc<Fake>,
     bytes_max: usize,
     /// How many further attempts to reach it fail.
@@ -70,7 +70,7 @@ pub struct InProcess {
 }
 
 impl InProcess {
-    pub fn new(fake: &Arc<Fake>, bytes_max: usize) -> Arc<Self> {
+    pub(crate) fn new(fake: &Arc<Fake>, bytes_max: usize) -> Arc<Self> {
         Arc::new(Self {
             fake: Arc::clone(fake),
             bytes_max,
@@ -81,7 +81,7 @@ impl InProcess {
     }
 
     /// Ends the latest connection from the other side.
-    pub async fn kill(&self) {
+    pub(crate) async fn kill(&self) {
         let speaking = self.speaking.lock().unwrap().1.take().unwrap();
         speaking.abort();
         while !speaking.is_finished() {
@@ -110,7 +110,7 @@ impl Dial for InProcess {
 }
 
 /// Servers with one fake in the same process, called `fake`.
-pub struct Bench {
+pub(crate) struct Bench {
     pub fake: Arc<Fake>,
     pub dial: Arc<InProcess>,
     pub servers: Servers,
@@ -118,12 +118,12 @@ pub struct Bench {
 }
 
 impl Bench {
-    pub async fn new(tools: &[&str], config: &str) -> Self {
+    pub(crate) async fn new(tools: &[&str], config: &str) -> Self {
         let pins = MemoryStore::new();
         Self::with(Fake::new(tools), config, pins).await
     }
 
-    pub async fn with(fake: Arc<Fake>, config: &str, pins: MemoryStore) -> Self {
+    pub(crate) async fn with(fake: Arc<Fake>, config: &str, pins: MemoryStore) -> Self {
         let config = settings(&format!("url = 'http://unused'\n{config}"));
         let dial = InProcess::new(&fake, config.result_bytes_max);
         let servers = servers_with("", pins.clone());
@@ -131,21 +131,21 @@ impl Bench {
         Self { fake, dial, servers, pins }
     }
 
-    pub async fn offered(&self) -> Result<Offered> {
+    pub(crate) async fn offered(&self) -> Result<Offered> {
         self.servers.tools(&tenant(), "fake").await
     }
 
-    pub async fn tool(&self, name: &str) -> Arc<Tool> {
+    pub(crate) async fn tool(&self, name: &str) -> Arc<Tool> {
         tool_of(&self.servers, "fake", name).await
     }
 
-    pub async fn call(&self, name: &str) -> Result<ToolOutput> {
+    pub(crate) async fn call(&self, name: &str) -> Result<ToolOutput> {
         let tool = self.tool(name).await;
         call(&tool, serde_json::json!({"q": "x"})).await
     }
 }
 
-pub async fn tool_of(servers: &Servers, server: &str, name: &str) -> Arc<Tool> {
+pub(crate) async fn tool_of(servers: &Servers, server: &str, name: &str) -> Arc<Tool> {
     let offered = servers.tools(&tenant(), server).await.map_err(|error| error.full()).unwrap();
     let names: Vec<_> = offered.tools.iter().map(|tool| tool.name.clone()).collect();
     let found = offered.tools.into_iter().find(|tool| tool.name == name);
@@ -153,16 +153,16 @@ pub async fn tool_of(servers: &Servers, server: &str, name: &str) -> Arc<Tool> {
 }
 
 /// Names of what is offered.
-pub fn names(offered: &Offered) -> Vec<&str> {
+pub(crate) fn names(offered: &Offered) -> Vec<&str> {
     offered.tools.iter().map(|tool| tool.name.as_str()).collect()
 }
 
 /// Calls a tool and gives its end.
-pub async fn call(tool: &Tool, arguments: Json) -> Result<ToolOutput> {
+pub(crate) async fn call(tool: &Tool, arguments: Json) -> Result<ToolOutput> {
     end(tool.body.call(invocation(arguments).0)).await
 }
 
-pub async fn end(mut steps: ToolStream) -> Result<ToolOutput> {
+pub(crate) async fn end(mut steps: ToolStream) -> Result<ToolOutput> {
     loop {
         match steps.next().await.expect("a call has an end")? {
             ToolStep::Progress(_) => {}

@@ -18,7 +18,7 @@ fn folder() -> PathBuf {
 }
 
 /// The program that runs the peers and the start of this package, if they are there.
-pub fn package(path: &str) -> Option<(PathBuf, PathBuf)> {
+pub(crate) fn package(path: &str) -> Option<(PathBuf, PathBuf)> {
     let script = folder().join(path);
     if !script.exists() {
         weft_testkit::skipped(format_args!(

@@ -16,7 +16,7 @@ pub(super) enum Model {
 }
 
 impl Model {
-    pub fn task(&self) -> ModelTask {
+    pub(super) fn task(&self) -> ModelTask {
         match self {
             Self::Answers(_) => ModelTask::Answer,
             Self::Embeds(_) => ModelTask::Embed,
@@ -40,7 +40,7 @@ pub(super) enum ModelTask {
 }
 
 impl ModelTask {
-    pub fn words(self) -> &'static str {
+    pub(super) fn words(self) -> &'static str {
         match self {
             Self::Answer => "answering messages",
             Self::Embed => "turning texts into vectors",
@@ -52,7 +52,7 @@ impl ModelTask {
     }
 
     /// What to do when there is none at all, and the setting that chooses among several.
-    pub fn remedy(self) -> (&'static str, &'static str) {
+    pub(super) fn remedy(self) -> (&'static str, &'static str) {
         match self {
             Self::Answer => ("add it to `models`, or set OPENAI_API_KEY or start Ollama", "models.default"),
             Self::Embed => {

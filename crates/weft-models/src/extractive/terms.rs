@@ -20,7 +20,7 @@ const STOP_IDEOGRAPHS: &str = "的了吗呢么是在和与或有我你他她它�
 pub(super) struct DistinctTerms(HashSet<String>);
 
 impl DistinctTerms {
-    pub fn of(text: &str) -> Self {
+    pub(super) fn of(text: &str) -> Self {
         let mut terms = HashSet::new();
         let mut word = String::new();
         let mut run: Vec<char> = Vec::new();
@@ -41,12 +41,12 @@ impl DistinctTerms {
         Self(terms)
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// How many terms both have.
-    pub fn shared(&self, other: &Self) -> usize {
+    pub(super) fn shared(&self, other: &Self) -> usize {
         self.0.intersection(&other.0).count()
     }
 }
@@ -103,7 +103,7 @@ pub(super) fn weigh(question: &DistinctTerms, texts: &[DistinctTerms]) -> TermWe
 
 impl TermWeights {
     /// The worth of what a text shares with the question; long texts do not win by length alone.
-    pub fn overlap(&self, text: &DistinctTerms) -> f64 {
+    pub(super) fn overlap(&self, text: &DistinctTerms) -> f64 {
         // By the terms of the text, as there; in order, as the sum wants them.
         let mut shared: Vec<(&String, &f64)> =
             text.0.iter().filter_map(|term| self.0.get_key_value(term)).collect();

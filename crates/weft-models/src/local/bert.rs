@@ -48,7 +48,7 @@ pub(super) struct TokenIds {
 impl BertShape {
     /// # Errors
     /// Why it is no model that is understood here.
-    pub fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), String> {
         let is_known = matches!(self.model_type.as_str(), "bert" | "roberta" | "xlm-roberta");
         if !is_known || self.hidden_act != "gelu" {
             let (kind, act) = (&self.model_type, &self.hidden_act);
@@ -75,7 +75,7 @@ impl BertShape {
     }
 
     /// How many tokens a text may have.
-    pub fn tokens_max(&self) -> usize {
+    pub(super) fn tokens_max(&self) -> usize {
         self.max_position_embeddings.saturating_sub(self.first_place())
     }
 }
@@ -166,7 +166,7 @@ impl Dense {
 
 impl Bert {
     /// Takes the weights of a model of `shape` from all tensors of its file.
-    pub fn new(shape: &BertShape, tensors: &HashMap<String, Tensor>) -> Computed<Self> {
+    pub(super) fn new(shape: &BertShape, tensors: &HashMap<String, Tensor>) -> Computed<Self> {
         let weights = NamedWeights::of(tensors);
         let kinds = weights.get("embeddings.token_type_embeddings.weight")?;
         let kind = kinds.get(0)?;
@@ -188,7 +188,7 @@ impl Bert {
     }
 
     /// A vector for each text, brought to length 1. No text is empty.
-    pub fn vectors(&self, texts: &[&TokenIds], pooling: Pooling) -> Computed<Vec<Vec<f32>>> {
+    pub(super) fn vectors(&self, texts: &[&TokenIds], pooling: Pooling) -> Computed<Vec<Vec<f32>>> {
         let (rows, spans) = self.rows(texts)?;
         let pooled = spans.iter().map(|span| match pooling {
             Pooling::Mean => rows.narrow(0, span.start, span.length)?.mean(0)?.to_vec1(),
@@ -198,7 +198,7 @@ impl Bert {
     }
 
     /// The first token of each text as the last layer has it, one below the other. No text is empty.
-    pub fn firsts(&self, texts: &[&TokenIds]) -> Computed<Tensor> {
+    pub(super) fn firsts(&self, texts: &[&TokenIds]) -> Computed<Tensor> {
         let (rows, spans) = self.rows(texts)?;
         let firsts: Vec<Tensor> =
             spans.iter().map(|span| rows.narrow(0, span.start, 1)).collect::<Computed<_>>()?;
@@ -232,12 +232,12 @@ impl Bert {
     }
 
     /// How many words it knows.
-    pub fn words(&self) -> usize {
+    pub(super) fn words(&self) -> usize {
         self.words.dims().first().copied().unwrap_or_default()
     }
 
     /// How many places there are, also those that no token has.
-    pub fn places(&self) -> usize {
+    pub(super) fn places(&self) -> usize {
         self.places.dims().first().copied().unwrap_or_default()
     }
 }
@@ -250,7 +250,7 @@ pub(super) struct ScoreHead {
 
 impl ScoreHead {
     /// Takes the weights of the head from all tensors of a model's file.
-    pub fn new(tensors: &HashMap<String, Tensor>) -> Computed<Self> {
+    pub(super) fn new(tensors: &HashMap<String, Tensor>) -> Computed<Self> {
         let (inner, outer) = (NamedWeights::of(tensors), NamedWeights { by_name: tensors, prefix: "" });
         let of_roberta = tensors.contains_key("classifier.out_proj.weight");
         let (dense, score) = if of_roberta {
@@ -267,7 +267,7 @@ impl ScoreHead {
     }
 
     /// A logit for each row.
-    pub fn logits(&self, firsts: &Tensor) -> Computed<Vec<f32>> {
+    pub(super) fn logits(&self, firsts: &Tensor) -> Computed<Vec<f32>> {
         self.score.forward(&self.dense.forward(firsts)?.tanh()?)?.squeeze(1)?.to_vec1()
     }
 }

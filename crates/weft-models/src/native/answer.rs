@@ -62,7 +62,7 @@ struct GrowingCall {
 }
 
 impl NativeAssembly {
-    pub fn new(asking: Asking, request: ChatRequest, noticed: Noticed) -> Self {
+    pub(super) fn new(asking: Asking, request: ChatRequest, noticed: Noticed) -> Self {
         let before = request.messages.iter().map(|message| message.tool_calls.len()).sum();
         Self {
             asking,
@@ -83,7 +83,7 @@ impl NativeAssembly {
         }
     }
 
-    pub fn stream(
+    pub(super) fn stream(
         mut self,
         warnings: Vec<String>,
         answer: ChatStream,

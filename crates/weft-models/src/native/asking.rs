@@ -24,7 +24,7 @@ pub(super) struct Asking {
 impl Asking {
     /// # Errors
     /// What [`answer::failed`] makes of a failure of genai.
-    pub async fn ask(&self, request: &ChatRequest) -> Result<ChatStream> {
+    pub(super) async fn ask(&self, request: &ChatRequest) -> Result<ChatStream> {
         let question = question::question(self.provider, request, &self.tools);
         let asked = self.client.exec_chat_stream(self.spec.clone(), question, Some(&self.options)).await;
         Ok(asked.map_err(|cause| answer::failed(&self.model, cause, &self.key))?.stream)

@@ -32,7 +32,7 @@ enum Block {
 
 impl Blocks {
     /// Looks at a frame before genai does.
-    pub fn frame(&mut self, event: Option<&str>, data: &str) {
+    pub(super) fn frame(&mut self, event: Option<&str>, data: &str) {
         self.misread = false;
         let parsed = || serde_json::from_str::<Json>(data).unwrap_or_default();
         match event {
@@ -89,25 +89,25 @@ impl Blocks {
     }
 
     /// Whether what genai has just failed at is a frame of a search. It goes on after that.
-    pub fn take_misread(&mut self) -> bool {
+    pub(super) fn take_misread(&mut self) -> bool {
         std::mem::take(&mut self.misread)
     }
 
-    pub fn said(&mut self, text: &str) {
+    pub(super) fn said(&mut self, text: &str) {
         match self.blocks.last_mut() {
             Some(Block::Text(bytes)) => *bytes += text.len(),
             _ => self.blocks.push(Block::Text(text.len())),
         }
     }
 
-    pub fn thought(&mut self, text: &str) {
+    pub(super) fn thought(&mut self, text: &str) {
         if let Some(Block::Thinking { thinking, .. }) = self.blocks.last_mut() {
             thinking.push_str(text);
             self.bytes += text.len();
         }
     }
 
-    pub fn signed(&mut self, seal: &str) {
+    pub(super) fn signed(&mut self, seal: &str) {
         if let Some(Block::Thinking { signature, .. }) = self.blocks.last_mut() {
             signature.push_str(seal);
             self.bytes += seal.len();
@@ -115,12 +115,12 @@ impl Blocks {
     }
 
     /// Whether the model has searched.
-    pub fn searched(&self) -> bool {
+    pub(super) fn searched(&self) -> bool {
         self.searched || self.open.is_some()
     }
 
     /// All of them, as the message's seal has them; see [`super::seal`].
-    pub fn packed(&self) -> Option<String> {
+    pub(super) fn packed(&self) -> Option<String> {
         let pack = |block: &Block| match block {
             Block::Text(bytes) => Some(json!({"type": "text", "bytes": bytes})),
             // Without its seal it would be refused.

@@ -41,7 +41,7 @@ pub(crate) struct NativeModel {
 impl NativeModel {
     /// # Errors
     /// `Invalid` for an address that is not valid, `Internal` when genai cannot be set up.
-    pub fn new(
+    pub(crate) fn new(
         info: ModelInfo,
         provider: Provider,
         entry: &ModelEntry,

@@ -78,14 +78,14 @@ pub(super) struct GeminiSeals {
 }
 
 impl GeminiSeals {
-    pub fn pack(&self) -> Option<String> {
+    pub(super) fn pack(&self) -> Option<String> {
         if self.calls.is_empty() && self.text.is_none() {
             return None;
         }
         serde_json::to_string(self).ok()
     }
 
-    pub fn of(message: &ChatMessage) -> Self {
+    pub(super) fn of(message: &ChatMessage) -> Self {
         let seal = message.signature.as_deref().unwrap_or_default();
         serde_json::from_str(seal).unwrap_or_default()
     }

@@ -40,7 +40,7 @@ pub(super) struct Searches<'a> {
 }
 
 impl<'a> Searches<'a> {
-    pub fn of(messages: &[ChatMessage], tools: &'a [ToolSchema]) -> Self {
+    pub(super) fn of(messages: &[ChatMessage], tools: &'a [ToolSchema]) -> Self {
         let mut searches = Self {
             offered: tools.iter().any(|tool| tool.deferred),
             names: tools.iter().map(|tool| tool.name.as_str()).collect(),
@@ -67,7 +67,7 @@ impl<'a> Searches<'a> {
     }
 
     /// The parts of the message of an assistant before its calls.
-    pub fn parts(&self, place: usize, message: &ChatMessage) -> Vec<ContentPart> {
+    pub(super) fn parts(&self, place: usize, message: &ChatMessage) -> Vec<ContentPart> {
         let blocks = seal_blocks(message).filter(|blocks| self.offered && blocks.iter().any(is_search));
         let Some(blocks) = blocks else {
             let text = (!message.text.is_empty()).then(|| ContentPart::from_text(message.text.clone()));

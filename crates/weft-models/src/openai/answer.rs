@@ -106,7 +106,7 @@ pub(super) struct OpenAiAssembly {
 }
 
 impl OpenAiAssembly {
-    pub fn new(model: String, key: Secret, request: ChatRequest) -> Self {
+    pub(super) fn new(model: String, key: Secret, request: ChatRequest) -> Self {
         let calls =
             CallAssembly::after(request.messages.iter().map(|message| message.tool_calls.len()).sum());
         Self {
@@ -125,19 +125,19 @@ impl OpenAiAssembly {
         }
     }
 
-    pub fn warn(&mut self, warnings: Vec<String>) {
+    pub(super) fn warn(&mut self, warnings: Vec<String>) {
         self.ready.extend(warnings.into_iter().map(|warning| Ok(ChatDelta::Warning(warning))));
     }
 
     /// An answer that came in one piece.
-    pub fn whole(mut self, body: &[u8]) -> impl Stream<Item = Result<ChatDelta>> + use<> {
+    pub(super) fn whole(mut self, body: &[u8]) -> impl Stream<Item = Result<ChatDelta>> + use<> {
         self.take(body);
         self.ended();
         stream::iter(self.ready)
     }
 
     /// An answer that streams.
-    pub fn stream(self, body: BoxStream<'static, reqwest::Result<bytes::Bytes>>) -> OpenAiAnswer {
+    pub(super) fn stream(self, body: BoxStream<'static, reqwest::Result<bytes::Bytes>>) -> OpenAiAnswer {
         OpenAiAnswer { body, events: SseBuffer::default(), assembly: self }
     }
 

@@ -43,16 +43,16 @@ struct BegunCall {
 }
 
 impl CallAssembly {
-    pub fn after(before: usize) -> Self {
+    pub(super) fn after(before: usize) -> Self {
         Self { before, ..Self::default() }
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.begun.is_empty()
     }
 
     /// The next piece as a delta, if it says something new; an error when there are too many calls.
-    pub fn take(&mut self, piece: CallPiece) -> Result<Option<ChatDelta>, String> {
+    pub(super) fn take(&mut self, piece: CallPiece) -> Result<Option<ChatDelta>, String> {
         let function = piece.function.unwrap_or_default();
         let (id, name) = (filled(piece.id), filled(function.name));
         let arguments = function.arguments.as_ref().map(weft_core::value::to_text).unwrap_or_default();
@@ -79,7 +79,7 @@ impl CallAssembly {
     }
 
     /// Calls that never got a name; whoever runs them will say so to the model.
-    pub fn nameless(&mut self) -> impl Iterator<Item = ChatDelta> + '_ {
+    pub(super) fn nameless(&mut self) -> impl Iterator<Item = ChatDelta> + '_ {
         let before = self.before;
         let nameless = self.begun.iter_mut().enumerate().filter(|(_, call)| !call.named);
         nameless.map(move |(at, call)| call.begin(at, before, String::new()))

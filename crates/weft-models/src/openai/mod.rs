@@ -42,7 +42,7 @@ pub(crate) struct OpenAi {
 impl OpenAi {
     /// # Errors
     /// `Invalid` for a base URL that is not valid.
-    pub fn new(info: ModelInfo, entry: &ModelEntry, client: reqwest::Client) -> Result<Self> {
+    pub(crate) fn new(info: ModelInfo, entry: &ModelEntry, client: reqwest::Client) -> Result<Self> {
         let url = format!("{}/chat/completions", entry.address()?.trim_end_matches('/'));
         let url = url.parse().map_err(|cause: url::ParseError| {
             Error::invalid(format!("the base URL of the model `{}` is not valid", info.name)).because(cause)

@@ -61,7 +61,7 @@ impl HttpPictureReader {
     ///
     /// # Errors
     /// `Invalid` when its provider has none, or for an address that is not valid.
-    pub fn new(entry: &ModelEntry, client: &reqwest::Client) -> Result<Self> {
+    pub(crate) fn new(entry: &ModelEntry, client: &reqwest::Client) -> Result<Self> {
         if entry.wire() != Provider::OpenAi || entry.base_url.is_none() {
             let what = format!("the model `{}` of the kind `ocr` has no address of a service", entry.name);
             return Err(Error::invalid(what).help(

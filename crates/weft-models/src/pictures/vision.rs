@@ -35,7 +35,7 @@ pub(crate) struct VisionPictureReader {
 
 impl VisionPictureReader {
     /// This model.
-    pub fn new(model: Arc<dyn ChatModel>) -> Self {
+    pub(crate) fn new(model: Arc<dyn ChatModel>) -> Self {
         Self { model }
     }
 }

@@ -36,7 +36,11 @@ impl HttpEmbedder {
     ///
     /// # Errors
     /// `Invalid` for an address that is not valid, or none.
-    pub fn new(entry: &ModelEntry, wire: &'static EmbeddingWire, client: &reqwest::Client) -> Result<Self> {
+    pub(super) fn new(
+        entry: &ModelEntry,
+        wire: &'static EmbeddingWire,
+        client: &reqwest::Client,
+    ) -> Result<Self> {
         Ok(Self {
             name: entry.full_name(),
             model: entry.provider_name().to_owned(),

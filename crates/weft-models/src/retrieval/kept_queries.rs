@@ -23,7 +23,7 @@ pub(super) struct KeptQueries<E> {
 
 impl<E: Embedder> KeptQueries<E> {
     /// Asks `embedder` for what is not kept.
-    pub fn new(embedder: E) -> Self {
+    pub(super) fn new(embedder: E) -> Self {
         Self { embedder, kept: Mutex::new(LruCache::new(QUERIES_MAX)) }
     }
 

@@ -32,7 +32,11 @@ impl HttpReranker {
     ///
     /// # Errors
     /// `Invalid` for an address that is not valid, or none.
-    pub fn new(entry: &ModelEntry, wire: &'static RerankWire, client: &reqwest::Client) -> Result<Self> {
+    pub(super) fn new(
+        entry: &ModelEntry,
+        wire: &'static RerankWire,
+        client: &reqwest::Client,
+    ) -> Result<Self> {
         let scores = match entry.raw_scores {
             None => wire.scores,
             Some(true) => Scores::Logits,

@@ -18,12 +18,12 @@ use weft_net::{AllowList, DirectConnector, Outbound, Resolver};
 
 use crate::guard::get;
 
-pub struct Server {
+pub(crate) struct Server {
     pub address: SocketAddr,
     _tasks: JoinSet<()>,
 }
 
-pub async fn server() -> Server {
+pub(crate) async fn server() -> Server {
     let endless = || async {
         let pieces = futures::stream::repeat(()).map(|()| Ok::<_, std::io::Error>("0123456789".repeat(100)));
         Body::from_stream(pieces)
@@ -46,7 +46,7 @@ pub async fn server() -> Server {
     Server { address, _tasks: tasks }
 }
 
-pub fn outbound(server: &Server) -> Outbound {
+pub(crate) fn outbound(server: &Server) -> Outbound {
     Outbound::open(AllowList::parse([server.address.to_string()]).unwrap())
 }
 

@@ -40,7 +40,7 @@ impl Connector for Recorder {
     }
 }
 
-pub fn get(url: &str) -> HttpRequest {
+pub(crate) fn get(url: &str) -> HttpRequest {
     HttpRequest {
         method: "GET".into(),
         url: url.into(),

@@ -20,7 +20,7 @@ struct Series {
 }
 
 /// Adds the table of a chart.
-pub fn read(text: &str, parts: &mut PartCollector) -> Result<(), Unreadable> {
+pub(super) fn read(text: &str, parts: &mut PartCollector) -> Result<(), Unreadable> {
     let mut xml = Xml::new(text);
     let (mut all, mut series) = (Vec::new(), None::<Series>);
     let (mut title, mut text, mut point, mut part) = (String::new(), String::new(), 0, String::new());

@@ -5,7 +5,7 @@ use crate::parts::PartCollector;
 use crate::words::decode;
 
 /// Source code, by the endings of the usual languages.
-pub const FORMAT: FileFormat = FileFormat {
+pub(super) const FORMAT: FileFormat = FileFormat {
     name: "source code",
     endings: &[
         "py",

@@ -7,7 +7,7 @@ use crate::parts::PartCollector;
 use crate::words::decode;
 
 /// CSV and TSV.
-pub const FORMAT: FileFormat = FileFormat {
+pub(super) const FORMAT: FileFormat = FileFormat {
     name: "CSV",
     endings: &["csv", "tsv", "tab", "psv"],
     is_binary: false,

@@ -14,7 +14,7 @@ use body::BodyReader;
 use styles::{Lists, Styles};
 
 /// Documents of Word.
-pub const FORMAT: FileFormat = FileFormat {
+pub(super) const FORMAT: FileFormat = FileFormat {
     name: "DOCX",
     endings: &["docx", "docm", "dotx", "dotm"],
     is_binary: true,
@@ -60,7 +60,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
 }
 
 /// The paths of the pictures that the text shows, in the order of their names.
-pub fn picture_parts(bytes: &[u8]) -> Result<Vec<String>, Unreadable> {
+pub(super) fn picture_parts(bytes: &[u8]) -> Result<Vec<String>, Unreadable> {
     let mut archive = Archive::open(bytes)?;
     let main = main_part(&mut archive, "word/document.xml")?;
     Ok(office::pictures(relations(&mut archive, &main)?))

@@ -8,7 +8,7 @@ use crate::markup::{Xml, XmlNode, written};
 use crate::parts::PartCollector;
 
 /// Electronic books.
-pub const FORMAT: FileFormat = FileFormat {
+pub(super) const FORMAT: FileFormat = FileFormat {
     name: "EPUB",
     endings: &["epub"],
     is_binary: true,
@@ -49,7 +49,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
 }
 
 /// The paths of the pictures in the book.
-pub fn picture_parts(bytes: &[u8]) -> Result<Vec<String>, Unreadable> {
+pub(super) fn picture_parts(bytes: &[u8]) -> Result<Vec<String>, Unreadable> {
     let archive = Archive::open(bytes)?;
     let is_picture = |name: &str| {
         let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_lowercase()).unwrap_or_default();

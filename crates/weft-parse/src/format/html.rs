@@ -15,7 +15,7 @@ use crate::pictures::{Pictures, of_file, whereabouts};
 use crate::words::{beginning, decode, decode_as};
 
 /// Pages of the web.
-pub const FORMAT: FileFormat = FileFormat {
+pub(super) const FORMAT: FileFormat = FileFormat {
     name: "HTML",
     endings: &["html", "htm", "xhtml", "shtml"],
     is_binary: false,
@@ -47,7 +47,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
 }
 
 /// The text of a page, which says itself how it is written, more or less.
-pub fn written(bytes: &[u8]) -> String {
+pub(super) fn written(bytes: &[u8]) -> String {
     let start = String::from_utf8_lossy(&bytes[..bytes.len().min(LOOKED_AT)]).to_ascii_lowercase();
     let label = start.split_once("charset=").map(|(_, rest)| {
         let rest = rest.trim_start_matches(['"', '\'', ' ']);
@@ -63,7 +63,7 @@ pub fn written(bytes: &[u8]) -> String {
 }
 
 /// Adds a whole page: what it says of itself and its main part.
-pub fn page(text: &str, parts: &mut PartCollector) {
+pub(super) fn page(text: &str, parts: &mut PartCollector) {
     let dom = parsed(text, parts);
     for id in dom.below(Dom::ROOT) {
         match dom.name(id) {
@@ -86,13 +86,13 @@ pub fn page(text: &str, parts: &mut PartCollector) {
 }
 
 /// Adds a piece of HTML, such as the body of a mail.
-pub fn fragment(text: &str, parts: &mut PartCollector) {
+pub(super) fn fragment(text: &str, parts: &mut PartCollector) {
     let dom = parsed(text, parts);
     walk::walk(&dom, Dom::ROOT, parts);
 }
 
 /// The pictures that a page holds itself (data URIs), as far as they are shown.
-pub fn pictures(bytes: &[u8]) -> FoundPictures {
+pub(super) fn pictures(bytes: &[u8]) -> FoundPictures {
     let mut found = Pictures::default();
     let dom = Dom::parse(&written(bytes));
     pictures_below(&dom, main_part(&dom), &mut found);
@@ -100,7 +100,7 @@ pub fn pictures(bytes: &[u8]) -> FoundPictures {
 }
 
 /// The same of a piece of HTML.
-pub fn pictures_of_fragment(text: &str, found: &mut Pictures) {
+pub(super) fn pictures_of_fragment(text: &str, found: &mut Pictures) {
     pictures_below(&Dom::parse(text), Dom::ROOT, found);
 }
 
@@ -136,7 +136,7 @@ fn pictures_below(dom: &Dom, root: Id, found: &mut Pictures) {
 }
 
 /// Adds a chapter of a book, whose pictures are named as they are seen from `path`, the chapter's own.
-pub fn chapter(text: &str, path: &str, parts: &mut PartCollector) {
+pub(super) fn chapter(text: &str, path: &str, parts: &mut PartCollector) {
     let dom = parsed(text, parts);
     walk::walk_chapter(&dom, path, parts);
 }

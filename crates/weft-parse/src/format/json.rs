@@ -7,7 +7,7 @@ use crate::parts::PartCollector;
 use crate::words::{beginning, decode};
 
 /// One value, or one in every line.
-pub const FORMAT: FileFormat = FileFormat {
+pub(super) const FORMAT: FileFormat = FileFormat {
     name: "JSON",
     endings: &["json", "jsonl", "ndjson", "geojson", "json5"],
     is_binary: false,

@@ -12,7 +12,7 @@ use crate::pictures::{Pictures, attachment, within};
 use crate::words;
 
 /// Mails as they are sent.
-pub const FORMAT: FileFormat = FileFormat {
+pub(super) const FORMAT: FileFormat = FileFormat {
     name: "EML",
     endings: &["eml", "mht", "mhtml"],
     is_binary: false,
@@ -57,7 +57,7 @@ pub(crate) struct ParsedMail {
 
 impl ParsedMail {
     /// A header, if there is anything in it.
-    pub fn header(&mut self, name: &'static str, value: impl Into<String>) {
+    pub(super) fn header(&mut self, name: &'static str, value: impl Into<String>) {
         let value = value.into();
         if !value.trim().is_empty() {
             self.headers.push((name, value));
@@ -65,7 +65,7 @@ impl ParsedMail {
     }
 
     /// Adds it, and what is attached to it as far as that can be read.
-    pub fn add(&self, file: &FileInput<'_>, parts: &mut PartCollector) {
+    pub(super) fn add(&self, file: &FileInput<'_>, parts: &mut PartCollector) {
         parts.say("title", &self.subject);
         let header =
             |name: &str| self.headers.iter().find(|(one, _)| *one == name).map(|(_, value)| value.as_str());
@@ -105,7 +105,7 @@ impl ParsedMail {
     }
 
     /// The pictures that its text shows and that are attached to it, or are in what is attached.
-    pub fn pictures(&self, file: &FileInput<'_>) -> FoundPictures {
+    pub(super) fn pictures(&self, file: &FileInput<'_>) -> FoundPictures {
         let mut found = Pictures::default();
         if !self.html.trim().is_empty() {
             html::pictures_of_fragment(&self.html, &mut found);

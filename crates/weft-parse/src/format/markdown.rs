@@ -8,7 +8,7 @@ use crate::parts::PartCollector;
 use crate::words::{decode, join};
 
 /// Markdown.
-pub const FORMAT: FileFormat = FileFormat {
+pub(super) const FORMAT: FileFormat = FileFormat {
     name: "Markdown",
     endings: &["md", "markdown", "mdx", "mkd", "mdown", "qmd", "rmd"],
     is_binary: false,
@@ -28,7 +28,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
 }
 
 /// Adds what a text in Markdown is made of.
-pub fn add(text: &str, parts: &mut PartCollector) {
+pub(super) fn add(text: &str, parts: &mut PartCollector) {
     let options = Options::ENABLE_TABLES
         | Options::ENABLE_FOOTNOTES
         | Options::ENABLE_STRIKETHROUGH

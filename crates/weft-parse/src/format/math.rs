@@ -4,7 +4,7 @@ use crate::markup::Tag;
 
 /// A formula that is being read.
 #[derive(Debug, Default)]
-pub struct Math {
+pub(super) struct Math {
     open: Vec<MathElement>,
     /// Whether what comes is text of the formula.
     is_text: bool,
@@ -22,12 +22,12 @@ struct MathElement {
 
 impl Math {
     /// Whether a formula begins with this element.
-    pub fn begins(name: &str) -> bool {
+    pub(super) fn begins(name: &str) -> bool {
         name == "oMath"
     }
 
     /// An element begins.
-    pub fn open(&mut self, tag: &Tag<'_>) {
+    pub(super) fn open(&mut self, tag: &Tag<'_>) {
         let name = tag.name().to_owned();
         self.is_text = name == "t";
         if let (Some(value), "chr" | "begChr" | "endChr") = (tag.attribute("val"), &*name) {
@@ -40,7 +40,7 @@ impl Math {
     }
 
     /// Text within an element.
-    pub fn text(&mut self, text: &str) {
+    pub(super) fn text(&mut self, text: &str) {
         if self.is_text
             && let Some(frame) = self.open.last_mut()
         {
@@ -49,7 +49,7 @@ impl Math {
     }
 
     /// An element ends; the whole formula when it was the last.
-    pub fn close(&mut self) -> Option<String> {
+    pub(super) fn close(&mut self) -> Option<String> {
         self.is_text = false;
         let frame = self.open.pop()?;
         let text = frame.written();

@@ -7,7 +7,7 @@ use crate::parts::PartCollector;
 use crate::words::{beginning, decode};
 
 /// Notebooks.
-pub const FORMAT: FileFormat = FileFormat {
+pub(super) const FORMAT: FileFormat = FileFormat {
     name: "a Jupyter notebook",
     endings: &["ipynb"],
     is_binary: false,

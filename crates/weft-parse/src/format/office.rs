@@ -13,7 +13,7 @@ const ADDRESS_BYTES_MAX: usize = 2_000;
 
 /// What one part of a file says of another, or of an address.
 #[derive(Clone, Debug)]
-pub struct Relation {
+pub(super) struct Relation {
     /// What the other is to this one: the last word of its type.
     pub kind: String,
     /// The path of the other within the file, or an address.
@@ -23,7 +23,10 @@ pub struct Relation {
 }
 
 /// The relations of a part by their ids; none when it has none.
-pub fn relations(archive: &mut Archive<'_>, part: &str) -> Result<HashMap<String, Relation>, Unreadable> {
+pub(super) fn relations(
+    archive: &mut Archive<'_>,
+    part: &str,
+) -> Result<HashMap<String, Relation>, Unreadable> {
     let (folder, name) = part.rsplit_once('/').unwrap_or(("", part));
     let path =
         if folder.is_empty() { format!("_rels/{name}.rels") } else { format!("{folder}/_rels/{name}.rels") };
@@ -46,7 +49,7 @@ pub fn relations(archive: &mut Archive<'_>, part: &str) -> Result<HashMap<String
 }
 
 /// The paths of the pictures among the relations of a part, in the order of their names.
-pub fn pictures(relations: HashMap<String, Relation>) -> Vec<String> {
+pub(super) fn pictures(relations: HashMap<String, Relation>) -> Vec<String> {
     let pictures = relations.into_values().filter(|one| one.kind == "image" && !one.is_outside);
     let mut paths: Vec<String> = pictures.map(|one| one.target).collect();
     in_order(&mut paths);
@@ -54,24 +57,24 @@ pub fn pictures(relations: HashMap<String, Relation>) -> Vec<String> {
 }
 
 /// Sorts paths that end in numbers as people count: 2 comes before 10.
-pub fn in_order(paths: &mut [String]) {
+pub(super) fn in_order(paths: &mut [String]) {
     paths.sort_unstable_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
 }
 
 /// The path of the part that everything hangs on.
-pub fn main_part(archive: &mut Archive<'_>, usual: &str) -> Result<String, Unreadable> {
+pub(super) fn main_part(archive: &mut Archive<'_>, usual: &str) -> Result<String, Unreadable> {
     let relations = relations(archive, "")?;
     let main = relations.into_values().find(|relation| relation.kind == "officeDocument");
     Ok(main.map_or_else(|| usual.to_owned(), |relation| relation.target))
 }
 
 /// A part as text, if there is one.
-pub fn xml(archive: &mut Archive<'_>, name: &str) -> Result<Option<String>, Unreadable> {
+pub(super) fn xml(archive: &mut Archive<'_>, name: &str) -> Result<Option<String>, Unreadable> {
     Ok(archive.read(name)?.map(|bytes| written(&bytes)))
 }
 
 /// Title, author and date, as the file's properties have them.
-pub fn properties(archive: &mut Archive<'_>, parts: &mut PartCollector) -> Result<(), Unreadable> {
+pub(super) fn properties(archive: &mut Archive<'_>, parts: &mut PartCollector) -> Result<(), Unreadable> {
     let Some(text) = xml(archive, "docProps/core.xml")? else { return Ok(()) };
     let mut dates = [String::new(), String::new()];
     each_said(&text, |name, said| match name {
@@ -88,7 +91,7 @@ pub fn properties(archive: &mut Archive<'_>, parts: &mut PartCollector) -> Resul
 }
 
 /// Tells the elements of a plain list: the name of each, and the text since the last one began.
-pub fn each_said(text: &str, mut take: impl FnMut(&str, &str)) -> Result<(), Unreadable> {
+pub(super) fn each_said(text: &str, mut take: impl FnMut(&str, &str)) -> Result<(), Unreadable> {
     let mut xml = Xml::new(text);
     let mut said = String::new();
     while let Some(node) = xml.next()? {
@@ -102,7 +105,7 @@ pub fn each_said(text: &str, mut take: impl FnMut(&str, &str)) -> Result<(), Unr
 }
 
 /// Adds the address of a link to its text, when it leads out of the file and is not shown anyway.
-pub fn end_link(text: &mut String, start: usize, address: &str) {
+pub(super) fn end_link(text: &mut String, start: usize, address: &str) {
     let shown = text.get(start..).unwrap_or_default();
     let leads_out =
         ["http://", "https://", "mailto:", "ftp://"].iter().any(|scheme| address.starts_with(scheme));

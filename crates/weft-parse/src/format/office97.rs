@@ -15,7 +15,7 @@ use crate::archive::ArchiveKind;
 use crate::parts::PartCollector;
 
 /// Documents of Word 97 to 2003.
-pub const WORD: FileFormat = FileFormat {
+pub(super) const WORD: FileFormat = FileFormat {
     name: "DOC",
     endings: &["doc", "dot"],
     is_binary: true,
@@ -24,7 +24,7 @@ pub const WORD: FileFormat = FileFormat {
 };
 
 /// Presentations of PowerPoint 97 to 2003.
-pub const POWERPOINT: FileFormat = FileFormat {
+pub(super) const POWERPOINT: FileFormat = FileFormat {
     name: "PPT",
     endings: &["ppt", "pps", "pot"],
     is_binary: true,

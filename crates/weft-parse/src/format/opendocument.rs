@@ -10,7 +10,7 @@ use crate::parts::PartCollector;
 use crate::pictures::PictureText;
 
 /// Texts and presentations of OpenDocument. Its spreadsheets are read as those of Excel.
-pub const FORMAT: FileFormat = FileFormat {
+pub(super) const FORMAT: FileFormat = FileFormat {
     name: "OpenDocument",
     endings: &["odt", "ott", "odp", "otp"],
     is_binary: true,
@@ -48,7 +48,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
 }
 
 /// The paths of its pictures.
-pub fn picture_parts(bytes: &[u8]) -> Result<Vec<String>, Unreadable> {
+pub(super) fn picture_parts(bytes: &[u8]) -> Result<Vec<String>, Unreadable> {
     let archive = Archive::open(bytes)?;
     let names = archive.names().filter(|name| name.starts_with("Pictures/") && !name.ends_with('/'));
     let mut paths: Vec<String> = names.map(std::borrow::Cow::into_owned).collect();

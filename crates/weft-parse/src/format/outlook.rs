@@ -12,7 +12,7 @@ use crate::parts::PartCollector;
 use crate::words::decode;
 
 /// Mails of Outlook.
-pub const FORMAT: FileFormat = FileFormat {
+pub(super) const FORMAT: FileFormat = FileFormat {
     name: "MSG",
     endings: &["msg"],
     is_binary: true,
@@ -27,23 +27,23 @@ const ATTACHMENTS_MAX: usize = 1_000;
 
 /// Numbers of properties.
 mod property {
-    pub const SUBJECT: &str = "0037";
-    pub const SENDER_NAME: &str = "0C1A";
-    pub const SENDER_ADDRESS: [&str; 4] = ["5D01", "5D02", "0C1F", "0065"];
-    pub const TO: &str = "0E04";
-    pub const CC: &str = "0E03";
-    pub const BODY: &str = "1000";
-    pub const HTML: &str = "1013";
-    pub const COMPRESSED_BODY: &str = "1009";
-    pub const DATA: &str = "3701";
-    pub const NAMES: [&str; 3] = ["3707", "3704", "3001"];
+    pub(super) const SUBJECT: &str = "0037";
+    pub(super) const SENDER_NAME: &str = "0C1A";
+    pub(super) const SENDER_ADDRESS: [&str; 4] = ["5D01", "5D02", "0C1F", "0065"];
+    pub(super) const TO: &str = "0E04";
+    pub(super) const CC: &str = "0E03";
+    pub(super) const BODY: &str = "1000";
+    pub(super) const HTML: &str = "1013";
+    pub(super) const COMPRESSED_BODY: &str = "1009";
+    pub(super) const DATA: &str = "3701";
+    pub(super) const NAMES: [&str; 3] = ["3707", "3704", "3001"];
     /// Of somebody to whom a mail goes.
-    pub const RECIPIENT_NAME: &str = "3001";
-    pub const RECIPIENT_ADDRESS: [&str; 2] = ["39FE", "3003"];
+    pub(super) const RECIPIENT_NAME: &str = "3001";
+    pub(super) const RECIPIENT_ADDRESS: [&str; 2] = ["39FE", "3003"];
     /// Whether the mail goes to them, is copied to them, or in secret.
-    pub const RECIPIENT_KIND: u16 = 0x0C15;
+    pub(super) const RECIPIENT_KIND: u16 = 0x0C15;
     /// Sent, delivered, created: times are kept apart from the rest.
-    pub const TIMES: [u16; 3] = [0x0039, 0x0E06, 0x3007];
+    pub(super) const TIMES: [u16; 3] = [0x0039, 0x0E06, 0x3007];
 }
 
 /// How the folders of what is attached begin, and those of the people to whom a mail goes.

@@ -30,10 +30,10 @@ use super::{DocumentSettings, FileContents, FileFormat, FileInput, ReadResult, U
 use crate::parts::PartCollector;
 use page::{PageBlock, PdfPage};
 
-pub use scanned::read_lines;
+pub(super) use scanned::read_lines;
 
 /// Portable documents.
-pub const FORMAT: FileFormat = FileFormat {
+pub(super) const FORMAT: FileFormat = FileFormat {
     name: "PDF",
     endings: &["pdf"],
     is_binary: true,
@@ -64,7 +64,7 @@ fn open(bytes: &[u8]) -> Result<(PdfDocument, usize), Unreadable> {
 }
 
 /// The pictures of the pages that are wanted.
-pub fn pictures(file: &FileInput<'_>) -> Result<FoundPictures, Unreadable> {
+pub(super) fn pictures(file: &FileInput<'_>) -> Result<FoundPictures, Unreadable> {
     let (document, count) = open(file.bytes)?;
     let wanted = wanted(file.settings);
     let numbers = (1..=count.min(PAGES_MAX)).filter(|number| is_wanted(&wanted, *number));

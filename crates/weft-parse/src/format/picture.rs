@@ -9,7 +9,7 @@ use crate::parts::PartCollector;
 use crate::pictures::{Pictures, of_file, too_many_pixels};
 
 /// Pictures of the usual kinds.
-pub const FORMAT: FileFormat = FileFormat {
+pub(super) const FORMAT: FileFormat = FileFormat {
     name: "picture",
     endings: &["png", "jpg", "jpeg", "gif", "bmp", "tif", "tiff", "webp"],
     is_binary: true,
@@ -35,7 +35,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
 }
 
 /// The file as one picture.
-pub fn pictures(bytes: &[u8]) -> FoundPictures {
+pub(super) fn pictures(bytes: &[u8]) -> FoundPictures {
     let mut pictures = Pictures::default();
     if let Some(mut picture) = of_file(bytes)
         && pictures.takes(picture.width, picture.height, "")

@@ -11,7 +11,7 @@ use crate::markup::{Xml, XmlNode};
 use crate::parts::PartCollector;
 
 /// Presentations of PowerPoint.
-pub const FORMAT: FileFormat = FileFormat {
+pub(super) const FORMAT: FileFormat = FileFormat {
     name: "PPTX",
     endings: &["pptx", "pptm", "ppsx", "potx"],
     is_binary: true,
@@ -40,7 +40,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
 }
 
 /// The paths of the pictures on its slides, slide by slide. Those of its design are no part of what it says.
-pub fn picture_parts(bytes: &[u8]) -> Result<Vec<String>, Unreadable> {
+pub(super) fn picture_parts(bytes: &[u8]) -> Result<Vec<String>, Unreadable> {
     let mut archive = Archive::open(bytes)?;
     let mut parts = Vec::new();
     for slide in slides(&mut archive)? {

@@ -12,7 +12,7 @@ use crate::markup::{Xml, XmlNode};
 use crate::parts::PartCollector;
 
 /// Spreadsheets of Excel, old and new, and of OpenDocument.
-pub const FORMAT: FileFormat = FileFormat {
+pub(super) const FORMAT: FileFormat = FileFormat {
     name: "a spreadsheet",
     endings: &["xlsx", "xlsm", "xltx", "xls", "xlsb", "ods"],
     is_binary: true,

@@ -5,7 +5,7 @@ use crate::parts::PartCollector;
 use crate::words::decode;
 
 /// Plain text.
-pub const FORMAT: FileFormat = FileFormat {
+pub(super) const FORMAT: FileFormat = FileFormat {
     name: "text",
     endings: &["txt", "text", "log", "asc", "srt", "vtt", "tex", "rst", "adoc", "org"],
     is_binary: false,
@@ -20,7 +20,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
 }
 
 /// Adds the paragraphs of a text.
-pub fn paragraphs(text: &str, parts: &mut PartCollector) {
+pub(super) fn paragraphs(text: &str, parts: &mut PartCollector) {
     // Before the split at `\r`, or every line would end twice.
     let text = text.replace("\r\n", "\n");
     let mut paragraph = String::new();

@@ -6,7 +6,7 @@ use crate::parts::PartCollector;
 use crate::words::line;
 
 /// XML of any kind, RSS and Atom in particular.
-pub const FORMAT: FileFormat = FileFormat {
+pub(super) const FORMAT: FileFormat = FileFormat {
     name: "XML",
     endings: &[
         "xml", "rss", "atom", "rdf", "xsd", "xsl", "xslt", "opml", "kml", "gpx", "dita", "fb2", "plist",

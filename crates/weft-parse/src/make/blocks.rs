@@ -6,7 +6,7 @@ use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, T
 
 /// A run of text in one style.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct TextRun {
+pub(super) struct TextRun {
     /// The text; `\n` where a line ends for good.
     pub text: String,
     /// How it is set.
@@ -17,7 +17,7 @@ pub struct TextRun {
 
 /// How a run is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RunStyle {
+pub(super) struct RunStyle {
     /// In bold letters.
     pub bold: bool,
     /// In slanted letters.
@@ -30,7 +30,7 @@ pub struct RunStyle {
 
 /// A block.
 #[derive(Clone, Debug, PartialEq)]
-pub enum TextBlock {
+pub(super) enum TextBlock {
     /// A heading.
     Heading(u8, Vec<TextRun>),
     /// A paragraph, this deep within quotations.
@@ -49,7 +49,7 @@ pub enum TextBlock {
 
 impl TextBlock {
     /// The runs of everything but a table.
-    pub fn spans(&self) -> &[TextRun] {
+    pub(super) fn spans(&self) -> &[TextRun] {
         match self {
             Self::Heading(_, spans) | Self::Paragraph(_, spans) | Self::Item(_, _, spans) => spans,
             Self::Code(_) | Self::Table(_) | Self::Picture(..) | Self::Rule => &[],
@@ -58,24 +58,24 @@ impl TextBlock {
 }
 
 /// What the texts of this project are written in.
-pub fn options() -> Options {
+pub(super) fn options() -> Options {
     Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS
 }
 
 /// Whether a character may stand in a document.
 // XML has no place for the others, and Word refuses a file with them.
-pub fn may_stand(letter: char) -> bool {
+pub(super) fn may_stand(letter: char) -> bool {
     letter == '\n' || !(letter.is_control() || matches!(letter, '\u{fffe}' | '\u{ffff}'))
 }
 
 /// Whether an address may be one to follow.
-pub fn may_lead(address: &str) -> bool {
+pub(super) fn may_lead(address: &str) -> bool {
     let lower = address.trim().to_ascii_lowercase();
     ["http://", "https://", "mailto:"].iter().any(|scheme| lower.starts_with(scheme))
 }
 
 /// The kind and the data of a picture that its own address holds, of the kinds that hold no program.
-pub fn held_in(address: &str) -> Option<(&str, &str)> {
+pub(super) fn held_in(address: &str) -> Option<(&str, &str)> {
     let (kind, data) = address.trim().strip_prefix("data:image/")?.split_once(";base64,")?;
     let is_data = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
     let is_picture = matches!(kind, "png" | "jpeg" | "jpg" | "gif" | "webp");
@@ -88,7 +88,7 @@ fn png(address: &str) -> Option<Vec<u8>> {
 }
 
 /// Takes a text apart. Markup of web pages in it is text.
-pub fn blocks(text: &str) -> Vec<TextBlock> {
+pub(super) fn blocks(text: &str) -> Vec<TextBlock> {
     let mut reader = BlockReader::default();
     for event in Parser::new_ext(text, options()) {
         reader.read(event);

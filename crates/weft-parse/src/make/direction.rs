@@ -55,7 +55,7 @@ const TATWEEL: char = '\u{640}';
 
 /// Where a text begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Direction {
+pub(super) enum Direction {
     /// At the left.
     #[default]
     LeftToRight,
@@ -65,7 +65,7 @@ pub enum Direction {
 
 impl Direction {
     /// That of the first word of a text.
-    pub fn of(text: &str) -> Self {
+    pub(super) fn of(text: &str) -> Self {
         match get_base_direction(text) {
             unicode_bidi::Direction::Rtl => Self::RightToLeft,
             unicode_bidi::Direction::Ltr | unicode_bidi::Direction::Mixed => Self::LeftToRight,
@@ -74,19 +74,19 @@ impl Direction {
 }
 
 /// What has no width and only says how its neighbours are drawn.
-pub fn is_joiner(letter: char) -> bool {
+pub(super) fn is_joiner(letter: char) -> bool {
     matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
 }
 
 /// Whether a text has letters that are written from right to left.
-pub fn has_right_to_left(text: &str) -> bool {
+pub(super) fn has_right_to_left(text: &str) -> bool {
     text.chars()
         .any(|c| matches!(c, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{fefc}'))
 }
 
 /// The places of a line's letters in the order in which they stand from left to right. A mark stays behind the letter that it
 /// belongs to.
-pub fn visual(letters: &[char], direction: Direction) -> Vec<usize> {
+pub(super) fn visual(letters: &[char], direction: Direction) -> Vec<usize> {
     let text: String = letters.iter().collect();
     let level = match direction {
         Direction::LeftToRight => Level::ltr(),
@@ -116,7 +116,7 @@ pub fn visual(letters: &[char], direction: Direction) -> Vec<usize> {
 }
 
 /// A sign as it is drawn in text from right to left.
-pub fn mirrored(letter: char) -> char {
+pub(super) fn mirrored(letter: char) -> char {
     match letter {
         '(' => ')',
         ')' => '(',
@@ -133,7 +133,7 @@ pub fn mirrored(letter: char) -> char {
 }
 
 /// A word with its Arabic letters in the forms in which they are joined, as far as `has` says that there are such letters.
-pub fn joined(word: &str, has: impl Fn(char) -> bool) -> Cow<'_, str> {
+pub(super) fn joined(word: &str, has: impl Fn(char) -> bool) -> Cow<'_, str> {
     if !word.chars().any(|c| forms(c).is_some()) {
         return Cow::Borrowed(word);
     }

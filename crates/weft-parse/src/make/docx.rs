@@ -36,7 +36,7 @@ const WATERMARK_SIZE: usize = 72;
 ///
 /// # Errors
 /// `Invalid` when it cannot be written.
-pub fn write(blocks: &[TextBlock], page: &PageSettings) -> Result<Vec<u8>> {
+pub(super) fn write(blocks: &[TextBlock], page: &PageSettings) -> Result<Vec<u8>> {
     let size = if page.font_size == 0 { TEXT_SIZE } else { page.font_size } as usize;
     let mut document = Docx::new().default_size(size * 2);
     for level in 1..=6_usize {

@@ -14,7 +14,7 @@ const STYLE: &str = "img{max-width:100%}p,li,h1,h2,h3,h4,h5,h6,td,th,pre{unicode
     font-size:5em;opacity:.12;transform:rotate(-30deg);pointer-events:none}";
 
 /// Writes a text as a page.
-pub fn write(text: &str, page: &PageSettings) -> String {
+pub(super) fn write(text: &str, page: &PageSettings) -> String {
     let mut open = Vec::new();
     let events = Parser::new_ext(text, options()).filter_map(|event| harmless(event, &mut open));
     let mut body = String::new();

@@ -31,7 +31,7 @@ const TEXT_SIZE: u32 = 11;
 const TEXT_SIZE_MAX: u32 = 72;
 
 /// The fonts of a document.
-pub struct Fonts {
+pub(super) struct Fonts {
     regular: EmbeddedFont,
     bold: EmbeddedFont,
     other: Option<EmbeddedFont>,
@@ -97,7 +97,7 @@ impl Fonts {
 ///
 /// # Errors
 /// `Invalid` for a font that is none, and for more pages than a document may have.
-pub fn write(blocks: &[TextBlock], page: &PageSettings, font: Font<'_>) -> Result<MadeDocument> {
+pub(super) fn write(blocks: &[TextBlock], page: &PageSettings, font: Font<'_>) -> Result<MadeDocument> {
     let fonts = Fonts::open(font)?;
     let size = if page.font_size == 0 { TEXT_SIZE } else { page.font_size.min(TEXT_SIZE_MAX) };
     let pages = Layout::new(&fonts, size, page).set(blocks)?;

@@ -6,7 +6,7 @@ use super::blocks::{TextBlock, TextRun};
 use super::text_of;
 
 /// Writes blocks down as lines of text.
-pub fn write(blocks: &[TextBlock], page: &PageSettings) -> String {
+pub(super) fn write(blocks: &[TextBlock], page: &PageSettings) -> String {
     let mut parts: Vec<String> = Vec::new();
     parts.extend([&page.header, &page.timestamp].into_iter().filter(|text| !text.is_empty()).cloned());
     let mut in_list = false;

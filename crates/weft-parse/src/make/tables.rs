@@ -16,7 +16,7 @@ use crate::words::line;
 const NAME_MAX: usize = 31;
 
 /// The tables of a text, each a sheet that is named after what stands above it; the text itself when it has none.
-pub fn of_text(text: &str) -> Vec<Sheet> {
+pub(super) fn of_text(text: &str) -> Vec<Sheet> {
     let blocks = blocks(text);
     let mut sheets = Vec::new();
     let mut names = SheetNames::default();
@@ -54,7 +54,7 @@ fn cell_of(cell: &[TextRun]) -> Json {
 }
 
 /// A number where it is one: zeros in front mean that it is none, and commas between thousands mean nothing.
-pub fn value(text: &str) -> Json {
+pub(super) fn value(text: &str) -> Json {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let (whole, fraction) = match digits.split_once('.') {
         Some((whole, fraction)) => (whole, Some(fraction)),
@@ -92,7 +92,7 @@ fn typed(text: &str) -> Json {
 ///
 /// # Errors
 /// As [`crate::parse`].
-pub fn of_file(name: &str, bytes: &[u8]) -> Result<Vec<Sheet>> {
+pub(super) fn of_file(name: &str, bytes: &[u8]) -> Result<Vec<Sheet>> {
     let parsed = parse_tables(name, bytes)?;
     let (mut sheets, mut names, mut above) = (Vec::new(), SheetNames::default(), String::new());
     for element in parsed.elements {
@@ -121,7 +121,7 @@ pub fn of_file(name: &str, bytes: &[u8]) -> Result<Vec<Sheet>> {
 }
 
 /// Tables as a text.
-pub fn markdown(sheets: &[Sheet]) -> String {
+pub(super) fn markdown(sheets: &[Sheet]) -> String {
     let cell = |value: &Json| match value {
         Json::Null => String::new(),
         value => to_text(value).split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|"),
@@ -147,7 +147,7 @@ pub fn markdown(sheets: &[Sheet]) -> String {
 ///
 /// # Errors
 /// `Invalid` for what cannot be written.
-pub fn csv(sheet: &Sheet) -> Result<Vec<u8>> {
+pub(super) fn csv(sheet: &Sheet) -> Result<Vec<u8>> {
     let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
     for row in &sheet.rows {
         let cells = row.iter().map(|value| match value {
@@ -167,7 +167,7 @@ fn harmless(text: &str) -> String {
 
 /// Names of sheets, each one once, as Excel takes them. It takes two names that differ in case only for the same.
 #[derive(Default)]
-pub struct SheetNames {
+pub(super) struct SheetNames {
     given: HashSet<String>,
     /// The next number of a name that was wanted before.
     numbers: HashMap<String, usize>,
@@ -175,7 +175,7 @@ pub struct SheetNames {
 
 impl SheetNames {
     /// A name that is like `wanted`; of none, the number of the table.
-    pub fn next(&mut self, wanted: &str) -> String {
+    pub(super) fn next(&mut self, wanted: &str) -> String {
         let kept = |c: &char| !matches!(c, '[' | ']' | ':' | '*' | '?' | '/' | '\\' | '\n') && may_stand(*c);
         let clean: String = wanted.chars().filter(kept).collect();
         let clean = clean.trim().trim_matches('\'').trim();

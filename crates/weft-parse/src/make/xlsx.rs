@@ -44,7 +44,7 @@ const STYLES: &str = "<fonts count=\"2\"><font><sz val=\"11\"/><name val=\"Calib
 ///
 /// # Errors
 /// `Invalid` for more rows, columns or characters than a sheet takes.
-pub fn write(sheets: &[Sheet]) -> Result<Vec<u8>> {
+pub(super) fn write(sheets: &[Sheet]) -> Result<Vec<u8>> {
     // Excel opens no file without a sheet.
     let nothing = [Sheet { name: "Sheet1".to_owned(), rows: Vec::new() }];
     let sheets = if sheets.is_empty() { &nothing[..] } else { sheets };

@@ -32,7 +32,7 @@ pub(super) const READINGS_BYTES_MAX: usize = 256 << 20;
 
 /// What a worker is to do with the bytes that it is given.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum ReaderJob {
+pub(crate) enum ReaderJob {
     /// They are a file to read and cut into pieces.
     Read(ReadRequest),
     /// They are a file whose pictures are wanted.
@@ -53,7 +53,7 @@ pub enum ReaderJob {
 
 /// What a worker is to do, and within which limits.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct ReaderOrder {
+pub(crate) struct ReaderOrder {
     job: ReaderJob,
     time: Duration,
     memory_bytes: usize,
@@ -66,21 +66,21 @@ pub struct ReaderOrder {
 
 impl ReaderOrder {
     /// A file of so many bytes, within these limits.
-    pub fn new(job: ReaderJob, limits: Limits, file_bytes: usize) -> Self {
+    pub(crate) fn new(job: ReaderJob, limits: Limits, file_bytes: usize) -> Self {
         let Limits { time, memory_bytes, .. } = limits;
         let confinement = Confinement::default();
         Self { job, time, memory_bytes, file_bytes, confinement }
     }
 
     /// The same, where the operator has said what becomes of files whose worker cannot be confined.
-    pub fn with_confinement(self, confinement: Confinement) -> Self {
+    pub(crate) fn with_confinement(self, confinement: Confinement) -> Self {
         Self { confinement, ..self }
     }
 }
 
 /// What became of it.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum ReaderAnswer {
+pub(super) enum ReaderAnswer {
     /// The file was read.
     Read(ReadDocument),
     /// Its tables were.
@@ -109,7 +109,7 @@ impl From<Error> for ReaderAnswer {
 
 impl ReaderAnswer {
     /// What a worker wrote: an answer, and the bytes behind it.
-    pub fn read(told: &[u8]) -> Result<(Self, &[u8])> {
+    pub(super) fn read(told: &[u8]) -> Result<(Self, &[u8])> {
         let mut answers = serde_json::Deserializer::from_slice(told).into_iter();
         let garbled = || Error::new(ErrorKind::Garbled, "cannot read what the worker of a document says");
         match answers.next() {
@@ -120,7 +120,7 @@ impl ReaderAnswer {
     }
 
     /// The failure that it tells of.
-    pub fn failed(self) -> Error {
+    pub(super) fn failed(self) -> Error {
         match self {
             Self::Undone { kind, message, help } => Error { help, ..Error::new(kind, message) },
             _ => Error::new(ErrorKind::Garbled, "the worker of a document answers another question"),

@@ -6,11 +6,11 @@ use weft_parse::element::{ElementBody, Parsed};
 use weft_parse::{DocumentSettings, parse};
 use zip::write::SimpleFileOptions;
 
-pub fn read(name: &str, bytes: &[u8]) -> Parsed {
+pub(crate) fn read(name: &str, bytes: &[u8]) -> Parsed {
     parse(name, bytes, &DocumentSettings::new()).unwrap_or_else(|error| panic!("{}", error.full()))
 }
 
-pub fn reason(name: &str, bytes: &[u8]) -> String {
+pub(crate) fn reason(name: &str, bytes: &[u8]) -> String {
     match parse(name, bytes, &DocumentSettings::new()) {
         Ok(parsed) => panic!("{name} was read: {:?}", parsed.elements.first()),
         Err(error) => error.full(),
@@ -18,7 +18,7 @@ pub fn reason(name: &str, bytes: &[u8]) -> String {
 }
 
 /// The parts, one line each.
-pub fn shown(parsed: &Parsed) -> Vec<String> {
+pub(crate) fn shown(parsed: &Parsed) -> Vec<String> {
     parsed.elements.iter().map(|element| one_line(&element.body)).collect()
 }
 
@@ -43,15 +43,15 @@ fn one_line(body: &ElementBody) -> String {
 }
 
 /// All text of a file.
-pub fn text(parsed: &Parsed) -> String {
+pub(crate) fn text(parsed: &Parsed) -> String {
     shown(parsed).join("\n")
 }
 
-pub fn archive(files: &[(&str, &str)]) -> Vec<u8> {
+pub(crate) fn archive(files: &[(&str, &str)]) -> Vec<u8> {
     archive_of(&files.iter().map(|(name, text)| (*name, text.as_bytes())).collect::<Vec<_>>())
 }
 
-pub fn archive_of(files: &[(&str, &[u8])]) -> Vec<u8> {
+pub(crate) fn archive_of(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
     for (name, bytes) in files {
         writer.start_file(*name, SimpleFileOptions::default()).unwrap();
@@ -60,7 +60,7 @@ pub fn archive_of(files: &[(&str, &[u8])]) -> Vec<u8> {
     writer.finish().unwrap().into_inner()
 }
 
-pub fn relations(lines: &[(&str, &str, &str)]) -> String {
+pub(crate) fn relations(lines: &[(&str, &str, &str)]) -> String {
     let lines: Vec<String> = lines
         .iter()
         .map(|(id, kind, target)| {
@@ -75,7 +75,7 @@ pub fn relations(lines: &[(&str, &str, &str)]) -> String {
 }
 
 /// A document of Word with this body.
-pub fn docx(body: &str) -> Vec<u8> {
+pub(crate) fn docx(body: &str) -> Vec<u8> {
     let relations = relations(&[
         ("r1", "styles", "styles.xml"),
         ("r2", "numbering", "numbering.xml"),
@@ -116,7 +116,7 @@ pub fn docx(body: &str) -> Vec<u8> {
     ])
 }
 
-pub fn pptx(slide: &str) -> Vec<u8> {
+pub(crate) fn pptx(slide: &str) -> Vec<u8> {
     archive(&[
         (
             "ppt/presentation.xml",
@@ -137,7 +137,7 @@ pub fn pptx(slide: &str) -> Vec<u8> {
     ])
 }
 
-pub fn xlsx(sheet: &str) -> Vec<u8> {
+pub(crate) fn xlsx(sheet: &str) -> Vec<u8> {
     archive(&[
         ("[Content_Types].xml", "<Types/>"),
         ("_rels/.rels", &relations(&[("r1", "officeDocument", "xl/workbook.xml")])),
@@ -158,7 +158,7 @@ pub fn xlsx(sheet: &str) -> Vec<u8> {
     ])
 }
 
-pub fn epub() -> Vec<u8> {
+pub(crate) fn epub() -> Vec<u8> {
     archive(&[
         ("mimetype", "application/epub+zip"),
         (
@@ -177,7 +177,7 @@ pub fn epub() -> Vec<u8> {
     ])
 }
 
-pub const MAIL: &str = "From: Ada <ada@example.com>\r\nTo: grace@example.com\r\nSubject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\n\
+pub(crate) const MAIL: &str = "From: Ada <ada@example.com>\r\nTo: grace@example.com\r\nSubject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\n\
     Date: Tue, 02 Jan 2024 03:04:05 +0000\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=xx\r\n\r\n\
     --xx\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nHello Grace.\r\n\r\nSee the table.\r\n--xx\r\n\
     Content-Type: text/csv\r\nContent-Disposition: attachment; filename=\"people.csv\"\r\n\r\nname,age\r\nAda,36\r\n--xx\r\n\
@@ -185,7 +185,7 @@ pub const MAIL: &str = "From: Ada <ada@example.com>\r\nTo: grace@example.com\r\n
     Content-Transfer-Encoding: base64\r\n\r\nAAECAwQFBgc=\r\n--xx--\r\n";
 
 /// A PDF whose pages have these lines: size of the type, left edge, height from the bottom, text.
-pub fn pdf(pages: &[Vec<(u32, u32, u32, String)>]) -> Vec<u8> {
+pub(crate) fn pdf(pages: &[Vec<(u32, u32, u32, String)>]) -> Vec<u8> {
     let content = |lines: &Vec<(u32, u32, u32, String)>| {
         lines
             .iter()
@@ -196,7 +196,7 @@ pub fn pdf(pages: &[Vec<(u32, u32, u32, String)>]) -> Vec<u8> {
 }
 
 /// A PDF whose pages are drawn by these commands. The font `F1` is upright, `F2` is bold.
-pub fn pdf_of(pages: &[String]) -> Vec<u8> {
+pub(crate) fn pdf_of(pages: &[String]) -> Vec<u8> {
     let mut objects = vec![
         "<< /Type /Catalog /Pages 2 0 R >>".to_owned(),
         String::new(),
@@ -218,7 +218,7 @@ pub fn pdf_of(pages: &[String]) -> Vec<u8> {
 }
 
 /// A PDF with a page that is drawn by these commands, and has a form with these fields.
-pub fn pdf_with_form(content: &str, fields: &[&str]) -> Vec<u8> {
+pub(crate) fn pdf_with_form(content: &str, fields: &[&str]) -> Vec<u8> {
     let numbers: Vec<String> = (6..6 + fields.len()).map(|number| format!("{number} 0 R")).collect();
     let numbers = numbers.join(" ");
     let mut objects = vec![
@@ -258,7 +258,7 @@ fn written(objects: &[Vec<u8>]) -> Vec<u8> {
 
 /// A PDF with pages of 600 by 800 points, each with a line of text unless that is empty, and a JPEG of 850 by 1,100
 /// pixels that fills it if there is one.
-pub fn pdf_with_pictures(pages: &[(&str, Option<&[u8]>)]) -> Vec<u8> {
+pub(crate) fn pdf_with_pictures(pages: &[(&str, Option<&[u8]>)]) -> Vec<u8> {
     let pictures = pages.iter().map(|(text, jpeg)| {
         let head = "/Subtype /Image /Width 850 /Height 1100 /BitsPerComponent 8 /ColorSpace /DeviceGray /Filter /DCTDecode";
         (*text, jpeg.map(|jpeg| (head, jpeg)))
@@ -267,7 +267,7 @@ pub fn pdf_with_pictures(pages: &[(&str, Option<&[u8]>)]) -> Vec<u8> {
 }
 
 /// The same where the pages are turned clockwise.
-pub fn pdf_with_turned_pictures(pages: &[(&str, Option<&[u8]>)], degrees: u32) -> Vec<u8> {
+pub(crate) fn pdf_with_turned_pictures(pages: &[(&str, Option<&[u8]>)], degrees: u32) -> Vec<u8> {
     let upright = pdf_with_pictures(pages);
     // What stands behind is found by reading the file through, as its list of places is wrong then.
     let (mut turned, mut from) = (Vec::new(), 0);
@@ -282,14 +282,14 @@ pub fn pdf_with_turned_pictures(pages: &[(&str, Option<&[u8]>)], degrees: u32) -
 }
 
 /// A PDF with a picture that says to have more pixels than anybody would read.
-pub fn pdf_with_bomb() -> Vec<u8> {
+pub(crate) fn pdf_with_bomb() -> Vec<u8> {
     let head = "/Subtype /Image /Width 60000 /Height 60000 /BitsPerComponent 8 /ColorSpace /DeviceGray /Filter /FlateDecode";
     pdf_of_pictures(&[("Text beside it", Some((head, b"x\x9c")))])
 }
 
 /// A PDF whose pages are pictures: what is said of each, with `{shared}` for the number of an object that has what they have in
 /// common, and its bytes.
-pub fn pdf_with_scans(scans: &[(String, &[u8])], shared: &[u8]) -> Vec<u8> {
+pub(crate) fn pdf_with_scans(scans: &[(String, &[u8])], shared: &[u8]) -> Vec<u8> {
     // Behind three objects of the document and three of each page.
     let number = (4 + 3 * scans.len()).to_string();
     let heads: Vec<String> = scans.iter().map(|(head, _)| head.replace("{shared}", &number)).collect();
@@ -346,7 +346,7 @@ fn objects_of_pictures(pages: &[PageOfPictures<'_>]) -> Vec<Vec<u8>> {
 }
 
 /// A file of every kind.
-pub fn samples() -> Vec<(&'static str, Vec<u8>)> {
+pub(crate) fn samples() -> Vec<(&'static str, Vec<u8>)> {
     let lines = vec![(20, 50, 700, "A title".to_owned()), (10, 50, 600, "Some text of a page.".to_owned())];
     vec![
         ("a.pdf", pdf(&[lines])),

@@ -5,7 +5,7 @@ use std::io::{Cursor, Read as _, Write as _};
 use crate::build::{archive, read, relations, shown};
 
 /// A file that was packed to be small in this repository.
-pub fn unpacked(packed: &[u8]) -> Vec<u8> {
+pub(crate) fn unpacked(packed: &[u8]) -> Vec<u8> {
     let mut archive = zip::ZipArchive::new(Cursor::new(packed)).unwrap();
     let mut bytes = Vec::new();
     archive.by_index(0).unwrap().read_to_end(&mut bytes).unwrap();
@@ -106,7 +106,7 @@ fn mails_of_outlook_say_to_whom_they_go_and_hold_mails() {
 }
 
 /// A file of OpenDocument with this content.
-pub fn opendocument(content: &str) -> Vec<u8> {
+pub(crate) fn opendocument(content: &str) -> Vec<u8> {
     archive(&[
         ("mimetype", "application/vnd.oasis.opendocument.text"),
         (

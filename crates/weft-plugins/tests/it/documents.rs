@@ -6,7 +6,7 @@ use weft_core::seam::sandbox::NoSandbox;
 use weft_core::{ErrorKind, Tool};
 use weft_plugins::{FILE_BYTES_MAX, FILES_MAX, OPERATIONS_MAX, Plugin, PluginSettings, Plugins};
 
-pub fn weather() -> Json {
+pub(crate) fn weather() -> Json {
     json!({
         "openapi": "3.1.0",
         "info": {"title": "Weather"},

@@ -23,7 +23,7 @@ const ENTRY_BYTES: usize = 16;
 
 /// What a run has beside its memory.
 #[derive(Debug)]
-pub struct PythonHost {
+pub(crate) struct PythonHost {
     pub printed: Printed,
     /// Whether the program was refused memory.
     pub denied: bool,
@@ -43,7 +43,7 @@ pub struct PythonHost {
 
 /// Whose the memory is that a component has at the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FirstMemory {
+pub(crate) enum FirstMemory {
     /// The interpreter's. What is added is the program's.
     Interpreters,
     /// The tool's, like all that it asks for later.
@@ -52,7 +52,7 @@ pub enum FirstMemory {
 
 impl PythonHost {
     /// A run that begins now.
-    pub fn new(limits: Limits, first_memory: FirstMemory) -> Self {
+    pub(crate) fn new(limits: Limits, first_memory: FirstMemory) -> Self {
         let began = Instant::now();
         Self {
             printed: Printed::new(limits.printed_bytes),
@@ -130,7 +130,7 @@ impl ResourceLimiter for PythonHost {
 ///
 /// # Errors
 /// When a name is there twice.
-pub fn linker_of_tools(engine: &Engine) -> Result<Linker<PythonHost>> {
+pub(crate) fn linker_of_tools(engine: &Engine) -> Result<Linker<PythonHost>> {
     let mut linker = Linker::new(engine);
     clocks(&mut linker)?;
     chance(&mut linker)?;
@@ -142,7 +142,7 @@ pub fn linker_of_tools(engine: &Engine) -> Result<Linker<PythonHost>> {
 ///
 /// # Errors
 /// When a name is there twice.
-pub fn linker(engine: &Engine) -> Result<Linker<PythonHost>> {
+pub(crate) fn linker(engine: &Engine) -> Result<Linker<PythonHost>> {
     let mut linker = linker_of_tools(engine)?;
     let mut root = linker.root();
     root.func_wrap("show", |mut host: StoreContextMut<'_, PythonHost>, (error, text): (bool, String)| {

@@ -17,12 +17,12 @@ static DIGEST: &str = include_str!("../../python/program.sha256");
 
 /// Bytes of the component, at most.
 const COMPONENT_MAX: usize = 128 << 20;
-pub const ENDING: &str = "cwasm";
+pub(crate) const ENDING: &str = "cwasm";
 /// How long the files of other versions are kept, since another process may use them.
 const OTHERS_KEPT: Duration = Duration::from_hours(24 * 7);
 
 /// Where the code for this machine and version is.
-pub fn file(folder: &Path, engine: &Engine) -> PathBuf {
+pub(crate) fn file(folder: &Path, engine: &Engine) -> PathBuf {
     let mut hasher = DefaultHasher::new();
     DIGEST.hash(&mut hasher);
     engine.precompile_compatibility_hash().hash(&mut hasher);
@@ -33,7 +33,7 @@ pub fn file(folder: &Path, engine: &Engine) -> PathBuf {
 ///
 /// # Errors
 /// When the folder cannot be written to, or there is no compiler for this processor.
-pub fn prepare(folder: &Path) -> io::Result<()> {
+pub(crate) fn prepare(folder: &Path) -> io::Result<()> {
     let engine = machine::engine().map_err(io::Error::other)?;
     let target = file(folder, &engine);
     fs::create_dir_all(folder)?;
@@ -56,14 +56,14 @@ pub fn prepare(folder: &Path) -> io::Result<()> {
 }
 
 /// The file is on the disk before it has its name: half of it would be code that does anything.
-pub fn write(path: &Path, code: &[u8]) -> io::Result<()> {
+pub(crate) fn write(path: &Path, code: &[u8]) -> io::Result<()> {
     let mut file = File::create(path)?;
     file.write_all(code)?;
     file.sync_all()
 }
 
 /// Removes what other versions have left long ago.
-pub fn forget_others(folder: &Path, kept: &Path) {
+pub(crate) fn forget_others(folder: &Path, kept: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         let age = entry.metadata().and_then(|about| about.modified()).ok().and_then(|at| at.elapsed().ok());

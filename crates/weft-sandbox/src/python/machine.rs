@@ -12,7 +12,7 @@ use super::kept;
 use crate::result::{read_with_large_numbers, shortened};
 
 /// Bytes of stack for the code of the interpreter.
-pub const STACK: usize = 8 << 20;
+pub(crate) const STACK: usize = 8 << 20;
 /// What the interpreter raises when it has no memory left.
 const NO_MEMORY: &str = "MemoryError";
 /// What it raises when it has lost another error, as it does sometimes when there is no memory for one.
@@ -25,12 +25,12 @@ type Given = (std::result::Result<String, (String, Option<u32>)>,);
 ///
 /// # Errors
 /// When there is none for this processor.
-pub fn engine() -> Result<Engine> {
+pub(crate) fn engine() -> Result<Engine> {
     Engine::new(&config())
 }
 
 /// How every component is compiled and run.
-pub fn config() -> Config {
+pub(crate) fn config() -> Config {
     let mut config = Config::new();
     config
         .async_stack_size(STACK)
@@ -41,7 +41,7 @@ pub fn config() -> Config {
 }
 
 /// The code of the interpreter, ready to be given memory.
-pub struct PythonCode(InstancePre<PythonHost>);
+pub(crate) struct PythonCode(InstancePre<PythonHost>);
 
 impl PythonCode {
     /// The code that is kept in this folder; `None` when it is not there or not for this machine. All files are
@@ -49,7 +49,7 @@ impl PythonCode {
     ///
     /// # Errors
     /// When it cannot be set up.
-    pub fn load(folder: &Path) -> Result<Option<Self>> {
+    pub(crate) fn load(folder: &Path) -> Result<Option<Self>> {
         let engine = engine()?;
         let file = kept::file(folder, &engine);
         if !file.is_file() {
@@ -73,7 +73,7 @@ impl PythonCode {
     ///
     /// # Errors
     /// When it cannot be set up.
-    pub fn machine(&self, limits: Limits) -> Result<PythonMachine> {
+    pub(crate) fn machine(&self, limits: Limits) -> Result<PythonMachine> {
         let host = PythonHost::new(limits, FirstMemory::Interpreters);
         let mut store = Store::new(self.0.engine(), host);
         store.limiter(|host| host);
@@ -85,20 +85,20 @@ impl PythonCode {
 }
 
 /// An interpreter that has run nothing yet.
-pub struct PythonMachine {
+pub(crate) struct PythonMachine {
     store: Store<PythonHost>,
     run: TypedFunc<(String, String), Given>,
 }
 
 impl PythonMachine {
     /// What ends the program at its next step.
-    pub fn alarm(&self) -> impl FnOnce() + Send + 'static {
+    pub(crate) fn alarm(&self) -> impl FnOnce() + Send + 'static {
         let engine = self.store.engine().clone();
         move || engine.increment_epoch()
     }
 
     /// Runs a program to its end, its limits, or the alarm.
-    pub fn run(mut self, program: Program) -> Ran {
+    pub(crate) fn run(mut self, program: Program) -> Ran {
         let limits = program.limits;
         let arguments = serde_json::to_string(&program.arguments).unwrap_or_default();
         let called = self.run.call(&mut self.store, (program.source, arguments));

@@ -10,7 +10,7 @@ use super::told::text_of;
 use crate::printed::{Printed, Stream};
 
 /// Gives a program its `console`.
-pub fn install(ctx: &Ctx<'_>, printed: &Rc<RefCell<Printed>>) -> rquickjs::Result<()> {
+pub(super) fn install(ctx: &Ctx<'_>, printed: &Rc<RefCell<Printed>>) -> rquickjs::Result<()> {
     let console = Object::new(ctx.clone())?;
     let streams = [
         ("log", Stream::Out),

@@ -1,7 +1,7 @@
 //! Which lines of a program stand in nothing else, as far as that can be told without reading it as its language.
 
 /// Where lines begin that stand in no text, no comment and no brackets. Where a program is odd there are fewer of them.
-pub fn outer_lines(source: &str) -> Vec<usize> {
+pub(super) fn outer_lines(source: &str) -> Vec<usize> {
     let bytes = source.as_bytes();
     let mut lines = vec![0];
     // The brackets around; a backtick stands for the text around a `${`.

@@ -7,25 +7,25 @@ use rquickjs::allocator::{Allocator, RustAllocator};
 
 /// The most memory that an interpreter has had at a time.
 #[derive(Clone, Debug, Default)]
-pub struct Peak(Rc<Cell<usize>>);
+pub(super) struct Peak(Rc<Cell<usize>>);
 
 impl Peak {
     /// Whether it came near a limit. The interpreter counts what it hands out, with an overhead for each, and this
     /// what it was given; they differ by less than half.
-    pub fn was_near(&self, limit: usize) -> bool {
+    pub(super) fn was_near(&self, limit: usize) -> bool {
         self.0.get() >= limit / 2
     }
 }
 
 /// The memory of the process, with a count of what is in use.
-pub struct CountedMemory {
+pub(super) struct CountedMemory {
     in_use: usize,
     peak: Peak,
 }
 
 impl CountedMemory {
     /// Nothing is in use yet.
-    pub fn new(peak: &Peak) -> Self {
+    pub(super) fn new(peak: &Peak) -> Self {
         Self { in_use: 0, peak: peak.clone() }
     }
 

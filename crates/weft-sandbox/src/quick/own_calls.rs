@@ -21,7 +21,7 @@ const NAME: &str = "main";
 
 /// The program with calls of `main` that are known, in the same lines. One that gets arguments does not call it at its
 /// end, since that would be with other arguments.
-pub fn recorded<'a>(source: &'a str, arguments: &Map<String, Json>) -> Cow<'a, str> {
+pub(super) fn recorded<'a>(source: &'a str, arguments: &Map<String, Json>) -> Cow<'a, str> {
     let source = if arguments.is_empty() { source } else { without_last_call(source) };
     let last = last_call(source);
     let declared = source.contains("function main");

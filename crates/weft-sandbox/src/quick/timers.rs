@@ -14,13 +14,13 @@ const GLOBALS: &str = include_str!("globals.js");
 const STEP: Duration = Duration::from_millis(20);
 
 /// The timers of a program.
-pub struct Timers<'js> {
+pub(super) struct Timers<'js> {
     wait: Function<'js>,
     fire: Function<'js>,
 }
 
 /// What is written in a program's own language and called from here.
-pub struct Globals<'js> {
+pub(super) struct Globals<'js> {
     pub timers: Timers<'js>,
     /// Writes a value as JSON.
     pub json: Function<'js>,
@@ -30,7 +30,7 @@ pub struct Globals<'js> {
 
 impl<'js> Globals<'js> {
     /// Gives a program what it finds beside its language. `console` is there already.
-    pub fn install(ctx: &Ctx<'js>) -> rquickjs::Result<Self> {
+    pub(super) fn install(ctx: &Ctx<'js>) -> rquickjs::Result<Self> {
         let globals: Function<'js> = script(ctx, "globals.js", GLOBALS)?.get()?;
         let functions: Object<'js> = globals.call((Function::new(ctx.clone(), web::load)?,))?;
         let timers = Timers { wait: functions.get("wait")?, fire: functions.get("fire")? };
@@ -40,7 +40,7 @@ impl<'js> Globals<'js> {
 
 impl<'js> Timers<'js> {
     /// Waits for the next timer and lets it run; false when there is none.
-    pub fn next(&self, ctx: &Ctx<'js>, watch: &ProgramWatch) -> Result<bool, Failure> {
+    pub(super) fn next(&self, ctx: &Ctx<'js>, watch: &ProgramWatch) -> Result<bool, Failure> {
         let fails = |thrown| failure(ctx, thrown, FILE, watch);
         let wait: f64 = self.wait.call(()).catch(ctx).map_err(fails)?;
         if wait < 0.0 {

@@ -20,7 +20,7 @@ const MODULES: &str = "there are no modules: a program has the language, `consol
 
 /// A text of the program; `None` when there is no memory for it. Halves of characters, which only a
 /// program's own mistakes leave, become U+FFFD.
-pub fn text_of<'js>(ctx: &Ctx<'js>, text: &rquickjs::String<'js>) -> Option<String> {
+pub(super) fn text_of<'js>(ctx: &Ctx<'js>, text: &rquickjs::String<'js>) -> Option<String> {
     match text.to_string() {
         Ok(text) => Some(text),
         // As JSON halves are written with escapes.

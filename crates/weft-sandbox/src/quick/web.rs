@@ -15,7 +15,7 @@ const TEXT_BYTES: usize = 4 << 20;
 const QUERY_PARTS: usize = 100_000;
 
 /// Makes the classes, by their names.
-pub fn load<'js>(ctx: Ctx<'js>) -> rquickjs::Result<Object<'js>> {
+pub(super) fn load<'js>(ctx: Ctx<'js>) -> rquickjs::Result<Object<'js>> {
     let native = Object::new(ctx.clone())?;
     native.set("parse", Function::new(ctx.clone(), parse)?)?;
     native.set("set", Function::new(ctx.clone(), set)?)?;

@@ -9,51 +9,52 @@ use weft_core::seam::Sandbox;
 use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran};
 use weft_sandbox::{LIMITS, ProcessSandbox, Worker};
 
-pub fn worker() -> Worker {
+pub(crate) fn worker() -> Worker {
     Worker { program: PathBuf::from(env!("CARGO_BIN_EXE_weft-sandbox-worker")), arguments: Vec::new() }
 }
 
-pub fn sandbox() -> ProcessSandbox {
+pub(crate) fn sandbox() -> ProcessSandbox {
     ProcessSandbox::new(worker(), LIMITS, 4)
 }
 
 /// A sandbox that runs Python, too. All tests share the interpreter that the first of them prepares.
-pub fn sandbox_of_python() -> ProcessSandbox {
+pub(crate) fn sandbox_of_python() -> ProcessSandbox {
     sandbox().with_python(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("python"))
 }
 
 /// A program in Python.
-pub fn python(source: &str, limits: Limits) -> Program {
+pub(crate) fn python(source: &str, limits: Limits) -> Program {
     Program { language: Language::Python, ..program(source, limits) }
 }
 
-pub async fn run_python(source: &str, limits: Limits) -> Ran {
+pub(crate) async fn run_python(source: &str, limits: Limits) -> Ran {
     sandbox_of_python().run(&TenantId::new("t"), python(source, limits)).await.unwrap()
 }
 
 /// Limits that a test can wait for.
-pub const SHORT: Limits = Limits { time: Duration::from_millis(400), memory_bytes: 16 << 20, ..LIMITS };
+pub(crate) const SHORT: Limits =
+    Limits { time: Duration::from_millis(400), memory_bytes: 16 << 20, ..LIMITS };
 
-pub fn program(source: &str, limits: Limits) -> Program {
+pub(crate) fn program(source: &str, limits: Limits) -> Program {
     let arguments = serde_json::Map::new();
     Program { language: Language::JavaScript, source: source.to_owned(), arguments, limits }
 }
 
-pub async fn run(source: &str, limits: Limits) -> Ran {
+pub(crate) async fn run(source: &str, limits: Limits) -> Ran {
     sandbox().run(&TenantId::new("t"), program(source, limits)).await.unwrap()
 }
 
-pub async fn result(source: &str) -> Result<Json, Failure> {
+pub(crate) async fn result(source: &str) -> Result<Json, Failure> {
     run(source, LIMITS).await.result
 }
 
 /// What the body of `main` returns.
-pub async fn returned(body: &str) -> Result<Json, Failure> {
+pub(crate) async fn returned(body: &str) -> Result<Json, Failure> {
     result(&format!("function main() {{ {body} }}")).await
 }
 
 /// The message and the line of a program that fails.
-pub fn failed(result: Result<Json, Failure>) -> (String, Option<u32>) {
+pub(crate) fn failed(result: Result<Json, Failure>) -> (String, Option<u32>) {
     match result {
         Err(Failure::Program { message, line }) => (message, line),
         other => panic!("{other:?}"),

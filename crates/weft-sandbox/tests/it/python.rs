@@ -172,7 +172,7 @@ async fn a_program_that_calls_main_itself_runs_it_once() {
 }
 
 /// Programs that wait for what never comes, and the line in which they do.
-pub const WAITING: [(&str, &str, u32); 8] = [
+pub(crate) const WAITING: [(&str, &str, u32); 8] = [
     (
         "import queue, threading\nq = queue.Queue()\ndef consume():\n  print(q.get())\nt = threading.Thread(target=consume)\n\
          t.start()\nq.put(1)\nt.join()\n1",
@@ -215,7 +215,7 @@ with condition: met = condition.wait_for(lambda: False, 0.01)
 }
 
 /// Programs that fail for a reason that they tell, and what is told.
-pub const CAUSED: [(&str, &str); 5] = [
+pub(crate) const CAUSED: [(&str, &str); 5] = [
     (
         "import asyncio\nasync def a(): raise ValueError('a')\nasync def b(): raise KeyError('b')\nasync def main():\n  \
          async with asyncio.TaskGroup() as group:\n    group.create_task(a()); group.create_task(b())",

@@ -20,7 +20,7 @@ use crate::python::{CAUSED, WAITING};
 const INTERPRETER: &str = "/usr/bin/python3";
 
 /// With namespaces and without; none where the system has no such interpreter.
-pub fn sandboxes(modules: &[&str]) -> Vec<SystemPython> {
+pub(crate) fn sandboxes(modules: &[&str]) -> Vec<SystemPython> {
     let imports = modules.iter().map(|name| format!("import {name}\n")).collect::<String>();
     let newest = format!("import sys\nassert sys.version_info >= (3, 11)\n{imports}");
     let there = Command::new(INTERPRETER).args(["-I", "-c", &newest]).stderr(Stdio::null()).status();
@@ -37,7 +37,7 @@ fn sandbox(modules: &[&str]) -> SystemPython {
     SystemPython::new(worker(), interpreter, LIMITS, 4)
 }
 
-pub async fn run(sandbox: &SystemPython, source: &str, limits: Limits) -> Ran {
+pub(crate) async fn run(sandbox: &SystemPython, source: &str, limits: Limits) -> Ran {
     sandbox
         .run(&TenantId::new("t"), python(source, limits))
         .await

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use super::fold::fold;
 
 /// English, as they stand before endings are taken off, with what is left of `don't` and its like.
-pub const ENGLISH: &str = "a about after all also am an and any are as at be because been before being but by can could \
+pub(super) const ENGLISH: &str = "a about after all also am an and any are as at be because been before being but by can could \
 did do does doing don for from had has have having he her here hers him his how i if in into is isn it its me my no \
 nor not of on or our ours s should so some such t than that the their theirs them then there these they this those \
 through to too until very was we were what when where which while who whom whose why will with would you your yours";
@@ -33,6 +33,6 @@ static COMMON: LazyLock<HashSet<String, foldhash::fast::FixedState>> = LazyLock:
 });
 
 /// Whether a folded word is one of them.
-pub fn is_common(word: &str) -> bool {
+pub(super) fn is_common(word: &str) -> bool {
     COMMON.contains(word)
 }

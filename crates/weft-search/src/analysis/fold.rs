@@ -10,12 +10,12 @@ fn is_diacritic(c: char) -> bool {
 }
 
 /// Whether it belongs to the letter before it.
-pub fn is_mark(c: char) -> bool {
+pub(super) fn is_mark(c: char) -> bool {
     unicode_normalization::char::is_combining_mark(c)
 }
 
 /// Appends a text in lower case, in the usual width and without diacritics.
-pub fn fold(text: &str, folded: &mut String) {
+pub(super) fn fold(text: &str, folded: &mut String) {
     // Most words are ASCII, and need none of the tables.
     if text.is_ascii() {
         folded.extend(text.chars().map(|c| c.to_ascii_lowercase()));

@@ -28,13 +28,13 @@ fn simplified(c: char) -> char {
 
 /// Pairs of the characters of a run in a Japanese text, in the form that Chinese has, too: the dictionary would cut them
 /// as Chinese.
-pub fn pairs(run: &str, at: usize, found: &mut dyn FnMut(&str, Range<usize>, bool)) {
+pub(super) fn pairs(run: &str, at: usize, found: &mut dyn FnMut(&str, Range<usize>, bool)) {
     let run: String = run.chars().map(simplified).collect();
     super::pairs::pairs(&run, at, &|_| false, found);
 }
 
 /// Cuts a run of Chinese characters that begins at a place of the text.
-pub fn cut(run: &str, at: usize, found: &mut dyn FnMut(&str, Range<usize>, bool)) {
+pub(super) fn cut(run: &str, at: usize, found: &mut dyn FnMut(&str, Range<usize>, bool)) {
     let run: String = run.chars().map(simplified).collect();
     // Names that only statistics would guess are cut the same way in questions and documents only
     // when nothing is guessed: what stands around them differs.

@@ -20,7 +20,7 @@ const TEXT_WORDS_MIN: usize = 2;
 
 /// A language that is written in Latin letters and has a stemmer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum StemmedLanguage {
+pub(crate) enum StemmedLanguage {
     /// English, and what is not known.
     #[default]
     English,
@@ -235,14 +235,14 @@ impl LanguageCounts {
 }
 
 /// The language of most of a text.
-pub fn of_text(text: &str) -> StemmedLanguage {
+pub(super) fn of_text(text: &str) -> StemmedLanguage {
     let (mut seen, mut folded) = (LanguageCounts::default(), String::new());
     seen.read(text, &mut folded);
     seen.best(TEXT_WORDS_MIN).unwrap_or_default()
 }
 
 /// The language of a line, where it says one.
-pub fn of_line(line: &str) -> Option<StemmedLanguage> {
+pub(super) fn of_line(line: &str) -> Option<StemmedLanguage> {
     let (mut seen, mut folded) = (LanguageCounts::default(), String::new());
     seen.read(line, &mut folded);
     seen.best(LINE_WORDS_MIN)
@@ -250,13 +250,13 @@ pub fn of_line(line: &str) -> Option<StemmedLanguage> {
 
 /// The language of a question. One word does not tell: `dog` is among the commonest of Danish, and a question of
 /// two nouns would lose one of them.
-pub fn of_question(question: &str) -> StemmedLanguage {
+pub(super) fn of_question(question: &str) -> StemmedLanguage {
     of_text(question)
 }
 
 impl StemmedLanguage {
     /// All that have a tag.
-    pub fn others() -> impl Iterator<Item = Self> {
+    pub(crate) fn others() -> impl Iterator<Item = Self> {
         OTHERS.iter().map(|known| known.language)
     }
 
@@ -266,14 +266,14 @@ impl StemmedLanguage {
     }
 
     /// Whether a folded word is among its commonest.
-    pub fn is_common(self, folded: &str) -> bool {
+    pub(crate) fn is_common(self, folded: &str) -> bool {
         let bit = self.place().unwrap_or(OTHERS.len());
         COMMON.get(folded).is_some_and(|bits| bits & (1 << bit) != 0)
     }
 
     /// Appends the form of a word by which it is found, with the tag of the language. The word is in small letters and
     /// has its diacritics, which stemmers want.
-    pub fn form(self, lower: &str, folded: &str, form: &mut String) {
+    pub(crate) fn form(self, lower: &str, folded: &str, form: &mut String) {
         // English was there before the others: without a tag its texts are found as before.
         let Some(place) = self.place() else {
             form.push_str(&ENGLISH_STEMMER.stem(folded));
@@ -285,7 +285,7 @@ impl StemmedLanguage {
 }
 
 /// The stemmer of a script that one language of those with a stemmer is written in.
-pub fn of_script(c: char) -> Option<&'static Stemmer> {
+pub(super) fn of_script(c: char) -> Option<&'static Stemmer> {
     static OF_SCRIPTS: LazyLock<[Stemmer; 4]> = LazyLock::new(|| {
         [Algorithm::Russian, Algorithm::Greek, Algorithm::Arabic, Algorithm::Tamil].map(Stemmer::create)
     });

@@ -57,12 +57,12 @@ fn kind(c: char) -> PairKind {
 }
 
 /// Whether a line is Japanese: it has kana, which Chinese has not.
-pub fn is_japanese(line: &str) -> bool {
+pub(super) fn is_japanese(line: &str) -> bool {
     line.chars().any(|c| matches!(kind(c), PairKind::Hiragana | PairKind::Katakana))
 }
 
 /// Cuts a run of characters that begins at a place of the text, each kind by itself.
-pub fn cut(run: &str, at: usize, found: &mut PairVisitor<'_>) {
+pub(super) fn cut(run: &str, at: usize, found: &mut PairVisitor<'_>) {
     let mut rest = run;
     while let Some(first) = rest.chars().next().map(kind) {
         let end = rest.char_indices().find(|(_, c)| kind(*c) != first).map_or(rest.len(), |(end, _)| end);
@@ -79,7 +79,7 @@ pub fn cut(run: &str, at: usize, found: &mut PairVisitor<'_>) {
 }
 
 /// Every pair of neighbours; a character that stands alone gives itself. `is_common` is told where each begins.
-pub fn pairs(run: &str, at: usize, is_common: &dyn Fn(usize) -> bool, found: &mut PairVisitor<'_>) {
+pub(super) fn pairs(run: &str, at: usize, is_common: &dyn Fn(usize) -> bool, found: &mut PairVisitor<'_>) {
     let mut folded = String::new();
     let mut borders: Vec<usize> = run.char_indices().map(|(from, _)| from).collect();
     borders.push(run.len());

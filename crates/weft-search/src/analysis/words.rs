@@ -15,7 +15,7 @@ type WordVisitor<'a> = dyn FnMut(&str, Range<usize>, bool) + 'a;
 
 /// Cuts words; keeps its buffers from one to the next.
 #[derive(Debug, Default)]
-pub struct WordCutter {
+pub(super) struct WordCutter {
     /// The language that words of Latin letters are in; of a question, the one whose commonest words are left out.
     pub language: StemmedLanguage,
     /// Whether words are asked for, so that each is given in the form of every language.
@@ -30,7 +30,7 @@ pub struct WordCutter {
 impl WordCutter {
     /// Takes the word that a text begins with, and gives its length in bytes. The text begins at a place
     /// of a longer one.
-    pub fn take(&mut self, text: &str, at: usize, found: &mut WordVisitor<'_>) -> usize {
+    pub(super) fn take(&mut self, text: &str, at: usize, found: &mut WordVisitor<'_>) -> usize {
         self.parts.clear();
         let mut end = part(text);
         self.parts.push(0..end);

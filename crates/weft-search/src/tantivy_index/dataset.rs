@@ -37,7 +37,7 @@ struct Gathered {
 
 /// Whether a state is still the latest.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Freshness {
+pub(super) enum Freshness {
     /// Nobody has written since.
     Latest,
     /// Another process has, or parts were merged.
@@ -47,7 +47,7 @@ pub enum Freshness {
 }
 
 /// One dataset that is open.
-pub struct IndexedDataset {
+pub(super) struct IndexedDataset {
     key: DatasetKey,
     home: Home,
     reader: IndexReader,
@@ -70,7 +70,7 @@ pub struct IndexedDataset {
 
 impl IndexedDataset {
     /// Opens what is in a folder, or begins there; without a folder everything is in memory.
-    pub fn open(key: &DatasetKey, folder: Option<&Path>) -> Result<Self> {
+    pub(super) fn open(key: &DatasetKey, folder: Option<&Path>) -> Result<Self> {
         let failed = |cause: tantivy::TantivyError| {
             Error::internal(format!("cannot open the index of the dataset `{}`", key.id))
                 .because(cause)
@@ -105,17 +105,17 @@ impl IndexedDataset {
     }
 
     /// The latest state.
-    pub fn snapshot(&self) -> Arc<Snapshot> {
+    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The fields of its entries.
-    pub fn fields(&self) -> EntryFields {
+    pub(super) fn fields(&self) -> EntryFields {
         self.fields
     }
 
     /// Whether the latest state is what is there now. While somebody else reads the next state this is the latest.
-    pub fn freshness(&self) -> Freshness {
+    pub(super) fn freshness(&self) -> Freshness {
         self.seen.try_lock().map_or(Freshness::Latest, |seen| self.since(&seen))
     }
 
@@ -133,14 +133,14 @@ impl IndexedDataset {
     }
 
     /// Waits for the write that is under way, and takes no other. Blocks.
-    pub fn retire(&self) {
+    pub(super) fn retire(&self) {
         let mut writer = self.writer.blocking_lock();
         self.retired.store(true, Ordering::Release);
         writer.abandon();
     }
 
     /// Reads what was written last, by whoever it was.
-    pub fn refresh(&self) -> Result<()> {
+    pub(super) fn refresh(&self) -> Result<()> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         // Taken before: what changes in between is seen the next time.
         let now = self.home.stamp().ok_or_else(|| gone(&self.key))?;
@@ -179,7 +179,7 @@ impl IndexedDataset {
 
     /// Makes changes together with those that others ask for at the same time: what arrives while one
     /// commit is under way is written by the next, all of it at once.
-    pub async fn write(self: &Arc<Self>, changes: Vec<IndexChange>) -> Result<()> {
+    pub(super) async fn write(self: &Arc<Self>, changes: Vec<IndexChange>) -> Result<()> {
         // Added before the turn is waited for: whoever has the next one writes it along.
         let (told, _) = self.waiting.add(changes, Urgency::Now);
         self.flush().await?;
@@ -188,7 +188,10 @@ impl IndexedDataset {
 
     /// Accepts changes that are made together with those that follow soon, and at the latest for the next question. When
     /// much waits it is written first.
-    pub async fn write_behind(self: &Arc<Self>, changes: Vec<IndexChange>) -> Result<WriteConfirmation> {
+    pub(super) async fn write_behind(
+        self: &Arc<Self>,
+        changes: Vec<IndexChange>,
+    ) -> Result<WriteConfirmation> {
         // What may be refused is refused while somebody listens.
         if !self.is_plain(&changes) {
             self.write(changes).await?;
@@ -206,7 +209,7 @@ impl IndexedDataset {
     }
 
     /// Whether something was accepted that is not kept yet.
-    pub fn is_behind(&self) -> bool {
+    pub(super) fn is_behind(&self) -> bool {
         self.behind.load(Ordering::Acquire) > 0
     }
 
@@ -241,7 +244,7 @@ impl IndexedDataset {
     }
 
     /// The same for a thread that may wait.
-    pub fn flush_blocking(self: &Arc<Self>) {
+    pub(super) fn flush_blocking(self: &Arc<Self>) {
         let mut writer = self.writer.blocking_lock();
         let all = self.waiting.take();
         if !all.is_empty() {

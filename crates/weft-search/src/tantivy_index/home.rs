@@ -17,7 +17,7 @@ use super::writer::{unwritable, when_free};
 const META: &str = "meta.json";
 
 /// A folder, or memory.
-pub enum Home {
+pub(super) enum Home {
     /// A folder that other processes may use as well.
     Folder(PathBuf),
     /// Memory of this process.
@@ -26,7 +26,7 @@ pub enum Home {
 
 /// What an index looked like from outside at some time. Equal: nobody has written since.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stamp {
+pub(super) struct Stamp {
     /// When the folder came into being; another one when the index was removed and made again.
     folder: Option<SystemTime>,
     /// When its list of parts came into being and was written, and how long it is.
@@ -42,24 +42,24 @@ impl Stamp {
     }
 
     /// Whether both are of one folder.
-    pub fn same_folder(&self, other: &Self) -> bool {
+    pub(super) fn same_folder(&self, other: &Self) -> bool {
         self.folder == other.folder
     }
 }
 
 impl Home {
     /// The home of an index, in a folder if there is one.
-    pub fn new(folder: Option<&Path>) -> Self {
+    pub(super) fn new(folder: Option<&Path>) -> Self {
         folder.map_or_else(|| Self::Memory(RamDirectory::create()), |folder| Self::Folder(folder.to_owned()))
     }
 
     /// Whether an index is in this folder.
-    pub fn is_in(folder: &Path) -> bool {
+    pub(super) fn is_in(folder: &Path) -> bool {
         folder.join(META).exists()
     }
 
     /// Begins an index if there is none. One process at a time does, since to begin is to forget what is there.
-    pub fn begin(&self) -> Result<()> {
+    pub(super) fn begin(&self) -> Result<()> {
         let (schema, _) = schema::schema();
         let settings = IndexSettings {
             docstore_compression: Compressor::None,
@@ -83,7 +83,7 @@ impl Home {
     }
 
     /// The index as it is now. A writer needs a fresh one after others have written, since it also keeps account of files.
-    pub fn open(&self) -> tantivy::Result<Index> {
+    pub(super) fn open(&self) -> tantivy::Result<Index> {
         let index = match self {
             Self::Memory(directory) => Index::open(directory.clone())?,
             Self::Folder(folder) => Index::open(MmapDirectory::open(folder)?)?,
@@ -94,7 +94,7 @@ impl Home {
     }
 
     /// What it looks like now; absent when the index is gone.
-    pub fn stamp(&self) -> Option<Stamp> {
+    pub(super) fn stamp(&self) -> Option<Stamp> {
         match self {
             Self::Memory(_) => Some(Stamp::MEMORY),
             Self::Folder(folder) => {
@@ -135,7 +135,7 @@ fn make_folder(folder: &Path) -> std::io::Result<()> {
 
 /// Removes an index as soon as no other process writes to it: a writer that goes on would put its list of parts into
 /// the index that comes next.
-pub fn remove(folder: &Path) -> Result<()> {
+pub(super) fn remove(folder: &Path) -> Result<()> {
     if !folder.exists() {
         return Ok(());
     }

@@ -11,7 +11,7 @@ use crate::vectors::row;
 use crate::{no_direction, no_document, wrong_dimension};
 
 /// Changes on top of a state.
-pub struct Pending<'a> {
+pub(super) struct Pending<'a> {
     dataset: &'a DatasetId,
     before: &'a Snapshot,
     /// Documents that were put there or taken away.
@@ -32,7 +32,7 @@ enum Presence {
 
 impl<'a> Pending<'a> {
     /// Nothing yet.
-    pub fn new(dataset: &'a DatasetId, before: &'a Snapshot) -> Self {
+    pub(super) fn new(dataset: &'a DatasetId, before: &'a Snapshot) -> Self {
         Self {
             dataset,
             before,
@@ -47,7 +47,7 @@ impl<'a> Pending<'a> {
     ///
     /// # Errors
     /// When one of them may not be made.
-    pub fn accept<'b>(
+    pub(super) fn accept<'b>(
         &mut self,
         changes: &[IndexChange],
         accepted: impl Iterator<Item = &'b [IndexChange]>,

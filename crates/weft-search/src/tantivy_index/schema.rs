@@ -23,15 +23,15 @@ use crate::vectors::VectorRow;
 
 /// Goes up when entries are written down in another way or words are cut in another way: an index of
 /// another version is made again.
-pub const VERSION: &str = "2";
+pub(super) const VERSION: &str = "2";
 /// Versions before.
-pub const OLDER_VERSIONS: [&str; 1] = ["1"];
+pub(super) const OLDER_VERSIONS: [&str; 1] = ["1"];
 /// The name by which the rules for words are kept.
-pub const WORDS: &str = "weft";
+pub(super) const WORDS: &str = "weft";
 
 /// The fields of an entry.
 #[derive(Clone, Copy, Debug)]
-pub struct EntryFields {
+pub(super) struct EntryFields {
     /// What a chunk is found by.
     pub words: Field,
     /// Its id.
@@ -45,7 +45,7 @@ pub struct EntryFields {
 }
 
 /// The schema, and its fields.
-pub fn schema() -> (Schema, EntryFields) {
+pub(super) fn schema() -> (Schema, EntryFields) {
     let mut schema = Schema::builder();
     // Scores need frequencies; where a word stands nobody asks.
     let words =
@@ -63,7 +63,7 @@ pub fn schema() -> (Schema, EntryFields) {
 
 /// What is read back of an entry.
 #[derive(Debug)]
-pub enum EntryRecord<'a> {
+pub(super) enum EntryRecord<'a> {
     /// A chunk.
     Chunk {
         /// Its id.
@@ -96,7 +96,7 @@ struct StoredDocument {
 }
 
 /// The entry of a chunk.
-pub fn chunk_entry(
+pub(super) fn chunk_entry(
     fields: EntryFields,
     document: &DocumentId,
     id: &ChunkId,
@@ -128,7 +128,7 @@ pub fn chunk_entry(
 }
 
 /// The entry of a document.
-pub fn document_entry(fields: EntryFields, document: &IndexedDocument) -> Result<TantivyDocument> {
+pub(super) fn document_entry(fields: EntryFields, document: &IndexedDocument) -> Result<TantivyDocument> {
     let IndexedDocument { id, name, metadata, available } = document.clone();
     let mut record = vec![DOCUMENT];
     serde_json::to_writer(&mut record, &StoredDocument { id, name, metadata, available })
@@ -152,12 +152,12 @@ fn take<'a>(record: &mut &'a [u8]) -> Option<&'a [u8]> {
 }
 
 /// The bytes of an entry that are read back.
-pub fn record_of(fields: EntryFields, entry: &TantivyDocument) -> Result<&[u8]> {
+pub(super) fn record_of(fields: EntryFields, entry: &TantivyDocument) -> Result<&[u8]> {
     entry.get_first(fields.record).and_then(|value| value.as_bytes()).ok_or_else(damaged)
 }
 
 /// Reads an entry back.
-pub fn read(record: &[u8]) -> Result<EntryRecord<'_>> {
+pub(super) fn read(record: &[u8]) -> Result<EntryRecord<'_>> {
     match record.split_first() {
         Some((&CHUNK, rest)) => chunk(rest).ok_or_else(damaged),
         Some((&DOCUMENT, rest)) => {
@@ -190,7 +190,7 @@ fn damaged() -> Error {
 
 /// The words of an entry, each field as often as it counts.
 #[derive(Clone, Debug, Default)]
-pub struct EntryWords {
+pub(super) struct EntryWords {
     terms: String,
     places: Vec<Range<usize>>,
     token: Token,
@@ -221,7 +221,7 @@ impl Tokenizer for EntryWords {
 
 /// Gives the words one by one.
 #[derive(Debug)]
-pub struct WordStream<'a> {
+pub(super) struct WordStream<'a> {
     words: &'a mut EntryWords,
     next: usize,
 }

@@ -56,7 +56,7 @@ impl SearchedPart<'_> {
 }
 
 /// Finds chunks in states of datasets. The buffer is used for scores and can be used again.
-pub fn search(
+pub(super) fn search(
     datasets: &[(DatasetId, Arc<Snapshot>)],
     query: &IndexQuery,
     words_field: Field,

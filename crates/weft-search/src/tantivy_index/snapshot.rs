@@ -17,13 +17,13 @@ use crate::sketch::Sketches;
 use crate::vectors::Rows;
 
 /// Vectors that are all compared for a question, at most; of more of them those that may be near.
-pub const COMPARED_MAX: usize = 1 << 17;
+pub(super) const COMPARED_MAX: usize = 1 << 17;
 /// Vectors of a part that have no sketches, at most: they are compared as fast.
 const UNSKETCHED_MAX: usize = 1 << 12;
 
 /// The documents of a dataset, each with a number that it keeps while the dataset is open.
 #[derive(Clone, Debug, Default)]
-pub struct Documents {
+pub(super) struct Documents {
     entries: Vec<Option<Arc<IndexedDocument>>>,
     numbers: HashMap<DocumentId, u32>,
     count: usize,
@@ -33,32 +33,32 @@ pub struct Documents {
 
 impl Documents {
     /// Those that there are, with their numbers.
-    pub fn iter(&self) -> impl Iterator<Item = (usize, &IndexedDocument)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &IndexedDocument)> {
         self.entries.iter().enumerate().filter_map(|(number, entry)| Some((number, &**entry.as_ref()?)))
     }
 
     /// How many there are.
-    pub fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.count
     }
 
     /// Whether the chunks of all of them are found.
-    pub fn are_available(&self) -> bool {
+    pub(super) fn are_available(&self) -> bool {
         self.hidden == 0
     }
 
     /// How many numbers there are.
-    pub fn numbers(&self) -> usize {
+    pub(super) fn numbers(&self) -> usize {
         self.entries.len()
     }
 
     /// The number of a document that is there.
-    pub fn number(&self, id: &str) -> Option<u32> {
+    pub(super) fn number(&self, id: &str) -> Option<u32> {
         self.numbers.get(id).copied()
     }
 
     /// A document by its number.
-    pub fn get(&self, number: u32) -> Option<&IndexedDocument> {
+    pub(super) fn get(&self, number: u32) -> Option<&IndexedDocument> {
         self.entries.get(usize::try_from(number).ok()?)?.as_deref()
     }
 
@@ -108,7 +108,7 @@ const NONE: u32 = u32::MAX;
 
 /// What is kept in memory of a part of the index. Parts never change; entries of one may die.
 #[derive(Debug)]
-pub struct PartContents {
+pub(super) struct PartContents {
     ids: String,
     id_ends: Vec<u32>,
     /// Hashes of the ids, sorted.
@@ -128,7 +128,7 @@ pub struct PartContents {
 
 impl PartContents {
     /// The id of a chunk by its number in this part.
-    pub fn id(&self, chunk: u32) -> ChunkId {
+    pub(super) fn id(&self, chunk: u32) -> ChunkId {
         ChunkId::new(&self.ids[self.id_range(chunk)])
     }
 
@@ -139,18 +139,18 @@ impl PartContents {
     }
 
     /// The number of the document that a chunk belongs to.
-    pub fn document(&self, chunk: u32) -> u32 {
+    pub(super) fn document(&self, chunk: u32) -> u32 {
         self.documents[chunk as usize]
     }
 
     /// What is shown in the place of a chunk.
-    pub fn parent(&self, chunk: u32) -> Option<&ChunkId> {
+    pub(super) fn parent(&self, chunk: u32) -> Option<&ChunkId> {
         let place = self.parents.get(chunk as usize)?.checked_sub(1)?;
         self.wholes.get(place as usize)
     }
 
     /// The sketches of its vectors, when there are any.
-    pub fn sketches(&self) -> Option<&Sketches> {
+    pub(super) fn sketches(&self) -> Option<&Sketches> {
         self.sketches.get()
     }
 
@@ -161,7 +161,7 @@ impl PartContents {
     }
 
     /// The length of each chunk, in tantivy's code.
-    pub fn lengths(&self) -> &[u8] {
+    pub(super) fn lengths(&self) -> &[u8] {
         &self.lengths
     }
 
@@ -178,7 +178,7 @@ impl PartContents {
 }
 
 /// A part of the index with what is alive in it.
-pub struct IndexPart {
+pub(super) struct IndexPart {
     id: SegmentId,
     /// Goes up with every deletion in it.
     deletions: Option<Opstamp>,
@@ -201,7 +201,7 @@ pub struct IndexPart {
 
 /// One state of a dataset.
 #[derive(Default)]
-pub struct Snapshot {
+pub(super) struct Snapshot {
     /// Its parts.
     pub parts: Vec<Arc<IndexPart>>,
     /// Its documents.
@@ -217,13 +217,13 @@ pub struct Snapshot {
 }
 
 /// The same for the same id, while the program runs.
-pub fn hash(id: &str) -> u64 {
+pub(super) fn hash(id: &str) -> u64 {
     foldhash::fast::FixedState::default().hash_one(id)
 }
 
 /// Whether a bit is set.
 #[inline(always)]
-pub fn is_set(bits: &[u64], place: u32) -> bool {
+pub(super) fn is_set(bits: &[u64], place: u32) -> bool {
     bits.get(place as usize / 64).is_some_and(|word| word >> (place % 64) & 1 == 1)
 }
 
@@ -235,7 +235,7 @@ fn unreadable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Err
 
 impl Snapshot {
     /// The state after this one. Parts that were there need not be read again.
-    pub fn next(&self, searcher: &Searcher, fields: EntryFields) -> Result<Self> {
+    pub(super) fn next(&self, searcher: &Searcher, fields: EntryFields) -> Result<Self> {
         let mut documents = Documents::numbers_of(&self.documents);
         let mut parts = Vec::new();
         for reader in searcher.segment_readers() {
@@ -278,12 +278,12 @@ impl Snapshot {
     }
 
     /// Whether a chunk with an id of this hash may be there.
-    pub fn may_hold(&self, hash: u64) -> bool {
+    pub(super) fn may_hold(&self, hash: u64) -> bool {
         self.parts.iter().any(|part| part.contents.hashes.binary_search(&hash).is_ok())
     }
 
     /// The chunks that are there: the document, the chunk, and whether it has a vector.
-    pub fn chunks(&self) -> impl Iterator<Item = (u32, &str, bool)> {
+    pub(super) fn chunks(&self) -> impl Iterator<Item = (u32, &str, bool)> {
         self.parts.iter().flat_map(|part| {
             let contents = &part.contents;
             let alive = (0..contents.documents.len()).filter_map(|at| u32::try_from(at).ok());

@@ -7,7 +7,7 @@ use weft_core::seam::index::{IndexChange, IndexedChunk};
 use weft_core::{Error, Result};
 
 /// A write that waits for its turn.
-pub struct WaitingWrite {
+pub(super) struct WaitingWrite {
     /// All of it.
     pub changes: Vec<IndexChange>,
     /// Whether anybody waits.
@@ -18,7 +18,7 @@ pub struct WaitingWrite {
 
 /// What a write is to its caller.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Urgency {
+pub(super) enum Urgency {
     /// He waits for it, and takes it back when he goes away.
     Now,
     /// It was accepted, and he need not wait.
@@ -27,7 +27,7 @@ pub enum Urgency {
 
 /// All that wait, first come first served.
 #[derive(Default)]
-pub struct Waitlist(Mutex<Writes>);
+pub(super) struct Waitlist(Mutex<Writes>);
 
 #[derive(Default)]
 struct Writes {
@@ -37,7 +37,11 @@ struct Writes {
 
 impl Waitlist {
     /// Where the outcome will be told, and about how many bytes wait then.
-    pub fn add(&self, changes: Vec<IndexChange>, urgency: Urgency) -> (oneshot::Receiver<Result<()>>, usize) {
+    pub(super) fn add(
+        &self,
+        changes: Vec<IndexChange>,
+        urgency: Urgency,
+    ) -> (oneshot::Receiver<Result<()>>, usize) {
         let (done, told) = oneshot::channel();
         let more = changes.iter().map(bytes).sum::<usize>();
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -47,7 +51,7 @@ impl Waitlist {
     }
 
     /// Takes all.
-    pub fn take(&self) -> Vec<WaitingWrite> {
+    pub(super) fn take(&self) -> Vec<WaitingWrite> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)).writes
     }
 }
@@ -69,18 +73,18 @@ fn bytes(change: &IndexChange) -> usize {
 }
 
 /// The error of a write that nobody finished.
-pub fn stopped(cause: impl std::error::Error + Send + Sync + 'static) -> Error {
+pub(super) fn stopped(cause: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::internal("writing to the index stopped unexpectedly").because(cause)
 }
 
 /// The same error for somebody else.
-pub fn copy(error: &Error) -> Error {
+pub(super) fn copy(error: &Error) -> Error {
     // A cause cannot be copied, so it becomes a part of the message.
     Error::new(error.kind, error.full())
 }
 
 /// Tells all of them the same.
-pub fn told(all: impl IntoIterator<Item = oneshot::Sender<Result<()>>>, outcome: &Result<()>) {
+pub(super) fn told(all: impl IntoIterator<Item = oneshot::Sender<Result<()>>>, outcome: &Result<()>) {
     for done in all {
         let outcome = match outcome {
             Ok(()) => Ok(()),

@@ -17,7 +17,7 @@ use super::home::Home;
 /// What a writer may gather in memory before it writes a part of its own, in bytes.
 const MEMORY: usize = 48 * 1024 * 1024;
 /// A writer that was not needed for so long is closed.
-pub const IDLE_MAX: Duration = Duration::from_millis(300);
+pub(super) const IDLE_MAX: Duration = Duration::from_millis(300);
 /// A writer that has been open for so long is closed after the next commit.
 const TURN_MAX: Duration = Duration::from_secs(10);
 /// How long it stays closed then. Longer than `ASKED_EVERY`, so that one of those who wait comes next.
@@ -28,7 +28,7 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// The writer, while there is one. What it does blocks.
 #[derive(Default)]
-pub struct DatasetWriter {
+pub(super) struct DatasetWriter {
     open: Option<OpenWriter>,
 }
 
@@ -40,12 +40,12 @@ struct OpenWriter {
 
 impl DatasetWriter {
     /// Whether it is this process's turn.
-    pub fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         self.open.is_some()
     }
 
     /// The writer; waits for its turn when it is closed.
-    pub fn get(&mut self, home: &Home) -> Result<&mut IndexWriter> {
+    pub(super) fn get(&mut self, home: &Home) -> Result<&mut IndexWriter> {
         let now = Instant::now();
         let open = match self.open.take() {
             Some(open) => OpenWriter { used: now, ..open },
@@ -58,17 +58,17 @@ impl DatasetWriter {
     }
 
     /// Whether it is open and was not needed for a while.
-    pub fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.open.as_ref().is_none_or(|open| open.used.elapsed() >= IDLE_MAX)
     }
 
     /// Forgets what was gathered since the last commit.
-    pub fn abandon(&mut self) {
+    pub(super) fn abandon(&mut self) {
         self.open = None;
     }
 
     /// Lets others write, when it has been open for long. To be called after a commit.
-    pub fn end_turn(&mut self) -> Result<()> {
+    pub(super) fn end_turn(&mut self) -> Result<()> {
         if self.open.as_ref().is_some_and(|open| open.since.elapsed() >= TURN_MAX) {
             self.close()?;
             sleep(PAUSE);
@@ -78,7 +78,7 @@ impl DatasetWriter {
 
     /// Closes it when parts that are being merged are ready: otherwise a writer that is often closed would
     /// begin the same merge again and again. To be called after a commit.
-    pub fn close(&mut self) -> Result<()> {
+    pub(super) fn close(&mut self) -> Result<()> {
         match self.open.take() {
             Some(open) => open.writer.wait_merging_threads().map_err(unwritable),
             None => Ok(()),
@@ -87,7 +87,7 @@ impl DatasetWriter {
 }
 
 /// Does what needs tantivy's lock as soon as no other process has it.
-pub fn when_free<T>(mut work: impl FnMut() -> tantivy::Result<T>) -> Result<T> {
+pub(super) fn when_free<T>(mut work: impl FnMut() -> tantivy::Result<T>) -> Result<T> {
     let since = Instant::now();
     loop {
         match work() {
@@ -103,7 +103,7 @@ pub fn when_free<T>(mut work: impl FnMut() -> tantivy::Result<T>) -> Result<T> {
 const REMOVED: &str = "another process has removed the index at this moment: try again";
 
 /// An index that takes no changes.
-pub fn unwritable(cause: TantivyError) -> Error {
+pub(super) fn unwritable(cause: TantivyError) -> Error {
     let (kind, help) = match &cause {
         TantivyError::LockFailure(LockError::LockBusy, _) => (
             ErrorKind::Unavailable,

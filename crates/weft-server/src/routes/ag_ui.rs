@@ -20,7 +20,7 @@ use crate::wire::completion::{CompletionRequest, ResponseMode};
 ///
 /// # Errors
 /// 101, 102, 103, 106 as the message says, with the HTTP status that fits.
-pub async fn run(
+pub(crate) async fn run(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,

@@ -60,7 +60,7 @@ pub(crate) async fn released(
 ///
 /// # Errors
 /// 101 without a title or a drawing, 102 when the title is taken.
-pub async fn create(
+pub(crate) async fn create(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,
@@ -80,7 +80,7 @@ pub async fn create(
 ///
 /// # Errors
 /// 103 for owners that the caller is none of.
-pub async fn list(
+pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,
@@ -137,7 +137,7 @@ pub(crate) fn filter(state: &ServerState, params: &Params) -> CanvasFilter {
 ///
 /// # Errors
 /// 102 for an unknown one.
-pub async fn get(
+pub(crate) async fn get(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -167,7 +167,7 @@ pub(crate) async fn changed(
 ///
 /// # Errors
 /// 102 when the title is taken, 103 for an unknown agent.
-pub async fn update(
+pub(crate) async fn update(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -186,7 +186,7 @@ pub async fn update(
 ///
 /// # Errors
 /// 103 for an unknown agent.
-pub async fn delete(
+pub(crate) async fn delete(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,

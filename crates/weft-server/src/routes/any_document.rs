@@ -116,7 +116,7 @@ async fn named_image(state: &ServerState, id: &ImageId) -> Result<Response, ApiE
 ///
 /// # Errors
 /// 102 for one that is not there or is no picture.
-pub async fn image(
+pub(crate) async fn image(
     State(state): State<ServerState>,
     caller: Caller,
     Path(image): Path<String>,
@@ -129,7 +129,7 @@ pub async fn image(
 ///
 /// # Errors
 /// As [`image`].
-pub async fn image_of(
+pub(crate) async fn image_of(
     State(state): State<ServerState>,
     caller: Caller,
     Path((document, image)): Path<(String, String)>,
@@ -143,7 +143,7 @@ pub async fn image_of(
 ///
 /// # Errors
 /// 102 for a document that is not there, or has no picture.
-pub async fn thumbnail(
+pub(crate) async fn thumbnail(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -160,7 +160,7 @@ pub async fn thumbnail(
 ///
 /// # Errors
 /// 101 without ids; documents that are none of the caller's are left out.
-pub async fn thumbnails(
+pub(crate) async fn thumbnails(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,
@@ -178,7 +178,7 @@ pub async fn thumbnails(
 ///
 /// # Errors
 /// 102 for an unknown one and an empty file.
-pub async fn download(
+pub(crate) async fn download(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -197,7 +197,7 @@ pub async fn download(
 /// # Errors
 /// 101 when something is missing or `run` is something else; 109 for an unknown document, and then nothing begins; 102 when
 /// some of those that are to stop are not being read.
-pub async fn ingest(
+pub(crate) async fn ingest(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,
@@ -257,7 +257,7 @@ async fn named(state: &ServerState, caller: &Caller, body: &Body) -> Result<Vec<
 ///
 /// # Errors
 /// 101 when something is missing or `status` is neither 0 nor 1; 102 for an unknown dataset.
-pub async fn set_status(
+pub(crate) async fn set_status(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -287,7 +287,7 @@ pub async fn set_status(
 ///
 /// # Errors
 /// 101 without datasets; 102 for an unknown one and for more documents than can be told.
-pub async fn flattened(
+pub(crate) async fn flattened(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,

@@ -28,7 +28,7 @@ const PARTS_MAX: usize = 2 * FILES_MAX;
 ///
 /// # Errors
 /// 101 without a file, 102 for an unknown agent; what keeping the file fails with.
-pub async fn upload(
+pub(crate) async fn upload(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -95,7 +95,7 @@ fn descriptor(file: &StoredFile, caller: &Caller) -> Json {
 ///
 /// # Errors
 /// 102 for a file that is not there.
-pub async fn download(
+pub(crate) async fn download(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -107,7 +107,7 @@ pub async fn download(
 ///
 /// # Errors
 /// 101 without an id, 102 for a file that is not there.
-pub async fn download_named(
+pub(crate) async fn download_named(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,
@@ -121,7 +121,7 @@ pub async fn download_named(
 ///
 /// # Errors
 /// 102 for a kind of file that runs do not make, and for one that is not there.
-pub async fn artifact(
+pub(crate) async fn artifact(
     State(state): State<ServerState>,
     caller: Caller,
     Path(name): Path<String>,

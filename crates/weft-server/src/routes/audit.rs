@@ -55,7 +55,7 @@ fn end_of(entries: &[AuditEntry]) -> Option<AuditPosition> {
 ///
 /// # Errors
 /// 101 for a time or a position that cannot be one.
-pub async fn list(
+pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,
@@ -74,7 +74,7 @@ pub async fn list(
 ///
 /// # Errors
 /// 101 for a time that cannot be one.
-pub async fn export(
+pub(crate) async fn export(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,

@@ -35,7 +35,11 @@ fn not_found() -> ApiError {
 ///
 /// # Errors
 /// 101 without a title or a drawing, 102 when the title is taken, 103 for an unknown id.
-pub async fn set(State(state): State<ServerState>, caller: Caller, body: Body) -> Result<Response, ApiError> {
+pub(crate) async fn set(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
     let id = body.id("id")?;
     match id {
         Some(_) => body.require(&["dsl"])?,
@@ -69,7 +73,7 @@ pub async fn set(State(state): State<ServerState>, caller: Caller, body: Body) -
 ///
 /// # Errors
 /// 102 for an unknown one.
-pub async fn get(
+pub(crate) async fn get(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -83,7 +87,7 @@ pub async fn get(
 ///
 /// # Errors
 /// 102 for an unknown one.
-pub async fn get_shared(
+pub(crate) async fn get_shared(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -118,7 +122,7 @@ fn beginning(drawing: &Json) -> Json {
 ///
 /// # Errors
 /// 101 when something is missing, 102 when the title is taken, 103 for an unknown id.
-pub async fn setting(
+pub(crate) async fn setting(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,
@@ -136,7 +140,7 @@ pub async fn setting(
 ///
 /// # Errors
 /// As [`super::sessions::list`].
-pub async fn sessions(
+pub(crate) async fn sessions(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -150,7 +154,7 @@ pub async fn sessions(
 ///
 /// # Errors
 /// 103 for owners that the caller is none of.
-pub async fn list(
+pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,
@@ -180,7 +184,7 @@ pub async fn list(
 ///
 /// # Errors
 /// 101 without ids, 103 for an unknown one.
-pub async fn remove(
+pub(crate) async fn remove(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,
@@ -200,7 +204,11 @@ pub async fn remove(
 ///
 /// # Errors
 /// 102 for an unknown one.
-pub async fn reset(state: State<ServerState>, caller: Caller, body: Body) -> Result<Response, ApiError> {
+pub(crate) async fn reset(
+    state: State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
     body.require(&["id"])?;
     let id = body.id("id")?.unwrap_or_default();
     reset_agent(state, caller, Path(id)).await
@@ -210,7 +218,7 @@ pub async fn reset(state: State<ServerState>, caller: Caller, body: Body) -> Res
 ///
 /// # Errors
 /// 102 for an unknown one.
-pub async fn reset_agent(
+pub(crate) async fn reset_agent(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -226,7 +234,7 @@ pub async fn reset_agent(
 ///
 /// # Errors
 /// 101, 102, 106 as the message says.
-pub async fn complete(
+pub(crate) async fn complete(
     State(state): State<ServerState>,
     caller: Caller,
     headers: HeaderMap,

@@ -41,7 +41,7 @@ most ten, short ones, in the language of the question, each on a line of its own
 ///
 /// # Errors
 /// 101, 102, 106, 109 as the message says.
-pub async fn of_chat(
+pub(crate) async fn of_chat(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -56,7 +56,7 @@ pub async fn of_chat(
 ///
 /// # Errors
 /// As [`of_chat`].
-pub async fn of_named_chat(
+pub(crate) async fn of_named_chat(
     State(state): State<ServerState>,
     caller: Caller,
     headers: HeaderMap,
@@ -80,7 +80,7 @@ pub async fn of_named_chat(
 ///
 /// # Errors
 /// As [`of_chat`].
-pub async fn of_chatbot(
+pub(crate) async fn of_chatbot(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -107,7 +107,7 @@ fn no_chatbot() -> ApiError {
 ///
 /// # Errors
 /// 102 for one that is not the caller's.
-pub async fn chatbot(
+pub(crate) async fn chatbot(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -321,7 +321,7 @@ async fn fitting(
 ///
 /// # Errors
 /// 101 without a question; when the model fails.
-pub async fn related(
+pub(crate) async fn related(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,

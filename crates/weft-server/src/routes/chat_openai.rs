@@ -30,7 +30,7 @@ const OWN_MODEL: &str = "model";
 ///
 /// # Errors
 /// 101, 102, 106 as the message says, in both shapes; the HTTP status says that it is a failure.
-pub async fn of_chat(
+pub(crate) async fn of_chat(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,

@@ -66,7 +66,7 @@ async fn view(state: &ServerState, session: Session) -> weft_core::Result<ChatSe
 ///
 /// # Errors
 /// 102 for an empty name, 109 for an assistant that is not the caller's.
-pub async fn create(
+pub(crate) async fn create(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -85,7 +85,7 @@ pub async fn create(
 ///
 /// # Errors
 /// 101 for an order that there is none, 109 for an assistant that is not the caller's.
-pub async fn list(
+pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -128,7 +128,7 @@ pub async fn list(
 ///
 /// # Errors
 /// 102 for an unknown one, 109 for an assistant that is not the caller's.
-pub async fn get(
+pub(crate) async fn get(
     State(state): State<ServerState>,
     caller: Caller,
     Path((chat, id)): Path<(String, String)>,
@@ -141,7 +141,7 @@ pub async fn get(
 ///
 /// # Errors
 /// 102 for an empty name and for what cannot be changed, 109 for an assistant that is not the caller's.
-pub async fn update(
+pub(crate) async fn update(
     State(state): State<ServerState>,
     caller: Caller,
     Path((chat, id)): Path<(String, String)>,
@@ -166,7 +166,7 @@ pub async fn update(
 ///
 /// # Errors
 /// 102 when none of the ids could be removed, 109 for an assistant that is not the caller's.
-pub async fn delete(
+pub(crate) async fn delete(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -190,7 +190,7 @@ pub async fn delete(
 ///
 /// # Errors
 /// 102 for an unknown one, 109 for an assistant that is not the caller's.
-pub async fn delete_message(
+pub(crate) async fn delete_message(
     State(state): State<ServerState>,
     caller: Caller,
     Path((chat, id, message)): Path<(String, String, String)>,
@@ -205,7 +205,7 @@ pub async fn delete_message(
 ///
 /// # Errors
 /// 101 without `thumbup`, 102 for an unknown message, 109 for an assistant that is not the caller's.
-pub async fn judge(
+pub(crate) async fn judge(
     State(state): State<ServerState>,
     caller: Caller,
     Path((chat, id, message)): Path<(String, String, String)>,

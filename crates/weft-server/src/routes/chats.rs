@@ -62,7 +62,7 @@ pub(crate) async fn of_kind(
 ///
 /// # Errors
 /// 102 in the API's words for what is not valid, 109 for datasets whose vectors cannot be compared.
-pub async fn create(
+pub(crate) async fn create(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,
@@ -171,7 +171,7 @@ pub(crate) fn order(params: &Params) -> Result<ChatOrder, ApiError> {
 ///
 /// # Errors
 /// 101 for an order that there is none, 103 for owners that the caller is none of.
-pub async fn list(
+pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,
@@ -201,7 +201,7 @@ pub async fn list(
 ///
 /// # Errors
 /// 109 for one that is not the caller's.
-pub async fn get(
+pub(crate) async fn get(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -214,7 +214,7 @@ pub async fn get(
 ///
 /// # Errors
 /// 109 for one that is not the caller's; otherwise as [`create`].
-pub async fn update(
+pub(crate) async fn update(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -267,7 +267,7 @@ pub(crate) async fn removed(
 ///
 /// # Errors
 /// 109 for one that is not the caller's.
-pub async fn delete_one(
+pub(crate) async fn delete_one(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -282,7 +282,7 @@ pub async fn delete_one(
 ///
 /// # Errors
 /// 102 when none of the ids could be removed.
-pub async fn delete(
+pub(crate) async fn delete(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,

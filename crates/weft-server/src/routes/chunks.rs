@@ -54,7 +54,7 @@ async fn of_document(
 ///
 /// # Errors
 /// 102 for an unknown dataset, document or chunk.
-pub async fn list(
+pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
     Path((dataset, id)): At,
@@ -83,7 +83,7 @@ pub async fn list(
 ///
 /// # Errors
 /// 102 for an unknown one.
-pub async fn get(
+pub(crate) async fn get(
     State(state): State<ServerState>,
     caller: Caller,
     Path((dataset, id, chunk)): ChunkAt,
@@ -98,7 +98,7 @@ pub async fn get(
 ///
 /// # Errors
 /// 102 for an unknown document, or in the API's words for what is wrong with the body.
-pub async fn add(
+pub(crate) async fn add(
     State(state): State<ServerState>,
     caller: Caller,
     Path((dataset, id)): At,
@@ -113,7 +113,7 @@ pub async fn add(
 ///
 /// # Errors
 /// 102 for an unknown one, or in the API's words for what is wrong with the body.
-pub async fn update(
+pub(crate) async fn update(
     State(state): State<ServerState>,
     caller: Caller,
     Path((dataset, id, chunk)): ChunkAt,
@@ -135,7 +135,7 @@ pub async fn update(
 ///
 /// # Errors
 /// 102 for an unknown document or chunk, without ids and without a switch.
-pub async fn switch(
+pub(crate) async fn switch(
     State(state): State<ServerState>,
     caller: Caller,
     Path((dataset, id)): At,
@@ -158,7 +158,7 @@ pub async fn switch(
 ///
 /// # Errors
 /// 102 when some of them are not there; the others are removed.
-pub async fn delete(
+pub(crate) async fn delete(
     State(state): State<ServerState>,
     caller: Caller,
     Path((dataset, id)): At,

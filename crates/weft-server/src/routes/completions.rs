@@ -21,7 +21,7 @@ use weft_app::config::Auth;
 ///
 /// # Errors
 /// 101, 102, 103, 106 as the message says.
-pub async fn of_agent(
+pub(crate) async fn of_agent(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -41,7 +41,7 @@ pub async fn of_agent(
 ///
 /// # Errors
 /// 101, 102, 103, 106 as the message says.
-pub async fn of_named_agent(
+pub(crate) async fn of_named_agent(
     State(state): State<ServerState>,
     caller: Caller,
     headers: HeaderMap,

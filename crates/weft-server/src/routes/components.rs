@@ -14,7 +14,7 @@ use crate::wire::envelope::Success;
 
 /// `GET /api/v1/components`: every component type that this build runs, with the JSON Schema of its parameters and its
 /// outputs.
-pub async fn list(_: Caller) -> Response {
+pub(crate) async fn list(_: Caller) -> Response {
     Success(weft_app::components().map(shown).collect::<Json>()).into_response()
 }
 
@@ -26,14 +26,14 @@ fn shown(spec: &'static ComponentSpec) -> Json {
 ///
 /// # Errors
 /// 102 when there is none of that name.
-pub async fn get(_: Caller, Path(name): Path<String>) -> Result<Response, ApiError> {
+pub(crate) async fn get(_: Caller, Path(name): Path<String>) -> Result<Response, ApiError> {
     let found = weft_app::components().find(|spec| spec.kind == name);
     let spec = found.ok_or_else(|| ApiError::data(format!("There is no component `{name}`.")))?;
     Ok(Success(shown(spec)).into_response())
 }
 
 /// `GET /api/v1/plugins`: the tools that were added without a new build, by plugin.
-pub async fn plugins(State(state): State<ServerState>, _: Caller) -> Response {
+pub(crate) async fn plugins(State(state): State<ServerState>, _: Caller) -> Response {
     let tool = |tool: &Tool| {
         let Tool { name, description, parameters, traits, .. } = tool;
         json!({"name": name, "description": description, "parameters": parameters, "approval": traits.approval})
@@ -47,7 +47,7 @@ pub async fn plugins(State(state): State<ServerState>, _: Caller) -> Response {
 }
 
 /// `GET /api/v1/plugin/tools`: the same tools in one list, in the shape that clients of the compatible API know.
-pub async fn plugin_tools(State(state): State<ServerState>, _: Caller) -> Response {
+pub(crate) async fn plugin_tools(State(state): State<ServerState>, _: Caller) -> Response {
     let tools = state.app.plugins.iter().flat_map(|plugin| plugin.tools());
     Success(tools.map(|tool| plugin_tool(tool)).collect::<Json>()).into_response()
 }

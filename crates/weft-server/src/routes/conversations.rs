@@ -28,7 +28,7 @@ use crate::wire::session::SessionView;
 ///
 /// # Errors
 /// 102 for an unknown one.
-pub async fn get(
+pub(crate) async fn get(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -43,7 +43,7 @@ pub async fn get(
 ///
 /// # Errors
 /// 101, 102, 106 as the message says.
-pub async fn complete(
+pub(crate) async fn complete(
     State(state): State<ServerState>,
     caller: Caller,
     headers: HeaderMap,

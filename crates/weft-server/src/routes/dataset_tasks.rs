@@ -96,7 +96,7 @@ pub(super) fn task_id(dataset: &DatasetKey, kind: &str) -> String {
 ///
 /// # Errors
 /// 102 for an unknown dataset, one without documents, and one whose documents are being read.
-pub async fn run_graph(
+pub(crate) async fn run_graph(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -108,7 +108,7 @@ pub async fn run_graph(
 ///
 /// # Errors
 /// As [`run_graph`].
-pub async fn run_raptor(
+pub(crate) async fn run_raptor(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -120,7 +120,7 @@ pub async fn run_raptor(
 ///
 /// # Errors
 /// 102 for an unknown dataset.
-pub async fn trace_graph(
+pub(crate) async fn trace_graph(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -132,7 +132,7 @@ pub async fn trace_graph(
 ///
 /// # Errors
 /// As [`trace_graph`].
-pub async fn trace_raptor(
+pub(crate) async fn trace_raptor(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -170,7 +170,7 @@ fn made(index: &str) -> Result<Made, ApiError> {
 ///
 /// # Errors
 /// As these and as [`reembedding::begin`]; 102 for a type that there is not.
-pub async fn run_index(
+pub(crate) async fn run_index(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -189,7 +189,7 @@ pub async fn run_index(
 ///
 /// # Errors
 /// 102 for an unknown dataset and for a type that there is not.
-pub async fn trace_index(
+pub(crate) async fn trace_index(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -206,7 +206,7 @@ pub async fn trace_index(
 ///
 /// # Errors
 /// 102 for an unknown dataset and for an index that there is not.
-pub async fn delete_index(
+pub(crate) async fn delete_index(
     State(state): State<ServerState>,
     caller: Caller,
     Path((id, index)): Path<(String, String)>,

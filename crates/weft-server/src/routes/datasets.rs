@@ -27,7 +27,7 @@ const REMOVED_AT_ONCE: u64 = 100;
 ///
 /// # Errors
 /// 101 with a line for every field that is wrong; 102 for an embedding model that there is none of.
-pub async fn create(
+pub(crate) async fn create(
     State(state): State<ServerState>,
     caller: Caller,
     Sent(body): Sent,
@@ -97,7 +97,7 @@ fn default_embedder(state: &ServerState, caller: &Caller) -> Result<String, ApiE
 ///
 /// # Errors
 /// 101 with a line for every parameter that is wrong; 102 for an unknown id or name.
-pub async fn list(
+pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,
@@ -121,7 +121,7 @@ pub async fn list(
 ///
 /// # Errors
 /// 102 for an unknown one, whatever its id looks like.
-pub async fn get(
+pub(crate) async fn get(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -140,7 +140,7 @@ async fn own(state: &ServerState, caller: &Caller, id: DatasetId) -> Result<Data
 /// # Errors
 /// 101 with a line for every field that is wrong; 102 for an unknown one, a name that is taken, and another
 /// embedding model where there are chunks.
-pub async fn update(
+pub(crate) async fn update(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -208,7 +208,7 @@ async fn replaced(
 ///
 /// # Errors
 /// 101 for ids that are none; 102 when one of them is unknown, and then nothing is removed.
-pub async fn delete(
+pub(crate) async fn delete(
     State(state): State<ServerState>,
     caller: Caller,
     Sent(body): Sent,

@@ -31,7 +31,7 @@ const REMOVED_AT_ONCE: u64 = 100;
 ///
 /// # Errors
 /// 102 for an unknown dataset, id or name.
-pub async fn list(
+pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -96,7 +96,7 @@ async fn choices(
 ///
 /// # Errors
 /// 102 for an unknown one and for fields that are wrong; 101 for a name that does not fit.
-pub async fn update(
+pub(crate) async fn update(
     State(state): State<ServerState>,
     caller: Caller,
     Path((id, document)): Path<(String, String)>,
@@ -142,7 +142,7 @@ async fn changed(
 ///
 /// # Errors
 /// 102 for an unknown one or an empty file, with a code and a message and nothing else.
-pub async fn download(
+pub(crate) async fn download(
     State(state): State<ServerState>,
     caller: Result<Caller, ApiError>,
     Path((id, document)): Path<(String, String)>,
@@ -174,7 +174,7 @@ async fn file(
 ///
 /// # Errors
 /// 101 for ids that are none; 102 for an unknown dataset or document, and then nothing is removed.
-pub async fn delete(
+pub(crate) async fn delete(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,

@@ -24,7 +24,7 @@ const NOT_EFFECTIVE: u16 = 10;
 ///
 /// # Errors
 /// 101 without a model; 102 for an unknown dataset or model, and where there are no vectors; 10 when they have little in common.
-pub async fn check(
+pub(crate) async fn check(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,

@@ -77,7 +77,7 @@ async fn entries(state: &ServerState, caller: &Caller, ids: &[String]) -> Result
 ///
 /// # Errors
 /// As [`upload`] and [`create`].
-pub async fn add(
+pub(crate) async fn add(
     State(state): State<ServerState>,
     caller: Caller,
     mut request: Request,
@@ -96,7 +96,7 @@ pub async fn add(
 ///
 /// # Errors
 /// 101 without a name, 102 for a folder that is not there or has the name.
-pub async fn create(
+pub(crate) async fn create(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,
@@ -128,7 +128,7 @@ pub async fn create(
 ///
 /// # Errors
 /// 101 without a file or for a name that does not fit, 102 for a folder that is not there; then nothing is kept.
-pub async fn upload(
+pub(crate) async fn upload(
     State(state): State<ServerState>,
     caller: Caller,
     request: Request,
@@ -207,7 +207,7 @@ async fn keep_each(
 ///
 /// # Errors
 /// 101 for an order that there is none, 102 for a folder that is not there.
-pub async fn list(
+pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,
@@ -238,7 +238,7 @@ async fn above(state: &ServerState, caller: &Caller, of: FolderEntry) -> Result<
 ///
 /// # Errors
 /// 101 without ids and for the root; 102 for one that is not there, and then nothing is removed.
-pub async fn remove(
+pub(crate) async fn remove(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,
@@ -259,7 +259,7 @@ pub async fn remove(
 ///
 /// # Errors
 /// 101 without ids, for a name for several, and for a folder that is to go below itself; 102 for what is not there.
-pub async fn relocate(
+pub(crate) async fn relocate(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,
@@ -317,7 +317,7 @@ async fn named(
 ///
 /// # Errors
 /// 101 without a name and for another ending, 102 for one that is not there and for a name that is taken.
-pub async fn rename(
+pub(crate) async fn rename(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -333,7 +333,7 @@ pub async fn rename(
 ///
 /// # Errors
 /// As [`rename`].
-pub async fn rename_named(
+pub(crate) async fn rename_named(
     state: State<ServerState>,
     caller: Caller,
     body: Body,
@@ -347,7 +347,7 @@ pub async fn rename_named(
 ///
 /// # Errors
 /// 102 for one that is not there, and for a folder.
-pub async fn download(
+pub(crate) async fn download(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -361,7 +361,7 @@ pub async fn download(
 ///
 /// # Errors
 /// When the store cannot be written.
-pub async fn root(State(state): State<ServerState>, caller: Caller) -> Result<Response, ApiError> {
+pub(crate) async fn root(State(state): State<ServerState>, caller: Caller) -> Result<Response, ApiError> {
     let root = state.app.file_manager.root(&caller.tenant).await?;
     Ok(Success(json!({"root_folder": view(&caller.tenant, &root)})).into_response())
 }
@@ -370,7 +370,7 @@ pub async fn root(State(state): State<ServerState>, caller: Caller) -> Result<Re
 ///
 /// # Errors
 /// 102 for one that is not there.
-pub async fn parent(
+pub(crate) async fn parent(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -384,7 +384,7 @@ pub async fn parent(
 ///
 /// # Errors
 /// As [`parent`]; 101 without an id.
-pub async fn parent_named(
+pub(crate) async fn parent_named(
     state: State<ServerState>,
     caller: Caller,
     params: Params,
@@ -397,7 +397,7 @@ pub async fn parent_named(
 ///
 /// # Errors
 /// 102 for one that is not there.
-pub async fn ancestors(
+pub(crate) async fn ancestors(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -412,7 +412,7 @@ pub async fn ancestors(
 ///
 /// # Errors
 /// As [`ancestors`]; 101 without an id.
-pub async fn ancestors_named(
+pub(crate) async fn ancestors_named(
     state: State<ServerState>,
     caller: Caller,
     params: Params,
@@ -434,7 +434,7 @@ fn file_id(params: &Params) -> Result<String, ApiError> {
 /// # Errors
 /// 101 without files or datasets, 102 for one that is not there, 500 for a kind of file that is not read; then no document
 /// is made.
-pub async fn link(
+pub(crate) async fn link(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,

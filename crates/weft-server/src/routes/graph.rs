@@ -27,7 +27,7 @@ fn not_owned(_: &str) -> ApiError {
 ///
 /// # Errors
 /// 109 for an unknown dataset.
-pub async fn get(
+pub(crate) async fn get(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -50,7 +50,7 @@ pub async fn get(
 ///
 /// # Errors
 /// 109 for an unknown dataset.
-pub async fn delete(
+pub(crate) async fn delete(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,

@@ -14,7 +14,7 @@ use crate::state::ServerState;
 use crate::wire::envelope::{Success, respond};
 
 /// `GET /healthz`: the process answers.
-pub async fn alive() -> Response {
+pub(crate) async fn alive() -> Response {
     respond(StatusCode::OK, &json!({"status": "ok"}))
 }
 
@@ -57,7 +57,7 @@ impl Readiness {
 }
 
 /// `GET /readyz`: the store can be written, and nobody told the server to stop.
-pub async fn ready(State(state): State<ServerState>) -> Response {
+pub(crate) async fn ready(State(state): State<ServerState>) -> Response {
     let able = state.readiness.ask(state.app.probe()).await;
     let store = if able { "ok" } else { "nok" };
     let stopping = state.stopping.is_cancelled();
@@ -68,7 +68,7 @@ pub async fn ready(State(state): State<ServerState>) -> Response {
 
 /// `GET …/system/healthz`: the same in the words of clients that watch several servers. Messages, the index and files are
 /// parts of this process, so they are as well as it is.
-pub async fn parts(State(state): State<ServerState>) -> Response {
+pub(crate) async fn parts(State(state): State<ServerState>) -> Response {
     let able = state.readiness.ask(state.app.probe()).await;
     let (status, word) =
         if able { (StatusCode::OK, "ok") } else { (StatusCode::INTERNAL_SERVER_ERROR, "nok") };
@@ -80,7 +80,7 @@ pub async fn parts(State(state): State<ServerState>) -> Response {
 }
 
 /// `GET …/system/status`: the parts of the server, and how long the store took to answer.
-pub async fn status(State(state): State<ServerState>, _: Caller) -> Response {
+pub(crate) async fn status(State(state): State<ServerState>, _: Caller) -> Response {
     let began = Instant::now();
     let able = state.readiness.ask(state.app.probe()).await;
     // Of an answer that was shared it is the time that this request has waited.
@@ -93,12 +93,12 @@ pub async fn status(State(state): State<ServerState>, _: Caller) -> Response {
 }
 
 /// `GET /api/v1/system/version`.
-pub async fn version() -> Response {
+pub(crate) async fn version() -> Response {
     Success(concat!("v", env!("CARGO_PKG_VERSION"))).into_response()
 }
 
 /// `GET /api/v1/system/ping`.
-pub async fn ping() -> &'static str {
+pub(crate) async fn ping() -> &'static str {
     "pong"
 }
 

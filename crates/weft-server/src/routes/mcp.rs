@@ -24,7 +24,7 @@ use weft_app::config::Auth;
 const KEY_HEADERS: [&str; 2] = ["api_key", "x-api-key"];
 
 /// `POST /mcp`: a message. Failures are those of the protocol.
-pub async fn posted(State(state): State<ServerState>, request: Request) -> Response {
+pub(crate) async fn posted(State(state): State<ServerState>, request: Request) -> Response {
     let headers = request.headers().clone();
     let (caller, request) = match let_in(&state, request).await {
         Ok(known) => known,
@@ -44,7 +44,7 @@ pub async fn posted(State(state): State<ServerState>, request: Request) -> Respo
 }
 
 /// `DELETE /mcp`: the end of a conversation.
-pub async fn ended(State(state): State<ServerState>, request: Request) -> Response {
+pub(crate) async fn ended(State(state): State<ServerState>, request: Request) -> Response {
     let headers = request.headers().clone();
     match let_in(&state, request).await {
         Ok((caller, _)) => response(state.mcp.delete(&owner(&caller), &headers)),
@@ -58,7 +58,7 @@ fn owner(caller: &Caller) -> String {
 }
 
 /// `GET /mcp`.
-pub async fn no_stream() -> Response {
+pub(crate) async fn no_stream() -> Response {
     let allowed = [(header::ALLOW, HeaderValue::from_static("POST, DELETE"))];
     (StatusCode::METHOD_NOT_ALLOWED, allowed).into_response()
 }

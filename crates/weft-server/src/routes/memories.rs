@@ -69,7 +69,7 @@ fn check_models(state: &ServerState, caller: &Caller, settings: &mut MemorySetti
 ///
 /// # Errors
 /// 101 for a field that is not valid.
-pub async fn create(
+pub(crate) async fn create(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,
@@ -88,7 +88,7 @@ pub async fn create(
 /// # Errors
 /// 101 for a field that is not valid or cannot be changed any more, 404 for an unknown memory, 106 when
 /// somebody else changes it at the same time.
-pub async fn update(
+pub(crate) async fn update(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -129,7 +129,7 @@ async fn replaced(
 ///
 /// # Errors
 /// 404 for an unknown one.
-pub async fn delete(
+pub(crate) async fn delete(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -143,7 +143,7 @@ pub async fn delete(
 ///
 /// # Errors
 /// When they cannot be read.
-pub async fn list(
+pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,
@@ -188,7 +188,7 @@ fn page(params: &Params, state: &ServerState) -> (u64, u64) {
 ///
 /// # Errors
 /// 404 for an unknown one.
-pub async fn config(
+pub(crate) async fn config(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -225,7 +225,7 @@ async fn shown(
 ///
 /// # Errors
 /// 404 for an unknown one.
-pub async fn messages(
+pub(crate) async fn messages(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -297,7 +297,11 @@ fn some(ids: Vec<MemoryId>) -> Result<Vec<MemoryId>, ApiError> {
 ///
 /// # Errors
 /// 101 for a body that is not valid, 500 naming the memories that could not take it.
-pub async fn add(State(state): State<ServerState>, caller: Caller, body: Body) -> Result<Response, ApiError> {
+pub(crate) async fn add(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
     body.require(&["memory_id", "agent_id", "session_id", "user_input", "agent_response"])?;
     let text = |key: &str| body.text(key).map(Option::unwrap_or_default);
     let turn = Turn {
@@ -340,7 +344,7 @@ async fn named(state: &ServerState, caller: &Caller, path: &str) -> Result<(Memo
 ///
 /// # Errors
 /// 404 for an unknown one.
-pub async fn forget(
+pub(crate) async fn forget(
     State(state): State<ServerState>,
     caller: Caller,
     Path(path): Path<String>,
@@ -362,7 +366,7 @@ fn told_of_message(key: &MemoryKey, number: i64) -> impl Fn(Error) -> ApiError +
 ///
 /// # Errors
 /// 101 for another status, 404 for an unknown one.
-pub async fn set_status(
+pub(crate) async fn set_status(
     State(state): State<ServerState>,
     caller: Caller,
     Path(path): Path<String>,
@@ -379,7 +383,7 @@ pub async fn set_status(
 ///
 /// # Errors
 /// 404 for an unknown one.
-pub async fn content(
+pub(crate) async fn content(
     State(state): State<ServerState>,
     caller: Caller,
     Path(path): Path<String>,
@@ -396,7 +400,7 @@ pub async fn content(
 ///
 /// # Errors
 /// 101 without a memory, 404 for an unknown one.
-pub async fn recent(
+pub(crate) async fn recent(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,
@@ -434,7 +438,7 @@ fn share(params: &Params, key: &str) -> Result<Option<f64>, ApiError> {
 ///
 /// # Errors
 /// 101 without a memory or for a number that is not valid, 404 for an unknown memory.
-pub async fn search(
+pub(crate) async fn search(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,

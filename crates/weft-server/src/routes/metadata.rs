@@ -29,7 +29,7 @@ const ROWS_AT_ONCE: u64 = 500;
 ///
 /// # Errors
 /// 102 for an unknown dataset or document.
-pub async fn summary(
+pub(crate) async fn summary(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -80,7 +80,7 @@ async fn these(state: &ServerState, dataset: &Dataset, ids: Vec<String>) -> Resu
 ///
 /// # Errors
 /// 102 for an unknown dataset or document, or in the API's words for what is wrong with the body.
-pub async fn update(
+pub(crate) async fn update(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -137,7 +137,7 @@ async fn matched(
 ///
 /// # Errors
 /// 102 for an unknown dataset.
-pub async fn get_config(
+pub(crate) async fn get_config(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -174,7 +174,7 @@ async fn reconfigured(
 ///
 /// # Errors
 /// 101 without a body, and for a kind of values that there is none; 102 for an unknown dataset.
-pub async fn set_config(
+pub(crate) async fn set_config(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -189,7 +189,7 @@ pub async fn set_config(
 ///
 /// # Errors
 /// 102 for an unknown dataset.
-pub async fn get_older_config(
+pub(crate) async fn get_older_config(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -202,7 +202,7 @@ pub async fn get_older_config(
 ///
 /// # Errors
 /// As [`set_config`].
-pub async fn set_older_config(
+pub(crate) async fn set_older_config(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -217,7 +217,7 @@ pub async fn set_older_config(
 ///
 /// # Errors
 /// 101 without `metadata`; 102 for an unknown dataset or document.
-pub async fn set_document_config(
+pub(crate) async fn set_document_config(
     State(state): State<ServerState>,
     caller: Caller,
     Path((id, document)): Path<(String, String)>,

@@ -14,7 +14,7 @@ use crate::state::ServerState;
 ///
 /// # Errors
 /// 100 when the page cannot be written.
-pub async fn scrape(State(state): State<ServerState>, _: Operator) -> Result<Response, ApiError> {
+pub(crate) async fn scrape(State(state): State<ServerState>, _: Operator) -> Result<Response, ApiError> {
     let text = page(&state).await?;
     Ok(([(header::CONTENT_TYPE, TEXT_FORMAT), (header::CACHE_CONTROL, "no-store")], text).into_response())
 }

@@ -15,7 +15,7 @@ use crate::wire::envelope::Success;
 ///
 /// # Errors
 /// 100 when the store cannot be read.
-pub async fn list(
+pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,

@@ -27,7 +27,7 @@ fn kind_name(kind: ModelKind) -> &'static str {
 }
 
 /// `GET /api/v1/users/me/models`: the models that are used when none is named.
-pub async fn defaults(State(state): State<ServerState>, caller: Caller) -> Response {
+pub(crate) async fn defaults(State(state): State<ServerState>, caller: Caller) -> Response {
     let (models, tenant) = (&state.app.models, &caller.tenant);
     let listed = models.list(tenant);
     let first = |kind: ModelKind| {
@@ -60,7 +60,7 @@ fn by_provider(state: &ServerState, caller: &Caller) -> BTreeMap<String, Vec<Mod
 }
 
 /// `GET /v1/llm/list?model_type=`: models by their providers.
-pub async fn list(State(state): State<ServerState>, caller: Caller, params: Params) -> Response {
+pub(crate) async fn list(State(state): State<ServerState>, caller: Caller, params: Params) -> Response {
     let wanted =
         |model: &&ModelInfo| params.get("model_type").is_none_or(|kind| kind == kind_name(model.kind));
     let mut told = BTreeMap::<String, Vec<Json>>::new();
@@ -78,7 +78,7 @@ pub async fn list(State(state): State<ServerState>, caller: Caller, params: Para
 }
 
 /// `GET /v1/llm/my_llms`: the same in another shape.
-pub async fn mine(State(state): State<ServerState>, caller: Caller) -> Response {
+pub(crate) async fn mine(State(state): State<ServerState>, caller: Caller) -> Response {
     let row = |model: &ModelInfo| json!({"name": model.name, "type": kind_name(model.kind), "used_token": 0, "status": "1"});
     let told: BTreeMap<String, Json> = by_provider(&state, &caller)
         .into_iter()
@@ -91,7 +91,7 @@ pub async fn mine(State(state): State<ServerState>, caller: Caller) -> Response 
 }
 
 /// `GET /api/v1/providers`, `GET /v1/llm/factories`.
-pub async fn providers(State(state): State<ServerState>, caller: Caller) -> Response {
+pub(crate) async fn providers(State(state): State<ServerState>, caller: Caller) -> Response {
     let told: Vec<Json> = by_provider(&state, &caller)
         .into_iter()
         .map(|(provider, models)| {
@@ -108,7 +108,7 @@ pub async fn providers(State(state): State<ServerState>, caller: Caller) -> Resp
 ///
 /// # Errors
 /// 103 always.
-pub async fn refuse(_: Caller) -> ApiError {
+pub(crate) async fn refuse(_: Caller) -> ApiError {
     let message = "models and the usual ones among them are set by the operator, below `models` in the server's \
         configuration; `GET /api/v1/models` lists them";
     ApiError::new(code::OPERATING, message)
@@ -118,7 +118,7 @@ pub async fn refuse(_: Caller) -> ApiError {
 ///
 /// # Errors
 /// 103 always.
-pub async fn refuse_connectors(_: Caller) -> ApiError {
+pub(crate) async fn refuse_connectors(_: Caller) -> ApiError {
     let message = "connectors are not part of this build: documents come by `POST /api/v1/datasets/{id}/documents`, from a \
         program or a schedule that fetches them, or with `weft dataset ingest`";
     ApiError::new(code::OPERATING, message)

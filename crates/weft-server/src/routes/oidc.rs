@@ -114,7 +114,7 @@ fn begun(state: &ServerState, begun: &Begun) -> Result<Response, ApiError> {
 }
 
 /// `GET /api/v1/auth/providers`.
-pub async fn providers(State(state): State<ServerState>) -> Response {
+pub(crate) async fn providers(State(state): State<ServerState>) -> Response {
     let all = state.app.accounts.offered();
     let path = |name: &str| format!("/api/v1/auth/oidc/{name}");
     let all = all.iter().map(|one| json!({"name": one.name, "title": one.title, "path": path(&one.name)}));
@@ -126,7 +126,7 @@ pub async fn providers(State(state): State<ServerState>) -> Response {
 /// # Errors
 /// 102 with HTTP status 404 for an unknown provider; 101 for a `next` that is no page of this server; 105 with 502 when
 /// the provider cannot be asked; 429.
-pub async fn begin(
+pub(crate) async fn begin(
     State(state): State<ServerState>,
     from: ClientAddress,
     Path(provider): Path<String>,
@@ -142,7 +142,7 @@ pub async fn begin(
 /// # Errors
 /// 102 with HTTP status 404 for an unknown provider; 103 with 403 for a sign-in that is over, was begun in another
 /// browser, or is refused; 105 with 502 when the provider cannot be asked.
-pub async fn finish(
+pub(crate) async fn finish(
     State(state): State<ServerState>,
     from: ClientAddress,
     Path(provider): Path<String>,
@@ -205,7 +205,10 @@ fn answer(finished: Finished) -> Result<Response, ApiError> {
 ///
 /// # Errors
 /// 103 for an API key.
-pub async fn identities(State(state): State<ServerState>, caller: Caller) -> Result<Response, ApiError> {
+pub(crate) async fn identities(
+    State(state): State<ServerState>,
+    caller: Caller,
+) -> Result<Response, ApiError> {
     let (user, _) = signed_in(&caller)?;
     let all: Vec<Identity> = state.app.identities(user).await?;
     Ok(Success(all.iter().map(account::identity).collect::<Vec<_>>()).into_response())
@@ -215,7 +218,7 @@ pub async fn identities(State(state): State<ServerState>, caller: Caller) -> Res
 ///
 /// # Errors
 /// 103 for an API key; otherwise as [`begin`].
-pub async fn add_identity(
+pub(crate) async fn add_identity(
     State(state): State<ServerState>,
     from: ClientAddress,
     caller: Caller,
@@ -233,7 +236,7 @@ pub async fn add_identity(
 ///
 /// # Errors
 /// 102 for one that is not there; 103 for an API key, and for the last one of somebody without a password.
-pub async fn remove_identity(
+pub(crate) async fn remove_identity(
     State(state): State<ServerState>,
     from: ClientAddress,
     caller: Caller,

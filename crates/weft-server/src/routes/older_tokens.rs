@@ -70,7 +70,7 @@ fn row(share: &ShareToken, secret: Option<&str>) -> Json {
 ///
 /// # Errors
 /// 101 without either; 102 for an agent and 109 for an assistant that is not there; 429 when it has too many.
-pub async fn create(
+pub(crate) async fn create(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,
@@ -85,7 +85,7 @@ pub async fn create(
 ///
 /// # Errors
 /// As [`create`].
-pub async fn list(
+pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,
@@ -100,7 +100,7 @@ pub async fn list(
 ///
 /// # Errors
 /// 101 for tokens that are no texts.
-pub async fn remove(
+pub(crate) async fn remove(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,
@@ -120,7 +120,7 @@ pub async fn remove(
 ///
 /// # Errors
 /// 103 always.
-pub async fn stats(_: Caller) -> ApiError {
+pub(crate) async fn stats(_: Caller) -> ApiError {
     ApiError::new(
         crate::error::code::OPERATING,
         "numbers by day of one assistant are not kept; `GET /api/v1/usage` has what models were used for",
@@ -131,7 +131,7 @@ pub async fn stats(_: Caller) -> ApiError {
 ///
 /// # Errors
 /// 101 when neither is named: an API key belongs to no assistant; otherwise as [`create`].
-pub async fn new_conversation(
+pub(crate) async fn new_conversation(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,

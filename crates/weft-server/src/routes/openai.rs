@@ -32,7 +32,7 @@ const NO_MESSAGES: &str = "No valid messages found (user or assistant).";
 ///
 /// # Errors
 /// 101, 102, 103, 106 as the message says, in both shapes; the HTTP status says that it is a failure.
-pub async fn of_agent(
+pub(crate) async fn of_agent(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,

@@ -12,11 +12,11 @@ static DOCUMENT: LazyLock<String> = LazyLock::new(|| document(&documented()).to_
 static PAGE: LazyLock<String> = LazyLock::new(|| page::html(&documented()));
 
 /// `GET /api/openapi.json`.
-pub async fn json() -> Response {
+pub(crate) async fn json() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], DOCUMENT.as_str()).into_response()
 }
 
 /// `GET /api/docs`.
-pub async fn html() -> Html<&'static str> {
+pub(crate) async fn html() -> Html<&'static str> {
     Html(PAGE.as_str())
 }

@@ -22,7 +22,7 @@ use crate::wire::python;
 ///
 /// # Errors
 /// 102 without ids, for unknown ones, and for documents that are being read already.
-pub async fn start(
+pub(crate) async fn start(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -36,7 +36,7 @@ pub async fn start(
 ///
 /// # Errors
 /// As [`start`].
-pub async fn parse(
+pub(crate) async fn parse(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -87,7 +87,7 @@ fn object(json: Json) -> Result<Body, ApiError> {
 ///
 /// # Errors
 /// 102 without ids, for unknown ones, and for documents that are not being read.
-pub async fn stop(
+pub(crate) async fn stop(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -106,7 +106,7 @@ pub async fn stop(
 ///
 /// # Errors
 /// 102 without ids and for unknown ones.
-pub async fn halt(
+pub(crate) async fn halt(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,

@@ -26,7 +26,7 @@ fn told(error: weft_core::Error) -> ApiError {
 ///
 /// # Errors
 /// 102 for an unknown run or one that cannot be done again.
-pub async fn replay(
+pub(crate) async fn replay(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -42,7 +42,7 @@ pub async fn replay(
 ///
 /// # Errors
 /// 101 for a body that is not valid, 102 for an unknown run or node.
-pub async fn fork(
+pub(crate) async fn fork(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -72,7 +72,7 @@ pub async fn fork(
 ///
 /// # Errors
 /// 101 without the other run, 102 for an unknown one.
-pub async fn diff(
+pub(crate) async fn diff(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,

@@ -23,7 +23,7 @@ use crate::wire::reading::{filter, view};
 ///
 /// # Errors
 /// 101 for an ending that there is not; 102 for an unknown dataset.
-pub async fn list(
+pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -40,7 +40,7 @@ pub async fn list(
 ///
 /// # Errors
 /// 102 for an unknown dataset or reading.
-pub async fn get(
+pub(crate) async fn get(
     State(state): State<ServerState>,
     caller: Caller,
     Path((id, log)): Path<(String, String)>,
@@ -61,7 +61,7 @@ pub async fn get(
 ///
 /// # Errors
 /// 102 for an unknown dataset.
-pub async fn summary(
+pub(crate) async fn summary(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -98,7 +98,7 @@ pub async fn summary(
 /// # Errors
 /// 101 when something is missing, for a reading without a pipeline, a component that the pipeline does not have, and a
 /// canvas that is not the stored one; 102 for an unknown reading or document, and one that is being read.
-pub async fn rerun(
+pub(crate) async fn rerun(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,

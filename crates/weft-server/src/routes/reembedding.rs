@@ -28,7 +28,7 @@ fn name_of(dataset: &DatasetKey) -> String {
 ///
 /// # Errors
 /// 101 without a model or with a name that is none; 102 for an unknown dataset or model, and while that is being done already.
-pub async fn begin(
+pub(crate) async fn begin(
     state: &ServerState,
     caller: &Caller,
     id: &str,
@@ -62,7 +62,7 @@ pub async fn begin(
 ///
 /// # Errors
 /// 102 for an unknown dataset.
-pub async fn trace(state: &ServerState, caller: &Caller, id: &str) -> Result<Response, ApiError> {
+pub(crate) async fn trace(state: &ServerState, caller: &Caller, id: &str) -> Result<Response, ApiError> {
     let dataset = owned::dataset(state, caller, id, dataset_not_owned).await?;
     let last = state.app.reembeddings.last(&dataset.key).await?;
     let told = last.map_or_else(|| json!({}), |task| told(&task, state.app.clock.now_ms()));
@@ -92,7 +92,7 @@ fn told(task: &Reembedding, now_ms: i64) -> Json {
 ///
 /// # Errors
 /// 102 for an unknown dataset, and when nothing of the kind is being done.
-pub async fn cancel(state: &ServerState, caller: &Caller, id: &str) -> Result<Response, ApiError> {
+pub(crate) async fn cancel(state: &ServerState, caller: &Caller, id: &str) -> Result<Response, ApiError> {
     let dataset = owned::dataset(state, caller, id, |_| ApiError::data("no authorization")).await?;
     let cancelled = state.app.reembeddings.cancel(&dataset.key, state.app.clock.now_ms()).await;
     cancelled.map_err(|error| match error.kind {

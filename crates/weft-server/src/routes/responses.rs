@@ -43,7 +43,7 @@ const INSTRUCTIONS: &str = "instructions";
 /// # Errors
 /// Those of the OpenAI API: 400 for what is not valid or has no effect, 401, 403, 404 for an agent, a response or a task
 /// that is not there, 409 for a conversation that has gone on.
-pub async fn create(
+pub(crate) async fn create(
     State(state): State<ServerState>,
     caller: Caller,
     headers: HeaderMap,
@@ -300,7 +300,7 @@ fn answer(task: &Task, reply: Reply) -> TaskAnswer {
 ///
 /// # Errors
 /// 404 for an unknown one and for one that was not to be stored, 400 for a place that is no number.
-pub async fn get(
+pub(crate) async fn get(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -332,7 +332,7 @@ async fn shown(
 ///
 /// # Errors
 /// 404 as [`get`], 400 for a page that is none.
-pub async fn input_items(
+pub(crate) async fn input_items(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -361,7 +361,7 @@ async fn asked_with(
 ///
 /// # Errors
 /// 404 as [`get`].
-pub async fn cancel(
+pub(crate) async fn cancel(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -388,7 +388,7 @@ async fn cancelled(state: &ServerState, tenant: &TenantId, id: &str) -> Result<R
 ///
 /// # Errors
 /// 404 as [`get`], 409 while it is under way.
-pub async fn delete(
+pub(crate) async fn delete(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,

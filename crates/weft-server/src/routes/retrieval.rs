@@ -28,7 +28,7 @@ use crate::wire::retrieval::{RetrievalRequest, answer, answer_of_datasets, dify_
 /// # Errors
 /// 102 for an unknown dataset or document, for datasets whose vectors cannot be compared, and in the API's
 /// words for what is wrong with the body.
-pub async fn search(
+pub(crate) async fn search(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,
@@ -51,7 +51,7 @@ pub async fn search(
 ///
 /// # Errors
 /// 101 without a question; otherwise as [`search`].
-pub async fn search_datasets(
+pub(crate) async fn search_datasets(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,
@@ -63,7 +63,7 @@ pub async fn search_datasets(
 ///
 /// # Errors
 /// As [`search_datasets`].
-pub async fn search_dataset(
+pub(crate) async fn search_dataset(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -167,7 +167,7 @@ fn highlighted(state: &ServerState, question: &str, passage: &Passage) -> Option
 ///
 /// # Errors
 /// 400 for a body that is not valid; 403 without a valid token; 404 for an unknown dataset.
-pub async fn of_dify(
+pub(crate) async fn of_dify(
     State(state): State<ServerState>,
     caller: Result<Caller, ApiError>,
     body: Result<Body, ApiError>,
@@ -182,7 +182,7 @@ pub async fn of_dify(
 ///
 /// # Errors
 /// As [`of_dify`].
-pub async fn of_dify_address(
+pub(crate) async fn of_dify_address(
     state: State<ServerState>,
     caller: Result<Caller, ApiError>,
     params: Result<Params, ApiError>,

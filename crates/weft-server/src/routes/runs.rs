@@ -37,7 +37,7 @@ fn item(state: &ServerState, run: StoredRun) -> RunItem {
 ///
 /// # Errors
 /// 100 when the store cannot be read.
-pub async fn list(
+pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,
@@ -58,7 +58,7 @@ pub async fn list(
 ///
 /// # Errors
 /// 102 for an unknown one.
-pub async fn get(
+pub(crate) async fn get(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -72,7 +72,7 @@ pub async fn get(
 ///
 /// # Errors
 /// 101 for a place that is no number or an unknown dialect, 102 for an unknown run.
-pub async fn events(
+pub(crate) async fn events(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -110,7 +110,7 @@ fn after(headers: &HeaderMap, params: &Params) -> Result<u64, ApiError> {
 ///
 /// # Errors
 /// 100 when the store cannot be used.
-pub async fn cancel(
+pub(crate) async fn cancel(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -124,7 +124,7 @@ pub async fn cancel(
 ///
 /// # Errors
 /// 101 for any other action.
-pub async fn change(
+pub(crate) async fn change(
     state: State<ServerState>,
     caller: Caller,
     id: Path<String>,

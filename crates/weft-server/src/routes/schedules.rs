@@ -34,7 +34,7 @@ async fn of_agent(
 ///
 /// # Errors
 /// 101 for a body that is not valid, 102 for an unknown agent.
-pub async fn create(
+pub(crate) async fn create(
     State(state): State<ServerState>,
     caller: Caller,
     Path(agent): Path<String>,
@@ -54,7 +54,7 @@ pub async fn create(
 ///
 /// # Errors
 /// 102 for an unknown agent.
-pub async fn list(
+pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
     Path(agent): Path<String>,
@@ -73,7 +73,7 @@ pub async fn list(
 ///
 /// # Errors
 /// 102 for an unknown one.
-pub async fn get(
+pub(crate) async fn get(
     State(state): State<ServerState>,
     caller: Caller,
     Path((agent, id)): Path<(String, String)>,
@@ -86,7 +86,7 @@ pub async fn get(
 /// # Errors
 /// 101 for a body that is not valid, 102 for an unknown one, 106 when somebody else changes it at the
 /// same time.
-pub async fn update(
+pub(crate) async fn update(
     State(state): State<ServerState>,
     caller: Caller,
     Path((agent, id)): Path<(String, String)>,
@@ -102,7 +102,7 @@ pub async fn update(
 ///
 /// # Errors
 /// 102 for an unknown one.
-pub async fn delete(
+pub(crate) async fn delete(
     State(state): State<ServerState>,
     caller: Caller,
     Path((agent, id)): Path<(String, String)>,
@@ -116,7 +116,7 @@ pub async fn delete(
 ///
 /// # Errors
 /// 102 for an unknown one, 429 when very many of its runs have not ended.
-pub async fn run(
+pub(crate) async fn run(
     State(state): State<ServerState>,
     caller: Caller,
     Path((agent, id)): Path<(String, String)>,
@@ -130,7 +130,7 @@ pub async fn run(
 ///
 /// # Errors
 /// 102 for an unknown one.
-pub async fn runs(
+pub(crate) async fn runs(
     State(state): State<ServerState>,
     caller: Caller,
     Path((agent, id)): Path<(String, String)>,

@@ -62,7 +62,7 @@ async fn owned(state: &ServerState, caller: &Caller, id: &str, missing: ApiError
 ///
 /// # Errors
 /// 101 without a name, 102 for what is not valid.
-pub async fn create(
+pub(crate) async fn create(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,
@@ -89,7 +89,7 @@ pub async fn create(
 ///
 /// # Errors
 /// 101 for an order that there is none, 103 for owners that the caller is none of.
-pub async fn list(
+pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,
@@ -114,7 +114,7 @@ pub async fn list(
 ///
 /// # Errors
 /// 103 for one that is not the caller's.
-pub async fn get(
+pub(crate) async fn get(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -127,7 +127,7 @@ pub async fn get(
 ///
 /// # Errors
 /// 101 without a name or settings, 102 for what is not valid, 109 for one that is not the caller's.
-pub async fn update(
+pub(crate) async fn update(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -153,7 +153,7 @@ pub async fn update(
 ///
 /// # Errors
 /// 109 for one that is not the caller's.
-pub async fn delete(
+pub(crate) async fn delete(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -168,7 +168,7 @@ pub async fn delete(
 ///
 /// # Errors
 /// 101 without a question, 102 without datasets, 109 for an app that is not the caller's.
-pub async fn of_search(
+pub(crate) async fn of_search(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -184,7 +184,7 @@ pub async fn of_search(
 ///
 /// # Errors
 /// As [`of_search`].
-pub async fn of_searchbot(
+pub(crate) async fn of_searchbot(
     State(state): State<ServerState>,
     caller: Caller,
     headers: HeaderMap,
@@ -206,7 +206,7 @@ async fn named(state: &ServerState, caller: &Caller, body: &Body) -> Result<Chat
 ///
 /// # Errors
 /// As [`of_search`]; when the model fails.
-pub async fn mind_map(
+pub(crate) async fn mind_map(
     State(state): State<ServerState>,
     caller: Caller,
     mut body: Body,
@@ -226,7 +226,7 @@ pub async fn mind_map(
 /// # Errors
 /// 101 without a question; 102 without datasets, and for one that is not the caller's; 109 for an app that is not the
 /// caller's.
-pub async fn found_by_searchbot(
+pub(crate) async fn found_by_searchbot(
     State(state): State<ServerState>,
     caller: Caller,
     mut body: Body,
@@ -253,7 +253,7 @@ pub async fn found_by_searchbot(
 ///
 /// # Errors
 /// 102 without a question or datasets, and for a dataset that is not the caller's or has no chunks.
-pub async fn of_sessions(
+pub(crate) async fn of_sessions(
     State(state): State<ServerState>,
     caller: Caller,
     headers: HeaderMap,
@@ -285,7 +285,7 @@ pub async fn of_sessions(
 ///
 /// # Errors
 /// 101 without an id, 103 for one that is not the caller's.
-pub async fn searchbot(
+pub(crate) async fn searchbot(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,

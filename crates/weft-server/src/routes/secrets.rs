@@ -16,7 +16,7 @@ use crate::wire::secret::SecretRow;
 ///
 /// # Errors
 /// 100 when the store cannot be read.
-pub async fn list(State(state): State<ServerState>, caller: Caller) -> Result<Response, ApiError> {
+pub(crate) async fn list(State(state): State<ServerState>, caller: Caller) -> Result<Response, ApiError> {
     let secrets = state.app.secrets.list(&caller.tenant).await?;
     let rows: Vec<_> = secrets.iter().map(SecretRow::from).collect();
     Ok(Success(rows).into_response())
@@ -26,7 +26,7 @@ pub async fn list(State(state): State<ServerState>, caller: Caller) -> Result<Re
 ///
 /// # Errors
 /// 101 for a name or a value that cannot be stored.
-pub async fn put(
+pub(crate) async fn put(
     State(state): State<ServerState>,
     caller: Caller,
     Path(name): Path<String>,
@@ -44,7 +44,7 @@ pub async fn put(
 ///
 /// # Errors
 /// 102 for an unknown one.
-pub async fn remove(
+pub(crate) async fn remove(
     State(state): State<ServerState>,
     caller: Caller,
     Path(name): Path<String>,

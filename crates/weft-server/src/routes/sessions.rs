@@ -43,7 +43,7 @@ fn not_found() -> ApiError {
 ///
 /// # Errors
 /// 102 for an unknown agent, 101 for one that cannot run.
-pub async fn create(
+pub(crate) async fn create(
     State(state): State<ServerState>,
     caller: Caller,
     Path(agent): Path<String>,
@@ -68,7 +68,7 @@ pub async fn create(
 ///
 /// # Errors
 /// 102 for an unknown agent.
-pub async fn list(
+pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
     Path(agent): Path<String>,
@@ -157,7 +157,7 @@ async fn entry(
 ///
 /// # Errors
 /// 102 for an unknown one.
-pub async fn get(
+pub(crate) async fn get(
     State(state): State<ServerState>,
     caller: Caller,
     Path((agent, id)): Path<(String, String)>,
@@ -174,7 +174,7 @@ pub async fn get(
 ///
 /// # Errors
 /// 102 for an unknown one.
-pub async fn delete_one(
+pub(crate) async fn delete_one(
     State(state): State<ServerState>,
     caller: Caller,
     Path((agent, id)): Path<(String, String)>,
@@ -188,7 +188,7 @@ pub async fn delete_one(
 ///
 /// # Errors
 /// 102 for an unknown agent, and when none of the ids could be removed.
-pub async fn delete(
+pub(crate) async fn delete(
     State(state): State<ServerState>,
     caller: Caller,
     Path(agent): Path<String>,

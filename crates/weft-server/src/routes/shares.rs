@@ -144,7 +144,7 @@ async fn removed(
 ///
 /// # Errors
 /// 102 for an agent that is not there.
-pub async fn list_of_agent(
+pub(crate) async fn list_of_agent(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -156,7 +156,7 @@ pub async fn list_of_agent(
 ///
 /// # Errors
 /// 101 for a name or a time that cannot be one; 102 for an agent that is not there; 429 when it has too many.
-pub async fn make_of_agent(
+pub(crate) async fn make_of_agent(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -170,7 +170,7 @@ pub async fn make_of_agent(
 ///
 /// # Errors
 /// 102 for an agent or a token that is not there.
-pub async fn remove_of_agent(
+pub(crate) async fn remove_of_agent(
     State(state): State<ServerState>,
     caller: Caller,
     Path((id, share)): Path<(String, String)>,
@@ -182,7 +182,7 @@ pub async fn remove_of_agent(
 ///
 /// # Errors
 /// 109 for an assistant that is not there.
-pub async fn list_of_chat(
+pub(crate) async fn list_of_chat(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -194,7 +194,7 @@ pub async fn list_of_chat(
 ///
 /// # Errors
 /// 101 for a name or a time that cannot be one; 109 for an assistant that is not there; 429 when it has too many.
-pub async fn make_of_chat(
+pub(crate) async fn make_of_chat(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -208,7 +208,7 @@ pub async fn make_of_chat(
 ///
 /// # Errors
 /// 102 for a token that is not there; 109 for an assistant that is not there.
-pub async fn remove_of_chat(
+pub(crate) async fn remove_of_chat(
     State(state): State<ServerState>,
     caller: Caller,
     Path((id, share)): Path<(String, String)>,
@@ -227,7 +227,7 @@ async fn shown(state: &ServerState, caller: &Caller, id: &str) -> Result<&'stati
 ///
 /// # Errors
 /// 102 for one that is not there.
-pub async fn agentbot(
+pub(crate) async fn agentbot(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -259,7 +259,7 @@ fn inputs(plan: &Plan) -> Json {
 ///
 /// # Errors
 /// 101 for what a visitor may not choose; 102 for an agent or a conversation that is not there; 106; 429.
-pub async fn ask_agentbot(
+pub(crate) async fn ask_agentbot(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,

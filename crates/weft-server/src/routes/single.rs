@@ -35,7 +35,7 @@ fn unknown(error: weft_core::Error) -> ApiError {
 ///
 /// # Errors
 /// 102 for an unknown agent, 100 for an unknown component and one that cannot run.
-pub async fn input_form(
+pub(crate) async fn input_form(
     State(state): State<ServerState>,
     caller: Caller,
     Path((id, component)): Path<(String, String)>,
@@ -47,7 +47,7 @@ pub async fn input_form(
 ///
 /// # Errors
 /// As [`input_form`]; 101 without one of the two.
-pub async fn input_form_named(
+pub(crate) async fn input_form_named(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,
@@ -67,7 +67,7 @@ async fn form(state: &ServerState, key: &CanvasKey, component: &str) -> Result<R
 ///
 /// # Errors
 /// 102 for an unknown agent, 100 for an unknown component, one that cannot run, and a value that it does not read.
-pub async fn debug(
+pub(crate) async fn debug(
     State(state): State<ServerState>,
     caller: Caller,
     Path((id, component)): Path<(String, String)>,
@@ -80,7 +80,7 @@ pub async fn debug(
 ///
 /// # Errors
 /// As [`debug`]; 101 without one of them.
-pub async fn debug_named(
+pub(crate) async fn debug_named(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,
@@ -114,7 +114,7 @@ fn typed(params: Map<String, Json>) -> Map<String, Json> {
 }
 
 /// `GET /api/v1/agents/prompts`: what agents are told by default.
-pub async fn prompts(_: Caller) -> Response {
+pub(crate) async fn prompts(_: Caller) -> Response {
     let prompts = json!({
         "task_analysis": TASK_ANALYSIS,
         "plan_generation": PLAN_GENERATION,
@@ -128,7 +128,7 @@ pub async fn prompts(_: Caller) -> Response {
 ///
 /// # Errors
 /// 101 when something is missing; 100 with the reason when it cannot be asked.
-pub async fn test_database(
+pub(crate) async fn test_database(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,

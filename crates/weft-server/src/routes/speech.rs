@@ -43,7 +43,7 @@ fn without(error: Error, which: &str) -> ApiError {
 ///
 /// # Errors
 /// 101 without a text; 102 without a model; what the model fails with.
-pub async fn speak(
+pub(crate) async fn speak(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,
@@ -74,7 +74,7 @@ pub async fn speak(
 ///
 /// # Errors
 /// 102 without a recording or a model; what the model fails with.
-pub async fn transcribe(
+pub(crate) async fn transcribe(
     State(state): State<ServerState>,
     caller: Caller,
     request: Request,

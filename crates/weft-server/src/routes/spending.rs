@@ -15,7 +15,7 @@ use weft_app::spending::day;
 ///
 /// # Errors
 /// 101 for days that cannot be any, 100 when the store cannot be read.
-pub async fn list(
+pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,

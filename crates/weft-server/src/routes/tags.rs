@@ -45,7 +45,7 @@ async fn counted(state: &ServerState, datasets: &[Dataset]) -> Result<Vec<Json>,
 ///
 /// # Errors
 /// 102 for an unknown dataset.
-pub async fn list(
+pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -58,7 +58,7 @@ pub async fn list(
 ///
 /// # Errors
 /// 101 without ids, and for too many; 102 for an unknown dataset.
-pub async fn aggregation(
+pub(crate) async fn aggregation(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,
@@ -81,7 +81,7 @@ pub async fn aggregation(
 ///
 /// # Errors
 /// 101 without tags; 102 for an unknown dataset; 106 while one of its documents is read.
-pub async fn delete(
+pub(crate) async fn delete(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -96,7 +96,7 @@ pub async fn delete(
 ///
 /// # Errors
 /// 101 without one of the names; 102 for an unknown dataset; 106 while one of its documents is read.
-pub async fn rename(
+pub(crate) async fn rename(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,

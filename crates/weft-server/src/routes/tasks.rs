@@ -37,7 +37,7 @@ fn told(error: Error) -> ApiError {
 ///
 /// # Errors
 /// 101 for a filter that is not valid.
-pub async fn list(
+pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,
@@ -76,7 +76,7 @@ fn part(filter: &TaskFilter, from: u64) -> TaskFilter {
 ///
 /// # Errors
 /// 102 for an unknown one.
-pub async fn get(
+pub(crate) async fn get(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -91,7 +91,7 @@ pub async fn get(
 /// # Errors
 /// 101 for an answer that is none, 102 for an unknown task, 409 for one that is not open any more or whose
 /// session is in the middle of a turn.
-pub async fn answer(
+pub(crate) async fn answer(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,

@@ -18,7 +18,7 @@ use weft_app::templates::{TEMPLATES, template};
 ///
 /// # Errors
 /// 401 without a token.
-pub async fn list(_: Caller) -> Result<Response, ApiError> {
+pub(crate) async fn list(_: Caller) -> Result<Response, ApiError> {
     let rows: Vec<_> = TEMPLATES.iter().map(row).collect();
     Ok(Success(rows).into_response())
 }
@@ -27,7 +27,7 @@ pub async fn list(_: Caller) -> Result<Response, ApiError> {
 ///
 /// # Errors
 /// 102 for an unknown template.
-pub async fn begin(
+pub(crate) async fn begin(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,

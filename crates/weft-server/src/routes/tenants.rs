@@ -37,7 +37,7 @@ fn role(body: &Body) -> Result<Option<MemberRole>, ApiError> {
 ///
 /// # Errors
 /// 100 when the store cannot be read.
-pub async fn list(State(state): State<ServerState>, caller: Caller) -> Result<Response, ApiError> {
+pub(crate) async fn list(State(state): State<ServerState>, caller: Caller) -> Result<Response, ApiError> {
     let tenants = &state.app.accounts.stores.tenants;
     let mut rows = Vec::new();
     let Some(id) = &caller.user else {
@@ -59,7 +59,7 @@ pub async fn list(State(state): State<ServerState>, caller: Caller) -> Result<Re
 ///
 /// # Errors
 /// 102 for somebody who is not invited there; 103 for an API key.
-pub async fn accept(
+pub(crate) async fn accept(
     State(state): State<ServerState>,
     caller: Caller,
     Path(tenant): Path<String>,
@@ -77,7 +77,7 @@ pub async fn accept(
 /// # Errors
 /// 101 for a password or a name that cannot be one; 102 for an invitation that is not there or has expired; 109 for a
 /// wrong password; 429.
-pub async fn accept_with_secret(
+pub(crate) async fn accept_with_secret(
     State(state): State<ServerState>,
     from: ClientAddress,
     body: Body,
@@ -104,7 +104,7 @@ pub async fn accept_with_secret(
 ///
 /// # Errors
 /// 101 without a tenant; 103 for one that the caller is no member of, and for an API key.
-pub async fn switch(
+pub(crate) async fn switch(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,
@@ -126,7 +126,7 @@ pub async fn switch(
 ///
 /// # Errors
 /// 102 for one that the caller is no member of; 103 for an API key; 106 for its last owner.
-pub async fn leave(
+pub(crate) async fn leave(
     State(state): State<ServerState>,
     caller: Caller,
     Path(tenant): Path<String>,
@@ -141,7 +141,7 @@ pub async fn leave(
 /// # Errors
 /// 101 when the body does not name the tenant, and for the one that is always there; 103 for another tenant than the
 /// caller's; 106 when a run of it does not stop.
-pub async fn remove(
+pub(crate) async fn remove(
     State(state): State<ServerState>,
     caller: Caller,
     Path(tenant): Path<String>,
@@ -162,7 +162,7 @@ pub async fn remove(
 ///
 /// # Errors
 /// 103 for another tenant than the caller's.
-pub async fn members(
+pub(crate) async fn members(
     State(state): State<ServerState>,
     caller: Caller,
     Path(tenant): Path<String>,
@@ -180,7 +180,7 @@ pub async fn members(
 ///
 /// # Errors
 /// 101 for what is no address or no role; 103 for another tenant than the caller's.
-pub async fn invite(
+pub(crate) async fn invite(
     State(state): State<ServerState>,
     caller: Caller,
     Path(tenant): Path<String>,
@@ -200,7 +200,7 @@ pub async fn invite(
 /// # Errors
 /// 101 for what is no role; 102 for somebody who is no member; 103 for another tenant than the caller's; 106 for the
 /// last owner.
-pub async fn set_role(
+pub(crate) async fn set_role(
     State(state): State<ServerState>,
     caller: Caller,
     Path((tenant, user)): Path<(String, String)>,
@@ -217,7 +217,7 @@ pub async fn set_role(
 ///
 /// # Errors
 /// 102 for somebody who is no member and not invited; 103 for another tenant than the caller's; 106 for the last owner.
-pub async fn remove_member(
+pub(crate) async fn remove_member(
     State(state): State<ServerState>,
     caller: Caller,
     Path((tenant, user)): Path<(String, String)>,
@@ -234,7 +234,7 @@ pub async fn remove_member(
 ///
 /// # Errors
 /// 102 for somebody who is no member; 103 for another tenant than the caller's.
-pub async fn export_member(
+pub(crate) async fn export_member(
     State(state): State<ServerState>,
     caller: Caller,
     Path((tenant, user)): Path<(String, String)>,

@@ -33,7 +33,7 @@ fn may_see(caller: &Caller, key: &StoredToken) -> bool {
 /// # Errors
 /// 101 for a name that is no line, for what is no role, and for another tenant than the caller's own; 103 for a greater
 /// role than the caller's, and for a key that belongs to no user and is no owner's.
-pub async fn create(
+pub(crate) async fn create(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,
@@ -75,7 +75,7 @@ pub async fn create(
 ///
 /// # Errors
 /// 100 when the store cannot be read.
-pub async fn list(State(state): State<ServerState>, caller: Caller) -> Result<Response, ApiError> {
+pub(crate) async fn list(State(state): State<ServerState>, caller: Caller) -> Result<Response, ApiError> {
     let sees_all = caller.role.may(Permission::Administer);
     let user = caller.user.clone().filter(|_| !sees_all);
     // A key without a user is nobody's own.
@@ -92,7 +92,7 @@ pub async fn list(State(state): State<ServerState>, caller: Caller) -> Result<Re
 ///
 /// # Errors
 /// 102 for an unknown one, and for one of somebody else.
-pub async fn remove(
+pub(crate) async fn remove(
     State(state): State<ServerState>,
     caller: Caller,
     Path(token): Path<String>,

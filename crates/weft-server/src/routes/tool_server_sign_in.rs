@@ -44,7 +44,7 @@ fn address(body: &Body, name: &str) -> Result<String, ApiError> {
 /// # Errors
 /// 101 without an address to come back to; 102 for an unknown server, for one at which nobody signs in, and when it or its
 /// authorization server cannot be asked.
-pub async fn begin(
+pub(crate) async fn begin(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -63,7 +63,7 @@ pub async fn begin(
 /// # Errors
 /// 101 without such an address; 102 for an unknown server, for a sign-in that was refused, has not begun or takes too long,
 /// and when the authorization server gives no tokens.
-pub async fn finish(
+pub(crate) async fn finish(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -80,7 +80,7 @@ pub async fn finish(
 ///
 /// # Errors
 /// 102 for an unknown server.
-pub async fn remove(
+pub(crate) async fn remove(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,

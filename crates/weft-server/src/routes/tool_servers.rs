@@ -88,7 +88,7 @@ async fn page(
 ///
 /// # Errors
 /// 100 when the store cannot be read.
-pub async fn list(
+pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,
@@ -100,7 +100,7 @@ pub async fn list(
 ///
 /// # Errors
 /// As [`list`].
-pub async fn list_named(
+pub(crate) async fn list_named(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,
@@ -114,7 +114,7 @@ pub async fn list_named(
 ///
 /// # Errors
 /// 102 for an unknown one.
-pub async fn get(
+pub(crate) async fn get(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -131,7 +131,7 @@ pub async fn get(
 ///
 /// # Errors
 /// As [`get`].
-pub async fn detail(
+pub(crate) async fn detail(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,
@@ -144,7 +144,7 @@ pub async fn detail(
 ///
 /// # Errors
 /// 101 without a name, an address or a type; 102 for one that cannot be, whose name is taken, or that does not answer.
-pub async fn create(
+pub(crate) async fn create(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,
@@ -207,7 +207,7 @@ async fn reworked<F: Future<Output = Result<StoredToolServer, ApiError>>>(
 ///
 /// # Errors
 /// As [`create`]; 102 for an unknown one.
-pub async fn update(
+pub(crate) async fn update(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -220,7 +220,7 @@ pub async fn update(
 ///
 /// # Errors
 /// As [`update`].
-pub async fn update_named(
+pub(crate) async fn update_named(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,
@@ -246,7 +246,7 @@ async fn change(state: &ServerState, caller: &Caller, id: &str, body: &Body) -> 
 ///
 /// # Errors
 /// 102 for an unknown one.
-pub async fn delete(
+pub(crate) async fn delete(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -264,7 +264,7 @@ async fn remove(state: &ServerState, caller: &Caller, id: &str) -> Result<(), Ap
 ///
 /// # Errors
 /// 102 without ids and for an unknown one, and then none is removed.
-pub async fn remove_named(
+pub(crate) async fn remove_named(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,
@@ -279,7 +279,7 @@ pub async fn remove_named(
 ///
 /// # Errors
 /// 102 without servers; 101 for too many.
-pub async fn import(
+pub(crate) async fn import(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,
@@ -342,7 +342,7 @@ async fn imported(
 ///
 /// # Errors
 /// 102 without ids and for an unknown one.
-pub async fn export(
+pub(crate) async fn export(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,
@@ -354,7 +354,7 @@ pub async fn export(
 ///
 /// # Errors
 /// 102 without ids, for an unknown one and for one that does not answer.
-pub async fn list_tools(
+pub(crate) async fn list_tools(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,
@@ -375,7 +375,7 @@ pub async fn list_tools(
 ///
 /// # Errors
 /// 102 without a tool, for an unknown server and for a call that fails.
-pub async fn test_tool(
+pub(crate) async fn test_tool(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,
@@ -405,7 +405,7 @@ async fn called(
 ///
 /// # Errors
 /// As [`test_tool`] and [`try_out`].
-pub async fn test(
+pub(crate) async fn test(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -423,7 +423,7 @@ pub async fn test(
 ///
 /// # Errors
 /// 101 without an address or a type; 102 for one that cannot be or does not answer.
-pub async fn try_out(
+pub(crate) async fn try_out(
     State(state): State<ServerState>,
     caller: Caller,
     mut body: Body,
@@ -451,7 +451,7 @@ async fn tried(
 ///
 /// # Errors
 /// 102 for an unknown server; 101 for what are no tools.
-pub async fn cache_tools(
+pub(crate) async fn cache_tools(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,

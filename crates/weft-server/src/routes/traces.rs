@@ -27,7 +27,7 @@ const BYTES_MAX: usize = 32 << 20;
 ///
 /// # Errors
 /// 100 when the store cannot be read.
-pub async fn of_agent(
+pub(crate) async fn of_agent(
     State(state): State<ServerState>,
     caller: Caller,
     Path((id, message)): Path<(String, String)>,
@@ -40,7 +40,7 @@ pub async fn of_agent(
 ///
 /// # Errors
 /// 101 without the ids, 100 when the store cannot be read.
-pub async fn of_canvas(
+pub(crate) async fn of_canvas(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,

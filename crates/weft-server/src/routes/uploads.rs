@@ -37,7 +37,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// # Errors
 /// 101 without a file or for a name that does not fit; 102 for an unknown dataset, and for the name of an empty document
 /// that another has; 500 for a kind of file that is not read.
-pub async fn upload(
+pub(crate) async fn upload(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,

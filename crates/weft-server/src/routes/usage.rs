@@ -84,7 +84,7 @@ fn line(line: &UsageLine, sides: &[UsageBy]) -> Json {
 ///
 /// # Errors
 /// 101 for sides, days or a date that cannot be any; 100 when the store cannot be read.
-pub async fn list(
+pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,

@@ -96,7 +96,7 @@ pub(super) fn signed_in(caller: &Caller) -> Result<(&UserId, &str), ApiError> {
 }
 
 /// `GET /api/v1/system/config`.
-pub async fn settings(State(state): State<ServerState>) -> Response {
+pub(crate) async fn settings(State(state): State<ServerState>) -> Response {
     let open = state.app.accounts.config.sign_up;
     Success(json!({"registerEnabled": u8::from(open), "disablePasswordLogin": false})).into_response()
 }
@@ -106,7 +106,7 @@ pub async fn settings(State(state): State<ServerState>) -> Response {
 /// # Errors
 /// 101 without an address or a password; 109 when they do not belong together, in the same words and after the same
 /// time whether there is the account or not; 403 for a disabled account; 429 after too many attempts.
-pub async fn sign_in(
+pub(crate) async fn sign_in(
     State(state): State<ServerState>,
     from: ClientAddress,
     body: Body,
@@ -163,7 +163,7 @@ async fn note(state: &ServerState, noted: Audited<'_>) {
 ///
 /// # Errors
 /// 103 for an API key.
-pub async fn sign_out(
+pub(crate) async fn sign_out(
     State(state): State<ServerState>,
     from: ClientAddress,
     caller: Caller,
@@ -191,7 +191,7 @@ pub async fn sign_out(
 /// # Errors
 /// 103 where nobody may register, for what is no address, and for one that is taken; 101 for a password or a name that
 /// cannot be one; 429.
-pub async fn register(
+pub(crate) async fn register(
     State(state): State<ServerState>,
     from: ClientAddress,
     body: Body,
@@ -226,7 +226,7 @@ pub async fn register(
 ///
 /// # Errors
 /// 100 when the store cannot be read.
-pub async fn me(State(state): State<ServerState>, caller: Caller) -> Result<Response, ApiError> {
+pub(crate) async fn me(State(state): State<ServerState>, caller: Caller) -> Result<Response, ApiError> {
     let Some(id) = &caller.user else {
         let name = caller.tenant.to_string();
         let nobody = weft_core::seam::user_store::User {
@@ -248,7 +248,7 @@ pub async fn me(State(state): State<ServerState>, caller: Caller) -> Result<Resp
 ///
 /// # Errors
 /// 101 for a name or a password that cannot be one; 103 for an API key; 109 when the old password is wrong.
-pub async fn change_me(
+pub(crate) async fn change_me(
     State(state): State<ServerState>,
     from: ClientAddress,
     caller: Caller,
@@ -290,7 +290,7 @@ pub async fn change_me(
 ///
 /// # Errors
 /// 103 for an API key; 106 for the last owner of a tenant that has other members; 109 for a wrong password.
-pub async fn erase_me(
+pub(crate) async fn erase_me(
     State(state): State<ServerState>,
     from: ClientAddress,
     caller: Caller,
@@ -324,7 +324,10 @@ pub async fn erase_me(
 ///
 /// # Errors
 /// 103 for an API key.
-pub async fn export_me(State(state): State<ServerState>, caller: Caller) -> Result<Response, ApiError> {
+pub(crate) async fn export_me(
+    State(state): State<ServerState>,
+    caller: Caller,
+) -> Result<Response, ApiError> {
     let (id, _) = signed_in(&caller)?;
     let user = state.app.accounts.stores.users.user(id).await?;
     let found = state.app.personal_data(user, None);
@@ -335,7 +338,7 @@ pub async fn export_me(State(state): State<ServerState>, caller: Caller) -> Resu
 ///
 /// # Errors
 /// 103 for an API key.
-pub async fn logins(State(state): State<ServerState>, caller: Caller) -> Result<Response, ApiError> {
+pub(crate) async fn logins(State(state): State<ServerState>, caller: Caller) -> Result<Response, ApiError> {
     let (id, hash) = signed_in(&caller)?;
     let all = state.app.accounts.stores.users.logins(id, LISTED_MAX).await?;
     Ok(Success(all.iter().map(|one| account::login(one, hash)).collect::<Vec<_>>()).into_response())
@@ -345,7 +348,10 @@ pub async fn logins(State(state): State<ServerState>, caller: Caller) -> Result<
 ///
 /// # Errors
 /// 103 for an API key.
-pub async fn end_logins(State(state): State<ServerState>, caller: Caller) -> Result<Response, ApiError> {
+pub(crate) async fn end_logins(
+    State(state): State<ServerState>,
+    caller: Caller,
+) -> Result<Response, ApiError> {
     let (id, hash) = signed_in(&caller)?;
     let ended = state.app.accounts.stores.users.remove_logins(id, Logins::Others(hash)).await?;
     Ok(Success(ended).into_response())
@@ -355,7 +361,7 @@ pub async fn end_logins(State(state): State<ServerState>, caller: Caller) -> Res
 ///
 /// # Errors
 /// 102 for one that is not there; 103 for an API key.
-pub async fn end_login(
+pub(crate) async fn end_login(
     State(state): State<ServerState>,
     caller: Caller,
     Path(login): Path<String>,

@@ -43,7 +43,7 @@ async fn named(state: &ServerState, key: &CanvasKey, name: &str) -> Result<Arc<s
 ///
 /// # Errors
 /// 102 for an unknown agent.
-pub async fn list(
+pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -87,7 +87,7 @@ async fn row(state: &ServerState, key: &CanvasKey, version: &str) -> Result<Vers
 ///
 /// # Errors
 /// 102 for an unknown one.
-pub async fn get(
+pub(crate) async fn get(
     State(state): State<ServerState>,
     caller: Caller,
     Path((id, name)): Path<(String, String)>,
@@ -101,7 +101,7 @@ pub async fn get(
 ///
 /// # Errors
 /// 102 for an unknown one.
-pub async fn get_alone(
+pub(crate) async fn get_alone(
     State(state): State<ServerState>,
     caller: Caller,
     Path(version): Path<String>,
@@ -115,7 +115,7 @@ pub async fn get_alone(
 ///
 /// # Errors
 /// 101 for a field that is not valid, 102 for an unknown one.
-pub async fn update(
+pub(crate) async fn update(
     State(state): State<ServerState>,
     caller: Caller,
     Path((id, name)): Path<(String, String)>,
@@ -138,7 +138,7 @@ pub async fn update(
 ///
 /// # Errors
 /// 102 for an unknown one.
-pub async fn restore(
+pub(crate) async fn restore(
     State(state): State<ServerState>,
     caller: Caller,
     Path((id, name)): Path<(String, String)>,
@@ -153,7 +153,7 @@ pub async fn restore(
 ///
 /// # Errors
 /// 102 for an unknown one.
-pub async fn diff(
+pub(crate) async fn diff(
     State(state): State<ServerState>,
     caller: Caller,
     Path((id, name)): Path<(String, String)>,
@@ -174,7 +174,7 @@ pub async fn diff(
 ///
 /// # Errors
 /// 101 for a label that cannot be one, 102 for an unknown version.
-pub async fn label(
+pub(crate) async fn label(
     State(state): State<ServerState>,
     caller: Caller,
     Path((id, label)): Path<(String, String)>,
@@ -191,7 +191,7 @@ pub async fn label(
 ///
 /// # Errors
 /// 102 for an unknown one.
-pub async fn remove_label(
+pub(crate) async fn remove_label(
     State(state): State<ServerState>,
     caller: Caller,
     Path((id, label)): Path<(String, String)>,
@@ -206,7 +206,10 @@ pub async fn remove_label(
 ///
 /// # Errors
 /// 100 when the store cannot be read.
-pub async fn list_tags(State(state): State<ServerState>, caller: Caller) -> Result<Response, ApiError> {
+pub(crate) async fn list_tags(
+    State(state): State<ServerState>,
+    caller: Caller,
+) -> Result<Response, ApiError> {
     Ok(Success(state.app.versions.tags(&caller.tenant).await?).into_response())
 }
 
@@ -214,7 +217,7 @@ pub async fn list_tags(State(state): State<ServerState>, caller: Caller) -> Resu
 ///
 /// # Errors
 /// 101 for tags that cannot be some, 103 for an unknown agent.
-pub async fn set_tags(
+pub(crate) async fn set_tags(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -233,7 +236,7 @@ pub async fn set_tags(
 ///
 /// # Errors
 /// 102 for an unknown agent or version.
-pub async fn export(
+pub(crate) async fn export(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
@@ -250,7 +253,7 @@ pub async fn export(
 ///
 /// # Errors
 /// 101 without a title or a canvas.
-pub async fn import(
+pub(crate) async fn import(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,

@@ -36,7 +36,7 @@ const ENTRIES_AT_ONCE: u64 = 500;
 ///
 /// # Errors
 /// 102 for an unknown agent, 101 for a time that is none.
-pub async fn logs(
+pub(crate) async fn logs(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,

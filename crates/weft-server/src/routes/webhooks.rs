@@ -72,7 +72,7 @@ struct Called {
 ///
 /// # Errors
 /// 400 for everything that its Begin does not allow.
-pub async fn call(
+pub(crate) async fn call(
     State(state): State<ServerState>,
     Path(id): Path<String>,
     request: Request,
@@ -92,7 +92,7 @@ pub async fn call(
 ///
 /// # Errors
 /// As [`call`]; 401 without a token.
-pub async fn test(
+pub(crate) async fn test(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,

@@ -49,7 +49,7 @@ pub(crate) struct Problems(Vec<String>);
 
 impl Problems {
     /// One more.
-    pub fn add(&mut self, field: &str, message: &str, value: &Json) {
+    pub(crate) fn add(&mut self, field: &str, message: &str, value: &Json) {
         // What comes beyond is dropped, so that a body full of wrong fields does not get an answer larger
         // than itself.
         if self.0.len() < PROBLEMS_MAX {
@@ -58,12 +58,12 @@ impl Problems {
     }
 
     /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// All of them, a line each.
-    pub fn told(self) -> String {
+    pub(crate) fn told(self) -> String {
         self.0.join("\n")
     }
 
@@ -71,13 +71,13 @@ impl Problems {
     ///
     /// # Errors
     /// When there is one.
-    pub fn refuse(self, code: u16) -> Result<(), ApiError> {
+    pub(crate) fn refuse(self, code: u16) -> Result<(), ApiError> {
         if self.0.is_empty() { Ok(()) } else { Err(ApiError::new(code, self.0.join("\n"))) }
     }
 
     /// Checks an object's fields, those that it must not have included. A field that is null counts as
     /// absent, unless it is a choice.
-    pub fn fields(&mut self, path: &str, object: &Object, rules: &[(&str, Rule)]) {
+    pub(crate) fn fields(&mut self, path: &str, object: &Object, rules: &[(&str, Rule)]) {
         for (key, rule) in rules {
             let never_null = matches!(rule, Rule::OneOf(_));
             if let Some(value) = object.get(*key).filter(|value| never_null || !value.is_null()) {
@@ -90,7 +90,7 @@ impl Problems {
     }
 
     /// Checks a value.
-    pub fn value(&mut self, field: &str, value: &Json, rule: Rule) {
+    pub(crate) fn value(&mut self, field: &str, value: &Json, rule: Rule) {
         match rule {
             Rule::Any => {}
             Rule::Text(min, max) => self.text(field, value, min..=max, str::to_owned),

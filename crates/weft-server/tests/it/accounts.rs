@@ -159,7 +159,10 @@ async fn an_attempt_that_cannot_be_looked_at_is_no_guess() {
     };
     set("no hash").await;
     for _ in 0..3 {
-        assert_eq!(bench.sign_in("ann@example.com", PASSWORD).await.status, StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(
+            bench.sign_in("ann@example.com", PASSWORD).await.status,
+            StatusCode::INTERNAL_SERVER_ERROR
+        );
     }
     set(&hash).await;
     bench.signed_in("ann@example.com", PASSWORD).await;

@@ -17,12 +17,12 @@ use serde_json::{Map, Value as Json, json};
 use sha2::{Digest as _, Sha256};
 use tokio::task::JoinSet;
 
-pub const CLIENT: &str = "weft";
-pub const SECRET: &str = "s3cret:with&signs";
+pub(crate) const CLIENT: &str = "weft";
+pub(crate) const SECRET: &str = "s3cret:with&signs";
 
 /// How a token is signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signing {
+pub(crate) enum Signing {
     Rs256,
     Es256,
     EdDsa,
@@ -35,7 +35,7 @@ pub enum Signing {
 }
 
 /// What the provider does next.
-pub struct Manners {
+pub(crate) struct Manners {
     pub signing: Signing,
     /// What the header of a token says of the key; the key's own name when absent.
     pub kid: Option<String>,
@@ -75,18 +75,18 @@ struct Inner {
     grants: Mutex<BTreeMap<String, Grant>>,
 }
 
-pub struct OpenIdProvider {
+pub(crate) struct OpenIdProvider {
     inner: Arc<Inner>,
     /// Ends the server with it.
     _tasks: JoinSet<()>,
 }
 
-pub fn encoded(bytes: &[u8]) -> String {
+pub(crate) fn encoded(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
 /// The parameters of an address.
-pub fn query(url: &str) -> BTreeMap<String, String> {
+pub(crate) fn query(url: &str) -> BTreeMap<String, String> {
     let url = reqwest::Url::parse(url).unwrap();
     url.query_pairs().map(|(name, value)| (name.into_owned(), value.into_owned())).collect()
 }
@@ -160,12 +160,12 @@ impl Keys {
     }
 }
 
-pub fn now() -> i64 {
+pub(crate) fn now() -> i64 {
     i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap()
 }
 
 impl OpenIdProvider {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let manners = Manners {
             signing: Signing::Rs256,
@@ -192,26 +192,26 @@ impl OpenIdProvider {
         Self { inner, _tasks: tasks }
     }
 
-    pub fn issuer(&self) -> &str {
+    pub(crate) fn issuer(&self) -> &str {
         &self.inner.issuer
     }
 
     /// What it does from now on.
-    pub fn behave(&self, change: impl FnOnce(&mut Manners)) {
+    pub(crate) fn behave(&self, change: impl FnOnce(&mut Manners)) {
         change(&mut self.inner.manners.lock().unwrap());
     }
 
     /// What tokens say besides.
-    pub fn says(&self, claims: Json) {
+    pub(crate) fn says(&self, claims: Json) {
         self.behave(|manners| manners.claims = claims);
     }
 
-    pub fn asked(&self, path: &str) -> usize {
+    pub(crate) fn asked(&self, path: &str) -> usize {
         self.inner.manners.lock().unwrap().asked.get(path).copied().unwrap_or_default()
     }
 
     /// Somebody has signed in at the provider: the code that they are sent back with.
-    pub fn grant(&self, url: &str) -> String {
+    pub(crate) fn grant(&self, url: &str) -> String {
         assert!(url.starts_with(&format!("{}/authorize?", self.inner.issuer)), "{url}");
         let asked = query(url);
         for (name, expected) in

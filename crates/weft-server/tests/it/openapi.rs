@@ -11,7 +11,7 @@ use weft_testkit::Script;
 
 use crate::support::{Reading, bench};
 
-pub static DOCUMENT: LazyLock<Json> = LazyLock::new(|| document(&documented()));
+pub(crate) static DOCUMENT: LazyLock<Json> = LazyLock::new(|| document(&documented()));
 
 /// The path of the document that a request is for: of several that fit the one with the fewest open places.
 fn documented_path(path: &str) -> Option<&'static str> {
@@ -28,7 +28,7 @@ fn documented_path(path: &str) -> Option<&'static str> {
 
 /// Insists that an answer is as the document says.
 #[track_caller]
-pub fn check(method: &str, path: &str, reading: &Reading) {
+pub(crate) fn check(method: &str, path: &str, reading: &Reading) {
     let Some(known) = documented_path(path) else { return };
     let Some(operation) = DOCUMENT["paths"][known].get(method.to_lowercase()) else { return };
     let status = if reading.status == 200 { "200" } else { "default" };

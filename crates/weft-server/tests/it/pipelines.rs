@@ -13,7 +13,7 @@ use crate::support::{Bench, bench, component, echo_canvas};
 
 const TEXT: &str = "The quick brown fox.\n\nA lazy dog sleeps.";
 
-pub fn pipeline() -> Json {
+pub(crate) fn pipeline() -> Json {
     let words =
         json!({"field_name": "summary", "sys_prompt": "One word.", "prompts": "{TokenChunker:C@chunks}"});
     json!({"components": {
@@ -26,7 +26,7 @@ pub fn pipeline() -> Json {
 }
 
 /// A dataset whose documents go through a pipeline: its path.
-pub async fn dataset(bench: &Bench, pipeline: &str) -> String {
+pub(crate) async fn dataset(bench: &Bench, pipeline: &str) -> String {
     let body = json!({"name": "Stories", "parse_type": 2, "pipeline_id": pipeline});
     let created = bench.post("/api/v1/datasets", body).await.data();
     assert_eq!(created["pipeline_id"], pipeline);

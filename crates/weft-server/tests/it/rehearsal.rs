@@ -25,17 +25,17 @@ static SPEC: ComponentSpec = ComponentSpec {
 };
 
 /// What canvases of these tests are made of.
-pub fn catalog() -> Catalog {
+pub(crate) fn catalog() -> Catalog {
     Catalog::new(weft_components::catalog().all().into_iter().chain([&SPEC]))
 }
 
 /// Calls these tools, `{"tool", "arguments", "result", …}`.
-pub fn calls(calls: &Json) -> Json {
+pub(crate) fn calls(calls: &Json) -> Json {
     json!({"calls": calls})
 }
 
 /// A canvas with one rehearsal whose text a message shows.
-pub fn canvas(params: &Json) -> Json {
+pub(crate) fn canvas(params: &Json) -> Json {
     json!({"components": {
         "begin": {"obj": {"component_name": "Begin", "params": {}}, "downstream": ["Agent:A"]},
         "Agent:A": {"obj": {"component_name": "Rehearsal", "params": params}, "downstream": ["Message:M"]},

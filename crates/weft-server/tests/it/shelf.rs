@@ -69,17 +69,17 @@ impl DocumentReader for Lines {
 }
 
 /// What a file may have on the bench.
-pub const FILE_BYTES_MAX: u64 = 2_000;
+pub(crate) const FILE_BYTES_MAX: u64 = 2_000;
 
 /// What else the store of a library is.
-pub struct OtherFaces {
+pub(crate) struct OtherFaces {
     pub files: Arc<dyn FileStore>,
     pub readings: Arc<dyn ReadingLog>,
     pub reembeddings: Arc<dyn ReembeddingStore>,
 }
 
 /// An empty library, its datasets to be asked, and its documents beside these files.
-pub fn shelf(
+pub(crate) fn shelf(
     models: Arc<dyn ModelDirectory>,
     clock: Arc<dyn Clock>,
     files: Arc<dyn FileStore>,
@@ -107,13 +107,13 @@ pub fn shelf(
 }
 
 /// No documents beside canvases.
-pub fn beside(models: Arc<dyn ModelDirectory>, clock: Arc<dyn Clock>) -> LocalDocuments {
+pub(crate) fn beside(models: Arc<dyn ModelDirectory>, clock: Arc<dyn Clock>) -> LocalDocuments {
     let (store, index) = (Arc::new(MemoryDatasets::new()), Arc::new(MemoryChunkIndex::new()));
     LocalDocuments::new(LocalDocumentsParts { store, index, reader: Arc::new(Lines), models, clock })
 }
 
 /// The body of a form, and its type.
-pub fn form(files: &[(&str, &str)]) -> (String, String) {
+pub(crate) fn form(files: &[(&str, &str)]) -> (String, String) {
     let mut body = String::new();
     for (name, text) in files {
         let head = format!("Content-Disposition: form-data; name=\"file\"; filename=\"{name}\"");
@@ -125,17 +125,17 @@ pub fn form(files: &[(&str, &str)]) -> (String, String) {
 
 impl Bench {
     /// Makes a dataset and gives its path.
-    pub async fn dataset(&self, name: &str) -> String {
+    pub(crate) async fn dataset(&self, name: &str) -> String {
         let created = self.post("/api/v1/datasets", json!({"name": name})).await.data();
         format!("/api/v1/datasets/{}", created["id"].as_str().unwrap())
     }
 
-    pub async fn upload(&self, dataset: &str, files: &[(&str, &str)]) -> Reading {
+    pub(crate) async fn upload(&self, dataset: &str, files: &[(&str, &str)]) -> Reading {
         let (body, kind) = form(files);
         self.send(self.upload_of(dataset, body, &kind)).await
     }
 
-    pub fn upload_of(&self, dataset: &str, body: String, kind: &str) -> Request<Body> {
+    pub(crate) fn upload_of(&self, dataset: &str, body: String, kind: &str) -> Request<Body> {
         Request::builder()
             .method("POST")
             .uri(format!("{dataset}/documents"))
@@ -146,19 +146,19 @@ impl Bench {
     }
 
     /// Uploads a file and gives its id.
-    pub async fn document(&self, dataset: &str, name: &str, text: &str) -> String {
+    pub(crate) async fn document(&self, dataset: &str, name: &str, text: &str) -> String {
         let kept = self.upload(dataset, &[(name, text)]).await.data();
         kept[0]["id"].as_str().unwrap().to_owned()
     }
 
     /// Has documents read, and waits until none of the dataset is being read.
-    pub async fn read(&self, dataset: &str, ids: &[&str]) -> Json {
+    pub(crate) async fn read(&self, dataset: &str, ids: &[&str]) -> Json {
         self.post(&format!("{dataset}/chunks"), json!({"document_ids": ids})).await.data();
         self.work(dataset).await
     }
 
     /// Works until none of the dataset is being read.
-    pub async fn work(&self, dataset: &str) -> Json {
+    pub(crate) async fn work(&self, dataset: &str) -> Json {
         let stop = CancellationToken::new();
         let pace = WorkerPace { look_every: Duration::from_millis(5), ..WorkerPace::default() };
         let pipelines = Arc::new(weft_app::pipelines::Pipelines::of(&self.app));
@@ -178,14 +178,14 @@ impl Bench {
     }
 
     /// Makes vectors anew, as far as that is asked for and can be done now.
-    pub async fn embed_anew(&self) {
+    pub(crate) async fn embed_anew(&self) {
         let (library, tasks) = (Arc::clone(&self.app.library), Arc::clone(&self.app.reembeddings));
         let worker = Reembedder::new(library, tasks, ReembedderPace::default());
         while worker.next(&CancellationToken::new()).await.unwrap() {}
     }
 
     /// The same requests with another tenant's token.
-    pub async fn as_stranger(&self) -> Self {
+    pub(crate) async fn as_stranger(&self) -> Self {
         let token = self.stranger().await;
         let (app, router) = (self.app.clone(), self.router.clone());
         Self { app, router, token, model: self.model.clone(), store: self.store.clone() }

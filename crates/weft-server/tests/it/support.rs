@@ -33,19 +33,19 @@ use weft_testkit::memory_store::MemoryStore;
 use weft_testkit::{FakeHttp, Reply, Script, ScriptedModel, Step};
 
 /// Longer than any test lasts: a model that never ends by itself.
-pub const FOREVER_MS: u64 = 3_600_000;
+pub(crate) const FOREVER_MS: u64 = 3_600_000;
 
-pub fn component(kind: &str, params: &Json, downstream: &[&str]) -> Json {
+pub(crate) fn component(kind: &str, params: &Json, downstream: &[&str]) -> Json {
     json!({"obj": {"component_name": kind, "params": params}, "downstream": downstream, "upstream": []})
 }
 
-pub fn begin(prologue: &str, downstream: &str) -> Json {
+pub(crate) fn begin(prologue: &str, downstream: &str) -> Json {
     let params = json!({"mode": "conversational", "prologue": prologue, "enablePrologue": !prologue.is_empty(), "inputs": {}});
     component("Begin", &params, &[downstream])
 }
 
 /// Repeats the question.
-pub fn echo_canvas() -> Json {
+pub(crate) fn echo_canvas() -> Json {
     json!({"components": {
         "begin": begin("Hi!", "Message:Echo"),
         "Message:Echo": component("Message", &json!({"content": ["you said: {sys.query}"]}), &[]),
@@ -53,7 +53,7 @@ pub fn echo_canvas() -> Json {
 }
 
 /// Asks a model, with the conversation before.
-pub fn chat_canvas() -> Json {
+pub(crate) fn chat_canvas() -> Json {
     let agent = json!({
         "llm_id": "m@OpenAI-API-Compatible",
         "sys_prompt": "You are helpful.",
@@ -69,7 +69,7 @@ pub fn chat_canvas() -> Json {
 }
 
 /// Asks a person for a colour before it answers.
-pub fn form_canvas() -> Json {
+pub(crate) fn form_canvas() -> Json {
     let fill = json!({
         "enable_tips": true, "tips": "Which colour?",
         "inputs": {"colour": {"name": "Colour", "type": "line", "optional": false, "options": []}},
@@ -81,7 +81,7 @@ pub fn form_canvas() -> Json {
     }})
 }
 
-pub struct Bench {
+pub(crate) struct Bench {
     pub app: App,
     pub router: Router,
     pub token: String,
@@ -91,7 +91,7 @@ pub struct Bench {
 
 /// An answer that is read.
 #[derive(Debug)]
-pub struct Reading {
+pub(crate) struct Reading {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub text: String,
@@ -99,12 +99,12 @@ pub struct Reading {
 
 impl Reading {
     #[track_caller]
-    pub fn json(&self) -> Json {
+    pub(crate) fn json(&self) -> Json {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
     }
 
     #[track_caller]
-    pub fn data(&self) -> Json {
+    pub(crate) fn data(&self) -> Json {
         let mut json = self.json();
         assert_eq!(json["code"], 0, "{json}");
         json["data"].take()
@@ -112,35 +112,35 @@ impl Reading {
 
     /// The code and message of a refusal.
     #[track_caller]
-    pub fn refusal(&self) -> (u64, String) {
+    pub(crate) fn refusal(&self) -> (u64, String) {
         let json = self.json();
         (json["code"].as_u64().unwrap(), json["message"].as_str().unwrap().to_owned())
     }
 
     /// The frames of a stream.
-    pub fn frames(&self) -> Vec<Frame> {
+    pub(crate) fn frames(&self) -> Vec<Frame> {
         frames(&self.text)
     }
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Frame {
+pub(crate) struct Frame {
     pub id: Option<u64>,
     pub data: String,
 }
 
 impl Frame {
-    pub fn json(&self) -> Json {
+    pub(crate) fn json(&self) -> Json {
         serde_json::from_str(&self.data).unwrap_or_else(|_| Json::String(self.data.clone()))
     }
 
-    pub fn event(&self) -> String {
+    pub(crate) fn event(&self) -> String {
         self.json()["event"].as_str().unwrap_or(&self.data).to_owned()
     }
 }
 
 /// Takes a stream apart; every line must be one that we know.
-pub fn frames(text: &str) -> Vec<Frame> {
+pub(crate) fn frames(text: &str) -> Vec<Frame> {
     let blocks = text.split_terminator("\n\n").filter(|block| !block.starts_with(": "));
     blocks
         .map(|block| {
@@ -154,41 +154,45 @@ pub fn frames(text: &str) -> Vec<Frame> {
         .collect()
 }
 
-pub fn events(frames: &[Frame]) -> Vec<String> {
+pub(crate) fn events(frames: &[Frame]) -> Vec<String> {
     frames.iter().map(Frame::event).collect()
 }
 
 /// What the messages say together.
-pub fn said(frames: &[Frame]) -> String {
+pub(crate) fn said(frames: &[Frame]) -> String {
     let messages = frames.iter().map(Frame::json).filter(|json| json["event"] == "message");
     messages.map(|json| json["data"]["content"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-pub async fn bench(script: Script) -> Bench {
+pub(crate) async fn bench(script: Script) -> Bench {
     bench_with(script, Auth::On, LimitsConfig::default()).await
 }
 
-pub async fn bench_with(script: Script, auth: Auth, limits: LimitsConfig) -> Bench {
+pub(crate) async fn bench_with(script: Script, auth: Auth, limits: LimitsConfig) -> Bench {
     let bench = process(Arc::new(MemoryStore::new()), ScriptedModel::new(script), (auth, limits));
     let token = bench.app.first_token().await.unwrap().unwrap().reveal().to_owned();
     Bench { token, ..bench }
 }
 
 /// A server over this store; another one over the same is what comes after a restart.
-pub fn process(store: Arc<MemoryStore>, model: ScriptedModel, settings: (Auth, LimitsConfig)) -> Bench {
+pub(crate) fn process(
+    store: Arc<MemoryStore>,
+    model: ScriptedModel,
+    settings: (Auth, LimitsConfig),
+) -> Bench {
     process_at(store, model, settings, Arc::new(SystemClock))
 }
 
 /// A clock that shows what it is told.
 #[derive(Debug)]
-pub struct HandClock(pub AtomicI64);
+pub(crate) struct HandClock(pub AtomicI64);
 
 impl HandClock {
-    pub fn at(ms: i64) -> Arc<Self> {
+    pub(crate) fn at(ms: i64) -> Arc<Self> {
         Arc::new(Self(AtomicI64::new(ms)))
     }
 
-    pub fn go_on(&self, ms: i64) {
+    pub(crate) fn go_on(&self, ms: i64) {
         self.0.fetch_add(ms, Ordering::Relaxed);
     }
 }
@@ -204,10 +208,10 @@ impl Clock for HandClock {
 }
 
 /// Bytes that a file of a conversation may have.
-pub const FILE_BYTES_MAX: u64 = 1 << 20;
+pub(crate) const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The same with a clock of its own.
-pub fn process_at(
+pub(crate) fn process_at(
     store: Arc<MemoryStore>,
     model: ScriptedModel,
     settings: (Auth, LimitsConfig),
@@ -273,7 +277,7 @@ fn of_tenants(clock: &Arc<dyn Clock>) -> TenantServers {
 }
 
 /// The same with other settings of accounts.
-pub fn process_with(
+pub(crate) fn process_with(
     (store, model): (Arc<MemoryStore>, ScriptedModel),
     (auth, limits): (Auth, LimitsConfig),
     (clock, config): (Arc<dyn Clock>, AccountsConfig),
@@ -349,7 +353,7 @@ pub fn process_with(
 }
 
 impl Bench {
-    pub fn request(&self, method: &str, path: &str, body: &Json) -> Request<Body> {
+    pub(crate) fn request(&self, method: &str, path: &str, body: &Json) -> Request<Body> {
         let request = Request::builder()
             .method(method)
             .uri(path)
@@ -359,7 +363,7 @@ impl Bench {
         request.body(body).unwrap()
     }
 
-    pub async fn send(&self, request: Request<Body>) -> Reading {
+    pub(crate) async fn send(&self, request: Request<Body>) -> Reading {
         let (method, path) = (request.method().to_string(), request.uri().to_string());
         let response = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
@@ -370,49 +374,49 @@ impl Bench {
         reading
     }
 
-    pub async fn ask(&self, method: &str, path: &str, body: Json) -> Reading {
+    pub(crate) async fn ask(&self, method: &str, path: &str, body: Json) -> Reading {
         self.send(self.request(method, path, &body)).await
     }
 
-    pub async fn get(&self, path: &str) -> Reading {
+    pub(crate) async fn get(&self, path: &str) -> Reading {
         self.ask("GET", path, Json::Null).await
     }
 
-    pub async fn post(&self, path: &str, body: Json) -> Reading {
+    pub(crate) async fn post(&self, path: &str, body: Json) -> Reading {
         self.ask("POST", path, body).await
     }
 
     /// A stream that is read bit by bit.
-    pub async fn open(&self, path: &str, body: Json) -> Growing {
+    pub(crate) async fn open(&self, path: &str, body: Json) -> Growing {
         self.opened("POST", path, body).await
     }
 
     /// The same of any method.
-    pub async fn opened(&self, method: &str, path: &str, body: Json) -> Growing {
+    pub(crate) async fn opened(&self, method: &str, path: &str, body: Json) -> Growing {
         let response = self.router.clone().oneshot(self.request(method, path, &body)).await.unwrap();
         Growing { stream: response.into_body().into_data_stream(), text: String::new() }
     }
 
     /// Stores a canvas and gives its id.
-    pub async fn store(&self, title: &str, dsl: Json) -> String {
+    pub(crate) async fn store(&self, title: &str, dsl: Json) -> String {
         let created = self.post("/api/v1/agents", json!({"title": title, "dsl": dsl})).await.data();
         created["id"].as_str().unwrap().to_owned()
     }
 
     /// The same after a restart: nothing is left but what is stored.
-    pub fn restarted(&self) -> Self {
+    pub(crate) fn restarted(&self) -> Self {
         let settings = (Auth::On, self.app.limits.clone());
         Self { token: self.token.clone(), ..process(self.store.clone(), self.model.clone(), settings) }
     }
 
     /// The same server, asked with another token.
-    pub fn with(&self, token: &str) -> Self {
+    pub(crate) fn with(&self, token: &str) -> Self {
         let (app, router, token) = (self.app.clone(), self.router.clone(), token.to_owned());
         Self { app, router, token, model: self.model.clone(), store: self.store.clone() }
     }
 
     /// The same server, asked by a new user of a tenant with this role who has signed in.
-    pub async fn as_member(&self, tenant: &str, role: MemberRole) -> (Self, UserId) {
+    pub(crate) async fn as_member(&self, tenant: &str, role: MemberRole) -> (Self, UserId) {
         let tenant = TenantId::from(tenant);
         let email = format!("{}@example.com", weft_core::id::generate());
         let user = NewUser { email: &email, nickname: "Ann", password: None };
@@ -431,29 +435,29 @@ impl Bench {
     }
 
     /// A token of another tenant.
-    pub async fn stranger(&self) -> String {
+    pub(crate) async fn stranger(&self) -> String {
         let tenant = TenantId::new("another");
         tokens::create(&*self.app.tokens, &tenant, "t", 0).await.unwrap().reveal().to_owned()
     }
 }
 
-pub fn default_tenant() -> TenantId {
+pub(crate) fn default_tenant() -> TenantId {
     TenantId::new(DEFAULT_TENANT)
 }
 
 /// A model that says these pieces and then nothing more for ever.
-pub fn endless(pieces: &[&str]) -> Reply {
+pub(crate) fn endless(pieces: &[&str]) -> Reply {
     Reply::pieces(pieces.iter().copied()).then(Step::Wait(FOREVER_MS))
 }
 
-pub struct Growing {
+pub(crate) struct Growing {
     stream: BodyDataStream,
     pub text: String,
 }
 
 impl Growing {
     /// Reads until the text holds this.
-    pub async fn until(&mut self, part: &str) {
+    pub(crate) async fn until(&mut self, part: &str) {
         while !self.text.contains(part) {
             let chunk = self.stream.next().await.unwrap_or_else(|| panic!("no {part:?} in {}", self.text));
             self.text.push_str(std::str::from_utf8(&chunk.unwrap()).unwrap());
@@ -461,7 +465,7 @@ impl Growing {
     }
 
     /// Reads until there are more bytes than this.
-    pub async fn until_longer(&mut self, bytes: usize) {
+    pub(crate) async fn until_longer(&mut self, bytes: usize) {
         while self.text.len() <= bytes {
             let chunk = self.stream.next().await.unwrap_or_else(|| panic!("it ended: {}", self.text));
             self.text.push_str(std::str::from_utf8(&chunk.unwrap()).unwrap());
@@ -469,14 +473,14 @@ impl Growing {
     }
 
     /// Reads the rest.
-    pub async fn whole(mut self) -> Vec<Frame> {
+    pub(crate) async fn whole(mut self) -> Vec<Frame> {
         while let Some(chunk) = self.stream.next().await {
             self.text.push_str(std::str::from_utf8(&chunk.unwrap()).unwrap());
         }
         frames(&self.text)
     }
 
-    pub fn frames(&self) -> Vec<Frame> {
+    pub(crate) fn frames(&self) -> Vec<Frame> {
         frames(&self.text)
     }
 }

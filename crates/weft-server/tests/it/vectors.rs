@@ -14,7 +14,7 @@ use crate::support::bench;
 
 /// A model that is scripted, beside `hash@test` and `other@test`, whose vectors have nothing in common.
 #[derive(Clone)]
-pub struct WithVectors(pub ScriptedModel);
+pub(crate) struct WithVectors(pub ScriptedModel);
 
 impl ModelDirectory for WithVectors {
     fn resolve(&self, tenant: &TenantId, llm_id: &str) -> Result<Arc<dyn ChatModel>> {

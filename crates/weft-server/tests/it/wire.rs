@@ -14,7 +14,7 @@ use weft_testkit::{Reply, Script, ScriptedServer, Step};
 
 use crate::support::{FOREVER_MS, Frame, chat_canvas, component, events, frames, said};
 
-pub struct Server {
+pub(crate) struct Server {
     base: String,
     token: Option<String>,
     pub app: App,
@@ -23,7 +23,7 @@ pub struct Server {
     served: JoinSet<Result<()>>,
 }
 
-pub fn config(folder: &Path, models: &ScriptedServer) -> Config {
+pub(crate) fn config(folder: &Path, models: &ScriptedServer) -> Config {
     let one_server = OneServer {
         base_url: models.base_url.clone(),
         api_key: weft_app::Secret::new("x"),
@@ -35,7 +35,7 @@ pub fn config(folder: &Path, models: &ScriptedServer) -> Config {
     config
 }
 
-pub async fn start(config: &Config) -> Server {
+pub(crate) async fn start(config: &Config) -> Server {
     let app = assemble(config).await.unwrap();
     let token = app.first_token().await.unwrap().map(|token| token.reveal().to_owned());
     let listener = bind(config.listen).await.unwrap();
@@ -53,7 +53,7 @@ pub async fn start(config: &Config) -> Server {
 }
 
 impl Server {
-    pub async fn stop(mut self) {
+    pub(crate) async fn stop(mut self) {
         self.stop.send(()).unwrap();
         self.served.join_next().await.unwrap().unwrap().unwrap();
     }
@@ -65,7 +65,7 @@ impl Server {
         self.app.put_canvas(&DEFAULT_TENANT.into(), id, head, &dsl).await.unwrap();
     }
 
-    pub fn request(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
+    pub(crate) fn request(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
         let request = self.client.request(method.parse().unwrap(), format!("{}{path}", self.base));
         match &self.token {
             Some(token) => request.bearer_auth(token),
@@ -73,7 +73,7 @@ impl Server {
         }
     }
 
-    pub async fn stream(&self, path: &str, body: Json) -> Live {
+    pub(crate) async fn stream(&self, path: &str, body: Json) -> Live {
         Live::new(self.request("POST", path).json(&body).send().await.unwrap())
     }
 
@@ -89,7 +89,7 @@ impl Server {
 }
 
 /// A stream that is being read; it holds whole frames only.
-pub struct Live {
+pub(crate) struct Live {
     response: Response,
     text: String,
 }
@@ -117,7 +117,7 @@ impl Live {
         }
     }
 
-    pub async fn whole(mut self) -> Vec<Frame> {
+    pub(crate) async fn whole(mut self) -> Vec<Frame> {
         while let Some(chunk) = self.response.chunk().await.unwrap() {
             self.text.push_str(std::str::from_utf8(&chunk).unwrap());
         }

@@ -12,28 +12,28 @@ use weft_net::{AllowList, Outbound};
 use weft_sql::DatabaseClients;
 
 /// Makes what [`keeps_it`] asks for, in every dialect.
-pub const SET_UP: [&str; 4] = [
+pub(crate) const SET_UP: [&str; 4] = [
     "CREATE TABLE person (id INTEGER PRIMARY KEY, name VARCHAR(40), born DATE, height DECIMAL(6, 2), note TEXT)",
     "INSERT INTO person VALUES (1, 'Ada', '1815-12-10', 1.65, NULL)",
     "INSERT INTO person VALUES (2, 'Grace; \"Hop\"', '1906-12-09', 1.70, 'a|b')",
     "INSERT INTO person VALUES (3, '汉字', '2000-01-01', 1.80, '')",
 ];
 
-pub fn clients(files: Option<PathBuf>) -> DatabaseClients {
+pub(crate) fn clients(files: Option<PathBuf>) -> DatabaseClients {
     let outbound = Outbound::open(AllowList::parse(["127.0.0.1"]).unwrap());
     DatabaseClients::new(Arc::new(outbound), Arc::new(move |_| files.clone()), None)
 }
 
-pub fn text(sql: &str) -> Vec<SqlPart> {
+pub(crate) fn text(sql: &str) -> Vec<SqlPart> {
     vec![SqlPart::Text(sql.to_owned())]
 }
 
-pub fn request(database: &Database, sql: Vec<SqlPart>) -> SqlRequest {
+pub(crate) fn request(database: &Database, sql: Vec<SqlPart>) -> SqlRequest {
     let time_limit = Duration::from_secs(20);
     SqlRequest { database: database.clone(), sql, rows_max: 2, bytes_max: 100_000, time_limit }
 }
 
-pub async fn asked(
+pub(crate) async fn asked(
     clients: &DatabaseClients,
     database: &Database,
     sql: Vec<SqlPart>,
@@ -53,7 +53,7 @@ fn failed(answer: &SqlAnswer) -> &str {
     }
 }
 
-pub async fn keeps_it(clients: &DatabaseClients, database: &Database, endless: &str) {
+pub(crate) async fn keeps_it(clients: &DatabaseClients, database: &Database, endless: &str) {
     rows_come_as_values(clients, database).await;
     statements_fail_alone(clients, database).await;
     values_are_bound(clients, database).await;

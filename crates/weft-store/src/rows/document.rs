@@ -20,7 +20,7 @@ use crate::rows::{ROWS_AT_ONCE_MAX, chunk, document_extra, fresh, index_note, re
 
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "document")]
-pub struct Model {
+pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub tenant_id: String,
     #[sea_orm(primary_key, auto_increment = false)]
@@ -74,7 +74,7 @@ pub struct Model {
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
-pub enum Relation {}
+pub(crate) enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 

@@ -13,21 +13,21 @@ use weft_store::Store;
 
 const AT: i64 = 1_790_000_000_000;
 
-pub async fn open(folder: &Path) -> Store {
+pub(crate) async fn open(folder: &Path) -> Store {
     Store::open(&format!("sqlite:{}", folder.join("weft.db").display())).await.unwrap()
 }
 
 /// Bytes of all files of a folder.
-pub fn bytes(folder: &Path) -> u64 {
+pub(crate) fn bytes(folder: &Path) -> u64 {
     let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap());
     files.map(|file| (file.metadata().unwrap().len(), file.file_name())).map(|(bytes, _)| bytes).sum()
 }
 
-pub fn key() -> SessionKey {
+pub(crate) fn key() -> SessionKey {
     SessionKey::new(&TenantId::from("default"), "a-long-conversation")
 }
 
-pub async fn begin(store: &Store, state: Json) {
+pub(crate) async fn begin(store: &Store, state: Json) {
     let session = Session {
         key: key(),
         canvas: "assistant".into(),
@@ -44,7 +44,7 @@ pub async fn begin(store: &Store, state: Json) {
 
 /// The records of a turn, in the batches in which they are written: begin, a model that streams fifty
 /// words, a message.
-pub fn records(turn: i64, query: &str, answer: &[String], state: &Json) -> Vec<Vec<Json>> {
+pub(crate) fn records(turn: i64, query: &str, answer: &[String], state: &Json) -> Vec<Vec<Json>> {
     let whole = answer.concat();
     let who = |activation: u64, node: &str, kind: &str| json!({"activation": activation, "node": node, "name": node.replace(':', "_"), "kind": kind});
     let (begin, agent, message) =
@@ -81,7 +81,7 @@ pub fn records(turn: i64, query: &str, answer: &[String], state: &Json) -> Vec<V
     ]
 }
 
-pub fn begun() -> StoredRun {
+pub(crate) fn begun() -> StoredRun {
     StoredRun {
         key: RunKey::new(&key().tenant, RunId::generate()),
         session: key().id,
@@ -98,7 +98,7 @@ pub fn begun() -> StoredRun {
 }
 
 /// Holds one turn as the engine does, and returns its run.
-pub async fn hold(store: &Store, turn: i64, state: (Json, Json)) -> RunKey {
+pub(crate) async fn hold(store: &Store, turn: i64, state: (Json, Json)) -> RunKey {
     let started_ms = AT + turn * 5_003;
     let query = format!(
         "turn {turn}: {}",
@@ -200,7 +200,7 @@ async fn a_conversation_of_220_turns_takes_little() {
 }
 
 /// Text that cannot be compressed much.
-pub fn noise(seed: u64, length: usize) -> String {
+pub(crate) fn noise(seed: u64, length: usize) -> String {
     let mut state = seed;
     let mut next = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

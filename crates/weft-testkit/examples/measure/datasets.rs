@@ -96,7 +96,7 @@ async fn read(server: &Process, dataset: &str, ids: &[String], before: usize) {
 
 /// W7: questions to many chunks, by words and by words and vectors.
 #[expect(clippy::disallowed_methods, reason = "who measures may say how many chunks")]
-pub async fn questions(bench: &Bench) {
+pub(crate) async fn questions(bench: &Bench) {
     let count = std::env::var("MEASURE_CHUNKS").ok().and_then(|count| count.parse().ok()).unwrap_or(CHUNKS);
     let server = bench.serve_with("mock-1-0-0-0", &[("WEFT_DEFAULT_EMBEDDING", "mock")]).await;
     let dataset = dataset(&server, "many", &json!({"delimiter": "`\n`", "filename_embd_weight": 0.1})).await;
@@ -141,7 +141,7 @@ pub async fn questions(bench: &Bench) {
 }
 
 /// W8: many small files.
-pub async fn small_files(bench: &Bench) {
+pub(crate) async fn small_files(bench: &Bench) {
     let server = bench.serve("mock-1-0-0-0").await;
     let dataset = dataset(&server, "small", &Json::Null).await;
     let mut words = Words(7);
@@ -164,7 +164,7 @@ pub async fn small_files(bench: &Bench) {
 }
 
 /// W9: chunks that are added one by one, the last of which the next question finds.
-pub async fn chunks(bench: &Bench) {
+pub(crate) async fn chunks(bench: &Bench) {
     let server = bench.serve("mock-1-0-0-0").await;
     let dataset = dataset(&server, "by hand", &Json::Null).await;
     let ids = upload(&server, &dataset, &[("a.txt".to_owned(), "some text".to_owned())]).await;

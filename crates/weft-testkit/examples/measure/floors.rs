@@ -52,7 +52,7 @@ fn events(id: &str, before: &str, input: &str, text: &str, frame: &mut Vec<u8>) 
 }
 
 /// W1: fills in one reference, keeps the output, writes the two events.
-pub fn line(count: usize) {
+pub(crate) fn line(count: usize) {
     let mut outputs: HashMap<String, String> = HashMap::with_capacity(count);
     let (mut before, mut frame) = (String::new(), Vec::new());
     for at in 0..count {
@@ -67,7 +67,7 @@ pub fn line(count: usize) {
 }
 
 /// W2i: the same for the two nodes of every round, and the list of what they gave.
-pub fn iteration(count: usize) {
+pub(crate) fn iteration(count: usize) {
     let query: Vec<String> = (0..count).map(|at| format!("i{at}")).collect();
     let (mut all, mut frame) = (Vec::with_capacity(count), Vec::new());
     for item in query.join(",").split(',') {
@@ -80,7 +80,7 @@ pub fn iteration(count: usize) {
 }
 
 /// W3: asks, calls, tells, until there is an answer; CPU milliseconds of a run.
-pub fn react(address: &str, model: &str, runs: u32) -> f64 {
+pub(crate) fn react(address: &str, model: &str, runs: u32) -> f64 {
     let before = process::thread_cpu();
     (0..runs).for_each(|_| react_once(address, model));
     (process::thread_cpu() - before).as_secs_f64() * 1e3 / f64::from(runs)
@@ -124,7 +124,7 @@ struct Ask {
 
 /// W4: a service that asks the model and writes each piece of its answer as an event of ours, and keeps
 /// nothing.
-pub async fn reframe(upstream: &str, name: &str) {
+pub(crate) async fn reframe(upstream: &str, name: &str) {
     let (upstream, name): (Arc<str>, Arc<str>) = (upstream.into(), name.into());
     let handler = move |Json(ask): Json<Ask>| chat(Arc::clone(&upstream), Arc::clone(&name), ask);
     model::listen(Router::new().route("/chat", post(handler))).await;

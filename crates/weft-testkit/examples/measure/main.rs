@@ -30,6 +30,8 @@ use crate::wire::{Load, Streams};
 
 /// Words of an answer of W4, over four seconds after the first.
 const W4_WORDS: usize = 200;
+/// Sessions of W4, unless `MEASURE_SESSIONS` says something else.
+const W4_SESSIONS: usize = 200;
 
 /// What is measured.
 const WORKLOADS: [&str; 10] = ["w1", "w2", "w3", "w4", "w5", "w6", "w7", "w8", "w9", "w10"];
@@ -175,7 +177,9 @@ fn w3(bench: &Bench) {
 
 async fn w4(bench: &Bench) {
     let model = format!("mock-{W4_WORDS}-100-20-0");
-    let streams = Streams { count: 200, over: Duration::from_secs(1), words: W4_WORDS };
+    let count = std::env::var("MEASURE_SESSIONS").ok().and_then(|count| count.parse().ok());
+    let count = count.unwrap_or(W4_SESSIONS);
+    let streams = Streams { count, over: Duration::from_secs(1), words: W4_WORDS };
     let direct = wire::load(
         &bench.model.address,
         "/v1/chat/completions",
@@ -190,7 +194,7 @@ async fn w4(bench: &Bench) {
     let ours = loaded(&weft, "/api/v1/agents/bench/completions", &streams).await;
     let tokens = (streams.count * W4_WORDS) as f64;
     let each = |load: &Load| load.cpu.as_secs_f64() * 1e6 / tokens;
-    row("W4: a token, 200 sessions", "µs", each(&ours), Some(each(&reframed)));
+    row(&format!("W4: a token, {count} sessions"), "µs", each(&ours), Some(each(&reframed)));
     let added = |load: &Load| load.first.as_secs_f64() * 1e3 - direct.first.as_secs_f64() * 1e3;
     row("W4: added to the first token, median", "ms", added(&ours), Some(added(&reframed)));
     row("W4: memory at its most", "MiB", ours.memory, Some(reframed.memory));

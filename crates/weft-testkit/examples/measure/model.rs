@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
 /// Serves at an address that it prints.
-pub async fn serve() {
+pub(crate) async fn serve() {
     let routes = Router::new()
         .route("/v1/chat/completions", post(chat))
         .route("/v1/embeddings", post(embed))
@@ -23,7 +23,7 @@ pub async fn serve() {
 }
 
 /// Serves at an address that it prints.
-pub async fn listen(routes: Router) {
+pub(crate) async fn listen(routes: Router) {
     use axum::serve::ListenerExt as _;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     println!("{}", listener.local_addr().unwrap());

@@ -9,7 +9,7 @@ use std::time::Duration;
 const TICK: Duration = Duration::from_millis(10);
 
 /// A server in a process of its own; it ends with this.
-pub struct Process {
+pub(crate) struct Process {
     pub address: String,
     child: Child,
 }
@@ -44,13 +44,13 @@ impl Stat {
 }
 
 /// An address that nobody listens at.
-pub fn free_address() -> String {
+pub(crate) fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
 impl Process {
     /// This program in another role; it says its address.
-    pub fn this(arguments: &[&str]) -> Self {
+    pub(crate) fn this(arguments: &[&str]) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         let mut child = command.args(arguments).stdout(Stdio::piped()).spawn().unwrap();
         let mut address = String::new();
@@ -59,13 +59,13 @@ impl Process {
     }
 
     /// Another program that will listen at this address.
-    pub fn server(mut command: Command, address: String) -> Self {
+    pub(crate) fn server(mut command: Command, address: String) -> Self {
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         Self { address, child }
     }
 
     /// Waits until it listens.
-    pub async fn answers(&self) {
+    pub(crate) async fn answers(&self) {
         for _ in 0..2_000 {
             if tokio::net::TcpStream::connect(&self.address).await.is_ok() {
                 return;
@@ -80,12 +80,12 @@ impl Process {
     }
 
     /// User and system time so far.
-    pub fn cpu(&self) -> Duration {
+    pub(crate) fn cpu(&self) -> Duration {
         Stat::read(&self.file("stat")).own
     }
 
     /// The same with that of the processes that it has started, and of those that these have.
-    pub fn cpu_of_all(&self) -> Duration {
+    pub(crate) fn cpu_of_all(&self) -> Duration {
         let all: Vec<Stat> = std::fs::read_dir("/proc")
             .unwrap()
             .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path().join("stat")).ok())
@@ -107,18 +107,18 @@ impl Process {
     }
 
     /// MiB in memory now.
-    pub fn memory(&self) -> f64 {
+    pub(crate) fn memory(&self) -> f64 {
         self.kib("VmRSS:") / 1024.0
     }
 
     /// MiB in memory when it were most.
-    pub fn memory_at_most(&self) -> f64 {
+    pub(crate) fn memory_at_most(&self) -> f64 {
         self.kib("VmHWM:") / 1024.0
     }
 }
 
 /// How long this thread has been at work, to the nanosecond.
-pub fn thread_cpu() -> Duration {
+pub(crate) fn thread_cpu() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(stat.split(' ').next().unwrap().parse().unwrap())
 }

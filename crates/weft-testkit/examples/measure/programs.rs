@@ -41,7 +41,7 @@ fn canvas(lang: &str, script: &str) -> Json {
 }
 
 /// W10: programs in JavaScript, in Python, and in Python with numpy and pandas.
-pub async fn calls(bench: &Bench) {
+pub(crate) async fn calls(bench: &Bench) {
     let javascript = bench.serve_canvas(&canvas("javascript", JAVASCRIPT), &[]).await;
     row("W10: the first call in JavaScript", "ms", of_calls(&javascript, 1).await, None);
     row("W10: a call in JavaScript", "ms", of_calls(&javascript, CALLS).await, None);

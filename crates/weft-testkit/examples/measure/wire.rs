@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 /// Streams side by side.
 #[derive(Clone, Copy)]
-pub struct Streams {
+pub(crate) struct Streams {
     pub count: usize,
     /// Their beginnings are spread over this time.
     pub over: Duration,
@@ -21,7 +21,7 @@ pub struct Streams {
 
 /// What they came to.
 #[derive(Clone, Copy, Default)]
-pub struct Load {
+pub(crate) struct Load {
     /// To the first word, the median.
     pub first: Duration,
     /// User and system time of the server.
@@ -31,7 +31,7 @@ pub struct Load {
 }
 
 /// A request whose answer streams. Chunk lengths of HTTP stand on lines of their own and are passed by.
-pub async fn request(address: &str, path: &str, body: &Json) -> BufReader<TcpStream> {
+pub(crate) async fn request(address: &str, path: &str, body: &Json) -> BufReader<TcpStream> {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.set_nodelay(true).unwrap();
     let body = body.to_string();
@@ -45,7 +45,7 @@ pub async fn request(address: &str, path: &str, body: &Json) -> BufReader<TcpStr
 }
 
 /// The next line of data; nothing at the end.
-pub async fn data(reader: &mut BufReader<TcpStream>, line: &mut Vec<u8>) -> Option<Json> {
+pub(crate) async fn data(reader: &mut BufReader<TcpStream>, line: &mut Vec<u8>) -> Option<Json> {
     loop {
         line.clear();
         if reader.read_until(b'\n', line).await.unwrap() == 0 {
@@ -60,7 +60,7 @@ pub async fn data(reader: &mut BufReader<TcpStream>, line: &mut Vec<u8>) -> Opti
 }
 
 /// Sends a body and gives what is answered, which must say that all is well.
-pub async fn call(address: &str, (method, path): (&str, &str), (kind, body): (&str, &str)) -> Json {
+pub(crate) async fn call(address: &str, (method, path): (&str, &str), (kind, body): (&str, &str)) -> Json {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.set_nodelay(true).unwrap();
     let head = format!(
@@ -79,17 +79,17 @@ pub async fn call(address: &str, (method, path): (&str, &str), (kind, body): (&s
 }
 
 /// The same with JSON.
-pub async fn post(address: &str, path: &str, body: &Json) -> Json {
+pub(crate) async fn post(address: &str, path: &str, body: &Json) -> Json {
     call(address, ("POST", path), ("application/json", &body.to_string())).await
 }
 
 /// The same without a body.
-pub async fn get(address: &str, path: &str) -> Json {
+pub(crate) async fn get(address: &str, path: &str) -> Json {
     call(address, ("GET", path), ("text/plain", "")).await
 }
 
 /// Asks once, reads the whole answer, and gives the time to its first word.
-pub async fn ask(address: &str, path: &str, body: &Json, words: usize) -> Duration {
+pub(crate) async fn ask(address: &str, path: &str, body: &Json, words: usize) -> Duration {
     let begun = Instant::now();
     let mut reader = request(address, path, body).await;
     let (mut line, mut text, mut first) = (Vec::new(), String::new(), None);
@@ -107,7 +107,7 @@ pub async fn ask(address: &str, path: &str, body: &Json, words: usize) -> Durati
 }
 
 /// Asks side by side.
-pub async fn load(address: &str, path: &str, streams: &Streams, body: impl Fn(usize) -> Json) -> Load {
+pub(crate) async fn load(address: &str, path: &str, streams: &Streams, body: impl Fn(usize) -> Json) -> Load {
     let (address, path): (Arc<str>, Arc<str>) = (address.into(), path.into());
     let mut all = JoinSet::new();
     for nth in 0..streams.count {

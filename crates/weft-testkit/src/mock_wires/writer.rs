@@ -32,7 +32,7 @@ pub(crate) struct WireWriter {
 }
 
 impl WireWriter {
-    pub fn new(wire: Wire, model: &str, usage: Option<Usage>) -> Self {
+    pub(crate) fn new(wire: Wire, model: &str, usage: Option<Usage>) -> Self {
         Self {
             wire,
             model: model.to_owned(),
@@ -46,7 +46,7 @@ impl WireWriter {
         }
     }
 
-    pub fn begin(&self) -> String {
+    pub(crate) fn begin(&self) -> String {
         match self.wire {
             Wire::OpenAi => self.openai(&json!({"role": "assistant", "content": ""}), &Json::Null),
             Wire::Anthropic => self.begin_anthropic(),
@@ -55,7 +55,7 @@ impl WireWriter {
     }
 
     /// The frames of one step.
-    pub fn say(&mut self, step: &Step) -> Vec<String> {
+    pub(crate) fn say(&mut self, step: &Step) -> Vec<String> {
         match step {
             Step::CallPart(part) if self.wire == Wire::OpenAi => return vec![self.openai_call_part(part)],
             Step::CallPart(part) => {
@@ -96,7 +96,7 @@ impl WireWriter {
         held.into_values().flat_map(|part| self.say_here(&whole(part))).collect()
     }
 
-    pub fn error(&self, object: &Json) -> String {
+    pub(crate) fn error(&self, object: &Json) -> String {
         match self.wire {
             Wire::OpenAi | Wire::Gemini => data(&json!({"error": object})),
             Wire::Anthropic => named(&json!({"type": "error", "error": object})),
@@ -104,7 +104,7 @@ impl WireWriter {
         }
     }
 
-    pub fn garbage(&self) -> String {
+    pub(crate) fn garbage(&self) -> String {
         match self.wire {
             Wire::Anthropic => "event: content_block_delta\ndata: {not json\n\n".to_owned(),
             Wire::OpenAi | Wire::Gemini => "data: {not json\n\n".to_owned(),
@@ -112,7 +112,7 @@ impl WireWriter {
         }
     }
 
-    pub fn end(&mut self, reason: StopReason) -> String {
+    pub(crate) fn end(&mut self, reason: StopReason) -> String {
         let held = self.release().concat();
         let end = match self.wire {
             Wire::OpenAi => self.end_openai(reason),

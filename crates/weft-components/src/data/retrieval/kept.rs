@@ -17,7 +17,7 @@ use weft_core::{NodeContext, Result, TenantId};
 
 /// The datasets of an activation.
 #[derive(Debug)]
-pub struct Kept<'a>(pub &'a NodeContext);
+pub(super) struct Kept<'a>(pub &'a NodeContext);
 
 impl Kept<'_> {
     async fn call<T: Serialize + DeserializeOwned>(

@@ -10,7 +10,7 @@ use crate::model::caller::warn_of_prices;
 
 /// The model of an activation.
 #[derive(Debug)]
-pub struct Helper<'a> {
+pub(super) struct Helper<'a> {
     /// Whose.
     pub ctx: &'a NodeContext,
     /// Which one; empty means the default.

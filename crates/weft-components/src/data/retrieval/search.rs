@@ -13,58 +13,60 @@ use super::model::Helper;
 use crate::params::{Choice, Field, Kind, Params, Widget, choice};
 
 /// Chunks of one search, at most.
-pub const CHUNKS_MAX: usize = 1_024;
+pub(crate) const CHUNKS_MAX: usize = 1_024;
 
 /// The entry of `dataset_ids` that stands for all datasets of the tenant.
 const ALL: &str = "*";
 /// What to do where none is chosen.
-pub const CHOOSE: &str = "choose a dataset in `dataset_ids`; `\"*\"` means all of them";
+pub(crate) const CHOOSE: &str = "choose a dataset in `dataset_ids`; `\"*\"` means all of them";
 
 /// Which datasets.
-pub static DATASET_IDS: Field<Vec<String>> =
+pub(crate) static DATASET_IDS: Field<Vec<String>> =
     Field::texts("dataset_ids", "names, ids or references; `*` for all datasets")
         .older(&["kb_ids"])
         .widget(Widget::Datasets);
 /// Which datasets, by reference.
-pub static KB_VARS: Field<Vec<String>> =
+pub(crate) static KB_VARS: Field<Vec<String>> =
     Field::texts("kb_vars", "references to names or ids, besides `dataset_ids`");
 /// Which documents, by id.
-pub static DOC_IDS: Field<Vec<String>> =
+pub(crate) static DOC_IDS: Field<Vec<String>> =
     Field::texts("doc_ids", "only in these documents: ids, or references to lists of them; null means all");
 /// How many passages.
-pub static TOP_N: Field<usize> = Field::count("top_n", 8, &(1..=CHUNKS_MAX), "how many passages, at most");
+pub(crate) static TOP_N: Field<usize> =
+    Field::count("top_n", 8, &(1..=CHUNKS_MAX), "how many passages, at most");
 /// How many candidates.
-pub static TOP_K: Field<usize> = Field::count(
+pub(crate) static TOP_K: Field<usize> = Field::count(
     "top_k",
     CHUNKS_MAX,
     &(1..=CHUNKS_MAX),
     "how many passages words and vectors find each, at most",
 );
 /// The least score.
-pub static SIMILARITY_THRESHOLD: Field<f64> =
+pub(crate) static SIMILARITY_THRESHOLD: Field<f64> =
     Field::number("similarity_threshold", &(0.0..=1.0), "what a passage has to score at least")
         .or(Interface::Component.default_threshold());
 /// The share of words.
-pub static KEYWORDS_SIMILARITY_WEIGHT: Field<Option<f64>> = Field::number(
+pub(crate) static KEYWORDS_SIMILARITY_WEIGHT: Field<Option<f64>> = Field::number(
     "keywords_similarity_weight",
     &(0.0..=1.0),
     "the share of words in a score; vectors have the rest",
 );
 /// Who ranks.
-pub static RERANK_ID: Field<String> =
+pub(crate) static RERANK_ID: Field<String> =
     Field::text("rerank_id", "the model that ranks what was found").widget(Widget::Reranker);
 /// Further languages.
-pub static CROSS_LANGUAGES: Field<Vec<String>> =
+pub(crate) static CROSS_LANGUAGES: Field<Vec<String>> =
     Field::texts("cross_languages", "languages that the question is asked in as well");
 /// Further words.
-pub static KEYWORD: Field<bool> = Field::flag("keyword", "whether a model adds words to look for");
+pub(crate) static KEYWORD: Field<bool> = Field::flag("keyword", "whether a model adds words to look for");
 /// Tables of contents.
-pub static TOC_ENHANCE: Field<bool> =
+pub(crate) static TOC_ENHANCE: Field<bool> =
     Field::flag("toc_enhance", "whether a model chooses from the best document's table of contents");
 /// The graph.
-pub static USE_KG: Field<bool> = Field::flag("use_kg", "whether what the knowledge graph says comes first");
+pub(crate) static USE_KG: Field<bool> =
+    Field::flag("use_kg", "whether what the knowledge graph says comes first");
 /// Which documents.
-pub static META_DATA_FILTER: Field = Field::raw(
+pub(crate) static META_DATA_FILTER: Field = Field::raw(
     "meta_data_filter",
     Kind::Object(&[
         Field::raw("method", Kind::Choice(&FILTER_METHODS), "who chooses"),
@@ -85,7 +87,7 @@ const FILTER_METHODS: [Choice; 4] = [
     choice("semi_auto", "a model, by some keys"),
 ];
 /// Who helps.
-pub static LLM_ID: Field<String> =
+pub(crate) static LLM_ID: Field<String> =
     Field::text("llm_id", "the model that translates and chooses; the default one when absent")
         .widget(Widget::ChatModel);
 /// How to search, as far as the parameters alone say it.
@@ -192,7 +194,7 @@ impl Filter {
 }
 
 /// A search in datasets.
-pub struct DatasetSearch {
+pub(crate) struct DatasetSearch {
     datasets: Vec<Dataset>,
     documents: Vec<DocumentChoice>,
     filter: Filter,
@@ -202,7 +204,7 @@ pub struct DatasetSearch {
 
 impl DatasetSearch {
     /// Reads the parameters.
-    pub fn of(params: &mut Params<'_>) -> Self {
+    pub(crate) fn of(params: &mut Params<'_>) -> Self {
         Self {
             datasets: datasets(params),
             documents: documents(params),
@@ -213,17 +215,17 @@ impl DatasetSearch {
     }
 
     /// Whether no dataset is chosen.
-    pub fn chooses_nothing(&self) -> bool {
+    pub(crate) fn chooses_nothing(&self) -> bool {
         self.datasets.is_empty()
     }
 
     /// How it searches.
-    pub fn how(&self) -> &retrieve::Retrieval {
+    pub(crate) fn how(&self) -> &retrieve::Retrieval {
         &self.asked
     }
 
     /// What it reads, besides the question.
-    pub fn references(&self) -> impl Iterator<Item = &Reference> {
+    pub(crate) fn references(&self) -> impl Iterator<Item = &Reference> {
         let datasets = self.datasets.iter().filter_map(|dataset| match dataset {
             Dataset::All | Dataset::Named(..) => None,
             Dataset::From(reference) => Some(reference),
@@ -236,7 +238,7 @@ impl DatasetSearch {
     }
 
     /// The datasets that are named, each with its place.
-    pub fn named(&self) -> Vec<(String, String)> {
+    pub(crate) fn named(&self) -> Vec<(String, String)> {
         let named = self.datasets.iter().filter_map(|dataset| match dataset {
             Dataset::Named(name, at) => Some((at.clone(), name.clone())),
             Dataset::All | Dataset::From(_) => None,
@@ -245,13 +247,13 @@ impl DatasetSearch {
     }
 
     /// The model that helps, if one does.
-    pub fn models(&self) -> Vec<(String, String)> {
+    pub(crate) fn models(&self) -> Vec<(String, String)> {
         let models = self.asks_a_model().then(|| ("/llm_id".to_owned(), self.llm_id.clone()));
         models.into_iter().collect()
     }
 
     /// The model that ranks, if one does.
-    pub fn rerankers(&self) -> Vec<(String, String)> {
+    pub(crate) fn rerankers(&self) -> Vec<(String, String)> {
         let named = !self.asked.reranker.is_empty();
         named.then(|| ("/rerank_id".to_owned(), self.asked.reranker.clone())).into_iter().collect()
     }
@@ -326,7 +328,7 @@ impl DatasetSearch {
     ///
     /// # Errors
     /// Those of [`retrieve`]; `Invalid` when no dataset is chosen.
-    pub async fn retrieved(&self, ctx: &NodeContext, question: String) -> Result<Retrieved> {
+    pub(crate) async fn retrieved(&self, ctx: &NodeContext, question: String) -> Result<Retrieved> {
         self.retrieved_as(ctx, question, self.asked.clone()).await
     }
 
@@ -334,7 +336,7 @@ impl DatasetSearch {
     ///
     /// # Errors
     /// As [`DatasetSearch::retrieved`].
-    pub async fn retrieved_as(
+    pub(crate) async fn retrieved_as(
         &self,
         ctx: &NodeContext,
         question: String,

@@ -24,7 +24,7 @@ const WARNINGS_MAX: usize = 5;
 
 /// What is asked, and the form of the answer.
 #[derive(Debug)]
-pub struct Form {
+pub(super) struct Form {
     instructions: String,
     schema: Schema,
 }
@@ -34,7 +34,7 @@ impl Form {
     ///
     /// # Errors
     /// `Invalid` when the names of fields make no schema.
-    pub fn of_parts(template: &CompilationTemplate) -> Result<Self> {
+    pub(super) fn of_parts(template: &CompilationTemplate) -> Result<Self> {
         Self::new(&format!("{FRAME}\n{}", template.kind.task()), template)
     }
 
@@ -42,7 +42,7 @@ impl Form {
     ///
     /// # Errors
     /// As [`Form::of_parts`].
-    pub fn of_summaries(template: &CompilationTemplate) -> Result<Self> {
+    pub(super) fn of_summaries(template: &CompilationTemplate) -> Result<Self> {
         Self::new(ABOVE, template)
     }
 
@@ -60,7 +60,7 @@ impl Form {
 
 /// What came of a template.
 #[derive(Debug)]
-pub struct Outcome {
+pub(super) struct Outcome {
     /// What was found.
     pub knowledge: Knowledge,
     /// What is missing in it, for people.
@@ -68,7 +68,7 @@ pub struct Outcome {
 }
 
 /// A model that is asked for a node.
-pub struct Asker<'a> {
+pub(super) struct Asker<'a> {
     /// The node's activation.
     pub ctx: &'a NodeContext,
     /// The model.
@@ -79,7 +79,7 @@ pub struct Asker<'a> {
 
 impl Asker<'_> {
     /// How many tokens of a document it is asked about at once.
-    pub fn room(&self) -> usize {
+    pub(super) fn room(&self) -> usize {
         room(self.model.info().window)
     }
 
@@ -87,7 +87,7 @@ impl Asker<'_> {
     ///
     /// # Errors
     /// What the model fails with, but for `Invalid`, `Filtered` and `Garbled`, which are about one question.
-    pub async fn compiled(
+    pub(super) async fn compiled(
         &self,
         part: &str,
         template: &CompilationTemplate,
@@ -126,7 +126,12 @@ impl Asker<'_> {
     ///
     /// # Errors
     /// As [`Asker::compiled`].
-    pub async fn each(&self, part: &str, form: &Form, texts: Vec<String>) -> Result<Vec<Result<Json>>> {
+    pub(super) async fn each(
+        &self,
+        part: &str,
+        form: &Form,
+        texts: Vec<String>,
+    ) -> Result<Vec<Result<Json>>> {
         let asked = texts.into_iter().enumerate().map(|(place, text)| {
             // Those that are asked side by side have parts of their own in the journal.
             let part = format!("{}{part}-{place}/", self.ctx.part);
@@ -162,7 +167,7 @@ fn is_about_the_question(error: &Error) -> bool {
 }
 
 /// Why there is no answer, for people.
-pub fn reason(error: &Error) -> String {
+pub(super) fn reason(error: &Error) -> String {
     match error.kind {
         ErrorKind::Garbled => "no answer of the model had the form that was asked for".to_owned(),
         _ => error.full(),
@@ -171,7 +176,7 @@ pub fn reason(error: &Error) -> String {
 
 /// What is missing in what is compiled.
 #[derive(Debug)]
-pub struct Notes<'a> {
+pub(super) struct Notes<'a> {
     template: &'a CompilationTemplate,
     warnings: Vec<String>,
     unsaid: usize,
@@ -183,7 +188,7 @@ impl<'a> Notes<'a> {
     }
 
     /// Notes that something is missing, and why.
-    pub fn missing(&mut self, what: &str) {
+    pub(super) fn missing(&mut self, what: &str) {
         if self.warnings.len() < WARNINGS_MAX {
             self.warnings.push(format!("`{}` is compiled without {what}", self.template.name));
         } else {

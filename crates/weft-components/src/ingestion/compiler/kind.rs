@@ -9,7 +9,7 @@ use crate::params::{Choice, choice};
 
 /// What a template compiles a document into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TemplateKind {
+pub(super) enum TemplateKind {
     /// What there is, and how it belongs together.
     KnowledgeGraph,
     /// Entries of a sort that the author describes.
@@ -27,7 +27,7 @@ pub enum TemplateKind {
 }
 
 /// The kinds, as canvases write them.
-pub const KINDS: [Choice; 7] = [
+pub(super) const KINDS: [Choice; 7] = [
     choice("knowledge_graph", "who and what the document tells of, and how it belongs together"),
     choice("list", "entries of a sort that `instruction` describes, with `fields`"),
     choice("mind_map", "its subject, with branches and details"),
@@ -38,11 +38,11 @@ pub const KINDS: [Choice; 7] = [
 ];
 
 /// Other names for some of them.
-pub const OTHER_NAMES: [&str; 4] = ["artifacts", "graph", "mindmap", "pageindex"];
+pub(super) const OTHER_NAMES: [&str; 4] = ["artifacts", "graph", "mindmap", "pageindex"];
 
 impl TemplateKind {
     /// The kind of this name, however it is spelled; also by another name of [`OTHER_NAMES`].
-    pub fn of(name: &str) -> Option<Self> {
+    pub(super) fn of(name: &str) -> Option<Self> {
         match name.trim().to_lowercase().replace(['-', ' '], "_").as_str() {
             "knowledge_graph" | "graph" => Some(Self::KnowledgeGraph),
             "list" => Some(Self::List),
@@ -56,7 +56,7 @@ impl TemplateKind {
     }
 
     /// Its name in a canvas.
-    pub const fn name(self) -> &'static str {
+    pub(super) const fn name(self) -> &'static str {
         match self {
             Self::KnowledgeGraph => "knowledge_graph",
             Self::List => "list",
@@ -69,7 +69,7 @@ impl TemplateKind {
     }
 
     /// Its name for people, as long as an author gives no other one.
-    pub const fn title(self) -> &'static str {
+    pub(super) const fn title(self) -> &'static str {
         match self {
             Self::KnowledgeGraph => "Knowledge graph",
             Self::List => "List",
@@ -82,7 +82,7 @@ impl TemplateKind {
     }
 
     /// What a model is told to look for.
-    pub const fn task(self) -> &'static str {
+    pub(super) const fn task(self) -> &'static str {
         match self {
             Self::KnowledgeGraph => include_str!("prompts/knowledge_graph.md"),
             Self::List => include_str!("prompts/list.md"),
@@ -95,12 +95,12 @@ impl TemplateKind {
     }
 
     /// How many parts of the document may be asked about when there may be so many questions.
-    pub fn parts_max(self, questions_max: usize) -> usize {
+    pub(super) fn parts_max(self, questions_max: usize) -> usize {
         (0..=questions_max).rev().find(|parts| self.questions(*parts) <= questions_max).unwrap_or_default()
     }
 
     /// How many questions so many parts take.
-    pub fn questions(self, parts: usize) -> usize {
+    pub(super) fn questions(self, parts: usize) -> usize {
         match self {
             Self::Tree => tree::questions(parts),
             Self::KnowledgeGraph
@@ -113,7 +113,7 @@ impl TemplateKind {
     }
 
     /// The form of an answer, as a JSON Schema.
-    pub fn schema(self, template: &CompilationTemplate) -> Json {
+    pub(super) fn schema(self, template: &CompilationTemplate) -> Json {
         let texts = || json!({"type": "array", "items": {"type": "string"}});
         let text = || json!({"type": "string"});
         let (members, required): (Vec<(&str, Json)>, &[&str]) = match self {

@@ -26,7 +26,7 @@ const LEVEL_MAX: u64 = 9;
 
 /// One entry.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct CompiledItem {
+pub(super) struct CompiledItem {
     /// What it is called.
     pub name: String,
     /// Its type, in a graph or a wiki.
@@ -62,7 +62,7 @@ pub struct CompiledItem {
 
 /// How two of them belong together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct CompiledRelation {
+pub(super) struct CompiledRelation {
     /// The one.
     pub from: String,
     /// How.
@@ -79,7 +79,7 @@ pub struct CompiledRelation {
 
 /// All that was found for one template.
 #[derive(Debug, Default, PartialEq)]
-pub struct Knowledge {
+pub(super) struct Knowledge {
     /// The entries.
     pub items: Vec<CompiledItem>,
     /// How they belong together.
@@ -88,14 +88,14 @@ pub struct Knowledge {
 
 impl Knowledge {
     /// As an output of the component.
-    pub fn as_json(&self, template: &CompilationTemplate) -> Json {
+    pub(super) fn as_json(&self, template: &CompilationTemplate) -> Json {
         json!({"kind": template.kind.name(), "name": template.name, "items": self.items, "relations": self.relations})
     }
 }
 
 /// Knowledge that is being put together, answer by answer.
 #[derive(Debug)]
-pub struct Collected {
+pub(super) struct Collected {
     kind: TemplateKind,
     items: IndexMap<String, CompiledItem>,
     relations: IndexMap<String, CompiledRelation>,
@@ -113,17 +113,17 @@ struct OpenSection {
 
 impl Collected {
     /// Nothing yet.
-    pub fn new(kind: TemplateKind) -> Self {
+    pub(super) fn new(kind: TemplateKind) -> Self {
         Self { kind, items: IndexMap::new(), relations: IndexMap::new(), open: Vec::new(), left_out: 0 }
     }
 
     /// How many entries there were beyond the most that are kept.
-    pub fn left_out(&self) -> usize {
+    pub(super) fn left_out(&self) -> usize {
         self.left_out
     }
 
     /// Adds what was found in the chunks at these places.
-    pub fn add(&mut self, answer: &Json, places: &BTreeSet<usize>) {
+    pub(super) fn add(&mut self, answer: &Json, places: &BTreeSet<usize>) {
         // Each summary costs a share of a question above it: a model that writes several has more asked than is allowed.
         let entries_max = if self.kind == TemplateKind::Tree { 1 } else { usize::MAX };
         let entries = list(answer, "items").iter().filter_map(|entry| Some((entry, item(entry, places)?)));
@@ -180,7 +180,7 @@ impl Collected {
     }
 
     /// All of it, in the order in which it was found, and what happened in the order of dates.
-    pub fn finish(self) -> Knowledge {
+    pub(super) fn finish(self) -> Knowledge {
         let mut items: Vec<CompiledItem> = self.items.into_values().collect();
         if self.kind == TemplateKind::Timeline {
             // What has no date that can be read comes last.

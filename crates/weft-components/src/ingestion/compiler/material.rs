@@ -15,7 +15,7 @@ const PART_MIN: usize = 256;
 
 /// A part of the document.
 #[derive(Debug, PartialEq)]
-pub struct Part {
+pub(super) struct Part {
     /// Its passages, each with its number.
     pub text: String,
     /// The chunks that they are of, from 1 on.
@@ -24,7 +24,7 @@ pub struct Part {
 
 /// How the document is asked about.
 #[derive(Debug, PartialEq)]
-pub struct Material {
+pub(super) struct Material {
     /// Its parts.
     pub parts: Vec<Part>,
     /// The first chunk that is not in them, or not all of it.
@@ -32,13 +32,13 @@ pub struct Material {
 }
 
 /// How many tokens a part may have for a model with this window: there has to be room for what is asked and for the answer.
-pub fn room(window: usize) -> usize {
+pub(super) fn room(window: usize) -> usize {
     (window / 4).clamp(PART_MIN, PART_MAX)
 }
 
 impl Material {
     /// Cuts a document into parts of at most `room` tokens, and no more than `parts_max` of them.
-    pub fn of(chunks: &[PipelineChunk], room: usize, parts_max: usize) -> Self {
+    pub(super) fn of(chunks: &[PipelineChunk], room: usize, parts_max: usize) -> Self {
         let mut made = Self { parts: Vec::new(), ends_before: None };
         let mut left = 0;
         for (place, chunk) in chunks.iter().enumerate() {

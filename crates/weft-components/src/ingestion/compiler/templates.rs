@@ -14,18 +14,18 @@ const TEMPLATES_MAX: usize = 16;
 const ROWS_MAX: usize = 64;
 
 /// What to do about a group of templates that is not there.
-pub const REMEDY: &str = "its templates are kept at the service that it comes from; name a group that is built in \
+pub(super) const REMEDY: &str = "its templates are kept at the service that it comes from; name a group that is built in \
                           (`knowledge_graph`, `list`, `mind_map`, `page_index`, `timeline`, `tree`, `wiki`), or write them into `templates`";
 
 /// The group of templates that a node names.
-pub static GROUP: Field<String> = Field::text(
+pub(super) static GROUP: Field<String> = Field::text(
     "compilation_template_group_id",
     "what the document is compiled into, by a group of templates that is built in",
 )
 .one_of(&KINDS)
 .knows(&OTHER_NAMES);
 /// The groups that older nodes name.
-pub static GROUPS: Field<Vec<String>> =
+pub(super) static GROUPS: Field<Vec<String>> =
     Field::texts("compilation_template_group_ids", "an older way to name several groups").not_offered();
 
 const TYPE: [Field; 3] = [
@@ -55,12 +55,12 @@ const TEMPLATE: [Field; 8] = [
     ),
 ];
 /// What a node writes down itself.
-pub static TEMPLATES: Field =
+pub(super) static TEMPLATES: Field =
     Field::raw("templates", Kind::Objects(&TEMPLATE), "templates of your own, each of which is followed");
 
 /// How a document is compiled.
 #[derive(Debug, PartialEq)]
-pub struct CompilationTemplate {
+pub(super) struct CompilationTemplate {
     /// Into what.
     pub kind: TemplateKind,
     /// What people call it.
@@ -73,7 +73,7 @@ pub struct CompilationTemplate {
 
 /// A value that the entries of a list have.
 #[derive(Debug, PartialEq)]
-pub struct ListField {
+pub(super) struct ListField {
     /// Its name.
     pub name: String,
     /// What it holds.
@@ -82,7 +82,7 @@ pub struct ListField {
 
 /// What a node asks for.
 #[derive(Debug)]
-pub struct Chosen {
+pub(super) struct Chosen {
     /// What it follows.
     pub templates: Vec<CompilationTemplate>,
     /// Why it cannot run, when it follows none.
@@ -91,7 +91,7 @@ pub struct Chosen {
 
 impl CompilationTemplate {
     /// The one that is built in.
-    pub fn built_in(kind: TemplateKind) -> Self {
+    pub(super) fn built_in(kind: TemplateKind) -> Self {
         Self { kind, name: kind.title().to_owned(), words: usual_words(kind), fields: Vec::new() }
     }
 }
@@ -109,7 +109,7 @@ fn is_missing(id: &str) -> String {
 }
 
 /// Reads what a node asks for. What is wrong with it is noted.
-pub fn chosen(params: &mut Params<'_>) -> Chosen {
+pub(super) fn chosen(params: &mut Params<'_>) -> Chosen {
     let named = params.take(&GROUP);
     let mut ids = params.take(&GROUPS);
     ids.insert(0, named);

@@ -14,7 +14,7 @@ use super::templates::CompilationTemplate;
 const TOGETHER_MAX: usize = 6;
 
 /// How many questions it takes to sum up so many parts: one for each, and those above them up to the whole.
-pub fn questions(parts: usize) -> usize {
+pub(super) fn questions(parts: usize) -> usize {
     let (mut level, mut all) = (parts, parts);
     while level > 1 {
         level = level.div_ceil(TOGETHER_MAX);
@@ -28,7 +28,7 @@ pub fn questions(parts: usize) -> usize {
 ///
 /// # Errors
 /// As [`Asker::each`].
-pub async fn grow(
+pub(super) async fn grow(
     asker: &Asker<'_>,
     part: &str,
     template: &CompilationTemplate,

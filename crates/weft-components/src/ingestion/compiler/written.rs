@@ -38,7 +38,7 @@ struct Section {
 
 /// A document that was compiled.
 #[derive(Clone, Copy, Debug)]
-pub struct Compiled<'a> {
+pub(super) struct Compiled<'a> {
     /// Its name.
     pub document: &'a str,
     /// Its chunks.
@@ -49,7 +49,7 @@ pub struct Compiled<'a> {
 
 impl Compiled<'_> {
     /// The chunks that say what was found.
-    pub fn chunks_of(self, knowledge: &Knowledge) -> Vec<PipelineChunk> {
+    pub(super) fn chunks_of(self, knowledge: &Knowledge) -> Vec<PipelineChunk> {
         let sections = sections(self.template.kind, &self.template.name, knowledge);
         sections.iter().flat_map(|section| self.cut(section)).collect()
     }

@@ -7,10 +7,10 @@ use serde_json::Map;
 use weft_core::{ComponentId, Json, Reference, Value};
 
 /// The component whose outputs stand for what the model wrote. A canvas has none of this name.
-pub const ARGUMENTS: &str = "tool-arguments";
+pub(super) const ARGUMENTS: &str = "tool-arguments";
 
 /// The parameters of a call, and the values that they refer to.
-pub struct Laid {
+pub(super) struct Laid {
     /// The canvas's parameters with the arguments over them.
     pub params: Map<String, Json>,
     /// What the references among the arguments stand for.
@@ -18,7 +18,7 @@ pub struct Laid {
 }
 
 /// Lays arguments over the parameters that a canvas gives.
-pub fn lay(params: &Map<String, Json>, arguments: Map<String, Json>) -> Laid {
+pub(super) fn lay(params: &Map<String, Json>, arguments: Map<String, Json>) -> Laid {
     let mut laid = Laid { params: params.clone(), values: Vec::new() };
     for (name, value) in arguments {
         let value = laid.protected(value);

@@ -11,7 +11,7 @@ use weft_core::tool::{Invocation, ToolOutput, ToolStep};
 use weft_core::{ComponentId, Error, Finished, Floor, Json, NodeContext, Result};
 
 /// Where a call runs.
-pub struct Place {
+pub(super) struct Place {
     /// The id of the work: the agent's, `-->` and its own name.
     pub node: ComponentId,
     /// The name the model calls it by.
@@ -25,7 +25,7 @@ pub struct Place {
 ///
 /// # Errors
 /// What the work fails with.
-pub async fn run<F>(
+pub(super) async fn run<F>(
     invocation: &Invocation,
     place: Place,
     work: impl FnOnce(NodeContext) -> F,
@@ -119,7 +119,7 @@ fn reaches_the_run(signal: &Signal) -> bool {
 }
 
 /// What finished work gives the model: its main output, else all of them.
-pub fn step(finished: Finished, main_output: &str) -> ToolStep {
+pub(super) fn step(finished: Finished, main_output: &str) -> ToolStep {
     if let Some(Suspension { form, state }) = finished.suspended.map(|suspended| *suspended) {
         return ToolStep::Suspended(Suspension { form, state });
     }
@@ -133,7 +133,7 @@ pub fn step(finished: Finished, main_output: &str) -> ToolStep {
 }
 
 /// A problem of a component as one error.
-pub fn refused(kind: &str, problems: &[weft_core::ParamProblem]) -> Error {
+pub(super) fn refused(kind: &str, problems: &[weft_core::ParamProblem]) -> Error {
     let told = |problem: &weft_core::ParamProblem| {
         let help = problem.help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default();
         format!("{}: {}{help}", problem.pointer.trim_start_matches('/'), problem.message)

@@ -17,7 +17,7 @@ use super::called::{self, Place, refused, step};
 
 /// Calls of one component.
 #[derive(Clone)]
-pub struct ComponentTool {
+pub(super) struct ComponentTool {
     /// The component type.
     pub spec: &'static ComponentSpec,
     /// The id of the tool: its agent's, `-->` and its own name.
@@ -36,7 +36,7 @@ pub struct ComponentTool {
 
 /// What a model may fill in: the arguments the component declares, else its parameters; in either case those
 /// that the canvas leaves open.
-pub fn parameters(spec: &ComponentSpec, params: &Map<String, Json>) -> Json {
+pub(super) fn parameters(spec: &ComponentSpec, params: &Map<String, Json>) -> Json {
     if let Some(mut arguments) = spec.arguments() {
         let set = |name: &str| params.get(name).is_some_and(|value| is_set(name, value));
         // A language belongs to its program: alone it says nothing about those that a model writes.
@@ -63,7 +63,7 @@ const EDITORS_PROGRAMS: [&str; 2] = ["def main(arg1: str, arg2: str)", "def main
 
 /// The parameters of a component that a model calls, without what an editor has written: with a program of its own the
 /// model would be given the arguments of the editor's.
-pub fn of_canvas(spec: &ComponentSpec, params: &Map<String, Json>) -> Map<String, Json> {
+pub(super) fn of_canvas(spec: &ComponentSpec, params: &Map<String, Json>) -> Map<String, Json> {
     let mut params = params.clone();
     let is_editors = |script: &Json| !is_set("script", script);
     if spec.kind == "CodeExec" && params.get("script").is_some_and(is_editors) {
@@ -75,7 +75,7 @@ pub fn of_canvas(spec: &ComponentSpec, params: &Map<String, Json>) -> Map<String
 
 /// Whether a canvas has set an argument. Editors write an empty text, the user's question as the query, or a
 /// program of their own where nobody has chosen anything.
-pub fn is_set(name: &str, value: &Json) -> bool {
+pub(super) fn is_set(name: &str, value: &Json) -> bool {
     match value {
         Json::Null => false,
         Json::Bool(_) | Json::Number(_) => true,
@@ -94,7 +94,7 @@ pub fn is_set(name: &str, value: &Json) -> bool {
 }
 
 /// What the model calls a component: its own word for it, else its type in lower case with underscores.
-pub fn function(spec: &ComponentSpec) -> String {
+pub(super) fn function(spec: &ComponentSpec) -> String {
     if let Some(tool) = &spec.tool {
         return tool.function.to_owned();
     }
@@ -187,7 +187,7 @@ fn data_output(spec: &ComponentSpec) -> Option<&OutputSpec> {
 }
 
 /// What a script is told that a component gives.
-pub fn returns(spec: &ComponentSpec) -> Option<String> {
+pub(super) fn returns(spec: &ComponentSpec) -> Option<String> {
     let output = data_output(spec)?;
     Some(format!("{} ({})", output.kind, output.summary))
 }

@@ -11,11 +11,11 @@ use crate::params::{Field, Kind, Params, Widget, described, number, pointer, tru
 use crate::suggest;
 
 /// What an agent may call.
-pub static TOOLS: Field =
+pub(super) static TOOLS: Field =
     Field::raw("tools", Kind::List, "ids of nodes, or components as `{component_name, name, params}`")
         .widget(Widget::Tools);
 /// The MCP servers that it has tools of.
-pub static MCP: Field = Field::raw(
+pub(super) static MCP: Field = Field::raw(
     "mcp",
     Kind::Objects(&[
         Field::raw("mcp_id", Kind::Text, "the name of a configured server"),
@@ -44,7 +44,7 @@ fn names_of_flags() -> impl Iterator<Item = &'static str> {
 const OF_AN_ENTRY: [&str; 4] = ["component_name", "name", "params", "id"];
 
 /// One entry of `tools`.
-pub struct Entry<'a> {
+pub(super) struct Entry<'a> {
     /// Where it is: `/tools/0`.
     pub pointer: String,
     /// Where its component type is named.
@@ -63,7 +63,7 @@ pub struct Entry<'a> {
 
 /// What a canvas may say about calling a tool, beside its parameters.
 #[derive(Clone, Debug, Default)]
-pub struct Flags {
+pub(super) struct Flags {
     approval: Option<bool>,
     approval_timeout: Option<u64>,
     idempotent: Option<bool>,
@@ -144,7 +144,7 @@ impl Flags {
     }
 
     /// The traits with what the canvas says about them.
-    pub fn over(&self, traits: &ToolTraits) -> ToolTraits {
+    pub(super) fn over(&self, traits: &ToolTraits) -> ToolTraits {
         ToolTraits {
             approval: self.approval.unwrap_or(traits.approval),
             approval_timeout: self.approval_timeout.or(traits.approval_timeout),
@@ -159,7 +159,7 @@ impl Flags {
 
     /// The traits of a tool that the operator answers for: a canvas may be stricter than they are, and
     /// never laxer.
-    pub fn within(&self, traits: &ToolTraits) -> ToolTraits {
+    pub(super) fn within(&self, traits: &ToolTraits) -> ToolTraits {
         ToolTraits {
             approval: traits.approval || self.approval == Some(true),
             approval_timeout: self.approval_timeout.or(traits.approval_timeout),
@@ -176,7 +176,7 @@ impl Flags {
 static NO_PARAMS: std::sync::LazyLock<Map<String, Json>> = std::sync::LazyLock::new(Map::new);
 
 /// The entries of `tools`: written inline, or the id of a node, or the bare name of a component type.
-pub fn tools<'a>(params: &mut Params<'a>) -> Vec<Entry<'a>> {
+pub(super) fn tools<'a>(params: &mut Params<'a>) -> Vec<Entry<'a>> {
     let source = params.source;
     let Some(tools) = params.get(&TOOLS) else { return Vec::new() };
     let Json::Array(tools) = tools else {
@@ -238,7 +238,7 @@ fn is_known(key: &str) -> bool {
 }
 
 /// One entry of `mcp`: a server and the tools of it that the agent may use.
-pub struct Server {
+pub(super) struct Server {
     /// The server's id.
     pub id: String,
     /// The tools by name, with what the canvas knows of each.
@@ -246,7 +246,10 @@ pub struct Server {
 }
 
 /// The entries of `mcp`. `take` takes places for so many tools, or says why there are none.
-pub fn servers(params: &mut Params<'_>, take: impl Fn(usize) -> Result<(), ParamProblem>) -> Vec<Server> {
+pub(super) fn servers(
+    params: &mut Params<'_>,
+    take: impl Fn(usize) -> Result<(), ParamProblem>,
+) -> Vec<Server> {
     let mut servers = Vec::new();
     for (place, entry) in params.objects(&MCP) {
         let Some(id) = entry.get("mcp_id").and_then(Json::as_str).filter(|id| !id.is_empty()) else {

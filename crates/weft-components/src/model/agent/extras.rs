@@ -8,7 +8,7 @@ use crate::params::{Field, Kind, Params, choice, described, number, pointer, who
 use crate::suggest;
 
 /// How the planner works.
-pub static PLANNER: Field = Field::raw(
+pub(super) static PLANNER: Field = Field::raw(
     "planner",
     Kind::Object(&[
         Field::raw(
@@ -26,10 +26,10 @@ pub static PLANNER: Field = Field::raw(
     "how the planner works",
 );
 /// Whether a person has to agree to the plan.
-pub static REVIEW_PLAN: Field<bool> =
+pub(super) static REVIEW_PLAN: Field<bool> =
     Field::flag("review_plan", "whether a person has to agree to the plan; the planner works then");
 /// What the agent may use up.
-pub static BUDGET: Field = Field::raw(
+pub(super) static BUDGET: Field = Field::raw(
     "budget",
     Kind::Object(&[
         Field::raw("rounds", COUNT, "rounds"),
@@ -46,7 +46,7 @@ const AMOUNT: Kind = Kind::Number { min: 0.0, max: f64::INFINITY };
 
 /// What `planner` says.
 #[derive(Debug, Default, PartialEq)]
-pub struct PlannerWords {
+pub(super) struct PlannerWords {
     /// Whether the model analyses the task first.
     pub analyse: bool,
     /// Whether the model looks back on each step.
@@ -56,7 +56,7 @@ pub struct PlannerWords {
 }
 
 /// Reads `planner`.
-pub fn planner(params: &mut Params<'_>) -> PlannerWords {
+pub(super) fn planner(params: &mut Params<'_>) -> PlannerWords {
     const KEYS: [&str; 3] = ["analyse", "reflect", "language"];
     let Some(given) = params.object(&PLANNER) else { return PlannerWords::default() };
     for key in given.keys().filter(|key| !KEYS.contains(&key.as_str())) {
@@ -90,7 +90,7 @@ pub(super) fn review(params: &mut Params<'_>, drive: Drive) -> bool {
 }
 
 /// Reads `budget`.
-pub fn budget(params: &mut Params<'_>) -> BudgetLimits {
+pub(super) fn budget(params: &mut Params<'_>) -> BudgetLimits {
     const KEYS: [&str; 6] = ["rounds", "tool_calls", "model_calls", "tokens", "money", "seconds"];
     let mut limits = BudgetLimits::default();
     let Some(given) = params.object(&BUDGET) else { return limits };

@@ -36,7 +36,12 @@ enum Was {
 ///
 /// # Errors
 /// `Cancelled`.
-pub async fn add(toolkit: &Toolkit, servers: &[Server], ctx: &NodeContext, place: usize) -> Result<()> {
+pub(super) async fn add(
+    toolkit: &Toolkit,
+    servers: &[Server],
+    ctx: &NodeContext,
+    place: usize,
+) -> Result<()> {
     let run = &ctx.run;
     let asked = servers.iter().map(|server| run.seams.tools.tools(&run.tenant, &server.id));
     // All at once, so that a server which does not answer holds up no other.

@@ -9,14 +9,14 @@ use super::arguments::ARGUMENTS;
 
 /// What one tool fails without at every call.
 #[derive(Clone, Default)]
-pub struct Needs {
+pub(super) struct Needs {
     secrets: Vec<Reference>,
     texts: Vec<NeededText>,
 }
 
 impl Needs {
     /// Those of a built component.
-    pub fn of(shape: &Shape) -> Self {
+    pub(super) fn of(shape: &Shape) -> Self {
         let own = shape.reads.all().filter(|reference| !shape.dispensable.contains(reference));
         // Of a text without references it was known before, and what the model fills in is not known before a call.
         let known = |needed: &&NeededText| {
@@ -28,18 +28,18 @@ impl Needs {
     }
 
     /// Those of a component that cannot be built before a call, which refers to these.
-    pub fn of_references<'r>(references: impl IntoIterator<Item = &'r Reference>) -> Self {
+    pub(super) fn of_references<'r>(references: impl IntoIterator<Item = &'r Reference>) -> Self {
         let secrets = references.into_iter().filter(|reference| reference.secret().is_some());
         Self { secrets: secrets.cloned().collect(), texts: Vec::new() }
     }
 
     /// Whether they are always met.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.secrets.is_empty() && self.texts.is_empty()
     }
 
     /// The first that is not met, as a sentence fragment with a remedy.
-    pub fn unmet(&self, inputs: &Inputs) -> Option<String> {
+    pub(super) fn unmet(&self, inputs: &Inputs) -> Option<String> {
         let missing = self.secrets.iter().filter(|reference| inputs.json(reference).is_null());
         let secret = missing
             .filter_map(Reference::secret)

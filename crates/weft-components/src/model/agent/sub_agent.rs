@@ -14,7 +14,7 @@ use crate::model::prompt::Asker;
 
 /// Calls of one agent.
 #[derive(Clone)]
-pub struct SubAgent {
+pub(super) struct SubAgent {
     /// The agent.
     pub agent: Arc<Agent>,
     /// The id of the tool: its agent's, `-->` and its own name.
@@ -24,7 +24,7 @@ pub struct SubAgent {
 }
 
 /// What a calling agent fills in. A canvas may describe the task in its own way.
-pub fn parameters(params: &Map<String, Json>) -> Json {
+pub(super) fn parameters(params: &Map<String, Json>) -> Json {
     let task = match params.get("user_prompt") {
         Some(own @ Json::Object(_)) => own.clone(),
         _ => json!({"type": "string", "description": "what to do, in full: the agent sees nothing else"}),

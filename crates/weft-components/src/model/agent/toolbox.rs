@@ -41,7 +41,7 @@ const LISTED_MAX: usize = 2_000;
 
 /// Where an agent stands among the agents that have it as a tool.
 #[derive(Clone, Copy)]
-pub struct Nesting<'n> {
+pub(super) struct Nesting<'n> {
     depth: usize,
     /// What may still be read, of all of them together.
     left: &'n ToolsLeft,
@@ -50,7 +50,7 @@ pub struct Nesting<'n> {
 }
 
 /// Tools that may still be read.
-pub struct ToolsLeft {
+pub(super) struct ToolsLeft {
     /// Components and agents.
     tools: Cell<usize>,
     /// Tools of MCP servers.
@@ -71,7 +71,7 @@ struct Above<'n> {
 
 impl<'n> Nesting<'n> {
     /// The place of an agent that is a node.
-    pub fn outermost(left: &'n ToolsLeft) -> Self {
+    pub(super) fn outermost(left: &'n ToolsLeft) -> Self {
         Self { depth: 0, left, above: None }
     }
 
@@ -114,7 +114,7 @@ impl<'n> Nesting<'n> {
 
 /// The tools of one agent.
 #[derive(Default)]
-pub struct Toolbox {
+pub(super) struct Toolbox {
     toolkit: Toolkit,
     /// Entries so far, those that are left out included: a tool's name does not depend on what this build
     /// has.
@@ -152,7 +152,7 @@ impl From<ParamProblem> for Lack {
 
 /// What the plan has to know about an agent because of its tools.
 #[derive(Clone, Default)]
-pub struct ToolShape {
+pub(super) struct ToolShape {
     /// What their parameters refer to.
     pub reads: Vec<Reference>,
     /// Those of them whose values are secret.
@@ -173,7 +173,7 @@ pub struct ToolShape {
 
 impl Toolbox {
     /// Reads `tools` and `mcp`.
-    pub fn read(params: &mut Params<'_>, nesting: Nesting<'_>) -> Self {
+    pub(super) fn read(params: &mut Params<'_>, nesting: Nesting<'_>) -> Self {
         let mut toolbox = Self::default();
         let own = Above { node: params.source.id, above: None };
         // Of the agents below, [`Self::sub_agent`] has told already.
@@ -204,12 +204,12 @@ impl Toolbox {
     }
 
     /// Whether there is nothing to call.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.count == 0 && self.servers.is_empty()
     }
 
     /// What the plan has to know.
-    pub fn shape(&self) -> ToolShape {
+    pub(super) fn shape(&self) -> ToolShape {
         self.shape.clone()
     }
 
@@ -225,7 +225,7 @@ impl Toolbox {
     ///
     /// # Errors
     /// `Cancelled`.
-    pub async fn tell_what_is_left_out(&self, ctx: &NodeContext) -> Result<()> {
+    pub(super) async fn tell_what_is_left_out(&self, ctx: &NodeContext) -> Result<()> {
         for sentence in &self.left_out {
             ctx.signal(Signal::Warn(sentence.clone())).await?;
         }
@@ -236,7 +236,7 @@ impl Toolbox {
     ///
     /// # Errors
     /// `Cancelled`.
-    pub async fn open(&self, ctx: &NodeContext) -> Result<Toolkit> {
+    pub(super) async fn open(&self, ctx: &NodeContext) -> Result<Toolkit> {
         let toolkit = self.toolkit.fork();
         self.leave_out_what_is_in_need(&toolkit, ctx).await?;
         if !self.servers.is_empty() {

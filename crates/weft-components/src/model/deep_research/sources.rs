@@ -18,7 +18,7 @@ fn found(ctx: &NodeContext, chunks: impl IntoIterator<Item = Chunk>) -> Found {
 }
 
 /// The datasets that the canvas chooses.
-pub struct Datasets<'a>(pub &'a DatasetSearch);
+pub(super) struct Datasets<'a>(pub &'a DatasetSearch);
 
 #[async_trait]
 impl Source for Datasets<'_> {
@@ -34,7 +34,7 @@ impl Source for Datasets<'_> {
 }
 
 /// Their knowledge graph.
-pub struct Graph<'a>(pub &'a DatasetSearch);
+pub(super) struct Graph<'a>(pub &'a DatasetSearch);
 
 #[async_trait]
 impl Source for Graph<'_> {
@@ -60,7 +60,7 @@ impl Source for Graph<'_> {
 }
 
 /// An engine of the web.
-pub struct Web<'a>(pub &'a Asking);
+pub(super) struct Web<'a>(pub &'a Asking);
 
 #[async_trait]
 impl Source for Web<'_> {

@@ -28,7 +28,7 @@ const STEPS_MAX: usize = 5_000;
 ///
 /// # Errors
 /// `Invalid` that names the character at which something is wrong, counted from 1.
-pub fn evaluate(text: &str) -> Result<Number> {
+pub(super) fn evaluate(text: &str) -> Result<Number> {
     let chars: Vec<char> = text.chars().take(LENGTH_MAX + 1).collect();
     if chars.len() > LENGTH_MAX {
         return Err(Error::invalid(format!("the expression has more than {LENGTH_MAX} characters"))

@@ -14,7 +14,7 @@ const FACTORIAL_MAX: u32 = 500;
 const ROUND_MAX: i32 = 300;
 
 /// Their names, for messages.
-pub const FUNCTIONS: &str = "abs, acos, asin, atan, atan2, avg, cbrt, ceil, cos, cosh, degrees, exp, factorial, \
+pub(super) const FUNCTIONS: &str = "abs, acos, asin, atan, atan2, avg, cbrt, ceil, cos, cosh, degrees, exp, factorial, \
                          floor, gcd, lcm, ln, log, log10, log2, max, min, mod, pow, radians, round, sign, sin, \
                          sinh, sqrt, sum, tan, tanh, trunc";
 
@@ -22,7 +22,7 @@ pub const FUNCTIONS: &str = "abs, acos, asin, atan, atan2, avg, cbrt, ceil, cos,
 ///
 /// # Errors
 /// When there is no such function, not of so many values, or not of these.
-pub fn call(name: &str, values: &[Number]) -> Result<Number, Fault> {
+pub(super) fn call(name: &str, values: &[Number]) -> Result<Number, Fault> {
     match values {
         [] => Err(format!("`{name}` needs a value")),
         [_] if matches!(name, "atan2" | "mod" | "pow") => Err(format!("`{name}` takes two values")),
@@ -136,7 +136,7 @@ fn integers(
 ///
 /// # Errors
 /// For anything but a small whole number.
-pub fn factorial(value: &Number) -> Result<Number, Fault> {
+pub(super) fn factorial(value: &Number) -> Result<Number, Fault> {
     let n = value.whole().filter(|n| !n.is_negative()).and_then(|n| n.to_u32());
     // Exact, it would have more digits than anything that reads it.
     let Some(n) = n.filter(|n| *n <= FACTORIAL_MAX) else {

@@ -16,7 +16,7 @@ const PLACES_MAX: usize = 40;
 
 /// A number.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Number {
+pub(super) enum Number {
     /// A whole number or a fraction.
     Exact(BigRational),
     /// A floating-point number, finite.
@@ -24,7 +24,7 @@ pub enum Number {
 }
 
 /// Why there is no result.
-pub type Fault = String;
+pub(super) type Fault = String;
 
 fn fits(value: &BigRational) -> bool {
     value.numer().bits() <= BITS_MAX && value.denom().bits() <= BITS_MAX
@@ -51,17 +51,17 @@ impl Number {
     ///
     /// # Errors
     /// For what is not finite.
-    pub fn near(value: f64) -> Result<Self, Fault> {
+    pub(super) fn near(value: f64) -> Result<Self, Fault> {
         near(value)
     }
 
     /// The exact value if it is small enough, else the nearest.
-    pub fn exact(value: BigRational) -> Result<Self, Fault> {
+    pub(super) fn exact(value: BigRational) -> Result<Self, Fault> {
         if fits(&value) { Ok(Self::Exact(value)) } else { near(value.to_f64().unwrap_or(f64::NAN)) }
     }
 
     /// A number as written: digits, one point at most, and an exponent.
-    pub fn parse(text: &str) -> Result<Self, Fault> {
+    pub(super) fn parse(text: &str) -> Result<Self, Fault> {
         let wrong = || format!("`{text}` is not a number");
         // Also says whether it is a number at all.
         let float: f64 = text.parse().map_err(|_| wrong())?;
@@ -89,7 +89,7 @@ impl Number {
     }
 
     /// The nearest floating-point number.
-    pub fn float(&self) -> f64 {
+    pub(super) fn float(&self) -> f64 {
         match self {
             Self::Exact(value) => value.to_f64().unwrap_or(f64::NAN),
             Self::Near(value) => *value,
@@ -97,7 +97,7 @@ impl Number {
     }
 
     /// The whole number, if it is one.
-    pub fn whole(&self) -> Option<BigInt> {
+    pub(super) fn whole(&self) -> Option<BigInt> {
         match self {
             Self::Exact(value) => value.is_integer().then(|| value.to_integer()),
             Self::Near(_) => None,
@@ -124,22 +124,22 @@ impl Number {
     }
 
     /// Sum.
-    pub fn add(&self, other: &Self) -> Result<Self, Fault> {
+    pub(super) fn add(&self, other: &Self) -> Result<Self, Fault> {
         self.with(other, |a, b| a + b, |a, b| a + b)
     }
 
     /// Difference.
-    pub fn sub(&self, other: &Self) -> Result<Self, Fault> {
+    pub(super) fn sub(&self, other: &Self) -> Result<Self, Fault> {
         self.with(other, |a, b| a - b, |a, b| a - b)
     }
 
     /// Product.
-    pub fn mul(&self, other: &Self) -> Result<Self, Fault> {
+    pub(super) fn mul(&self, other: &Self) -> Result<Self, Fault> {
         self.with(other, |a, b| a * b, |a, b| a * b)
     }
 
     /// Quotient.
-    pub fn div(&self, other: &Self) -> Result<Self, Fault> {
+    pub(super) fn div(&self, other: &Self) -> Result<Self, Fault> {
         if other.is_zero() {
             return Err("this divides by zero".to_owned());
         }
@@ -147,7 +147,7 @@ impl Number {
     }
 
     /// What is left of a division that rounds down: it has the sign of the divisor.
-    pub fn rem(&self, other: &Self) -> Result<Self, Fault> {
+    pub(super) fn rem(&self, other: &Self) -> Result<Self, Fault> {
         if other.is_zero() {
             return Err("this divides by zero".to_owned());
         }
@@ -155,7 +155,7 @@ impl Number {
     }
 
     /// The opposite.
-    pub fn neg(&self) -> Self {
+    pub(super) fn neg(&self) -> Self {
         match self {
             Self::Exact(value) => Self::Exact(-value),
             Self::Near(value) => Self::Near(-value),
@@ -163,7 +163,7 @@ impl Number {
     }
 
     /// Power.
-    pub fn pow(&self, exponent: &Self) -> Result<Self, Fault> {
+    pub(super) fn pow(&self, exponent: &Self) -> Result<Self, Fault> {
         if let (Self::Exact(base), Some(power)) = (self, exponent.whole()) {
             // Looked at before: the library panics at it.
             if base.is_zero() && power.is_negative() {
@@ -185,7 +185,7 @@ impl Number {
     }
 
     /// Square root.
-    pub fn sqrt(&self) -> Result<Self, Fault> {
+    pub(super) fn sqrt(&self) -> Result<Self, Fault> {
         if let Self::Exact(value) = self
             && !value.is_negative()
         {
@@ -198,7 +198,7 @@ impl Number {
     }
 
     /// Applies a rounding to a whole number.
-    pub fn rounded(
+    pub(super) fn rounded(
         &self,
         exact: impl Fn(&BigRational) -> BigRational,
         float: impl Fn(f64) -> f64,
@@ -210,7 +210,7 @@ impl Number {
     }
 
     /// Which of two is larger.
-    pub fn is_less(&self, other: &Self) -> bool {
+    pub(super) fn is_less(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Exact(a), Self::Exact(b)) => a < b,
             (a, b) => a.float() < b.float(),
@@ -218,7 +218,7 @@ impl Number {
     }
 
     /// The number as text, and whether that text is the number.
-    pub fn told(&self) -> (String, bool) {
+    pub(super) fn told(&self) -> (String, bool) {
         match self {
             Self::Near(value) => (float_text(*value), false),
             Self::Exact(value) if value.is_integer() => (value.to_integer().to_string(), true),

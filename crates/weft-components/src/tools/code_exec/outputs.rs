@@ -19,7 +19,7 @@ const OTHERS: [&str; 9] = [
 ];
 
 /// Names and types, in order; one at least.
-pub struct Declared(Vec<(String, Type)>);
+pub(super) struct Declared(Vec<(String, Type)>);
 
 #[derive(Clone, Debug, PartialEq)]
 enum Type {
@@ -33,7 +33,7 @@ enum Type {
 
 impl Declared {
     /// Reads `outputs`. Without any there is `result`, of any type.
-    pub fn read(params: &Params<'_>) -> Self {
+    pub(super) fn read(params: &Params<'_>) -> Self {
         let declared = params.get(&super::OUTPUTS).and_then(Json::as_object).into_iter().flatten();
         // Editors declare these beside the results, and nothing that a program returns is meant for them.
         let ours = declared.filter(|(name, _)| !OTHERS.contains(&name.as_str()) && *name != "_ERROR");
@@ -45,7 +45,7 @@ impl Declared {
     }
 
     /// The names, in order.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(name, _)| name.as_str())
     }
 
@@ -53,7 +53,7 @@ impl Declared {
     ///
     /// # Errors
     /// `Invalid` when a value does not have its declared type.
-    pub fn fill(&self, result: &Json) -> Result<Vec<(String, Json)>> {
+    pub(super) fn fill(&self, result: &Json) -> Result<Vec<(String, Json)>> {
         let written = self.written(result);
         let result = written.as_ref().unwrap_or(result);
         let fill = |(place, (name, kind)): (usize, &(String, Type))| {
@@ -73,7 +73,7 @@ impl Declared {
 
     /// The outputs that a default value fills in the place of a result. What does not have its declared
     /// type stays as it is written: the canvas says so.
-    pub fn fill_with(&self, default: &Json) -> Vec<(String, Json)> {
+    pub(super) fn fill_with(&self, default: &Json) -> Vec<(String, Json)> {
         let fill = |(place, (name, kind)): (usize, &(String, Type))| {
             let value = self.part(default, place, name);
             (name.clone(), kind.fit(value.clone()).unwrap_or(value))

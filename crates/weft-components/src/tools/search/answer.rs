@@ -15,7 +15,7 @@ const REASONS: [&str; 7] = ["/message", "/info", "/msg", "/detail", "/title", "/
 ///
 /// # Errors
 /// `Garbled` when it is none.
-pub fn json(answer: &HttpResponse) -> Result<Json> {
+pub(crate) fn json(answer: &HttpResponse) -> Result<Json> {
     serde_json::from_str(&answer.body).map_err(|cause| garbled("the answer is not JSON").because(cause))
 }
 
@@ -23,7 +23,7 @@ pub fn json(answer: &HttpResponse) -> Result<Json> {
 ///
 /// # Errors
 /// `Garbled` when there is no list.
-pub fn rows(json: &Json, pointer: &str) -> Result<Vec<Json>> {
+pub(crate) fn rows(json: &Json, pointer: &str) -> Result<Vec<Json>> {
     rows_if_any(json, pointer)?.ok_or_else(|| garbled(&format!("the answer holds no list at `{pointer}`")))
 }
 
@@ -31,7 +31,7 @@ pub fn rows(json: &Json, pointer: &str) -> Result<Vec<Json>> {
 ///
 /// # Errors
 /// `Unavailable` when there is none and the service says that it failed, `Garbled` when something else is in its place.
-pub fn rows_if_any(json: &Json, pointer: &str) -> Result<Option<Vec<Json>>> {
+pub(crate) fn rows_if_any(json: &Json, pointer: &str) -> Result<Option<Vec<Json>>> {
     match json.pointer(pointer) {
         // Without a look at this a service that is down would be one that knows nothing.
         None | Some(Json::Null) if json.is_object() => failure(json).map_or(Ok(None), Err),
@@ -59,7 +59,7 @@ fn failure(json: &Json) -> Option<Error> {
 }
 
 /// The text at a JSON pointer; empty when there is nothing.
-pub fn text(row: &Json, pointer: &str) -> String {
+pub(crate) fn text(row: &Json, pointer: &str) -> String {
     match row.pointer(pointer) {
         None | Some(Json::Null) => String::new(),
         Some(Json::Array(items)) => items.iter().map(to_text).collect::<Vec<_>>().join(", "),
@@ -68,14 +68,14 @@ pub fn text(row: &Json, pointer: &str) -> String {
 }
 
 /// Lines `Name: value` for what of a row has a value.
-pub fn lines(row: &Json, names: &[(&str, &str)]) -> String {
+pub(crate) fn lines(row: &Json, names: &[(&str, &str)]) -> String {
     let named = names.iter().map(|(name, pointer)| (name, text(row, pointer)));
     let lines = named.filter(|(_, value)| !value.trim().is_empty());
     lines.map(|(name, value)| format!("{name}: {}", value.trim())).collect::<Vec<_>>().join("\n")
 }
 
 /// An answer that is not valid.
-pub fn garbled(message: &str) -> Error {
+pub(crate) fn garbled(message: &str) -> Error {
     Error::new(ErrorKind::Garbled, message)
         .help("look whether `base_url`, if it is set, leads to the service")
 }

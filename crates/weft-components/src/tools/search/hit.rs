@@ -10,7 +10,7 @@ const TITLE_MAX: usize = 500;
 
 /// Something that was found.
 #[derive(Clone, Debug, Default)]
-pub struct Hit {
+pub(crate) struct Hit {
     /// Where it can be read.
     pub url: String,
     /// Its title.

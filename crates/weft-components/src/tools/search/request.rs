@@ -7,9 +7,9 @@ use weft_core::Json;
 use weft_core::seam::http::{HttpBody, HttpRequest};
 
 /// Who asks, for services that want to know.
-pub const AGENT: &str = concat!("Weft/", env!("CARGO_PKG_VERSION"), " (agent workflows)");
+pub(crate) const AGENT: &str = concat!("Weft/", env!("CARGO_PKG_VERSION"), " (agent workflows)");
 /// Who asks, for pages that are made for browsers and answer nobody else.
-pub const BROWSER: &str = concat!("Mozilla/5.0 (compatible; Weft/", env!("CARGO_PKG_VERSION"), ")");
+pub(crate) const BROWSER: &str = concat!("Mozilla/5.0 (compatible; Weft/", env!("CARGO_PKG_VERSION"), ")");
 
 /// A request to a service.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ const TEXTS_MAX: usize = 100;
 
 /// A list of texts that may hold references.
 #[derive(Clone, Debug, Default)]
-pub struct Several {
+pub(crate) struct Several {
     name: &'static str,
     texts: Vec<Template>,
     /// Written as one text: commas and blanks part it.
@@ -21,7 +21,7 @@ pub struct Several {
 
 impl Several {
     /// Reads one.
-    pub fn of(params: &mut Params<'_>, field: &Field) -> Self {
+    pub(crate) fn of(params: &mut Params<'_>, field: &Field) -> Self {
         let (name, names) = (field.name(), params.source);
         let template = |value: &Json| Template::parse_value(&to_text(value), names.names());
         match params.get(field) {
@@ -39,7 +39,7 @@ impl Several {
     }
 
     /// The texts as written.
-    pub fn texts(&self) -> impl Iterator<Item = &Template> {
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &Template> {
         self.texts.iter()
     }
 
@@ -47,7 +47,7 @@ impl Several {
     ///
     /// # Errors
     /// `Invalid` when there are too many, or they grow too large.
-    pub fn rendered(&self, inputs: &Inputs) -> Result<Vec<String>> {
+    pub(crate) fn rendered(&self, inputs: &Inputs) -> Result<Vec<String>> {
         let mut found = Vec::new();
         for text in &self.texts {
             // A reference to a list stays a list: its texts may hold commas.
@@ -70,7 +70,7 @@ impl Several {
     ///
     /// # Errors
     /// Those of [`Several::rendered`]; `Invalid` also when there are more.
-    pub fn pages(&self, inputs: &Inputs, pages_max: usize) -> Result<Vec<String>> {
+    pub(crate) fn pages(&self, inputs: &Inputs, pages_max: usize) -> Result<Vec<String>> {
         let pages = self.rendered(inputs)?;
         if pages.len() > pages_max {
             let message = format!("{} pages are more than the {pages_max} of one request", pages.len());

@@ -5,7 +5,7 @@ use weft_core::Json;
 use weft_core::value::to_text;
 
 /// Rows of a table, at most.
-pub const ROWS_MAX: usize = 500;
+pub(crate) const ROWS_MAX: usize = 500;
 /// Columns of a table, at most.
 // Rows with a column of their own each would make a table of the square of their number.
 const COLUMNS_MAX: usize = 40;
@@ -14,7 +14,7 @@ const COLUMNS_MAX: usize = 40;
 const CELL_MAX: usize = 1_000;
 
 /// Objects as a table: their members are the columns, in the order in which they come up. Empty when there are none.
-pub fn table(rows: &[Json]) -> String {
+pub(crate) fn table(rows: &[Json]) -> String {
     let rows = || rows.iter().filter_map(Json::as_object).take(ROWS_MAX);
     let columns: IndexSet<&String> = rows().flat_map(|row| row.keys()).collect();
     let columns: Vec<&String> = columns.into_iter().take(COLUMNS_MAX).collect();

@@ -7,18 +7,18 @@ use weft_core::{ErrorKind, Result};
 use crate::testing::{Node, Setting, Stage};
 
 /// An answer that says that all went well.
-pub fn good(body: impl ToString) -> HttpResponse {
+pub(crate) fn good(body: impl ToString) -> HttpResponse {
     answered(200, body)
 }
 
 /// An answer with this status.
 #[expect(clippy::needless_pass_by_value, reason = "bodies are written where they are used")]
-pub fn answered(status: u16, body: impl ToString) -> HttpResponse {
+pub(crate) fn answered(status: u16, body: impl ToString) -> HttpResponse {
     HttpResponse { status, headers: Vec::new(), body: body.to_string() }
 }
 
 /// What is sent and what comes of it when the user's question is `Q & A`.
-pub async fn asked(
+pub(crate) async fn asked(
     kind: &'static str,
     params: Json,
     answers: &[HttpResponse],
@@ -33,12 +33,12 @@ pub async fn asked(
 }
 
 /// A header of a request.
-pub fn header<'r>(request: &'r HttpRequest, name: &str) -> Option<&'r str> {
+pub(crate) fn header<'r>(request: &'r HttpRequest, name: &str) -> Option<&'r str> {
     request.headers.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
 }
 
 /// A service and what it answers.
-pub struct Sample<'s> {
+pub(crate) struct Sample<'s> {
     pub kind: &'static str,
     /// Parameters with which it works.
     pub params: Json,
@@ -60,7 +60,7 @@ impl Sample<'_> {
     }
 
     /// Everything that holds for all services. The last answer of the good ones is the one that is found broken.
-    pub async fn holds(&self) {
+    pub(crate) async fn holds(&self) {
         self.finds_and_finds_nothing().await;
         self.survives_what_makes_no_sense().await;
         self.takes_no_failure_for_nothing().await;

@@ -15,7 +15,7 @@ const ELEMENTS_MAX: usize = 300_000;
 
 /// An element. Its names are without prefixes.
 #[derive(Clone, Debug, Default)]
-pub struct Element {
+pub(crate) struct Element {
     name: String,
     attributes: Vec<(String, String)>,
     inner: Vec<Inner>,
@@ -29,7 +29,7 @@ enum Inner {
 
 impl Element {
     /// Its children with this name.
-    pub fn children<'e, 'n>(&'e self, name: &'n str) -> impl Iterator<Item = &'e Self> + use<'e, 'n> {
+    pub(crate) fn children<'e, 'n>(&'e self, name: &'n str) -> impl Iterator<Item = &'e Self> + use<'e, 'n> {
         self.inner.iter().filter_map(move |inner| match inner {
             Inner::Element(element) if element.name == name => Some(element),
             Inner::Element(_) | Inner::Text(_) => None,
@@ -37,24 +37,24 @@ impl Element {
     }
 
     /// The first element on a way such as `Article/Journal/Title`.
-    pub fn at(&self, way: &str) -> Option<&Self> {
+    pub(crate) fn at(&self, way: &str) -> Option<&Self> {
         way.split('/').try_fold(self, |element, name| element.children(name).next())
     }
 
     /// The value of an attribute.
-    pub fn attribute(&self, name: &str) -> Option<&str> {
+    pub(crate) fn attribute(&self, name: &str) -> Option<&str> {
         self.attributes.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
     /// All text in it, on one line.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         self.collect(&mut text);
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     /// The text on a way; empty when there is nothing.
-    pub fn text_at(&self, way: &str) -> String {
+    pub(crate) fn text_at(&self, way: &str) -> String {
         self.at(way).map(Self::text).unwrap_or_default()
     }
 
@@ -72,7 +72,7 @@ impl Element {
 ///
 /// # Errors
 /// `Garbled` when it is broken, nested too deeply, or none.
-pub fn parse(text: &str) -> Result<Element> {
+pub(crate) fn parse(text: &str) -> Result<Element> {
     let mut reader = Reader::from_str(text);
     let config = reader.config_mut();
     // So that an empty element is closed as any other is.

@@ -55,7 +55,7 @@ const SHARES: [(&str, &str); 3] = [
 
 /// What is known about a stock.
 #[derive(Debug, Default)]
-pub struct Known {
+pub(super) struct Known {
     /// Figures by the service's names.
     pub figures: Json,
     /// One row a day.
@@ -66,7 +66,7 @@ pub struct Known {
 
 impl Known {
     /// As data.
-    pub fn into_json(self) -> Json {
+    pub(super) fn into_json(self) -> Json {
         json!({"info": self.figures, "history": self.prices, "news": self.news})
     }
 }
@@ -75,7 +75,7 @@ impl Known {
 ///
 /// # Errors
 /// `Garbled` when there is no list of them.
-pub fn figures(answer: &Json) -> Result<Json> {
+pub(super) fn figures(answer: &Json) -> Result<Json> {
     let found = rows_if_any(answer, "/quoteSummary/result")?.unwrap_or_default();
     found.into_iter().next().ok_or_else(|| garbled("the answer holds no figures"))
 }
@@ -84,7 +84,7 @@ pub fn figures(answer: &Json) -> Result<Json> {
 ///
 /// # Errors
 /// `Garbled` when there is no list of them.
-pub fn prices(answer: &Json) -> Result<Vec<Json>> {
+pub(super) fn prices(answer: &Json) -> Result<Vec<Json>> {
     let found = rows_if_any(answer, "/chart/result")?.unwrap_or_default();
     let chart = found.first().ok_or_else(|| garbled("the answer holds no prices"))?;
     let days = chart.get("timestamp").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -112,13 +112,13 @@ fn rounded(value: &Json) -> Json {
 ///
 /// # Errors
 /// `Garbled` when something else is in their place.
-pub fn news(answer: &Json) -> Result<Vec<Json>> {
+pub(super) fn news(answer: &Json) -> Result<Vec<Json>> {
     let found = rows_if_any(answer, "/news")?.unwrap_or_default();
     Ok(found.into_iter().take(NEWS_MAX).collect())
 }
 
 /// The report; empty when nothing is known.
-pub fn markdown(symbol: &str, known: &Known) -> String {
+pub(super) fn markdown(symbol: &str, known: &Known) -> String {
     let figures = |names: &[(&str, &str)]| {
         let told =
             names.iter().filter_map(|(name, place)| Some((name, figure(known.figures.pointer(place)?))));

@@ -5,7 +5,7 @@ use weft_core::{Catalog, Json};
 
 /// What is known of a value or a name.
 #[derive(Clone, Copy)]
-pub enum Declared {
+pub(super) enum Declared {
     /// A parameter, or a member of one.
     Field(&'static FieldSpec),
     /// A text of a list of texts.
@@ -17,7 +17,7 @@ pub enum Declared {
 }
 
 /// What is declared of a place in the parameters of a component of this type.
-pub fn at(catalog: &Catalog, kind: &str, params: &Json, path: &[String]) -> Declared {
+pub(super) fn at(catalog: &Catalog, kind: &str, params: &Json, path: &[String]) -> Declared {
     let (Some(spec), Some((name, rest))) = (catalog.get(kind), path.split_first()) else {
         return Declared::Nothing;
     };

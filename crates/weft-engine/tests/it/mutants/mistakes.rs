@@ -8,7 +8,7 @@ use super::declared::{self, Declared};
 
 /// What a mistake is made in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Sort {
+pub(super) enum Sort {
     Parameter,
     Key,
     Reference,
@@ -21,7 +21,7 @@ pub enum Sort {
 }
 
 impl Sort {
-    pub const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Parameter,
         Self::Key,
         Self::Reference,
@@ -33,7 +33,7 @@ impl Sort {
         Self::Value,
     ];
 
-    pub const fn name(self) -> &'static str {
+    pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Parameter => "a parameter's name, at any depth",
             Self::Key => "another key",
@@ -53,7 +53,7 @@ const RENAMED: [(&str, &str); 3] =
     [("Splitter", "TokenChunker"), ("HierarchicalMerger", "TitleChunker"), ("PDFGenerator", "DocGenerator")];
 
 /// One mistake.
-pub struct Mutant {
+pub(super) struct Mutant {
     pub sort: Sort,
     /// What was done, for people.
     pub what: String,
@@ -70,7 +70,7 @@ enum Change {
 
 impl Mutant {
     /// The canvas with the mistake.
-    pub fn of(&self, canvas: &Json) -> Json {
+    pub(super) fn of(&self, canvas: &Json) -> Json {
         let mut canvas = canvas.clone();
         let place = canvas.pointer_mut(&self.at).unwrap();
         match &self.change {
@@ -95,7 +95,7 @@ const PROSE: &str = "a sentence of the author's that is another one now";
 
 /// The ways in which a name goes wrong: two letters have changed places, early or late in it; one is missing, one is there
 /// twice, or it is another one.
-pub fn misspelled(name: &str) -> Vec<String> {
+pub(super) fn misspelled(name: &str) -> Vec<String> {
     let letters: Vec<char> = name.chars().collect();
     let swaps = |at: &usize| {
         let (one, other) = (letters[*at], letters[*at + 1]);
@@ -126,7 +126,7 @@ fn join(at: &str, step: &str) -> String {
 }
 
 /// All mutants of a canvas, always in the same order.
-pub fn mutants(catalog: &Catalog, canvas: &Json) -> Vec<Mutant> {
+pub(super) fn mutants(catalog: &Catalog, canvas: &Json) -> Vec<Mutant> {
     let dsl = if canvas.get("dsl").is_some() { "/dsl" } else { "" };
     let Some(components) = canvas.pointer(&format!("{dsl}/components")).and_then(Json::as_object) else {
         return Vec::new();

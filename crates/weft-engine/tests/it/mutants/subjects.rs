@@ -15,7 +15,7 @@ use crate::real::World;
 use crate::survival::runtime;
 
 /// A canvas and how it is run.
-pub struct Subject {
+pub(super) struct Subject {
     pub name: String,
     pub canvas: Json,
     how: How,
@@ -36,12 +36,12 @@ const DOCUMENT: &str = "# Goods\n\nYou may return goods within 30 days.\n\n## By
 
 impl Subject {
     /// Whether somebody else has drawn it: there may be something wrong with it.
-    pub fn is_drawn_by_others(&self) -> bool {
+    pub(super) fn is_drawn_by_others(&self) -> bool {
         self.shared
     }
 
     /// All that it shows and asks.
-    pub fn run(&self, plan: &Arc<Plan>) -> String {
+    pub(super) fn run(&self, plan: &Arc<Plan>) -> String {
         runtime().block_on(async {
             let (world, conversations) = match &self.how {
                 How::Sample(folder) => (world_in(folder).await, conversations(folder)),
@@ -95,7 +95,7 @@ fn stem(path: &Path) -> String {
 }
 
 /// The sample canvases and the sample pipelines.
-pub fn samples() -> Vec<Subject> {
+pub(super) fn samples() -> Vec<Subject> {
     let folders = in_order(&folder_of_samples()).into_iter().filter(|path| path.is_dir());
     let canvases = folders.filter_map(|folder| {
         subject(&folder.join("canvas.json"), &stem(&folder), How::Sample(folder.clone()))
@@ -107,7 +107,7 @@ pub fn samples() -> Vec<Subject> {
 }
 
 /// The canvases that others have drawn, where the folder with them is there and they run.
-pub fn shared() -> Vec<Subject> {
+pub(super) fn shared() -> Vec<Subject> {
     let Some(folder) = crate::shared::folder() else {
         weft_testkit::skipped("there is no folder of existing canvases (WEFT_SHARED)");
         return Vec::new();

@@ -9,7 +9,7 @@ use super::town::{Held, Turn};
 use crate::survival::{check, place_of};
 
 /// A conversation in trouble against the same one without.
-pub fn compare(plain: &Held, rough: &Held) {
+pub(super) fn compare(plain: &Held, rough: &Held) {
     for (n, turn) in plain.turns.iter().enumerate() {
         keeps_its_promises(turn, &format!("without trouble, turn {n}"));
     }

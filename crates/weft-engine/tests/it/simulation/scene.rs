@@ -30,16 +30,16 @@ const SAMPLES_ONE_IN: u64 = 6;
 const OUTSIDE_MS_MAX: u64 = 400;
 
 /// The calls that have been made outside, by who made them.
-pub type Calls = Arc<Mutex<BTreeMap<String, u64>>>;
+pub(super) type Calls = Arc<Mutex<BTreeMap<String, u64>>>;
 
-pub enum Scene {
+pub(super) enum Scene {
     /// A random canvas of fakes, with so many items for its Iterations.
     Drawn(Vec<Spot>, usize),
     /// A sample canvas.
     Sample(Box<Sample>),
 }
 
-pub struct Sample {
+pub(super) struct Sample {
     pub folder: PathBuf,
     plan: Arc<Plan>,
     turns: Vec<TurnInput>,
@@ -48,7 +48,7 @@ pub struct Sample {
 }
 
 impl Scene {
-    pub fn draw(dice: &mut Dice) -> Self {
+    pub(super) fn draw(dice: &mut Dice) -> Self {
         if dice.below(SAMPLES_ONE_IN) == 0 {
             return Self::sample(dice);
         }
@@ -77,7 +77,7 @@ impl Scene {
     }
 
     /// The world as one process finds it. Who is cut off from its store gets no answers from outside either.
-    pub fn world(
+    pub(super) fn world(
         &self,
         (store, calls, files): (&Arc<FaultyStore>, &Calls, &Arc<MemoryWorkspace>),
         clock: Arc<dyn Clock>,
@@ -112,7 +112,7 @@ impl Scene {
     }
 
     /// The next thing that is said, after so many turns of which the last left these forms open.
-    pub fn says(&self, turn: usize, forms: &[WaitingForm]) -> Option<TurnInput> {
+    pub(super) fn says(&self, turn: usize, forms: &[WaitingForm]) -> Option<TurnInput> {
         match self {
             Self::Sample(sample) => sample.turns.get(turn).cloned(),
             Self::Drawn(_, items) if turn == 0 => {
@@ -134,7 +134,7 @@ impl Scene {
     }
 
     /// Whether what nodes give may depend on the time of day.
-    pub fn tells_the_time(&self) -> bool {
+    pub(super) fn tells_the_time(&self) -> bool {
         matches!(self, Self::Sample(_))
     }
 }

@@ -39,7 +39,7 @@ const PROCESSES: usize = 2;
 
 /// What goes wrong in a history.
 #[derive(Clone, Copy, Debug)]
-pub struct Trouble {
+pub(super) struct Trouble {
     rates: FaultRates,
     /// Processes that end in the middle of a turn, at most.
     crashes: u64,
@@ -50,11 +50,11 @@ pub struct Trouble {
 }
 
 impl Trouble {
-    pub fn none() -> Self {
+    pub(super) fn none() -> Self {
         Self { rates: FaultRates::default(), crashes: 0, naps: 0, suspicion: 0 }
     }
 
-    pub fn draw(dice: &mut Dice) -> Self {
+    pub(super) fn draw(dice: &mut Dice) -> Self {
         let mut rate = || if dice.below(2) == 0 { 0 } else { dice.below(60) as u16 };
         let rates = FaultRates {
             fail: rate(),
@@ -97,27 +97,27 @@ struct Process {
 }
 
 /// One turn as it is stored in the end, and as every reader saw it.
-pub struct Turn {
+pub(super) struct Turn {
     pub run: StoredRun,
     pub entries: Vec<Entry>,
     pub seen: Vec<Vec<Entry>>,
 }
 
 impl Turn {
-    pub fn has_begun(&self) -> bool {
+    pub(super) fn has_begun(&self) -> bool {
         matches!(self.entries.first().map(|entry| &entry.record), Some(Record::RunStarted { .. }))
     }
 
     /// Why its outcome need not be what it would have been: a call of which nobody knows what came, or too
     /// many cuts.
-    pub fn was_hurt(&self) -> bool {
+    pub(super) fn was_hurt(&self) -> bool {
         self.entries.iter().any(|entry| match &entry.record {
             Record::NodeFinished { error: Some(error), .. } => error.contains("may have been carried out"),
             _ => false,
         }) || self.was_given_up()
     }
 
-    pub fn was_given_up(&self) -> bool {
+    pub(super) fn was_given_up(&self) -> bool {
         let Some(Record::RunFinished { error: Some(error), .. }) = self.entries.last().map(|e| &e.record)
         else {
             return false;
@@ -135,7 +135,7 @@ impl Turn {
 }
 
 /// What a history came to.
-pub struct Held {
+pub(super) struct Held {
     pub turns: Vec<Turn>,
     pub session: Session,
     pub said: Vec<String>,
@@ -147,13 +147,13 @@ pub struct Held {
 }
 
 impl Held {
-    pub fn pick_ups(&self) -> u64 {
+    pub(super) fn pick_ups(&self) -> u64 {
         let entries = self.turns.iter().flat_map(|turn| &turn.entries);
         entries.filter(|entry| matches!(entry.record, Record::PickedUp { .. })).count() as u64
     }
 
     /// All entries in words, without the names that are different every time.
-    pub fn log(&self) -> String {
+    pub(super) fn log(&self) -> String {
         let mut log = String::new();
         for (n, turn) in self.turns.iter().enumerate() {
             for Entry { seq, at_ms, record, .. } in &turn.entries {
@@ -200,7 +200,7 @@ struct Town<'a> {
 }
 
 /// Holds a whole conversation.
-pub async fn hold(scene: &Scene, trouble: Trouble, dice: Dice) -> Held {
+pub(super) async fn hold(scene: &Scene, trouble: Trouble, dice: Dice) -> Held {
     let memory = Arc::new(MemoryStore::at(0));
     let mut town = Town {
         started: 0,

@@ -33,7 +33,7 @@ use weft_core::{Error, ErrorKind, Result};
 
 /// What happens at a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(super) enum Fault {
     /// The process is gone.
     Crash,
     /// The seam fails, for this once.
@@ -44,7 +44,7 @@ pub enum Fault {
 
 /// Counts the steps of all seams, two for each call: before it, and after it has happened.
 #[derive(Clone, Default)]
-pub struct Faults(Arc<State>);
+pub(super) struct Faults(Arc<State>);
 
 #[derive(Default)]
 struct State {
@@ -57,30 +57,30 @@ struct State {
 }
 
 impl Faults {
-    pub fn at(step: usize, fault: Fault) -> Self {
+    pub(super) fn at(step: usize, fault: Fault) -> Self {
         let state = State { at: Mutex::new(Some((step, fault))), ..State::default() };
         Self(Arc::new(state))
     }
 
-    pub fn steps(&self) -> usize {
+    pub(super) fn steps(&self) -> usize {
         self.0.steps.load(Ordering::SeqCst)
     }
 
-    pub async fn crashed(&self) {
+    pub(super) async fn crashed(&self) {
         self.0.crashed.cancelled().await;
     }
 
     /// Returns when a step is held.
-    pub async fn held(&self) {
+    pub(super) async fn held(&self) {
         self.0.held.cancelled().await;
     }
 
-    pub fn release(&self) {
+    pub(super) fn release(&self) {
         self.0.released.cancel();
     }
 
     /// From here on the index takes nothing of this document.
-    pub fn refuse(&self, document: &DocumentKey) {
+    pub(super) fn refuse(&self, document: &DocumentKey) {
         self.0.refused.lock().unwrap().insert(document.id.clone());
     }
 
@@ -93,7 +93,7 @@ impl Faults {
         }
     }
 
-    pub async fn step(&self) -> Result<()> {
+    pub(super) async fn step(&self) -> Result<()> {
         if self.0.crashed.is_cancelled() {
             return std::future::pending().await;
         }
@@ -116,7 +116,7 @@ impl Faults {
         }
     }
 
-    pub async fn around<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
+    pub(super) async fn around<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
         self.step().await?;
         let given = call.await?;
         self.step().await?;
@@ -126,26 +126,26 @@ impl Faults {
 
 /// All that an index holds, in full.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Held {
+pub(super) struct Held {
     pub documents: BTreeMap<DocumentId, IndexedDocument>,
     pub chunks: BTreeMap<ChunkId, (DocumentId, IndexedChunk)>,
 }
 
 /// An index that only remembers.
 #[derive(Clone, Default)]
-pub struct FakeIndex(pub Arc<Mutex<BTreeMap<(TenantId, DatasetId), Held>>>);
+pub(super) struct FakeIndex(pub Arc<Mutex<BTreeMap<(TenantId, DatasetId), Held>>>);
 
 impl FakeIndex {
-    pub fn held(&self, key: &DatasetKey) -> Held {
+    pub(super) fn held(&self, key: &DatasetKey) -> Held {
         self.0.lock().unwrap().get(&(key.tenant.clone(), key.id.clone())).cloned().unwrap_or_default()
     }
 
-    pub fn lose(&self) {
+    pub(super) fn lose(&self) {
         self.0.lock().unwrap().clear();
     }
 
     /// The contents of the chunks of a document, sorted.
-    pub fn contents(&self, key: &DocumentKey) -> Vec<String> {
+    pub(super) fn contents(&self, key: &DocumentKey) -> Vec<String> {
         let held = self.held(&key.dataset);
         let of = held.chunks.into_values().filter(|(of, _)| *of == key.id);
         let mut contents: Vec<String> = of.map(|(_, chunk)| chunk.content).collect();
@@ -198,7 +198,7 @@ impl Index for FakeIndex {
 
 /// Any seam, with faults around it.
 #[derive(Clone)]
-pub struct Faulty<T> {
+pub(super) struct Faulty<T> {
     pub inner: T,
     pub faults: Faults,
 }
@@ -313,7 +313,7 @@ impl IngestQueue for Faulty<Arc<dyn IngestQueue>> {
 /// Reads each line as a piece; `#` begins a parent, `broken` breaks, and what follows `picture` was read in a picture, which is
 /// one unless it is a `fake`.
 #[derive(Default)]
-pub struct LineReader {
+pub(super) struct LineReader {
     pub faults: Faults,
     pub reads: AtomicUsize,
     /// How long each takes.
@@ -403,7 +403,7 @@ const PICTURE: &str = "picture ";
 
 /// Vectors that follow from the text alone.
 #[derive(Default)]
-pub struct HashEmbedder {
+pub(super) struct HashEmbedder {
     pub faults: Faults,
     pub texts: AtomicUsize,
     /// How often it is still too busy.
@@ -442,7 +442,7 @@ impl Embedder for HashEmbedder {
 
 /// The same vectors with more numbers.
 #[derive(Default)]
-pub struct WideEmbedder {
+pub(super) struct WideEmbedder {
     pub faults: Faults,
     pub texts: AtomicUsize,
 }
@@ -465,7 +465,7 @@ impl Embedder for WideEmbedder {
     }
 }
 
-pub fn hashed(text: &str) -> Vec<f32> {
+pub(super) fn hashed(text: &str) -> Vec<f32> {
     let mut state = text.bytes().fold(17_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)));
     let mut next = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -482,7 +482,7 @@ pub fn hashed(text: &str) -> Vec<f32> {
 }
 
 /// Answers what it is asked for by the kind of the question.
-pub struct FormModel(pub ModelInfo, pub AtomicUsize, pub AtomicBool);
+pub(super) struct FormModel(pub ModelInfo, pub AtomicUsize, pub AtomicBool);
 
 #[async_trait]
 impl ChatModel for FormModel {
@@ -510,14 +510,14 @@ impl ChatModel for FormModel {
 }
 
 /// One model of each kind.
-pub struct Models {
+pub(super) struct Models {
     pub chat: Arc<FormModel>,
     pub embedder: Arc<HashEmbedder>,
     pub wide: Arc<WideEmbedder>,
 }
 
 impl Models {
-    pub fn new(faults: &Faults) -> Self {
+    pub(super) fn new(faults: &Faults) -> Self {
         let info = ModelInfo {
             name: "form".into(),
             provider: "test".into(),

@@ -39,7 +39,7 @@ impl Clock for RuntimeClock {
 
 /// What outlives a process.
 #[derive(Clone)]
-pub struct World {
+pub(super) struct World {
     pub store: Arc<dyn DatasetStore>,
     pub queue: Arc<dyn IngestQueue>,
     pub blobs: MemoryBlobs,
@@ -51,7 +51,7 @@ pub struct World {
 }
 
 /// A process with its seams.
-pub struct Process {
+pub(super) struct Process {
     pub library: Arc<Library>,
     pub worker: IngestWorker,
     pub reader: Arc<LineReader>,
@@ -61,14 +61,14 @@ pub struct Process {
 
 /// Everything that is to be the same after a crash.
 #[derive(Debug, PartialEq)]
-pub struct Dump {
+pub(super) struct Dump {
     pub chunks: BTreeMap<DocumentId, Vec<StoredChunk>>,
     pub parents: Vec<StoredChunk>,
     pub index: Held,
     pub messages: Vec<(String, DocumentState, String)>,
 }
 
-pub fn dataset(embedder: &str, settings: &Json) -> Dataset {
+pub(super) fn dataset(embedder: &str, settings: &Json) -> Dataset {
     Dataset {
         key: DatasetKey::new(&TenantId::from("t"), "d"),
         name: "d".into(),
@@ -91,12 +91,16 @@ pub fn dataset(embedder: &str, settings: &Json) -> Dataset {
 }
 
 impl World {
-    pub async fn new(embedder: &str) -> Self {
+    pub(super) async fn new(embedder: &str) -> Self {
         let memory = MemoryDatasets::new();
         Self::over(Arc::new(memory.clone()), Arc::new(memory), dataset(embedder, &json!({}))).await
     }
 
-    pub async fn over(store: Arc<dyn DatasetStore>, queue: Arc<dyn IngestQueue>, dataset: Dataset) -> Self {
+    pub(super) async fn over(
+        store: Arc<dyn DatasetStore>,
+        queue: Arc<dyn IngestQueue>,
+        dataset: Dataset,
+    ) -> Self {
         store.create(&dataset).await.unwrap();
         Self {
             store,
@@ -110,7 +114,7 @@ impl World {
         }
     }
 
-    pub fn process(&self, faults: Faults) -> Process {
+    pub(super) fn process(&self, faults: Faults) -> Process {
         let reader = Arc::new(LineReader { faults: faults.clone(), ..LineReader::default() });
         let models = Arc::new(Models::new(&faults));
         let parts = LibraryParts {
@@ -129,7 +133,7 @@ impl World {
     }
 
     /// A process that notes here what it uses of models.
-    pub fn noting_process(&self, uses: &Arc<MemoryStore>) -> Process {
+    pub(super) fn noting_process(&self, uses: &Arc<MemoryStore>) -> Process {
         let process = self.process(Faults::default());
         let noting = Library::clone(&process.library).noting_usage(Arc::clone(uses) as Arc<dyn UsageStore>);
         let library = Arc::new(noting);
@@ -138,7 +142,7 @@ impl World {
     }
 
     /// What was used since yesterday: node, model, agent and user, with tokens.
-    pub async fn used(&self, uses: &MemoryStore) -> Vec<(String, u64)> {
+    pub(super) async fn used(&self, uses: &MemoryStore) -> Vec<(String, u64)> {
         let yesterday = self.clock.now_ms().div_euclid(86_400_000) - 1;
         let by = vec![UsageBy::Node, UsageBy::Model, UsageBy::Agent, UsageBy::User];
         let filter = UsageFilter { since_day: yesterday, by, limit: 99, ..UsageFilter::default() };
@@ -146,12 +150,12 @@ impl World {
         lines.into_iter().map(|line| (line.of.join("|"), line.usage.prompt_tokens)).collect()
     }
 
-    pub fn key(&self, id: &str) -> DocumentKey {
+    pub(super) fn key(&self, id: &str) -> DocumentKey {
         DocumentKey::new(&self.dataset, id)
     }
 
     /// Adds a document with an id that does not change from world to world.
-    pub async fn add(&self, id: &str, text: &str) -> DocumentKey {
+    pub(super) async fn add(&self, id: &str, text: &str) -> DocumentKey {
         let key = self.key(id);
         let blob = format!("documents/{id}");
         self.blobs.put(&key.dataset.tenant, &blob, Bytes::from(text.to_owned())).await.unwrap();
@@ -182,19 +186,19 @@ impl World {
     }
 
     /// Replaces the file of a document.
-    pub async fn write(&self, key: &DocumentKey, text: &str) {
+    pub(super) async fn write(&self, key: &DocumentKey, text: &str) {
         let blob = format!("documents/{}", key.id);
         self.blobs.put(&key.dataset.tenant, &blob, Bytes::from(text.to_owned())).await.unwrap();
     }
 
-    pub async fn queue(&self, ids: &[DocumentKey]) {
+    pub(super) async fn queue(&self, ids: &[DocumentKey]) {
         let ids: Vec<DocumentId> = ids.iter().map(|key| key.id.clone()).collect();
         let queued = self.queue.queue(&self.dataset, &ids, self.clock.now_ms()).await.unwrap();
         assert_eq!(queued.len(), ids.len());
     }
 
     /// How many summaries are kept of a document, whatever becomes of it.
-    pub async fn kept_summaries(&self, key: &DocumentKey) -> usize {
+    pub(super) async fn kept_summaries(&self, key: &DocumentKey) -> usize {
         let now_ms = self.clock.now_ms() + 3_600_000_000;
         let mut kept = 0;
         for taken in self.queue.take(now_ms, now_ms, 99).await.unwrap() {
@@ -207,26 +211,26 @@ impl World {
         kept
     }
 
-    pub async fn documents(&self) -> Vec<Document> {
+    pub(super) async fn documents(&self) -> Vec<Document> {
         let filter = DocumentFilter { limit: 999, ..DocumentFilter::default() };
         let mut all = self.store.documents(&self.dataset, &filter).await.unwrap().0;
         all.sort_by(|a, b| a.key.id.cmp(&b.key.id));
         all
     }
 
-    pub async fn state(&self, key: &DocumentKey) -> (DocumentState, String) {
+    pub(super) async fn state(&self, key: &DocumentKey) -> (DocumentState, String) {
         let document = self.store.document(key).await.unwrap();
         (document.state, document.message)
     }
 
     /// Documents whose index may differ, as is noted.
-    pub async fn noted(&self) -> Vec<DocumentKey> {
+    pub(super) async fn noted(&self) -> Vec<DocumentKey> {
         let filter = NotedFilter { now_ms: i64::MAX, count_max: 99, ..NotedFilter::default() };
         self.queue.to_index(&filter).await.unwrap()
     }
 
     /// Whether nothing is left to do.
-    pub async fn idle(&self) -> bool {
+    pub(super) async fn idle(&self) -> bool {
         let states = vec![DocumentState::Running];
         let running = DocumentFilter { states, ..DocumentFilter::default() };
         self.store.documents(&self.dataset, &running).await.unwrap().1 == 0
@@ -235,7 +239,7 @@ impl World {
     }
 
     /// Lets a process work until nothing is left to do, or it crashes. Whether it did not.
-    pub async fn work(&self, process: &Process) -> bool {
+    pub(super) async fn work(&self, process: &Process) -> bool {
         let stop = CancellationToken::new();
         let worker = process.worker.run(&stop, Duration::ZERO);
         let idle = async {
@@ -251,18 +255,18 @@ impl World {
         }
     }
 
-    pub async fn found(&self, key: &DocumentKey) -> Vec<StoredChunk> {
+    pub(super) async fn found(&self, key: &DocumentKey) -> Vec<StoredChunk> {
         let filter = ChunkFilter { vectors: true, limit: 99_999, ..ChunkFilter::default() };
         let mut found = self.store.chunks(key, &filter).await.unwrap().0;
         found.iter_mut().for_each(|chunk| chunk.created_ms = 0);
         found
     }
 
-    pub async fn texts(&self, key: &DocumentKey) -> Vec<String> {
+    pub(super) async fn texts(&self, key: &DocumentKey) -> Vec<String> {
         self.found(key).await.into_iter().map(|chunk| chunk.content).collect()
     }
 
-    pub async fn dump(&self) -> Dump {
+    pub(super) async fn dump(&self) -> Dump {
         let (mut chunks, mut parents, mut messages) = (BTreeMap::new(), Vec::new(), Vec::new());
         for document in self.documents().await {
             let found = self.found(&document.key).await;

@@ -205,7 +205,7 @@ async fn a_stop_that_its_worker_did_not_live_to_hear_leaves_the_index_right() {
 }
 
 /// The seams of a process that does not break.
-pub fn parts(world: &World) -> LibraryParts {
+pub(super) fn parts(world: &World) -> LibraryParts {
     LibraryParts {
         store: Arc::clone(&world.store),
         queue: Arc::clone(&world.queue),
@@ -219,7 +219,7 @@ pub fn parts(world: &World) -> LibraryParts {
 }
 
 /// A place for files whose process is killed as soon as something is stored.
-pub struct LastStored(pub MemoryBlobs);
+pub(super) struct LastStored(pub MemoryBlobs);
 
 #[async_trait]
 impl BlobStore for LastStored {

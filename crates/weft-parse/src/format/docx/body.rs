@@ -35,7 +35,7 @@ struct DocxTable {
 }
 
 /// Reads the text.
-pub struct BodyReader<'a> {
+pub(super) struct BodyReader<'a> {
     styles: &'a Styles,
     lists: Lists,
     relations: &'a HashMap<String, Relation>,
@@ -56,7 +56,7 @@ pub struct BodyReader<'a> {
 
 impl<'a> BodyReader<'a> {
     /// A document with these styles, lists, relations and notes.
-    pub fn new(
+    pub(super) fn new(
         styles: &'a Styles,
         lists: Lists,
         relations: &'a HashMap<String, Relation>,
@@ -81,7 +81,7 @@ impl<'a> BodyReader<'a> {
     }
 
     /// Reads `document.xml`.
-    pub fn read(&mut self, text: &str) -> Result<(), Unreadable> {
+    pub(super) fn read(&mut self, text: &str) -> Result<(), Unreadable> {
         let mut xml = Xml::new(text);
         while let Some(node) = xml.next()? {
             match node {

@@ -24,11 +24,11 @@ struct ParagraphStyle {
 
 /// The styles of a document.
 #[derive(Debug, Default)]
-pub struct Styles(HashMap<String, ParagraphStyle>);
+pub(super) struct Styles(HashMap<String, ParagraphStyle>);
 
 /// A list, and how deep in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ListPlace {
+pub(super) struct ListPlace {
     /// The list's id; empty where only the level is said.
     pub list: String,
     /// From 0 on.
@@ -42,7 +42,7 @@ fn value(tag: &Tag<'_>) -> String {
 
 impl Styles {
     /// Reads `styles.xml`.
-    pub fn read(text: &str) -> Result<Self, Unreadable> {
+    pub(super) fn read(text: &str) -> Result<Self, Unreadable> {
         let mut styles = HashMap::new();
         let mut xml = Xml::new(text);
         let (mut id, mut style) = (String::new(), ParagraphStyle::default());
@@ -84,7 +84,7 @@ impl Styles {
     }
 
     /// The level of a heading, if paragraphs of this style are headings.
-    pub fn heading(&self, id: &str) -> Option<u8> {
+    pub(super) fn heading(&self, id: &str) -> Option<u8> {
         if let Some(outline) = self.chain(id).find_map(|style| style.outline) {
             return outline_level(outline);
         }
@@ -96,18 +96,18 @@ impl Styles {
     }
 
     /// The list that paragraphs of this style are in.
-    pub fn list(&self, id: &str) -> Option<ListPlace> {
+    pub(super) fn list(&self, id: &str) -> Option<ListPlace> {
         self.chain(id).find_map(|style| style.list.clone()).filter(|place| !place.list.is_empty())
     }
 
     /// Whether the style is that of a line in a table of contents, which repeats headings.
-    pub fn is_contents(&self, id: &str) -> bool {
+    pub(super) fn is_contents(&self, id: &str) -> bool {
         self.chain(id).any(|style| style.name.starts_with("toc ") && style.name != "toc heading")
     }
 }
 
 /// Nine levels of headings; the tenth is text.
-pub fn outline_level(outline: u8) -> Option<u8> {
+pub(super) fn outline_level(outline: u8) -> Option<u8> {
     (outline < 9).then_some(outline + 1)
 }
 
@@ -122,7 +122,7 @@ struct ListLevel {
 
 /// The lists of a document, and how far they are.
 #[derive(Debug, Default)]
-pub struct Lists {
+pub(super) struct Lists {
     /// For each list its kind.
     kinds: HashMap<String, String>,
     levels: HashMap<String, Vec<ListLevel>>,
@@ -136,7 +136,7 @@ pub struct Lists {
 
 impl Lists {
     /// Reads `numbering.xml`.
-    pub fn read(text: &str) -> Result<Self, Unreadable> {
+    pub(super) fn read(text: &str) -> Result<Self, Unreadable> {
         let mut lists = Self::default();
         let mut xml = Xml::new(text);
         let (mut kind, mut list, mut level) = (String::new(), String::new(), 0_usize);
@@ -175,7 +175,7 @@ impl Lists {
     }
 
     /// The number that stands before the next paragraph at this place; empty before a bullet.
-    pub fn next(&mut self, place: &ListPlace) -> String {
+    pub(super) fn next(&mut self, place: &ListPlace) -> String {
         let at = place.level.min(LEVELS - 1);
         let Some(kind) = self.kinds.get(&place.list).cloned() else { return String::new() };
         let Some(levels) = self.levels.get(&kind) else { return String::new() };

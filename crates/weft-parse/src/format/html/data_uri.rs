@@ -20,7 +20,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// What a picture is called that a page holds itself; nothing for the address of one that it does not.
-pub fn part(source: &str) -> Option<String> {
+pub(super) fn part(source: &str) -> Option<String> {
     let source = source.trim();
     if !source.get(..11)?.eq_ignore_ascii_case("data:image/") {
         return None;
@@ -32,7 +32,7 @@ pub fn part(source: &str) -> Option<String> {
 }
 
 /// Its bytes.
-pub fn decoded(source: &str) -> Option<Vec<u8>> {
+pub(super) fn decoded(source: &str) -> Option<Vec<u8>> {
     let (kind, data) = source.trim().split_once(',')?;
     if data.len() > CHARACTERS_MAX || !kind.to_ascii_lowercase().ends_with(";base64") {
         return None;

@@ -21,11 +21,11 @@ const SEPARATORS_MAX: usize = 12_000;
 const NODES_MAX: usize = 5_000_000;
 
 /// A node's place in the list.
-pub type Id = usize;
+pub(super) type Id = usize;
 
 /// What a node is.
 #[derive(Debug)]
-pub enum DomNodeKind {
+pub(super) enum DomNodeKind {
     /// An element with its attributes.
     Element(Rc<QualName>, Vec<Attribute>),
     /// Text.
@@ -44,7 +44,7 @@ struct DomNode {
 
 /// A page.
 #[derive(Debug)]
-pub struct Dom {
+pub(super) struct Dom {
     nodes: Vec<DomNode>,
     /// Whether the rest was left out, because it is too deep or too large.
     pub is_cut: bool,
@@ -52,7 +52,7 @@ pub struct Dom {
 
 impl Dom {
     /// Reads any text as HTML, as browsers do.
-    pub fn parse(text: &str) -> Self {
+    pub(super) fn parse(text: &str) -> Self {
         let mut parser = parse_document(DomBuilder::default(), ParseOpts::default());
         let mut rest = text;
         let mut separators = 0;
@@ -72,20 +72,20 @@ impl Dom {
     }
 
     /// The document itself.
-    pub const ROOT: Id = 0;
+    pub(super) const ROOT: Id = 0;
 
     /// What a node is.
-    pub fn kind(&self, id: Id) -> &DomNodeKind {
+    pub(super) fn kind(&self, id: Id) -> &DomNodeKind {
         &self.nodes[id].kind
     }
 
     /// What is in it.
-    pub fn children(&self, id: Id) -> &[Id] {
+    pub(super) fn children(&self, id: Id) -> &[Id] {
         &self.nodes[id].children
     }
 
     /// The name of an element; empty for everything else.
-    pub fn name(&self, id: Id) -> &str {
+    pub(super) fn name(&self, id: Id) -> &str {
         match self.kind(id) {
             DomNodeKind::Element(name, _) => &name.local,
             _ => "",
@@ -93,7 +93,7 @@ impl Dom {
     }
 
     /// An attribute of an element.
-    pub fn attribute(&self, id: Id, name: &str) -> Option<&str> {
+    pub(super) fn attribute(&self, id: Id, name: &str) -> Option<&str> {
         match self.kind(id) {
             DomNodeKind::Element(_, attributes) => {
                 attributes.iter().find(|one| &*one.name.local == name).map(|one| &*one.value)
@@ -103,7 +103,7 @@ impl Dom {
     }
 
     /// Everything below a node in reading order, the node first.
-    pub fn below(&self, id: Id) -> impl Iterator<Item = Id> + '_ {
+    pub(super) fn below(&self, id: Id) -> impl Iterator<Item = Id> + '_ {
         let mut open = vec![id];
         std::iter::from_fn(move || {
             let id = open.pop()?;
@@ -113,7 +113,7 @@ impl Dom {
     }
 
     /// All text below a node.
-    pub fn text(&self, id: Id) -> String {
+    pub(super) fn text(&self, id: Id) -> String {
         let pieces = self.below(id).filter_map(|id| match self.kind(id) {
             DomNodeKind::Text(text) => Some(text.as_str()),
             _ => None,
@@ -128,7 +128,7 @@ fn separates(byte: u8) -> bool {
 
 /// A node in the hands of the parser.
 #[derive(Clone, Debug)]
-pub struct Handle {
+pub(super) struct Handle {
     id: Id,
     name: Rc<QualName>,
 }

@@ -8,12 +8,12 @@ use crate::grid::{Grid, Header};
 use crate::parts::PartCollector;
 
 /// Adds what is below a node.
-pub fn walk(dom: &Dom, root: Id, parts: &mut PartCollector) {
+pub(super) fn walk(dom: &Dom, root: Id, parts: &mut PartCollector) {
     walk_from(dom, root, None, parts);
 }
 
 /// Adds all of a chapter that is at this path of a book.
-pub fn walk_chapter(dom: &Dom, path: &str, parts: &mut PartCollector) {
+pub(super) fn walk_chapter(dom: &Dom, path: &str, parts: &mut PartCollector) {
     walk_from(dom, Dom::ROOT, Some(path), parts);
 }
 
@@ -50,7 +50,7 @@ fn walk_from(dom: &Dom, root: Id, path: Option<&str>, parts: &mut PartCollector)
 }
 
 /// What nobody reads: programs, forms, menus, and what is hidden.
-pub fn is_passed_over(dom: &Dom, id: Id) -> bool {
+pub(super) fn is_passed_over(dom: &Dom, id: Id) -> bool {
     let is_hidden = || {
         dom.attribute(id, "hidden").is_some()
             || dom.attribute(id, "aria-hidden") == Some("true")

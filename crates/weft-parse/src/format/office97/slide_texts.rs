@@ -19,19 +19,19 @@ const NOTE: [u8; 4] = [2, 0, 0, 0];
 
 /// Kinds of records.
 mod kind {
-    pub const DOCUMENT: u16 = 1000;
-    pub const NOTES: u16 = 1008;
-    pub const NOTES_OF: u16 = 1009;
-    pub const SLIDE: u16 = 1011;
-    pub const TEXT_KIND: u16 = 3999;
-    pub const WIDE_TEXT: u16 = 4000;
-    pub const NARROW_TEXT: u16 = 4008;
-    pub const LIST: u16 = 4080;
+    pub(super) const DOCUMENT: u16 = 1000;
+    pub(super) const NOTES: u16 = 1008;
+    pub(super) const NOTES_OF: u16 = 1009;
+    pub(super) const SLIDE: u16 = 1011;
+    pub(super) const TEXT_KIND: u16 = 3999;
+    pub(super) const WIDE_TEXT: u16 = 4000;
+    pub(super) const NARROW_TEXT: u16 = 4008;
+    pub(super) const LIST: u16 = 4080;
 }
 
 /// What is said of one slide, paragraph by paragraph.
 #[derive(Debug, Default, PartialEq)]
-pub struct SlideTexts {
+pub(super) struct SlideTexts {
     /// The text of its placeholders, as far as it is kept in the outline.
     pub outline: Vec<String>,
     /// What the speaker has noted.
@@ -67,7 +67,7 @@ impl Record<'_> {
 }
 
 /// The texts of the slides in their order; nothing when the file has none or is broken.
-pub fn of(bytes: &[u8]) -> Vec<SlideTexts> {
+pub(super) fn of(bytes: &[u8]) -> Vec<SlideTexts> {
     let stream = stream(bytes).unwrap_or_default();
     let mut notes = notes(&stream);
     let mut slides: Vec<SlideTexts> = Vec::new();

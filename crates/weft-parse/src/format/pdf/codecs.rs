@@ -21,7 +21,7 @@ const SAMPLES_MAX: u64 = 96 << 20;
 ///
 /// # Errors
 /// When it is damaged, or larger than pictures may be.
-pub fn jbig2(bytes: &[u8], globals: Option<&[u8]>, black: u8) -> Result<PdfImage, String> {
+pub(super) fn jbig2(bytes: &[u8], globals: Option<&[u8]>, black: u8) -> Result<PdfImage, String> {
     guarded(|| {
         let settings = hayro_jbig2::DecodeSettings::default();
         let globals = globals.map(|bytes| hayro_jbig2::Globals::new(bytes, &settings)).transpose();
@@ -39,7 +39,7 @@ pub fn jbig2(bytes: &[u8], globals: Option<&[u8]>, black: u8) -> Result<PdfImage
 ///
 /// # Errors
 /// As [`jbig2`].
-pub fn jpeg2000(bytes: &[u8]) -> Result<PdfImage, String> {
+pub(super) fn jpeg2000(bytes: &[u8]) -> Result<PdfImage, String> {
     jpeg2000_within(bytes, SAMPLES_WANTED)
 }
 

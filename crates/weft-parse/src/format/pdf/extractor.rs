@@ -4,7 +4,7 @@ use pdf_oxide::PdfDocument;
 use pdf_oxide::extractors::TextExtractor;
 
 /// What reads a page, with the page's fonts; `None` when the page has none.
-pub fn of_page(document: &PdfDocument, index: usize) -> Option<TextExtractor<'_>> {
+pub(super) fn of_page(document: &PdfDocument, index: usize) -> Option<TextExtractor<'_>> {
     let page = document.get_page(index).ok()?;
     let resources = page.as_dict()?.get("Resources")?;
     let mut extractor = TextExtractor::new();
@@ -16,6 +16,6 @@ pub fn of_page(document: &PdfDocument, index: usize) -> Option<TextExtractor<'_>
 }
 
 /// The name of a font in small letters, without the sign of the part of it that a file holds.
-pub fn font_name(name: &str) -> String {
+pub(super) fn font_name(name: &str) -> String {
     name.split_once('+').map_or(name, |(_, name)| name).to_ascii_lowercase()
 }

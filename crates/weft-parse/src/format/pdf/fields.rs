@@ -29,7 +29,7 @@ const LINES_MIN: f32 = 3.0;
 type FormField = HashMap<String, Object>;
 
 /// The lines of text in the fields of a page as it is shown, with type of this size.
-pub fn lines(document: &PdfDocument, index: usize, frame: PageFrame, size: f32) -> Vec<PageLine> {
+pub(super) fn lines(document: &PdfDocument, index: usize, frame: PageFrame, size: f32) -> Vec<PageLine> {
     let Some(all) = annotations(document, index) else { return Vec::new() };
     let turn = document.get_page_rotation(index).unwrap_or_default();
     let (mut lines, mut bytes) = (Vec::new(), 0_usize);

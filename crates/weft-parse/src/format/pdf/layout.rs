@@ -45,7 +45,7 @@ struct PdfParagraph {
 }
 
 /// Adds what the pages say.
-pub fn add(pages: &[PdfPage], outline: &Outline, parts: &mut PartCollector) {
+pub(super) fn add(pages: &[PdfPage], outline: &Outline, parts: &mut PartCollector) {
     let measures = measure(pages);
     let mut open: Option<OpenBlock> = None;
     let mut above: Option<Position> = None;

@@ -12,7 +12,7 @@ const BLANK: f32 = 0.2;
 const BLANK_BESIDE_OTHERS: f32 = 0.6;
 
 /// Above zero for text that is read to the right, below for text that is read to the left.
-pub fn direction(text: &str) -> i32 {
+pub(super) fn direction(text: &str) -> i32 {
     text.chars().map(of).sum()
 }
 
@@ -26,7 +26,7 @@ fn of(letter: char) -> i32 {
 
 /// What glyphs of one line say when they are read from the right; numbers and words of other scripts among them are
 /// read from the left.
-pub fn text(glyphs: &[&TextChar], size: f32) -> String {
+pub(super) fn text(glyphs: &[&TextChar], size: f32) -> String {
     let is_mark = |glyph: &&&TextChar| bidi_class(glyph.char) == BidiClass::NSM;
     let (marks, mut letters): (Vec<&TextChar>, Vec<&TextChar>) = glyphs.iter().partition(is_mark);
     letters.sort_by(|one, other| other.origin_x.total_cmp(&one.origin_x));
@@ -58,7 +58,7 @@ pub fn text(glyphs: &[&TextChar], size: f32) -> String {
 }
 
 /// The words of a line from the last to the first, where nothing more is known than that each was put down at its place.
-pub fn words_reversed(text: &str) -> String {
+pub(super) fn words_reversed(text: &str) -> String {
     let mut words: Vec<&str> = text.split_whitespace().collect();
     words.reverse();
     let mut at = 0;

@@ -11,7 +11,7 @@ const GUTTER: f32 = 0.9;
 /// Pieces of a row that are farther apart, in sizes of the type, are cells rather than words.
 const CELL_GAP: f32 = 2.0;
 /// Characters that a line of prose has, at least; what is shorter is a cell of a table or a form.
-pub const PROSE_CHARS_MIN: usize = 20;
+pub(super) const PROSE_CHARS_MIN: usize = 20;
 /// Rows side by side that make columns, at least.
 const ROWS_MIN: usize = 5;
 /// Columns side by side, at most, as a power of two.
@@ -21,7 +21,7 @@ const PLACES: usize = 120;
 
 /// Pieces of text on the same height, from left to right.
 #[derive(Clone, Debug)]
-pub struct PageRow {
+pub(super) struct PageRow {
     /// There is one at least.
     pub pieces: Vec<PageLine>,
 }
@@ -37,7 +37,7 @@ impl PageRow {
 }
 
 /// The lines and tables of a page in reading order, from pieces in any order.
-pub fn blocks(mut pieces: Vec<PageLine>) -> Vec<PageBlock> {
+pub(super) fn blocks(mut pieces: Vec<PageLine>) -> Vec<PageBlock> {
     pieces.sort_by(|one, other| {
         one.place.top.total_cmp(&other.place.top).then(one.place.left.total_cmp(&other.place.left))
     });

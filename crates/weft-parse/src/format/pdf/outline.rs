@@ -11,11 +11,11 @@ const TITLES_MAX: usize = 20_000;
 const DEPTH_MAX: u8 = 9;
 
 /// Titles, as [`key`] has them, with their levels.
-pub type Outline = HashMap<String, u8>;
+pub(super) type Outline = HashMap<String, u8>;
 
 /// The outline of a document; empty when it has none. Outlines may lead in circles, so every entry is
 /// visited once.
-pub fn read(document: &PdfDocument) -> Outline {
+pub(super) fn read(document: &PdfDocument) -> Outline {
     let mut outline = Outline::new();
     let Ok(catalog) = document.catalog() else { return outline };
     let root = catalog.as_dict().and_then(|catalog| catalog.get("Outlines").cloned());
@@ -49,12 +49,12 @@ fn reference(object: &Object, key: &str) -> Option<ObjectRef> {
 }
 
 /// A title without its number, its blanks and its signs, since these are often not those of the text.
-pub fn key(title: &str) -> String {
+pub(super) fn key(title: &str) -> String {
     let start = title.find(|c: char| c.is_alphabetic()).unwrap_or(0);
     title[start..].chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
 /// The text of a string of a PDF.
-pub fn text_string(bytes: &[u8]) -> String {
+pub(super) fn text_string(bytes: &[u8]) -> String {
     pdf_oxide::optional_content::decode_pdf_text_string(bytes)
 }

@@ -12,7 +12,7 @@ use super::codecs;
 const OBJECTS_MAX: usize = 10_000;
 
 /// The packed pictures of a page.
-pub struct PackedImages<'doc> {
+pub(super) struct PackedImages<'doc> {
     document: &'doc PdfDocument,
     index: usize,
     /// Their streams, once one of them was wanted.
@@ -28,12 +28,12 @@ enum Packing {
 
 impl<'doc> PackedImages<'doc> {
     /// Those of the page with this index.
-    pub fn new(document: &'doc PdfDocument, index: usize) -> Self {
+    pub(super) fn new(document: &'doc PdfDocument, index: usize) -> Self {
         Self { document, index, streams: None }
     }
 
     /// A picture of the page unpacked; nothing when the library does that itself.
-    pub fn unpacked(&mut self, image: &PdfImageHandle<'_>) -> Option<Result<PdfImage, String>> {
+    pub(super) fn unpacked(&mut self, image: &PdfImageHandle<'_>) -> Option<Result<PdfImage, String>> {
         let packing = match image.filter_chain.last()? {
             PdfFilter::JBIG2Decode => Packing::Jbig2,
             PdfFilter::JPXDecode => Packing::Jpeg2000,

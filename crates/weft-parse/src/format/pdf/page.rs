@@ -22,7 +22,7 @@ const BLANK: f32 = 0.15;
 
 /// A line of text.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PageLine {
+pub(super) struct PageLine {
     /// What it says.
     pub text: String,
     /// Where it is.
@@ -39,7 +39,7 @@ pub struct PageLine {
 
 /// What a page is made of.
 #[derive(Clone, Debug)]
-pub enum PageBlock {
+pub(super) enum PageBlock {
     /// Text.
     Line(PageLine),
     /// A table, row by row.
@@ -48,7 +48,7 @@ pub enum PageBlock {
 
 /// A page.
 #[derive(Clone, Debug)]
-pub struct PdfPage {
+pub(super) struct PdfPage {
     /// From 1 on.
     pub number: usize,
     /// How high it is, in points.
@@ -63,7 +63,7 @@ pub struct PdfPage {
 
 /// The part of the page that is shown: left edge, upper edge, and how large it is.
 #[derive(Clone, Copy, Debug)]
-pub struct PageFrame {
+pub(super) struct PageFrame {
     page: u32,
     left: f32,
     top: f32,
@@ -73,7 +73,7 @@ pub struct PageFrame {
 
 impl PageFrame {
     /// The frame of a page; of Letter where the document does not say.
-    pub fn of(document: &PdfDocument, number: usize) -> Self {
+    pub(super) fn of(document: &PdfDocument, number: usize) -> Self {
         let (left, bottom, right, top) =
             document.get_page_visible_box(number - 1).unwrap_or((0.0, 0.0, 612.0, 792.0));
         let page = u32::try_from(number).unwrap_or(u32::MAX);
@@ -81,7 +81,7 @@ impl PageFrame {
     }
 
     /// Where a piece of text is. The library has turned some of them with their page, and others not.
-    pub fn place(&self, span: &TextSpan) -> Position {
+    pub(super) fn place(&self, span: &TextSpan) -> Position {
         match span.page_rotation_applied {
             90 | 270 => {
                 Self { top: self.top - self.height + self.width, ..*self }.rectangle(span.page_bbox())
@@ -91,7 +91,7 @@ impl PageFrame {
     }
 
     /// A rectangle of the page as it is seen when that is turned clockwise.
-    pub fn turned(&self, place: Position, degrees: i32) -> Position {
+    pub(super) fn turned(&self, place: Position, degrees: i32) -> Position {
         let (left, right, top, bottom) = (place.left, place.right, place.top, place.bottom);
         let (width, height) = (self.width, self.height);
         let [left, right, top, bottom] = match degrees {
@@ -104,7 +104,7 @@ impl PageFrame {
     }
 
     /// A rectangle as people measure it: from the upper left corner.
-    pub fn rectangle(&self, rect: Rect) -> Position {
+    pub(super) fn rectangle(&self, rect: Rect) -> Position {
         let finite = |number: f32| if number.is_finite() { number } else { 0.0 };
         Position {
             page: self.page,
@@ -121,14 +121,14 @@ impl PdfPage {
     ///
     /// # Errors
     /// With the reason, when the page is damaged or beyond the library.
-    pub fn read(document: &PdfDocument, number: usize) -> Result<Self, String> {
+    pub(super) fn read(document: &PdfDocument, number: usize) -> Result<Self, String> {
         // A defect of the library on one page leaves the others.
         catch_unwind(AssertUnwindSafe(|| Self::read_unguarded(document, number)))
             .unwrap_or_else(|_| Err("the library for PDFs failed on it".to_owned()))
     }
 
     /// Whether there is no text on it.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
 
@@ -267,7 +267,7 @@ fn is_within(place: Position, table: Position) -> bool {
 
 impl PageBlock {
     /// Where it is.
-    pub fn place(&self) -> Position {
+    pub(super) fn place(&self) -> Position {
         let (Self::Line(PageLine { place, .. }) | Self::Table(_, place)) = self;
         *place
     }
@@ -275,7 +275,7 @@ impl PageBlock {
 
 impl PageLine {
     /// A string as the library gives it, and where it is.
-    pub fn of(span: &TextSpan, place: Position) -> Self {
+    pub(super) fn of(span: &TextSpan, place: Position) -> Self {
         Self {
             text: span.text.clone(),
             place,
@@ -288,7 +288,7 @@ impl PageLine {
     }
 
     /// Puts a piece of text behind it, with a blank where the gap between them is as wide as one.
-    pub fn add(&mut self, piece: &Self, gap: f32) {
+    pub(super) fn add(&mut self, piece: &Self, gap: f32) {
         let size = self.size.max(piece.size).max(1.0);
         // Chinese has no blanks between its words, whatever the gaps between glyphs.
         let is_tight = matches!(
@@ -313,7 +313,7 @@ impl PageLine {
     }
 
     /// How many Latin letters fit into its place, about.
-    pub fn width_in_letters(&self) -> usize {
+    pub(super) fn width_in_letters(&self) -> usize {
         let letters = (self.place.right - self.place.left) / (self.size.max(1.0) * 0.5);
         #[expect(
             clippy::cast_possible_truncation,

@@ -12,7 +12,7 @@ const SLACK: f32 = 0.08;
 const ROWS_MAX: usize = 100_000;
 
 /// A table with where each of its parts is.
-pub struct PagedTable {
+pub(super) struct PagedTable {
     /// Its rows.
     pub rows: Vec<Vec<String>>,
     /// One rectangle for each page.
@@ -21,7 +21,7 @@ pub struct PagedTable {
 
 impl PagedTable {
     /// Whether a table on the next page is the rest of this one; then it has its rows.
-    pub fn takes(&mut self, rows: &[Vec<String>], place: Position) -> bool {
+    pub(super) fn takes(&mut self, rows: &[Vec<String>], place: Position) -> bool {
         let Some(last) = self.places.last() else { return false };
         let width = (last.right - last.left).max(1.0);
         let is_alike = (last.left - place.left).abs() < width * SLACK
@@ -43,7 +43,7 @@ impl PagedTable {
     }
 
     /// Adds it to what the file says.
-    pub fn add(mut self, parts: &mut PartCollector) {
+    pub(super) fn add(mut self, parts: &mut PartCollector) {
         self.rows.retain(|row| row.iter().any(|cell| !cell.is_empty()));
         if !self.rows.is_empty() {
             let table = TableElement { caption: None, header_rows: header_rows(&self.rows), rows: self.rows };

@@ -21,7 +21,7 @@ const WIDE_MAX: f32 = 2.0;
 
 /// Which way text runs on the page as it is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TextTurn {
+pub(super) enum TextTurn {
     /// As people read it.
     Upright,
     /// From the bottom to the top.
@@ -51,7 +51,7 @@ impl TextTurn {
 
     /// Where something is when the page is turned so that this text is upright. What is measured is its distance to
     /// other text of the same turn, so nothing depends on the size of the page.
-    pub fn upright(self, place: Position) -> Position {
+    pub(super) fn upright(self, place: Position) -> Position {
         let Position { page, left, right, top, bottom } = place;
         match self {
             Self::Upright | Self::Slanted => place,
@@ -62,7 +62,7 @@ impl TextTurn {
     }
 
     /// The other way round.
-    pub fn back(self, place: Position) -> Position {
+    pub(super) fn back(self, place: Position) -> Position {
         match self {
             Self::Up => Self::Down.upright(place),
             Self::Down => Self::Up.upright(place),
@@ -72,7 +72,7 @@ impl TextTurn {
 }
 
 /// The pieces of a string with their turn.
-pub fn pieces(span: &TextSpan, frame: PageFrame, page: &mut Glyphs<'_>) -> Vec<(TextTurn, PageLine)> {
+pub(super) fn pieces(span: &TextSpan, frame: PageFrame, page: &mut Glyphs<'_>) -> Vec<(TextTurn, PageLine)> {
     let turn = TextTurn::of(span);
     let mut whole = PageLine::of(span, frame.place(span));
     if turn == TextTurn::Upright && leftward::direction(&span.text) < 0 {
@@ -172,7 +172,7 @@ struct GlyphPlace {
 }
 
 /// The glyphs of a page one by one, which are looked for when a string may hide a gap.
-pub struct Glyphs<'a> {
+pub(super) struct Glyphs<'a> {
     document: &'a PdfDocument,
     index: usize,
     /// From the top of the page to its foot.
@@ -181,7 +181,7 @@ pub struct Glyphs<'a> {
 
 impl<'a> Glyphs<'a> {
     /// Of a page.
-    pub fn of(document: &'a PdfDocument, index: usize) -> Self {
+    pub(super) fn of(document: &'a PdfDocument, index: usize) -> Self {
         Self { document, index, all: None }
     }
 

@@ -13,7 +13,7 @@ const MARK: &[u8] = b"/PlacedPDF";
 const OTHER: &[u8] = b"/PlacedText";
 
 /// The pieces of text of a page with what was placed on it; `None` when nothing was.
-pub fn spans(document: &PdfDocument, index: usize) -> Option<Vec<TextSpan>> {
+pub(super) fn spans(document: &PdfDocument, index: usize) -> Option<Vec<TextSpan>> {
     let content = document.get_page_content_data(index).ok()?;
     if !content.windows(MARK.len()).any(|bytes| bytes == MARK) {
         return None;

@@ -10,7 +10,7 @@ const PAGES_MIN: usize = 3;
 const MARGIN: f32 = 0.12;
 
 /// The pages without their running heads and feet.
-pub fn without(mut pages: Vec<PdfPage>) -> Vec<PdfPage> {
+pub(super) fn without(mut pages: Vec<PdfPage>) -> Vec<PdfPage> {
     let with_text = pages.iter().filter(|page| !page.is_empty()).count();
     if with_text < PAGES_MIN {
         return pages;

@@ -22,7 +22,7 @@ const LOWER: f32 = 0.4;
 const TYPE_SHARE: f32 = 0.8;
 
 /// The pictures of pages.
-pub fn pictures(document: &PdfDocument, numbers: impl Iterator<Item = usize>) -> FoundPictures {
+pub(super) fn pictures(document: &PdfDocument, numbers: impl Iterator<Item = usize>) -> FoundPictures {
     let mut pictures = Pictures::default();
     for number in numbers {
         if pictures.is_full() {
@@ -109,7 +109,7 @@ fn file_of(image: &PdfImageHandle<'_>, turn: i32, packed: &mut PackedImages<'_>)
 }
 
 /// Puts what was read on pages without text there, as lines like any others.
-pub fn fill(pages: &mut [PdfPage], readings: &[PictureReading]) {
+pub(super) fn fill(pages: &mut [PdfPage], readings: &[PictureReading]) {
     for reading in readings.iter().filter(|reading| !reading.is_figure) {
         let number = usize::try_from(reading.place.page).unwrap_or_default();
         if let Some(page) = pages.iter_mut().find(|page| page.number == number) {
@@ -149,7 +149,7 @@ fn blocks(reading: &PictureReading) -> Vec<PageBlock> {
 }
 
 /// Adds what was read in a picture that is a document of its own.
-pub fn read_lines(reading: &PictureReading, parts: &mut PartCollector) {
+pub(crate) fn read_lines(reading: &PictureReading, parts: &mut PartCollector) {
     let height = reading.place.bottom - reading.place.top;
     let page =
         PdfPage { number: 1, height, has_pictures: false, blocks: blocks(reading), fields: Vec::new() };
@@ -165,7 +165,7 @@ pub fn read_lines(reading: &PictureReading, parts: &mut PartCollector) {
 
 /// Says of elements which picture they were read in, gives them the place of the picture where nobody knows that of their
 /// lines, and puts figures between the elements of their pages.
-pub fn place(elements: &mut Vec<Element>, readings: &[PictureReading]) {
+pub(super) fn place(elements: &mut Vec<Element>, readings: &[PictureReading]) {
     for reading in readings {
         let page = reading.place.page;
         if reading.is_figure {

@@ -25,10 +25,10 @@ const FILLED_MIN: f32 = 0.6;
 const CELL_CHARS: usize = 32;
 
 /// A table that was found: its rows and where it is.
-pub type SpacedTable = (Vec<Vec<String>>, Position);
+pub(super) type SpacedTable = (Vec<Vec<String>>, Position);
 
 /// The table that begins with the first of some rows, and how many of them it takes.
-pub fn at_start(rows: &[PageRow]) -> Option<(SpacedTable, usize)> {
+pub(super) fn at_start(rows: &[PageRow]) -> Option<(SpacedTable, usize)> {
     let length = reach(rows);
     // Its end may be something else that stands in two pieces: then it ends earlier.
     (ROWS_MIN..=length).rev().take(3).find_map(|length| Some((table(&rows[..length])?, length)))
@@ -151,7 +151,7 @@ fn is_table(cells: &[Vec<String>], columns: usize) -> bool {
 }
 
 /// The rectangle around two others.
-pub fn around(one: Position, other: Position) -> Position {
+pub(super) fn around(one: Position, other: Position) -> Position {
     Position {
         left: one.left.min(other.left),
         right: one.right.max(other.right),

@@ -45,7 +45,7 @@ const OTHERS: [(u8, char); 21] = [
 const APART: f32 = 0.5;
 
 /// Puts back the letters that the library has left out of the pieces of a page.
-pub fn complete(document: &PdfDocument, index: usize, spans: &mut [TextSpan]) {
+pub(super) fn complete(document: &PdfDocument, index: usize, spans: &mut [TextSpan]) {
     if !spans.iter().any(|span| is_of_text(&span.font_name)) {
         return;
     }

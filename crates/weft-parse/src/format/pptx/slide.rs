@@ -48,7 +48,7 @@ struct CellSpan {
 }
 
 /// Adds what is on a slide; the ids of its charts.
-pub fn read(
+pub(super) fn read(
     text: &str,
     relations: &HashMap<String, Relation>,
     parts: &mut PartCollector,
@@ -73,7 +73,7 @@ pub fn read(
 }
 
 /// Adds the speaker's notes.
-pub fn read_notes(text: &str, parts: &mut PartCollector) -> Result<(), Unreadable> {
+pub(super) fn read_notes(text: &str, parts: &mut PartCollector) -> Result<(), Unreadable> {
     let mut xml = Xml::new(text);
     let (mut said, mut is_text, mut is_body) = (String::new(), false, false);
     while let Some(node) = xml.next()? {

@@ -56,7 +56,7 @@ struct SetLine {
 }
 
 /// What is being set.
-pub struct Layout<'a> {
+pub(super) struct Layout<'a> {
     fonts: &'a Fonts,
     settings: &'a PageSettings,
     size: f32,
@@ -69,7 +69,7 @@ pub struct Layout<'a> {
 
 impl<'a> Layout<'a> {
     /// Text of this size, in points.
-    pub fn new(fonts: &'a Fonts, size: u32, settings: &'a PageSettings) -> Self {
+    pub(super) fn new(fonts: &'a Fonts, size: u32, settings: &'a PageSettings) -> Self {
         let (width, height) =
             if settings.landscape { (LONG_SIDE, SHORT_SIDE) } else { (SHORT_SIDE, LONG_SIDE) };
         #[expect(clippy::cast_precision_loss, reason = "a size of letters is small")]
@@ -81,7 +81,7 @@ impl<'a> Layout<'a> {
     ///
     /// # Errors
     /// `Invalid` for more pages than a document may have.
-    pub fn set(mut self, blocks: &[TextBlock]) -> Result<Vec<SetPage>> {
+    pub(super) fn set(mut self, blocks: &[TextBlock]) -> Result<Vec<SetPage>> {
         if !self.settings.timestamp.is_empty() {
             let stamp = [span(&self.settings.timestamp)];
             self.paragraph(&stamp, 0.0, self.size * SMALL, self.size)?;

@@ -5,15 +5,15 @@ use std::cell::RefCell;
 /// Letters that are named, at most.
 const NAMED_MAX: usize = 20;
 /// What is set for a letter: the first that a font has.
-pub const INSTEAD: [char; 2] = ['\u{fffd}', '?'];
+pub(super) const INSTEAD: [char; 2] = ['\u{fffd}', '?'];
 
 /// The letters of a document for which another sign was set, each of them once.
 #[derive(Debug, Default)]
-pub struct Unwritable(RefCell<String>);
+pub(super) struct Unwritable(RefCell<String>);
 
 impl Unwritable {
     /// Takes note of one.
-    pub fn note(&self, letter: char) {
+    pub(super) fn note(&self, letter: char) {
         let mut all = self.0.borrow_mut();
         if !all.contains(letter) && all.chars().count() < NAMED_MAX {
             all.push(letter);
@@ -21,13 +21,13 @@ impl Unwritable {
     }
 
     /// All of them.
-    pub fn all(&self) -> String {
+    pub(super) fn all(&self) -> String {
         self.0.borrow().clone()
     }
 }
 
 /// A sign that says the same and that more fonts have.
-pub fn similar(letter: char) -> Option<char> {
+pub(super) fn similar(letter: char) -> Option<char> {
     Some(match letter {
         '\u{2705}' => '\u{2714}',
         '\u{274c}' | '\u{274e}' | '\u{1f6ab}' => '\u{2718}',

@@ -2,7 +2,7 @@
 
 /// Something on a page.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Drawn {
+pub(super) enum Drawn {
     /// Letters of one font.
     Text { at: Point, text: String, font: &'static str, size: f32, width: f32, grey: f32 },
     /// A thin line.
@@ -11,13 +11,13 @@ pub enum Drawn {
 
 /// A place on a page, in points from its lower left corner.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Point {
+pub(super) struct Point {
     pub x: f32,
     pub y: f32,
 }
 
 /// A page.
 #[derive(Clone, Debug, Default)]
-pub struct SetPage {
+pub(super) struct SetPage {
     pub drawn: Vec<Drawn>,
 }

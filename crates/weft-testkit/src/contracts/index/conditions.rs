@@ -13,7 +13,7 @@ fn metadata(value: &serde_json::Value) -> Metadata {
 }
 
 /// The index must agree with [`Filter::matches`] in both parts.
-pub async fn every_operator_filters_both_parts(index: &dyn Index) {
+pub(super) async fn every_operator_filters_both_parts(index: &dyn Index) {
     let dataset = dataset();
     let documents = [
         ("one", metadata(&json!({ "author": ["Ada", "Grace"], "year": 1952 }))),
@@ -52,7 +52,7 @@ pub async fn every_operator_filters_both_parts(index: &dyn Index) {
     }
 }
 
-pub async fn documents_and_availability_count_together(index: &dyn Index) {
+pub(super) async fn documents_and_availability_count_together(index: &dyn Index) {
     let dataset = dataset();
     for (id, year) in [("a", 1), ("b", 2), ("c", 2)] {
         let document = document_with(id, metadata(&json!({ "year": year })));
@@ -77,7 +77,7 @@ pub async fn documents_and_availability_count_together(index: &dyn Index) {
     assert_eq!(ids(&text(index, &dataset, "apple").await), ["a", "c"]);
 }
 
-pub async fn metadata_changes_without_the_chunks(index: &dyn Index) {
+pub(super) async fn metadata_changes_without_the_chunks(index: &dyn Index) {
     let dataset = dataset();
     let sketch = chunks("d", &[("a", "apple", &[1.0, 0.0]), ("b", "apple", &[0.0, 1.0])]);
     fine(index.write(&dataset, vec![document_with("d", metadata(&json!({ "year": 1 }))), sketch]).await);

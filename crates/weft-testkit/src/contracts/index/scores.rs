@@ -21,7 +21,7 @@ fn hit<'a>(answer: &'a IndexAnswer, id: &str) -> &'a Hit {
     found.unwrap_or_else(|| panic!("`{id}` is not among {answer:?}"))
 }
 
-pub async fn each_part_finds_by_itself(index: &dyn Index) {
+pub(super) async fn each_part_finds_by_itself(index: &dyn Index) {
     let dataset = dataset();
     let sketches = [
         ("both", "a red apple", &[1.0, 0.0][..]),
@@ -59,7 +59,7 @@ pub async fn each_part_finds_by_itself(index: &dyn Index) {
 }
 
 /// The same chunks in one dataset and in two get the same scores.
-pub async fn scores_mean_the_same_in_every_dataset(index: &dyn Index) {
+pub(super) async fn scores_mean_the_same_in_every_dataset(index: &dyn Index) {
     let whole = dataset();
     let (left, right) = (DatasetKey::new(&whole.tenant, "left"), DatasetKey::new(&whole.tenant, "right"));
     let here = [("a", "apple apple pear", &[1.0, 0.0][..]), ("b", "apple", &[0.6, 0.8])];
@@ -86,7 +86,7 @@ pub async fn scores_mean_the_same_in_every_dataset(index: &dyn Index) {
 
 /// What an unrelated chunk usually has follows from the question and the chosen datasets, and from nothing that was
 /// found or left out.
-pub async fn the_usual_cosine_is_that_of_everything_there(index: &dyn Index) {
+pub(super) async fn the_usual_cosine_is_that_of_everything_there(index: &dyn Index) {
     let (left, right) = (dataset(), dataset());
     let right = DatasetKey::new(&left.tenant, right.id);
     let usual = |answer: &IndexAnswer, mean: f32, count: usize| {
@@ -126,7 +126,7 @@ pub async fn the_usual_cosine_is_that_of_everything_there(index: &dyn Index) {
 }
 
 /// What is gone counts in no statistics.
-pub async fn scores_are_exact_after_deletes(index: &dyn Index) {
+pub(super) async fn scores_are_exact_after_deletes(index: &dyn Index) {
     let (fresh, worn) = (dataset(), dataset());
     let stays = [("a", "apple pear", &[1.0][..]), ("b", "apple plum cherry", &[1.0])];
     put(index, &fresh, "d", &stays).await;
@@ -147,7 +147,7 @@ pub async fn scores_are_exact_after_deletes(index: &dyn Index) {
     }
 }
 
-pub async fn words_of_all_parts_and_languages_are_found(index: &dyn Index) {
+pub(super) async fn words_of_all_parts_and_languages_are_found(index: &dyn Index) {
     let dataset = dataset();
     let rich = IndexedChunk {
         title: "Returns › Exceptions".to_owned(),
@@ -175,7 +175,7 @@ pub async fn words_of_all_parts_and_languages_are_found(index: &dyn Index) {
     assert!(with.bm25_scale > text(index, &dataset, "item").await.bm25_scale);
 }
 
-pub async fn counts_are_bounded_and_totals_honest(index: &dyn Index) {
+pub(super) async fn counts_are_bounded_and_totals_honest(index: &dyn Index) {
     let dataset = dataset();
     let names: Vec<String> = (0..300).map(|number| format!("{number:03}")).collect();
     let words: Vec<String> = (0..300).map(|number| "apple ".repeat(1 + number % 7)).collect();

@@ -10,7 +10,7 @@ use super::{ask, chunks, dataset, document, fine, ids, put, query, refused, tena
 /// Rounds of writing while others ask.
 const ROUNDS: usize = 6;
 
-pub async fn what_is_written_is_found(index: &dyn Index) {
+pub(super) async fn what_is_written_is_found(index: &dyn Index) {
     let dataset = dataset();
     assert!(text(index, &dataset, "apple").await.hits.is_empty());
     assert_eq!(fine(index.size(&dataset).await), IndexSize::default());
@@ -27,7 +27,7 @@ pub async fn what_is_written_is_found(index: &dyn Index) {
 }
 
 /// Each question finds what was accepted before it, in the order in which it came, and all of it is kept at last.
-pub async fn what_is_accepted_is_found(index: &dyn Index) {
+pub(super) async fn what_is_accepted_is_found(index: &dyn Index) {
     let dataset = dataset();
     let mut kept = Vec::new();
     for at in 0..20 {
@@ -60,7 +60,7 @@ pub async fn what_is_accepted_is_found(index: &dyn Index) {
     assert_eq!(fine(index.size(&dataset).await).chunks, 1);
 }
 
-pub async fn names_and_larger_chunks_come_along(index: &dyn Index) {
+pub(super) async fn names_and_larger_chunks_come_along(index: &dyn Index) {
     let dataset = dataset();
     let part = |parent: Option<&str>| {
         let parent = parent.map(ChunkId::new);
@@ -92,7 +92,7 @@ pub async fn names_and_larger_chunks_come_along(index: &dyn Index) {
     assert!(text(index, &dataset, "pear").await.names.is_empty());
 }
 
-pub async fn chunks_are_replaced_and_taken_out(index: &dyn Index) {
+pub(super) async fn chunks_are_replaced_and_taken_out(index: &dyn Index) {
     let dataset = dataset();
     let three = [("a", "one apple", &[1.0][..]), ("b", "two apple", &[1.0]), ("c", "three apple", &[1.0])];
     put(index, &dataset, "d", &three).await;
@@ -132,7 +132,7 @@ pub async fn chunks_are_replaced_and_taken_out(index: &dyn Index) {
     assert_eq!(found("apple").await, "a");
 }
 
-pub async fn a_refused_write_changes_nothing(index: &dyn Index) {
+pub(super) async fn a_refused_write_changes_nothing(index: &dyn Index) {
     let dataset = dataset();
     let early = vec![document("other"), chunks("unknown", &[("a", "apple", &[])])];
     refused(index.write(&dataset, early).await, ErrorKind::NotFound);
@@ -156,7 +156,7 @@ pub async fn a_refused_write_changes_nothing(index: &dyn Index) {
     assert_eq!(ids(&text(index, &dataset, "apple").await), ["a", "b"]);
 }
 
-pub async fn a_dataset_can_begin_anew(index: &dyn Index) {
+pub(super) async fn a_dataset_can_begin_anew(index: &dyn Index) {
     let dataset = dataset();
     put(index, &dataset, "d", &[("a", "apple", &[1.0, 0.0]), ("b", "apple", &[1.0, 0.0])]).await;
     let longer = vec![chunks("d", &[("a", "apple", &[1.0, 0.0, 0.0])])];
@@ -173,7 +173,7 @@ pub async fn a_dataset_can_begin_anew(index: &dyn Index) {
 }
 
 /// Each write changes both chunks; a question that saw one of them changed and the other not saw half of it.
-pub async fn an_answer_is_of_one_state(index: &dyn Index) {
+pub(super) async fn an_answer_is_of_one_state(index: &dyn Index) {
     let dataset = dataset();
     put(index, &dataset, "d", &[("a", "apple round0", &[1.0]), ("b", "apple round0", &[1.0])]).await;
     let writing = async {
@@ -212,7 +212,7 @@ pub async fn an_answer_is_of_one_state(index: &dyn Index) {
     assert_eq!(text(index, &dataset, "plum").await.text_total, ROUNDS);
 }
 
-pub async fn tenants_are_apart(index: &dyn Index) {
+pub(super) async fn tenants_are_apart(index: &dyn Index) {
     let mine = dataset();
     let theirs = DatasetKey::new(&tenant(), mine.id.clone());
     put(index, &mine, "d", &[("a", "apple", &[1.0])]).await;

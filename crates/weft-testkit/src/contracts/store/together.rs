@@ -61,7 +61,7 @@ pub async fn stores_remove_what_belongs_together(
 
 /// Checks that a run is announced at the revision of its session that it was made for, or not at all, also when several
 /// try at the same time. The two are one store.
-pub async fn runs_are_announced_at_a_revision(sessions: &dyn SessionStore, runs: &dyn RunStore) {
+pub(super) async fn runs_are_announced_at_a_revision(sessions: &dyn SessionStore, runs: &dyn RunStore) {
     let (ours, theirs) = (tenant(), tenant());
     let at = |id: &str, tenant: &TenantId| run(tenant, id, "s", "c");
     assert!(!runs.announce(&at("early", &ours), 0).await.unwrap(), "there is no session");
