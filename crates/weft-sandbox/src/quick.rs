@@ -138,7 +138,7 @@ fn main_of<'js>(job: &Pending<'_, 'js>, program: &Program) -> Result<Option<Func
     let fails = |thrown| failure(ctx, thrown, FILE, watch);
     let source = own_calls::recorded(&program.source, &program.arguments);
     let main: Value<'_> = if is_module(&program.source) {
-        let module = Module::declare(ctx.clone(), FILE, &*source).catch(ctx).map_err(fails)?;
+        let module = Module::declare(ctx.clone(), FILE, &*source.text).catch(ctx).map_err(fails)?;
         let (module, evaluated) = module.eval().catch(ctx).map_err(fails)?;
         job.settled(&evaluated)?;
         let named = module.get::<_, Value<'_>>("main").catch(ctx).ok().filter(Value::is_function);
@@ -151,7 +151,10 @@ fn main_of<'js>(job: &Pending<'_, 'js>, program: &Program) -> Result<Option<Func
         }
     } else {
         script(ctx, "prelude.js", PRELUDE).catch(ctx).map_err(fails)?;
-        let evaluated = script(ctx, FILE, &source).catch(ctx).map_err(fails);
+        if source.is_variable {
+            script(ctx, "prelude.js", own_calls::VARIABLE).catch(ctx).map_err(fails)?;
+        }
+        let evaluated = script(ctx, FILE, &source.text).catch(ctx).map_err(fails);
         evaluated.map_err(|failure| without_modules(failure, &program.source))?;
         script(ctx, "main.js", MAIN).catch(ctx).map_err(fails)?
     };

@@ -258,8 +258,8 @@ fn tools_that_are_left_out() {
         &components,
         &options,
         &[
-            "warning left-out-tool /a/obj/params/mcp/0/tools/up~1load {}",
-            "warning left-out-tool /a/obj/params/tools/0/params/mcp/0/tools/up~1load {}",
+            r#"warning left-out-tool /a/obj/params/mcp/0/tools/up~1load "up/load""#,
+            r#"warning left-out-tool /a/obj/params/tools/0/params/mcp/0/tools/up~1load "up/load""#,
         ],
     );
     assert_eq!(

@@ -11,17 +11,26 @@ use super::lines::outer_lines;
 /// Lets calls of a `main` that is a declared function be known, which is there before the first statement. `__main` is
 /// made in `globals.js`.
 const DECLARED: &str = ";try { main = __main(main) } catch {} ";
-/// The same of a `main` that is a variable, which is `var` then, so that it is one of the global object.
-const VARIABLE: &str = ";try { __main.variable() } catch {} ";
+/// The same of a `main` that is a variable, which is `var` then, so that it is one of the global object. To be run before the
+/// program: what a script declares is there before its first statement, and cannot be defined in another way any more.
+pub(super) const VARIABLE: &str = "__main.variable()";
 /// The words that a variable is declared with.
 const DECLARING: [&str; 3] = ["const", "let", "var"];
 /// What may stand before a call of `main` that is a statement.
 const BEFORE: [&str; 4] = ["void ", "await ", "console.log(", "await "];
 const NAME: &str = "main";
 
+/// A program whose calls of `main` are known.
+pub(super) struct Recorded<'a> {
+    /// The program, in the same lines.
+    pub(super) text: Cow<'a, str>,
+    /// Whether its `main` is a variable, which [`VARIABLE`] makes known.
+    pub(super) is_variable: bool,
+}
+
 /// The program with calls of `main` that are known, in the same lines. One that gets arguments does not call it at its
 /// end, since that would be with other arguments.
-pub(super) fn recorded<'a>(source: &'a str, arguments: &Map<String, Json>) -> Cow<'a, str> {
+pub(super) fn recorded<'a>(source: &'a str, arguments: &Map<String, Json>) -> Recorded<'a> {
     let source = if arguments.is_empty() { source } else { without_last_call(source) };
     let last = last_call(source);
     let declared = source.contains("function main");
@@ -30,7 +39,7 @@ pub(super) fn recorded<'a>(source: &'a str, arguments: &Map<String, Json>) -> Co
     let asked = last.is_none() && arguments.is_empty() && !super::is_module(source);
     let variables = if asked { variables(source) } else { Vec::new() };
     if last.is_none() && !declared && variables.is_empty() {
-        return Cow::Borrowed(source);
+        return Recorded { text: Cow::Borrowed(source), is_variable: false };
     }
     let mut text = source.to_owned();
     // From the end on, so that places before stay as they are.
@@ -44,10 +53,7 @@ pub(super) fn recorded<'a>(source: &'a str, arguments: &Map<String, Json>) -> Co
     if declared {
         text.insert_str(first_statement(source), DECLARED);
     }
-    if !variables.is_empty() {
-        text.insert_str(first_statement(source), VARIABLE);
-    }
-    Cow::Owned(text)
+    Recorded { text: Cow::Owned(text), is_variable: !variables.is_empty() }
 }
 
 /// The words by which lines of the program itself declare `main` as a variable.
@@ -132,28 +138,28 @@ mod tests {
                 ";try { main = __main(main) } catch {} \nfunction main() {}\n__main(main)()",
             ),
         ] {
-            assert_eq!(recorded(source, &none), expected);
+            assert_eq!(recorded(source, &none).text, expected);
         }
     }
 
     #[test]
     fn variables_are_known_where_the_last_line_is_no_call() {
         let none = Map::new();
-        let known = |text: &str| format!(";try {{ __main.variable() }} catch {{}} {text}");
-        for (source, expected) in [
-            ("const main = () => 1;\nmain();\nf()", known("var   main = () => 1;\nmain();\nf()")),
-            ("let main;\nmain = f\nif (main()) f()", known("var main;\nmain = f\nif (main()) f()")),
-            ("var  main= f; main(); f()", known("var  main= f; main(); f()")),
-            ("{\nconst main = 1\n}\n f()", "{\nconst main = 1\n}\n f()".to_owned()),
-            ("`\nconst main = 1\n`", "`\nconst main = 1\n`".to_owned()),
-            ("const mainly = 1", "const mainly = 1".to_owned()),
-            ("constmain = 1", "constmain = 1".to_owned()),
-            ("export const x = 1\nconst main = f", "export const x = 1\nconst main = f".to_owned()),
+        for (source, expected, is_variable) in [
+            ("const main = () => 1;\nmain();\nf()", "var   main = () => 1;\nmain();\nf()", true),
+            ("let main;\nmain = f\nif (main()) f()", "var main;\nmain = f\nif (main()) f()", true),
+            ("var  main= f; main(); f()", "var  main= f; main(); f()", true),
+            ("{\nconst main = 1\n}\n f()", "{\nconst main = 1\n}\n f()", false),
+            ("`\nconst main = 1\n`", "`\nconst main = 1\n`", false),
+            ("const mainly = 1", "const mainly = 1", false),
+            ("constmain = 1", "constmain = 1", false),
+            ("export const x = 1\nconst main = f", "export const x = 1\nconst main = f", false),
         ] {
-            assert_eq!(recorded(source, &none), expected);
+            let found = recorded(source, &none);
+            assert_eq!((&*found.text, found.is_variable), (expected, is_variable));
         }
         let given = json!({"a": 1}).as_object().cloned().unwrap_or_default();
-        assert_eq!(recorded("const main = f\nmain(1)\nf()", &given), "const main = f\nmain(1)\nf()");
+        assert_eq!(recorded("const main = f\nmain(1)\nf()", &given).text, "const main = f\nmain(1)\nf()");
     }
 
     #[test]
@@ -165,7 +171,7 @@ mod tests {
             ("const y =\nmain()", "const y =\n__main(main)()"),
             ("const x = 1;\nmain() + 1", "const x = 1;\n__main(main)() + 1"),
         ] {
-            assert_eq!(recorded(source, &given), expected);
+            assert_eq!(recorded(source, &given).text, expected);
         }
     }
 }

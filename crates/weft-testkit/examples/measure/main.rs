@@ -175,6 +175,7 @@ fn w3(bench: &Bench) {
     row("W3: an agent that calls a tool five times", "ms", weft, Some(floor));
 }
 
+#[expect(clippy::disallowed_methods, reason = "a program that measures has no configuration")]
 async fn w4(bench: &Bench) {
     let model = format!("mock-{W4_WORDS}-100-20-0");
     let count = std::env::var("MEASURE_SESSIONS").ok().and_then(|count| count.parse().ok());
