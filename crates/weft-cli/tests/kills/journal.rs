@@ -9,7 +9,7 @@ use weft_core::journal::{ActivationRef, Ending, NextEdges, Record};
 use weft_core::seam::chat_model::Usage;
 
 /// Everything that is wrong with a journal, in words.
-pub fn wrong(entries: &[Entry]) -> Vec<String> {
+pub(crate) fn wrong(entries: &[Entry]) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut must = |holds: bool, what: String| {
         if !holds {
@@ -69,7 +69,7 @@ fn maker(entries: &[Entry], activation: u32) -> String {
 }
 
 /// How it ended, and with what: the outputs as JSON, without what differs from run to run.
-pub fn outcome(entries: &[Entry]) -> Option<(Ending, String)> {
+pub(crate) fn outcome(entries: &[Entry]) -> Option<(Ending, String)> {
     match &entries.last()?.record {
         Record::RunFinished { ending, outputs, .. } => {
             Some((*ending, timeless(&serde_json::to_string(outputs).unwrap())))
@@ -79,7 +79,7 @@ pub fn outcome(entries: &[Entry]) -> Option<(Ending, String)> {
 }
 
 /// What the run has used of budgets, as its last entry says.
-pub fn spent(entries: &[Entry]) -> Spent {
+pub(crate) fn spent(entries: &[Entry]) -> Spent {
     match entries.last().map(|entry| &entry.record) {
         Some(Record::RunFinished { spent, .. }) => *spent,
         _ => Spent::default(),
@@ -115,7 +115,7 @@ fn timeless(text: &str) -> String {
 }
 
 /// Whether a call may have been made of which nobody knows what came.
-pub fn is_interrupted(entries: &[Entry]) -> bool {
+pub(crate) fn is_interrupted(entries: &[Entry]) -> bool {
     entries.iter().any(|entry| match &entry.record {
         Record::NodeFinished { error: Some(error), .. } => error.contains("may have been carried out"),
         Record::ToolFinished { call, .. } => call.result.to_string().contains("may have been carried out"),
@@ -124,6 +124,6 @@ pub fn is_interrupted(entries: &[Entry]) -> bool {
 }
 
 /// Whether anything of the run was stored before its process ended.
-pub fn has_begun(entries: &[Entry]) -> bool {
+pub(crate) fn has_begun(entries: &[Entry]) -> bool {
     matches!(entries.first().map(|entry| &entry.record), Some(Record::RunStarted { .. }))
 }

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::Value as Json;
 use weft_testkit::{Script, ScriptedServer, Wire, steady};
 
-pub struct Outside {
-    pub model_url: String,
-    pub web_url: String,
+pub(crate) struct Outside {
+    pub(crate) model_url: String,
+    pub(crate) web_url: String,
     /// Requests that change something there.
     posted: Arc<AtomicU64>,
     _model: ScriptedServer,
@@ -19,7 +19,7 @@ pub struct Outside {
 }
 
 impl Outside {
-    pub fn of(folder: &Path) -> Self {
+    pub(crate) fn of(folder: &Path) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let script = std::fs::read_to_string(folder.join("script.json"))
@@ -42,7 +42,7 @@ impl Outside {
         Self { model_url: model.base_url.clone(), web_url, posted, _model: model, _runtime: runtime }
     }
 
-    pub fn posted(&self) -> u64 {
+    pub(crate) fn posted(&self) -> u64 {
         self.posted.load(Ordering::SeqCst)
     }
 }

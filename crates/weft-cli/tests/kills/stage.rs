@@ -15,14 +15,14 @@ use crate::journal::{has_begun, is_interrupted, outcome, spent, wrong};
 use crate::outside::Outside;
 
 #[derive(Clone, Copy, Debug)]
-pub enum Side {
+pub(crate) enum Side {
     Before,
     After,
 }
 
 /// Who goes on with an interrupted run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Healer {
+pub(crate) enum Healer {
     /// `weft runs resume --all`.
     Command,
     /// `weft serve`, by itself.
@@ -30,7 +30,7 @@ pub enum Healer {
 }
 
 /// One conversation of one canvas.
-pub struct Stage {
+pub(crate) struct Stage {
     name: String,
     folder: TempDir,
     canvas: PathBuf,
@@ -51,27 +51,27 @@ struct Whole {
 }
 
 /// A process that was killed at a point.
-pub struct Cut<'a> {
+pub(crate) struct Cut<'a> {
     stage: &'a Stage,
     turn: usize,
     place: String,
     data: PathBuf,
     posted: u64,
-    pub was_killed: bool,
+    pub(crate) was_killed: bool,
 }
 
 /// What became of a run.
 #[derive(Debug)]
-pub struct Healed {
-    pub has_begun: bool,
-    pub is_interrupted: bool,
-    pub is_whole: bool,
-    pub healer: Healer,
+pub(crate) struct Healed {
+    pub(crate) has_begun: bool,
+    pub(crate) is_interrupted: bool,
+    pub(crate) is_whole: bool,
+    pub(crate) healer: Healer,
 }
 
 /// All conversations of all sample canvases, or of this one. The web service of `http_call` is asked a second time by
 /// a canvas that changes something there.
-pub fn stages(only: Option<&str>) -> Vec<Stage> {
+pub(crate) fn stages(only: Option<&str>) -> Vec<Stage> {
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../canvases");
     let mut folders: Vec<_> =
         std::fs::read_dir(samples).unwrap().map(|e| e.unwrap().path()).filter(|p| p.is_dir()).collect();
@@ -214,7 +214,7 @@ impl Stage {
     }
 
     /// Holds the whole conversation and keeps what there was before each turn.
-    pub fn rehearsed(mut self) -> Self {
+    pub(crate) fn rehearsed(mut self) -> Self {
         for turn in 0..self.turns.len() {
             let (before, after) = (self.data(turn), self.data(turn + 1));
             copy(&before, &after);
@@ -236,16 +236,16 @@ impl Stage {
         self
     }
 
-    pub fn turns(&self) -> usize {
+    pub(crate) fn turns(&self) -> usize {
         self.turns.len()
     }
 
-    pub fn entries(&self, turn: usize) -> u64 {
+    pub(crate) fn entries(&self, turn: usize) -> u64 {
         self.whole[turn].entries.len() as u64
     }
 
     /// Kills a process in the middle of a turn.
-    pub fn cut(&self, turn: usize, side: Side, entry: u64) -> Cut<'_> {
+    pub(crate) fn cut(&self, turn: usize, side: Side, entry: u64) -> Cut<'_> {
         let point = match side {
             Side::Before => format!("before:{entry}"),
             Side::After => format!("after:{entry}"),
@@ -266,7 +266,7 @@ impl Cut<'_> {
     ///
     /// # Errors
     /// What is wrong.
-    pub fn heal(self, healer: Healer) -> Result<Healed, String> {
+    pub(crate) fn heal(self, healer: Healer) -> Result<Healed, String> {
         let stage = self.stage;
         let whole = &stage.whole[self.turn];
         let _alone = stage.alone.lock().unwrap();
