@@ -15,6 +15,7 @@ use weft_core::seam::picture_reader::{PictureLine, PicturePlace, TEXT_CHARS_MAX}
 use weft_core::seam::speech::Recording;
 use weft_core::seam::{DocumentReader, PictureReader, TranscriptionModel};
 use weft_core::value::Json;
+use weft_core::watched_models::{ModelWatcher, watched_reader, watched_transcription};
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::pictures::whereabouts;
@@ -277,5 +278,11 @@ impl DocumentReader for MediaReader {
         readings: &[PictureReading],
     ) -> Result<ReadDocument> {
         self.documents.read_with(request, bytes, readings).await
+    }
+
+    fn watched(&self, watcher: Arc<dyn ModelWatcher>) -> Option<Arc<dyn DocumentReader>> {
+        let pictures = self.pictures.clone().map(|reader| watched_reader(reader, Arc::clone(&watcher)));
+        let speech = self.speech.clone().map(|speech| watched_transcription(speech, watcher));
+        Some(Arc::new(Self::new(Arc::clone(&self.documents), pictures, speech)))
     }
 }

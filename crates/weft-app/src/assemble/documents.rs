@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use bytes::Bytes;
-use weft_core::seam::document_reader::{FoundPictures, NoReader, PictureReading, ReadDocument, ReadRequest};
+use weft_core::seam::document_reader::NoReader;
 use weft_core::seam::document_writer::NoWriter;
 use weft_core::seam::{DocumentReader, DocumentWriter, PictureReader, TranscriptionModel};
-use weft_core::watched_models::{ModelWatcher, watched_reader, watched_transcription};
+use weft_core::watched_models::watched_reader;
 use weft_core::{Error, Result, TenantId};
 use weft_parse::{ChildReader, MediaReader, ProgramTranscription, Tesseract, Worker};
 
@@ -31,67 +29,8 @@ pub(super) fn file_work(config: &Config, models: &Models) -> Result<FileWork> {
     let documents: Arc<dyn DocumentReader> = Arc::<ChildReader>::clone(&worker);
     // Configured for all tenants alike; without a model recordings are refused by name.
     let speech = models.counted.transcription(&TenantId::new(""), "").ok();
-    let reader = AskingReader::new(documents, picture_reader(config, models)?, speech);
+    let reader = MediaReader::new(documents, picture_reader(config, models)?, speech);
     Ok(FileWork { reader: Arc::new(reader), writer: worker })
-}
-
-/// Reads documents, and has models read their pictures and write down recordings; whoever works on a document hears of their
-/// calls.
-struct AskingReader {
-    reader: MediaReader,
-    documents: Arc<dyn DocumentReader>,
-    pictures: Option<Arc<dyn PictureReader>>,
-    speech: Option<Arc<dyn TranscriptionModel>>,
-}
-
-impl AskingReader {
-    fn new(
-        documents: Arc<dyn DocumentReader>,
-        pictures: Option<Arc<dyn PictureReader>>,
-        speech: Option<Arc<dyn TranscriptionModel>>,
-    ) -> Self {
-        let reader = MediaReader::new(Arc::clone(&documents), pictures.clone(), speech.clone());
-        Self { reader, documents, pictures, speech }
-    }
-}
-
-#[async_trait]
-impl DocumentReader for AskingReader {
-    async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
-        self.reader.read(request, bytes).await
-    }
-
-    async fn pictures(&self, request: &ReadRequest, bytes: Bytes) -> Result<FoundPictures> {
-        self.reader.pictures(request, bytes).await
-    }
-
-    async fn kept_pictures(
-        &self,
-        request: &ReadRequest,
-        bytes: Bytes,
-        wanted: &[u32],
-    ) -> Result<FoundPictures> {
-        self.reader.kept_pictures(request, bytes, wanted).await
-    }
-
-    async fn read_with(
-        &self,
-        request: &ReadRequest,
-        bytes: Bytes,
-        readings: &[PictureReading],
-    ) -> Result<ReadDocument> {
-        self.reader.read_with(request, bytes, readings).await
-    }
-
-    fn knows(&self, name: &str) -> bool {
-        self.reader.knows(name)
-    }
-
-    fn watched(&self, watcher: Arc<dyn ModelWatcher>) -> Option<Arc<dyn DocumentReader>> {
-        let pictures = self.pictures.clone().map(|reader| watched_reader(reader, Arc::clone(&watcher)));
-        let speech = self.speech.clone().map(|speech| watched_transcription(speech, watcher));
-        Some(Arc::new(Self::new(Arc::clone(&self.documents), pictures, speech)))
-    }
 }
 
 fn picture_reader(config: &Config, models: &Models) -> Result<Option<Arc<dyn PictureReader>>> {
@@ -147,11 +86,13 @@ fn named_worker(config: &Config) -> Option<Worker> {
 mod tests {
     use std::sync::Mutex;
 
+    use async_trait::async_trait;
+    use bytes::Bytes;
     use weft_core::seam::chat_model::Usage;
-    use weft_core::seam::document_reader::ChunkMethod;
+    use weft_core::seam::document_reader::{ChunkMethod, ReadRequest};
     use weft_core::seam::speech::Recording;
     use weft_core::usage::Counted;
-    use weft_core::watched_models::ModelCall;
+    use weft_core::watched_models::{ModelCall, ModelWatcher};
     use weft_models::Directory;
 
     use super::*;
@@ -192,7 +133,7 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_works_on_a_document_hears_what_its_recordings_use() {
-        let reader = AskingReader::new(Arc::new(NoReader), None, Some(Arc::new(Hears)));
+        let reader = MediaReader::new(Arc::new(NoReader), None, Some(Arc::new(Hears)));
         let heard = Arc::new(Heard::default());
         let watched = reader.watched(Arc::clone(&heard) as Arc<dyn ModelWatcher>).unwrap();
         let request = ReadRequest {
