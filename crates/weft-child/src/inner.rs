@@ -1,7 +1,13 @@
 //! The inner side: what a worker does before it begins.
 
-use std::io::{Read as _, Write as _};
+#[cfg(not(target_os = "linux"))]
+use std::io::Read as _;
+use std::io::Write as _;
+#[cfg(target_os = "linux")]
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -68,13 +74,18 @@ pub fn confined_with(
     alarm: impl FnOnce() + Send + 'static,
     work: impl FnOnce() -> std::io::Result<()> + Send + 'static,
 ) -> ExitCode {
-    match inside(bounds, alarm, work) {
-        Ok(Ok(())) => ExitCode::SUCCESS,
+    ExitCode::from(exit_code(inside(bounds, alarm, work)))
+}
+
+/// What the process ends with, after it has said why there was no work.
+fn exit_code(done: Result<std::io::Result<()>, Unable>) -> u8 {
+    match done {
+        Ok(Ok(())) => 0,
         // The result could not be written: whoever asked is gone.
-        Ok(Err(_)) => ExitCode::from(UNWANTED),
+        Ok(Err(_)) => UNWANTED,
         Err(Unable::Confine(reason)) => {
             drop(std::io::stdout().lock().write_all(reason.to_string().as_bytes()));
-            ExitCode::from(UNCONFINED)
+            UNCONFINED
         }
         // By a signal, as everything ends that breaks.
         Err(Unable::Broke) => std::process::abort(),
@@ -86,19 +97,97 @@ fn inside(
     alarm: impl FnOnce() + Send + 'static,
     work: impl FnOnce() -> std::io::Result<()> + Send + 'static,
 ) -> Result<std::io::Result<()>, Unable> {
+    share_heap();
     // Files and rights are given up by this thread and all that it starts from here on; the calls of the
     // system, which starting a thread needs, by all threads at the end.
     give_up(bounds.confinement).map_err(Unable::Confine)?;
-    watched(bounds.time, alarm).map_err(Unable::Confine)?;
+    let (time, stack_bytes) = (bounds.time, bounds.stack_bytes);
     let begun = move || -> Result<_, Unable> {
         close(&bounds).map_err(Unable::Confine)?;
         Ok(work())
     };
-    let thread = thread::Builder::new().stack_size(bounds.stack_bytes).spawn(begun);
+    done_under_watch(time, alarm, stack_bytes, begun)
+}
+
+/// One heap for all threads: the thread that works would have one of its own, which is set up for it and grows by a call of
+/// the system for every few pages.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn share_heap() {
+    #[expect(unsafe_code, reason = "a function of the system's library")]
+    // SAFETY: It takes two numbers, and the allocator's own lock.
+    // Refused, it goes on as it would have.
+    let _ = unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn share_heap() {}
+
+/// Does work on a thread of its own and ends this process with it, while this thread watches: it calls `alarm` after `time`
+/// and ends the process soon after it, and as soon as nobody wants its result any more.
+#[cfg(target_os = "linux")]
+fn done_under_watch(
+    time: Duration,
+    alarm: impl FnOnce(),
+    stack_bytes: usize,
+    begun: impl FnOnce() -> Result<std::io::Result<()>, Unable> + Send + 'static,
+) -> Result<std::io::Result<()>, Unable> {
+    // The process ends where the work does: another thread would have to be woken for it, and that takes as long as
+    // a small program.
+    let work = move || {
+        let done = catch_unwind(AssertUnwindSafe(begun)).unwrap_or(Err(Unable::Broke));
+        std::process::exit(i32::from(exit_code(done)));
+    };
+    thread::Builder::new().stack_size(stack_bytes).spawn(work).map_err(Unable::Confine)?;
+    std::process::exit(i32::from(watch(time, alarm)))
+}
+
+/// Waits for the end of the time or of the input; why the process ends.
+#[cfg(target_os = "linux")]
+fn watch(time: Duration, alarm: impl FnOnce()) -> u8 {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    let after = |time| std::time::Instant::now().checked_add(time);
+    let (mut alarm, mut end) = (Some(alarm), after(time));
+    loop {
+        let left = end.map(|end| end.saturating_duration_since(std::time::Instant::now()));
+        // A time that cannot be told as such has no end.
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        let mut input = [PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN)];
+        match poll(&mut input, left.as_ref()) {
+            Ok(0) => match alarm.take() {
+                Some(alarm) => {
+                    alarm();
+                    end = after(GRACE);
+                }
+                None => return LATE,
+            },
+            Ok(_) => match rustix::io::read(rustix::stdio::stdin(), &mut [0; 64]) {
+                Ok(0) => return UNWANTED,
+                Err(cause) if cause != rustix::io::Errno::INTR => return UNWANTED,
+                _ => {}
+            },
+            Err(rustix::io::Errno::INTR) => {}
+            // Nobody could end it any more.
+            Err(_) => return UNWANTED,
+        }
+    }
+}
+
+/// The same with threads that watch.
+#[cfg(not(target_os = "linux"))]
+fn done_under_watch(
+    time: Duration,
+    alarm: impl FnOnce() + Send + 'static,
+    stack_bytes: usize,
+    begun: impl FnOnce() -> Result<std::io::Result<()>, Unable> + Send + 'static,
+) -> Result<std::io::Result<()>, Unable> {
+    watched(time, alarm).map_err(Unable::Confine)?;
+    let thread = thread::Builder::new().stack_size(stack_bytes).spawn(begun);
     thread.map_err(Unable::Confine)?.join().unwrap_or(Err(Unable::Broke))
 }
 
 /// Calls `alarm` after `time` and ends this process soon after it, and as soon as nobody wants its result any more.
+#[cfg(not(target_os = "linux"))]
 fn watched(time: Duration, alarm: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     let late = move || {
         thread::sleep(time);
@@ -110,6 +199,7 @@ fn watched(time: Duration, alarm: impl FnOnce() + Send + 'static) -> std::io::Re
 }
 
 /// Ends the process as soon as `wait` returns, whatever else it does.
+#[cfg(not(target_os = "linux"))]
 fn ended_when(code: u8, wait: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     let watch = move || {
         wait();
@@ -118,6 +208,7 @@ fn ended_when(code: u8, wait: impl FnOnce() + Send + 'static) -> std::io::Result
     thread::Builder::new().spawn(watch).map(drop)
 }
 
+#[cfg(not(target_os = "linux"))]
 fn wait_for_the_end_of_input() {
     let mut rest = [0; 64];
     while std::io::stdin().lock().read(&mut rest).is_ok_and(|count| count > 0) {}
@@ -127,9 +218,19 @@ fn wait_for_the_end_of_input() {
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 pub(crate) fn give_up(confinement: Confinement) -> std::io::Result<()> {
     use crate::boundary::{leave_files, leave_rights};
-    confinement.settle(leave_rights())?;
-    confinement.settle(leave_files())
+    // What a process has given up its forks do not have.
+    if GIVEN_UP.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    let (rights, files) = (leave_rights(), leave_files());
+    GIVEN_UP.store(rights.is_ok() && files.is_ok(), Ordering::Relaxed);
+    confinement.settle(rights)?;
+    confinement.settle(files)
 }
+
+/// Whether this process, or the one that it is a fork of, has given up its files and rights.
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+static GIVEN_UP: AtomicBool = AtomicBool::new(false);
 
 /// Everything else, for all threads.
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]

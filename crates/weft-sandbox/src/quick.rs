@@ -60,35 +60,57 @@ pub(crate) fn on_its_thread<T: Send>(work: impl FnOnce() -> T + Send) -> std::io
 /// Runs a program on this thread, which has [`THREAD_STACK`] bytes of stack, until its end, its limits or the
 /// next step after `stop` is set.
 pub(crate) fn execute(program: &Program, stop: &Arc<AtomicBool>) -> Ran {
+    let (ran, interpreter) = execute_once(program, stop);
+    drop(interpreter);
+    ran
+}
+
+/// The same in a process that ends with the program, which need not take apart what it has in memory.
+pub(crate) fn execute_last(program: &Program) -> Ran {
+    let (ran, interpreter) = execute_once(program, &Arc::default());
+    std::mem::forget(interpreter);
+    ran
+}
+
+/// What a program has run in; the context goes first.
+struct Interpreter {
+    _context: Context,
+    _runtime: Runtime,
+}
+
+fn execute_once(program: &Program, stop: &Arc<AtomicBool>) -> (Ran, Option<Interpreter>) {
     let printed = Rc::new(RefCell::new(Printed::new(program.limits.printed_bytes)));
-    let result = result(program, stop, &printed);
+    let (result, interpreter) = result(program, stop, &printed);
     let printed = printed.take();
-    Ran {
+    let ran = Ran {
         result,
         stdout: printed.stdout,
         stderr: printed.stderr,
         truncated: printed.truncated,
         files: Vec::new(),
-    }
+    };
+    (ran, interpreter)
 }
 
 fn result(
     program: &Program,
     stop: &Arc<AtomicBool>,
     printed: &Rc<RefCell<Printed>>,
-) -> Result<Json, Failure> {
-    let no_room = |_| Failure::Memory;
+) -> (Result<Json, Failure>, Option<Interpreter>) {
     let peak = Peak::default();
-    let runtime = Runtime::new_with_alloc(CountedMemory::new(&peak)).map_err(no_room)?;
+    let Ok(runtime) = Runtime::new_with_alloc(CountedMemory::new(&peak)) else {
+        return (Err(Failure::Memory), None);
+    };
     runtime.set_max_stack_size(PROGRAM_STACK);
-    let context = Context::full(&runtime).map_err(no_room)?;
+    let Ok(context) = Context::full(&runtime) else { return (Err(Failure::Memory), None) };
     runtime.set_memory_limit(program.limits.memory_bytes);
     let watch = ProgramWatch::start(program.limits.time, stop).over(peak, program.limits.memory_bytes);
     let handler = watch.clone();
     runtime.set_interrupt_handler(Some(Box::new(move || handler.rings())));
     let told = context.with(|ctx| run(&ctx, program, printed, &watch));
     // Once the time is up nothing that the program says about it counts.
-    if watch.rung.get() { Err(Failure::Time) } else { told }
+    let result = if watch.rung.get() { Err(Failure::Time) } else { told };
+    (result, Some(Interpreter { _context: context, _runtime: runtime }))
 }
 
 fn run(

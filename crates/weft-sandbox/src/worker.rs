@@ -10,7 +10,6 @@ use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
 use weft_child::{Bounds, Confinement, REFUSED, confined, confined_with};
@@ -109,7 +108,7 @@ fn make_ready(task: &str) -> Ready {
     match serde_json::from_str(task) {
         Ok(ForkTask::JavaScript) => {
             // So that forks find in memory what an interpreter begins with.
-            drop(quick::execute(&own_program(), &Arc::new(AtomicBool::new(false))));
+            drop(quick::execute(&own_program(), &Arc::default()));
             Ready::JavaScript
         }
         Ok(ForkTask::Python(folder)) => Ready::Python(PythonCode::load(&folder)),
@@ -154,7 +153,7 @@ fn run(program: Program, confinement: Confinement, python: Option<&Path>, ready:
     match (program.language, python) {
         // Whoever wants it to stop ends the process.
         (Language::JavaScript, _) => confined(bounds(quick::THREAD_STACK), move || {
-            tell(&SandboxAnswer::Ran(quick::execute(&program, &Arc::new(AtomicBool::new(false)))))
+            tell(&SandboxAnswer::Ran(quick::execute_last(&program)))
         }),
         (Language::Python, Some(folder)) => match interpreter(ready, folder, program.limits) {
             Ok(Some(machine)) => confined_with(bounds(python::THREAD_STACK), machine.alarm(), move || {

@@ -1,15 +1,19 @@
 //! Timers of a program: they run one after the other when nothing else is left to do.
 
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use rquickjs::{CatchResultExt as _, Ctx, Function, Object};
+use rquickjs::module::{Declared, WriteOptions};
+use rquickjs::{CatchResultExt as _, Context, Ctx, Function, Module, Object, Runtime};
 use weft_core::seam::sandbox::Failure;
 
 use super::told::failure;
-use super::{FILE, ProgramWatch, script, web};
+use super::{FILE, ProgramWatch, web};
 
 /// What a program finds beside its language.
-const GLOBALS: &str = include_str!("globals.js");
+const GLOBALS: &str = concat!("export default ", include_str!("globals.js"));
+/// The same, compiled once in a process: reading it takes longer than most programs run. Nothing where it cannot be compiled.
+static COMPILED: LazyLock<Option<Vec<u8>>> = LazyLock::new(|| compiled().ok());
 /// How long a wait goes on without a look at whether it is still wanted.
 const STEP: Duration = Duration::from_millis(20);
 
@@ -31,10 +35,29 @@ pub(super) struct Globals<'js> {
 impl<'js> Globals<'js> {
     /// Gives a program what it finds beside its language. `console` is there already.
     pub(super) fn install(ctx: &Ctx<'js>) -> rquickjs::Result<Self> {
-        let globals: Function<'js> = script(ctx, "globals.js", GLOBALS)?.get()?;
+        let (module, _) = globals(ctx)?.eval()?;
+        let globals: Function<'js> = module.get("default")?;
         let functions: Object<'js> = globals.call((Function::new(ctx.clone(), web::load)?,))?;
         let timers = Timers { wait: functions.get("wait")?, fire: functions.get("fire")? };
         Ok(Self { timers, json: functions.get("json")?, called: functions.get("called")? })
+    }
+}
+
+fn declared<'js>(ctx: &Ctx<'js>) -> rquickjs::Result<Module<'js, Declared>> {
+    Module::declare(ctx.clone(), "globals.js", GLOBALS)
+}
+
+fn compiled() -> rquickjs::Result<Vec<u8>> {
+    let context = Context::full(&Runtime::new()?)?;
+    context.with(|ctx| declared(&ctx)?.write(WriteOptions::default()))
+}
+
+fn globals<'js>(ctx: &Ctx<'js>) -> rquickjs::Result<Module<'js, Declared>> {
+    let Some(compiled) = &*COMPILED else { return declared(ctx) };
+    #[expect(unsafe_code, reason = "the interpreter does not check code that was compiled before")]
+    // SAFETY: This process has compiled it with this interpreter, and it stays in memory unchanged to the end.
+    unsafe {
+        Module::load(ctx.clone(), compiled)
     }
 }
 
