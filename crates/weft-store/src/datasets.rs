@@ -47,7 +47,12 @@ impl DatasetStore for Store {
     }
 
     async fn add_document_within(&self, document: &Document, quota: DocumentQuota) -> Result<()> {
-        self.create_document(document, quota).await
+        self.create_document(document, None, quota).await.map(drop)
+    }
+
+    async fn replace_document(&self, document: &Document, replaced: &DocumentId) -> Result<String> {
+        let blob = self.create_document(document, Some(replaced), DocumentQuota::default()).await?;
+        Ok(blob.unwrap_or_default())
     }
 
     async fn document(&self, key: &DocumentKey) -> Result<Document> {

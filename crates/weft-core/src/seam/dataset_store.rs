@@ -1,6 +1,7 @@
 //! Datasets, their documents and the chunks these were cut into. This is the truth; an
 //! [`Index`](super::Index) is made from it.
 
+mod change;
 mod chunks;
 mod generations;
 mod heads;
@@ -17,6 +18,7 @@ use crate::seam::document_reader::{ChunkMethod, PieceKind, Position};
 use crate::seam::ingest_queue::IndexNote;
 use crate::value::Json;
 
+pub use change::DocumentChange;
 pub use chunks::{ChunkFilter, ChunkReplacement};
 pub use heads::{ChunkHead, DocumentHead, Heads};
 pub use quota::DocumentQuota;
@@ -230,23 +232,6 @@ pub struct DocumentFilter {
     pub limit: u64,
 }
 
-/// What people may change of a document. What is absent stays as it is.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct DocumentChange {
-    /// The revision that it was made of; absent when it says nothing that follows from what was there.
-    pub revision: Option<i64>,
-    /// Its name.
-    pub name: Option<String>,
-    /// How it is cut.
-    pub method: Option<ChunkMethod>,
-    /// Settings, all of them.
-    pub settings: Option<Settings>,
-    /// Metadata, all of it.
-    pub metadata: Option<Metadata>,
-    /// Whether its chunks are found.
-    pub enabled: Option<bool>,
-}
-
 /// A chunk as it is kept.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredChunk {
@@ -364,6 +349,13 @@ pub trait DatasetStore: Send + Sync {
     /// # Errors
     /// As [`DatasetStore::add_document`]; `QuotaExceeded`.
     async fn add_document_within(&self, document: &Document, quota: DocumentQuota) -> Result<()>;
+
+    /// Keeps a new document in the place of one of its dataset, which is removed in the same step, as by
+    /// [`DatasetStore::remove_documents`]; the new one may have its name. The name of the blob that is of no more use.
+    ///
+    /// # Errors
+    /// `NotFound` without the dataset or the document; `Conflict` when another one has the name. Then nothing has changed.
+    async fn replace_document(&self, document: &Document, replaced: &DocumentId) -> Result<String>;
 
     /// A document.
     ///

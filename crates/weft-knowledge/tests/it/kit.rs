@@ -504,6 +504,10 @@ impl DatasetStore for Library {
         not_here()
     }
 
+    async fn replace_document(&self, _: &Document, _: &DocumentId) -> Result<String> {
+        not_here()
+    }
+
     async fn document(&self, _: &DocumentKey) -> Result<Document> {
         not_here()
     }
