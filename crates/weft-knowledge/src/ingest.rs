@@ -66,7 +66,7 @@ pub use counts::{IngestCounts, IngestEnding};
 pub use edit::{Availability, ChunkEdit, NewChunk};
 pub use enrich::{Addition, MadeAddition};
 pub use library::{Library, LibraryLimits, LibraryParts, Naming};
-pub use naming::{WantedName, numbered, under_free_name};
+pub use naming::{NAME_BYTES_MAX, WantedName, numbered, under_free_name};
 pub use pages::ChunkPages;
 pub use pipeline::{NoPipelines, PIPELINE, PipelineRunner, pipeline_of};
 pub use plan::WORDS_ALONE;
