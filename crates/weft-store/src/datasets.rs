@@ -6,7 +6,7 @@ use weft_core::id::{ChunkId, DatasetKey, DocumentId, DocumentKey, TenantId};
 use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{
     ChunkFilter, ChunkHead, ChunkReplacement, Counting, Dataset, DatasetFilter, Document, DocumentChange,
-    DocumentFilter, DocumentHead, DocumentQuota, Extra, Heads, StoredChunk,
+    DocumentFilter, DocumentHead, DocumentQuota, Extra, Heads, RemovedChunks, StoredChunk,
 };
 use weft_core::seam::ingest_queue::IndexNote;
 use weft_core::value::Json;
@@ -119,7 +119,7 @@ impl DatasetStore for Store {
         self.find_next_ordinal(document).await
     }
 
-    async fn remove_chunks(&self, document: &DocumentKey, ids: &[ChunkId]) -> Result<u64> {
+    async fn remove_chunks(&self, document: &DocumentKey, ids: &[ChunkId]) -> Result<RemovedChunks> {
         self.drop_chunks(document, ids).await
     }
 

@@ -18,7 +18,7 @@ use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{
     ChunkFilter, ChunkHead, ChunkReplacement, Counting, Dataset, DatasetCounts, DatasetFilter, Document,
     DocumentChange, DocumentFilter, DocumentHead, DocumentQuota, DocumentState, Extra, Heads, IngestStage,
-    StoredChunk,
+    RemovedChunks, StoredChunk,
 };
 use weft_core::seam::ingest_queue::{IndexNote, Removed, Wanted};
 use weft_core::seam::reading_log::Reading;
@@ -408,14 +408,8 @@ impl DatasetStore for MemoryDatasets {
         Ok(kept.chunks.iter().map(|chunk| chunk.chunk.ordinal + 1).max().unwrap_or_default())
     }
 
-    async fn remove_chunks(&self, document: &DocumentKey, ids: &[ChunkId]) -> Result<u64> {
-        let mut tables = self.tables();
-        let kept = tables.kept(document)?;
-        let before = kept.chunks.len();
-        kept.chunks.retain(|chunk| !ids.contains(&chunk.chunk.id));
-        kept.count();
-        kept.note();
-        Ok((before - kept.chunks.len()) as u64)
+    async fn remove_chunks(&self, document: &DocumentKey, ids: &[ChunkId]) -> Result<RemovedChunks> {
+        Ok(self.tables().kept(document)?.take_out(ids))
     }
 
     async fn reset_document(&self, key: &DocumentKey, now_ms: i64) -> Result<()> {

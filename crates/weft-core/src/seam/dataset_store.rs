@@ -19,7 +19,7 @@ use crate::seam::ingest_queue::IndexNote;
 use crate::value::Json;
 
 pub use change::DocumentChange;
-pub use chunks::{ChunkFilter, ChunkReplacement};
+pub use chunks::{ChunkFilter, ChunkReplacement, RemovedChunks};
 pub use heads::{ChunkHead, DocumentHead, Heads};
 pub use quota::DocumentQuota;
 
@@ -181,7 +181,7 @@ pub struct Document {
     pub chunk_count: u64,
     /// The tokens of those.
     pub token_count: u64,
-    /// The first picture that its chunks had when it was read, see [`StoredChunk::picture`]; not written, only read.
+    /// The first picture that its chunks are shown with, see [`StoredChunk::picture`]; not written, only read.
     pub picture: Option<String>,
     /// Counts the changes that people have made; a writer must know the current one.
     pub revision: i64,
@@ -452,11 +452,11 @@ pub trait DatasetStore: Send + Sync {
     /// `NotFound` without the document.
     async fn next_ordinal(&self, document: &DocumentKey) -> Result<u64>;
 
-    /// Removes chunks of a document. How many were there. Counts follow.
+    /// Removes chunks of a document. Counts follow, and its picture.
     ///
     /// # Errors
     /// `NotFound` without the document.
-    async fn remove_chunks(&self, document: &DocumentKey, ids: &[ChunkId]) -> Result<u64>;
+    async fn remove_chunks(&self, document: &DocumentKey, ids: &[ChunkId]) -> Result<RemovedChunks>;
 
     /// Takes a document back to where it was before it was read: without chunks, unstarted.
     ///

@@ -48,6 +48,23 @@ impl Library {
         Ok(names)
     }
 
+    /// Removes pictures beside a document that none of its chunks is shown with any more, unless it is being read again by now:
+    /// then they may be those that come, and what is too much goes at the end of that. Under the lock of the document.
+    pub(super) async fn remove_pictures(&self, key: &DocumentKey, names: &[String]) -> Result<()> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        let Some(document) = found(self.parts.store.document(key).await)? else { return Ok(()) };
+        if document.blob.is_empty() || document.state == DocumentState::Running {
+            return Ok(());
+        }
+        let folder = pictures::folder(&document.blob);
+        for name in names {
+            self.parts.blobs.remove(&key.dataset.tenant, &format!("{folder}/{name}")).await?;
+        }
+        Ok(())
+    }
+
     /// Removes the pictures beside a document but those with these names, unless it is being read again by now: then they may
     /// be those that come. Under the lock of the document.
     pub(super) async fn clear_pictures(&self, key: &DocumentKey, named: &HashSet<String>) -> Result<()> {

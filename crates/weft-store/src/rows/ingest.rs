@@ -18,7 +18,7 @@ use crate::ids::{self, bounded, text};
 use crate::open::repeated;
 use crate::rows::chunk::{self, Age};
 use crate::rows::document::{self, Column, Entity, Model, state};
-use crate::rows::{document_extra, fresh, index_note, readable, reading};
+use crate::rows::{document_extra, fresh, index_note, picture, readable, reading};
 
 pub(crate) const RUNNING: &str = "running";
 const READING: &str = "reading";
@@ -272,7 +272,7 @@ impl Store {
                 fresh::swap(&transaction, key).await?;
                 document_extra::swap(&transaction, key).await?;
                 let mut done = into_done(&row, message);
-                done.push(to(Column::Picture, fresh::first_picture(&transaction, key).await?));
+                done.push(to(Column::Picture, picture::first(&transaction, key).await?));
                 done
             }
             IngestOutcome::Failed { reason } => {

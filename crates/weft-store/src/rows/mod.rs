@@ -29,6 +29,7 @@ pub(crate) mod memory_message;
 pub(crate) mod model_use;
 mod new_document;
 pub(crate) mod notice;
+pub(crate) mod picture;
 pub(crate) mod piece;
 pub(crate) mod probe;
 pub(crate) mod process;

@@ -65,6 +65,33 @@ async fn pictures_are_kept_beside_their_document_and_replaced_with_its_chunks() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_picture_goes_with_the_last_chunk_that_is_shown_with_it() {
+    let world = World::new("").await;
+    let process = world.process(Faults::default());
+    let key = world.add("a", "text\npicture one\npicture two\npicture one").await;
+    read(&world, &process, &key).await;
+    let ids: Vec<_> = world.found(&key).await.into_iter().map(|chunk| chunk.id).collect();
+    let named = pictures(&world, &key).await;
+    let remove = async |nth: usize| {
+        let ids = std::slice::from_ref(&ids[nth]);
+        assert_eq!(process.library.remove_chunks(&key, ids).await.unwrap(), 1);
+        let document = world.store.document(&key).await.unwrap();
+        (kept(&world).len(), document.picture)
+    };
+    assert_eq!(remove(0).await, (2, named[1].clone()));
+    assert_eq!(remove(1).await, (2, named[1].clone()), "the last one is shown with it, too");
+    assert_eq!(remove(3).await, (1, named[2].clone()));
+    let document = world.store.document(&key).await.unwrap();
+    let two = named[2].as_deref().unwrap();
+    assert_eq!(&*process.library.picture(&document, two).await.unwrap(), b"GIF89a two");
+    // While it is read again they may be those that come.
+    world.queue(std::slice::from_ref(&key)).await;
+    assert_eq!(remove(2).await, (1, None));
+    assert!(world.work(&process).await);
+    assert_eq!(kept(&world).len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn pictures_go_with_their_document_and_their_dataset() {
     let world = World::new("").await;
     let process = world.process(Faults::default());

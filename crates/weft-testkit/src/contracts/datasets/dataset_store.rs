@@ -10,7 +10,7 @@ use weft_core::id::{ChunkId, DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{
     ChunkFilter, ChunkHead, Counting, Dataset, DatasetCounts, DatasetFilter, Document, DocumentChange,
-    DocumentFilter, DocumentHead, DocumentOrder, DocumentState, Extra, Heads, StoredChunk,
+    DocumentFilter, DocumentHead, DocumentOrder, DocumentState, Extra, Heads, RemovedChunks, StoredChunk,
 };
 use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::value::Json;
@@ -358,8 +358,8 @@ async fn chunks_come_back_as_they_were(store: &dyn DatasetStore) {
     refused(store.put_chunks(&other.key, &[stolen], 0).await, Conflict);
     // Removing counts what was there.
     let ids = [first.id.clone(), "x".into()];
-    assert_eq!(store.remove_chunks(&other.key, &ids).await.unwrap(), 0);
-    assert_eq!(store.remove_chunks(&made.key, &ids).await.unwrap(), 1);
+    assert_eq!(store.remove_chunks(&other.key, &ids).await.unwrap(), RemovedChunks::default());
+    assert_eq!(store.remove_chunks(&made.key, &ids).await.unwrap().count, 1);
     refused(store.remove_chunks(&DocumentKey::new(&made.key.dataset, "x"), &ids).await, NotFound);
     let held = store.document(&made.key).await.unwrap();
     assert_eq!((held.chunk_count, held.token_count), (1, 1));

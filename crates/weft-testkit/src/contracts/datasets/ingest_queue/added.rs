@@ -1,7 +1,8 @@
 //! Chunks that come into being while a document is being worked on.
 
 use weft_core::ErrorKind::Conflict;
-use weft_core::seam::dataset_store::{IngestStage, StoredChunk};
+use weft_core::id::ChunkId;
+use weft_core::seam::dataset_store::{Document, IngestStage, StoredChunk};
 
 use super::{Both, done};
 use crate::contracts::datasets::chunk;
@@ -31,7 +32,28 @@ impl Both<'_> {
         assert_eq!(self.found(&made).await, expected);
         let document = self.store.document(&made.key).await.unwrap();
         assert_eq!((document.chunk_count, document.picture.as_deref()), (4, Some("picture 1")));
+        self.pictures_are_left_by_chunks(&made).await;
         self.store.reset_document(&made.key, 2_700).await.unwrap();
         assert_eq!(self.store.document(&made.key).await.unwrap().picture, None);
+    }
+
+    /// Of a document whose chunks 1 to 3 are shown with a picture each, the first of which is its own.
+    async fn pictures_are_left_by_chunks(&self, made: &Document) {
+        let id = |n: u64| ChunkId::new(format!("{}-{n}", made.key.id));
+        let removed = async |ids: &[ChunkId]| {
+            let removed = self.store.remove_chunks(&made.key, ids).await.unwrap();
+            (removed.count, removed.pictures)
+        };
+        let own = async || self.store.document(&made.key).await.unwrap().picture;
+        assert_eq!(removed(&[id(0)]).await, (1, Vec::new()));
+        let same = StoredChunk { picture: Some("picture 3".into()), ..chunk(&made.key, 7, "the same") };
+        self.store.put_chunks(&made.key, std::slice::from_ref(&same), 0).await.unwrap();
+        assert_eq!(removed(&[id(3)]).await, (1, Vec::new()), "another one is shown with it");
+        assert_eq!(own().await.as_deref(), Some("picture 1"));
+        assert_eq!(removed(&[id(1), "x".into()]).await, (1, vec!["picture 1".to_owned()]));
+        assert_eq!(own().await.as_deref(), Some("picture 2"));
+        let rest = vec!["picture 2".to_owned(), "picture 3".to_owned()];
+        assert_eq!(removed(&[same.id, id(2)]).await, (2, rest));
+        assert_eq!(own().await, None);
     }
 }
