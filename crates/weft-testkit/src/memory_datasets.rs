@@ -56,6 +56,8 @@ struct KeptDocument {
     fresh: Vec<KeptChunk>,
     extras: BTreeMap<u8, Json>,
     fresh_extras: BTreeMap<u8, Json>,
+    /// The bytes of the pictures that are kept beside it.
+    pictures: BTreeMap<String, u64>,
     stage: IngestStage,
     /// Absent while nobody has it.
     taken_ms: Option<i64>,

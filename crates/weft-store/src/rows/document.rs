@@ -16,7 +16,9 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, containing, text};
 use crate::open::repeated;
-use crate::rows::{ROWS_AT_ONCE_MAX, chunk, document_extra, fresh, index_note, reading, removed};
+use crate::rows::{
+    ROWS_AT_ONCE_MAX, chunk, document_extra, fresh, index_note, kept_picture, reading, removed,
+};
 
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "document")]
@@ -248,6 +250,11 @@ pub(crate) async fn delete(
             .filter(document_extra::Column::DocumentId.is_in(some.clone()))
             .exec(transaction)
             .await?;
+        let pictures = kept_picture::in_dataset(dataset);
+        kept_picture::Entity::delete_many()
+            .filter(pictures.add(kept_picture::Column::DocumentId.is_in(some.clone())))
+            .exec(transaction)
+            .await?;
         let readings = reading::in_dataset(dataset).add(reading::Column::DocumentId.is_in(some.clone()));
         reading::Entity::delete_many().filter(readings).exec(transaction).await?;
     }
@@ -440,6 +447,7 @@ impl Store {
         }
         chunk::Entity::delete_many().filter(chunk::of_document(key)).exec(&*transaction).await?;
         document_extra::Entity::delete_many().filter(document_extra::of(key)).exec(&*transaction).await?;
+        kept_picture::Entity::delete_many().filter(kept_picture::of(key)).exec(&*transaction).await?;
         let zero = [Column::ChunkCount, Column::TokenCount, Column::DurationMs, Column::Attempts];
         let update = zero
             .into_iter()

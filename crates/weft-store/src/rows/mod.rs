@@ -22,6 +22,7 @@ pub(crate) mod index_note;
 pub(crate) mod ingest;
 pub(crate) mod invitation;
 pub(crate) mod journal;
+pub(crate) mod kept_picture;
 pub(crate) mod login;
 pub(crate) mod membership;
 pub(crate) mod memory;

@@ -10,10 +10,10 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids;
 use crate::open::repeated;
-use crate::rows::{dataset, document, removed, sum, tenant_lock};
+use crate::rows::{dataset, document, kept_picture, removed, sum, tenant_lock};
 
-/// How many documents a tenant has, and how many bytes they are.
-async fn taken_by_documents(db: &DatabaseTransaction, tenant: &str) -> Result<(u64, u64), DbErr> {
+/// How many documents a tenant has, and how many bytes they are with the pictures that are kept beside them.
+pub(super) async fn taken_by_documents(db: &DatabaseTransaction, tenant: &str) -> Result<(u64, u64), DbErr> {
     let taken: Option<(i64, Option<i64>)> = document::Entity::find()
         .select_only()
         .column_as(document::Column::Id.count(), "documents")
@@ -22,8 +22,17 @@ async fn taken_by_documents(db: &DatabaseTransaction, tenant: &str) -> Result<(u
         .into_tuple()
         .one(db)
         .await?;
+    let pictures: Option<(i64, Option<i64>)> = kept_picture::Entity::find()
+        .select_only()
+        .column_as(kept_picture::Column::Name.count(), "pictures")
+        .column_as(sum(db.get_database_backend(), kept_picture::Column::Bytes), "bytes")
+        .filter(kept_picture::Column::TenantId.eq(tenant))
+        .into_tuple()
+        .one(db)
+        .await?;
     let (documents, bytes) = taken.unwrap_or_default();
-    Ok((ids::count(documents), ids::count(bytes.unwrap_or_default())))
+    let beside = pictures.and_then(|(_, bytes)| bytes).unwrap_or_default();
+    Ok((ids::count(documents), ids::count(bytes.unwrap_or_default().saturating_add(beside))))
 }
 
 impl Store {

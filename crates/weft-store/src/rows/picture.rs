@@ -8,7 +8,7 @@ use sea_orm::{Condition, DatabaseTransaction, QueryOrder, QuerySelect, QueryTrai
 use weft_core::id::DocumentKey;
 
 use crate::rows::chunk::{Age, Column, Entity, Model, of_age, of_document};
-use crate::rows::{ROWS_AT_ONCE_MAX, document};
+use crate::rows::{ROWS_AT_ONCE_MAX, document, kept_picture};
 
 /// The picture of the first chunk of a document that has one, of those that are found.
 pub(crate) async fn first(
@@ -68,7 +68,9 @@ pub(crate) async fn left_by<'r>(
             .exec(transaction)
             .await?;
     }
-    Ok(left.into_iter().collect())
+    let left: Vec<String> = left.into_iter().collect();
+    kept_picture::forget(transaction, &key, &left).await?;
+    Ok(left)
 }
 
 /// The names of pictures of a document, of all its chunks, fresh ones, too.

@@ -1,19 +1,45 @@
 //! Documents that come and go.
 
-use weft_core::id::{DocumentId, DocumentKey};
+use weft_core::id::{DocumentId, DocumentKey, TenantId};
 use weft_core::seam::dataset_store::{Document, DocumentQuota};
+use weft_core::seam::ingest_queue::{IngestLease, PictureSize};
 use weft_core::{Error, Result};
 
 use super::{DatasetTables, KeptDocument, at, conflict, missing};
 
 impl DatasetTables {
+    /// How many documents a tenant has, and how many bytes they are with their pictures.
+    fn taken(&self, tenant: &TenantId) -> (u64, u64) {
+        let theirs = || self.documents.values().filter(|kept| kept.document.key.dataset.tenant == *tenant);
+        let bytes = |kept: &KeptDocument| kept.document.size + kept.pictures.values().sum::<u64>();
+        (theirs().count() as u64, theirs().map(bytes).sum())
+    }
+
+    /// The names of those pictures that have room.
+    pub(super) fn count_pictures(
+        &mut self,
+        lease: &IngestLease,
+        pictures: &[PictureSize],
+        bytes_max: u64,
+    ) -> Result<Vec<String>> {
+        let mut taken = self.taken(&lease.document.dataset.tenant).1;
+        let kept = self.leased(lease)?;
+        let mut names = Vec::new();
+        for PictureSize { name, bytes } in pictures {
+            if !kept.pictures.contains_key(name) {
+                if bytes_max > 0 && taken + bytes > bytes_max {
+                    continue;
+                }
+                taken += bytes;
+                kept.pictures.insert(name.clone(), *bytes);
+            }
+            names.push(name.clone());
+        }
+        Ok(names)
+    }
+
     pub(super) fn add(&mut self, document: &Document, quota: DocumentQuota) -> Result<()> {
-        let theirs = || {
-            let all = self.documents.values().map(|kept| &kept.document);
-            all.filter(|one| one.key.dataset.tenant == document.key.dataset.tenant)
-        };
-        let taken = (theirs().count() as u64, theirs().map(|one| one.size).sum());
-        quota.check(taken, document.size)?;
+        quota.check(self.taken(&document.key.dataset.tenant), document.size)?;
         let of = at(&document.key.dataset);
         if !self.datasets.contains_key(&of) {
             return Err(Error::not_found("there is no such dataset"));

@@ -40,6 +40,7 @@ impl KeptDocument {
             fresh: Vec::new(),
             extras: BTreeMap::new(),
             fresh_extras: BTreeMap::new(),
+            pictures: BTreeMap::new(),
             stage: IngestStage::Reading,
             taken_ms: None,
             at_ms: document.created_ms,
@@ -92,6 +93,7 @@ impl KeptDocument {
         if self.document.picture.as_ref().is_some_and(|picture| left.contains(picture)) {
             self.document.picture = self.first_picture();
         }
+        self.pictures.retain(|name, _| !left.contains(name));
         RemovedChunks { count: gone.len() as u64, pictures: left.into_iter().collect() }
     }
 
