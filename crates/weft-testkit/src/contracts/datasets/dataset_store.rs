@@ -15,7 +15,7 @@ use weft_core::seam::dataset_store::{
 use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::value::Json;
 
-use super::{LARGE, all_datasets, all_documents, at_once, chunk, dataset, document, map, tenant};
+use super::{LARGE, all_datasets, all_documents, at_once, chunk, dataset, document, map, replaced, tenant};
 use crate::contracts::refused;
 
 /// Checks every promise of [`DatasetStore`].
@@ -34,7 +34,7 @@ pub async fn dataset_store_keeps_its_contract(store: &dyn DatasetStore) {
     chunks_are_listed(store).await;
     at_once::changes_of_chunks_all_stay(store).await;
     what_is_removed_is_gone(store).await;
-    a_document_takes_the_place_of_another(store).await;
+    replaced::a_document_takes_the_place_of_another(store).await;
     extras_are_kept(store).await;
 }
 
@@ -396,37 +396,6 @@ async fn chunks_are_listed(store: &dyn DatasetStore) {
     assert_eq!(store.chunks_with_vectors(&made.key, &every).await.unwrap().len(), 1_203);
     assert_eq!(store.chunks_with_vectors(&made.key, &[]).await.unwrap(), []);
     refused(store.chunks_with_vectors(&stranger, &ids).await, NotFound);
-}
-
-async fn a_document_takes_the_place_of_another(store: &dyn DatasetStore) {
-    let before = with_document(store, "a.txt").await;
-    let set = &before.key.dataset;
-    let other = document(set, "b.txt");
-    store.add_document(&other).await.unwrap();
-    let kept = [chunk(&before.key, 0, "x"), chunk(&before.key, 1, "y")];
-    store.put_chunks(&before.key, &kept, 0).await.unwrap();
-    store.put_extra(&before.key, Extra::Contents, &json!([1])).await.unwrap();
-    // What is refused leaves all as it was.
-    refused(store.replace_document(&document(set, "B.txt"), &before.key.id).await, Conflict);
-    let new = document(set, "A.txt");
-    refused(store.replace_document(&new, &"x".into()).await, NotFound);
-    let nowhere = document(&DatasetKey::new(&tenant(), set.id.clone()), "A.txt");
-    refused(store.replace_document(&nowhere, &before.key.id).await, NotFound);
-    refused(store.document(&new.key).await, NotFound);
-    assert_eq!(store.document(&before.key).await.unwrap().chunk_count, 2);
-    assert_eq!(store.extra(&before.key, Extra::Contents).await.unwrap(), Some(json!([1])));
-    assert_eq!(store.replace_document(&new, &before.key.id).await.unwrap(), before.blob);
-    refused(store.document(&before.key).await, NotFound);
-    assert_eq!(store.document(&new.key).await.unwrap(), new);
-    let ids = kept.map(|chunk| chunk.id);
-    assert_eq!(store.chunks_by_id(&set.tenant, &ids).await.unwrap(), []);
-    let counts = DatasetCounts { documents: 2, bytes: new.size + other.size, ..DatasetCounts::default() };
-    assert_eq!(store.dataset(set).await.unwrap().counts, counts);
-    // Of several at once one takes it; the others find nothing there any more.
-    let many: Vec<Document> = (0..4).map(|_| document(set, "a.txt")).collect();
-    let replaced = join_all(many.iter().map(|one| store.replace_document(one, &new.key.id))).await;
-    assert_eq!(replaced.iter().filter(|one| one.is_ok()).count(), 1, "{replaced:?}");
-    assert_eq!(store.dataset(set).await.unwrap().counts.documents, 2);
 }
 
 async fn what_is_removed_is_gone(store: &dyn DatasetStore) {
