@@ -265,7 +265,10 @@ fn datasets(
         clock: Arc::clone(clock),
         additions: vec![Arc::new(Contents), Arc::new(Graph)],
     };
-    let limits = LibraryLimits { file_bytes_max: config.documents.file_bytes_max as u64 };
+    let limits = LibraryLimits {
+        file_bytes_max: config.documents.file_bytes_max as u64,
+        tenant_bytes_max: config.limits.tenant_document_bytes,
+    };
     Ok((Arc::new(Library::new(parts, limits).noting_usage(store.model_uses())), asked))
 }
 

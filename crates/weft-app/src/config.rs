@@ -164,7 +164,8 @@ pub struct LimitsConfig {
     pub tenant_runs_at_once: usize,
     /// Documents of one tenant in all its datasets; 0: no quota.
     pub tenant_documents: u64,
-    /// Bytes of the documents of one tenant in all its datasets, as they were uploaded; 0: no quota.
+    /// Bytes of the documents of one tenant in all its datasets, as they were uploaded, with the pictures that are kept beside
+    /// them; 0: no quota.
     pub tenant_document_bytes: u64,
     /// Nodes at the same time within a run.
     pub nodes_at_once: usize,

@@ -10,10 +10,8 @@ use bytes::Bytes;
 use weft_core::seam::folder_store::{EntryChange, EntryFilter, EntryKind, FolderEntry, missing, no_folder};
 use weft_core::seam::{BlobStore, Clock, FolderStore};
 use weft_core::{Error, ErrorKind, Result, TenantId};
-use weft_knowledge::ingest::{WantedName, numbered, under_free_name};
+use weft_knowledge::ingest::{NAME_BYTES_MAX, WantedName, numbered, under_free_name};
 
-/// Bytes of a name, at most.
-const NAME_BYTES_MAX: usize = 255;
 /// After this time a file that arrives is one that its process has left behind: longer than the slowest place for files takes to
 /// store one.
 const ARRIVES_WITHIN_MS: i64 = 24 * 3_600_000;

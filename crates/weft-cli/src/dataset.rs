@@ -4,7 +4,6 @@ mod embed;
 pub(crate) mod files;
 mod ingest;
 mod look;
-mod replacement;
 mod search;
 
 use std::time::Duration;

@@ -123,7 +123,7 @@ async fn list(args: &UserListArgs, app: &App) -> Outcome {
     match &args.tenant {
         Some(name) => {
             // One more than is shown tells whether there are others.
-            let members = app.accounts.stores.tenants.members(&tenant(name)?, LISTED_MAX + 1).await?;
+            let members = app.accounts.stores.tenants.members(&tenant(name)?, 0, LISTED_MAX + 1).await?;
             let help = "`weft user list` without --tenant shows all users";
             for (membership, user) in first(members, LISTED_MAX, help) {
                 show(&user, Some(membership.role))?;

@@ -32,7 +32,9 @@
 //!
 //! Pictures that text was read in are kept beside the file, in a folder that is called after it, before the chunks that name them.
 //! They are called by what they are. When the new chunks have taken the place of the old ones, pictures that none of them
-//! names are removed; what a crash or a reading that failed has left there goes then, or with the document.
+//! names are removed; what a crash or a reading that failed has left there goes then, or with the document. Whoever removes chunks
+//! by hand removes those that no other chunk is shown with. Before they are stored they are counted among the bytes of the tenant
+//! ([`IngestQueue::count_pictures`](weft_core::seam::IngestQueue::count_pictures)); those that have no room are left out.
 //!
 //! Things are removed from the store first, then from the index, and files at the end: from the first step
 //! on nobody can name them. The first step notes what was removed, and `mend` clears away what a crash has left.
@@ -66,7 +68,7 @@ pub use counts::{IngestCounts, IngestEnding};
 pub use edit::{Availability, ChunkEdit, NewChunk};
 pub use enrich::{Addition, MadeAddition};
 pub use library::{Library, LibraryLimits, LibraryParts, Naming};
-pub use naming::{WantedName, numbered, under_free_name};
+pub use naming::{NAME_BYTES_MAX, WantedName, numbered, under_free_name};
 pub use pages::ChunkPages;
 pub use pipeline::{NoPipelines, PIPELINE, PipelineRunner, pipeline_of};
 pub use plan::WORDS_ALONE;

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use tokio::sync::Semaphore;
 use weft_child::{AskLimits, Duty, WorkerEnd};
 use weft_core::seam::document_reader::{FoundPictures, PictureReading, ReadDocument, ReadRequest};
 use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, MadeDocument, Sheet, WriteRequest};
@@ -24,9 +23,13 @@ pub use worker::work;
 use worker::{ORDER_BYTES_MAX, READINGS_BYTES_MAX, ReaderAnswer};
 pub(crate) use worker::{ReaderJob, ReaderOrder};
 
+use crate::slots::Slots;
+
 const DUTY: Duty = Duty { thing: "a document", does: "reads documents", section: "documents" };
 /// Bytes that a worker answers, at most.
 const ANSWER_BYTES_MAX: u64 = 1 << 30;
+/// Files that wait to be worked on, at most; more are refused until some are done.
+const WAITING_MAX: usize = 256;
 
 /// What reading one file may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +64,7 @@ impl Limits {
 pub struct ChildReader {
     worker: Worker,
     limits: Limits,
-    slots: Semaphore,
+    slots: Slots,
     confinement: Confinement,
     #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     forks: weft_child::ForkServer,
@@ -71,11 +74,10 @@ pub struct ChildReader {
 impl ChildReader {
     /// At most `at_once` files at the same time, each within `limits`. The worker calls [`work`].
     pub fn new(worker: Worker, limits: Limits, at_once: usize) -> Self {
-        let slots = Semaphore::new(at_once.min(Semaphore::MAX_PERMITS));
         Self {
             worker,
             limits,
-            slots,
+            slots: Slots::new(at_once, WAITING_MAX),
             confinement: Confinement::default(),
             #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
             forks: weft_child::ForkServer::default(),
@@ -119,7 +121,7 @@ impl ChildReader {
         before: &[u8],
         bytes: &[u8],
     ) -> Result<(ReaderAnswer, Vec<u8>)> {
-        let _slot = self.slots.acquire().await.map_err(|_| Error::internal("the reader is closed"))?;
+        let _slot = self.slots.acquire(&format!("`{name}`")).await?;
         let order =
             ReaderOrder::new(job, self.limits, before.len() + bytes.len()).with_confinement(self.confinement);
         let mut order = serde_json::to_vec(&order)
@@ -366,4 +368,26 @@ fn harmless<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
             "cannot work on `{name}`: a part of it cannot be handled, which is a defect"
         )))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_core::seam::document_reader::ChunkMethod;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_file_that_finds_the_line_full_is_refused() {
+        let worker = Worker { program: "/nowhere".into(), arguments: Vec::new() };
+        let reader = ChildReader::new(worker, Limits::default(), 1);
+        let reader = ChildReader { slots: Slots::new(1, 0), ..reader };
+        let _first = reader.slots.acquire("another").await.unwrap();
+        let request = ReadRequest {
+            name: "a.txt".into(),
+            method: ChunkMethod::Naive,
+            settings: serde_json::Map::new(),
+        };
+        let refused = reader.read(&request, Bytes::from_static(b"text")).await.unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::RateLimited, "{}", refused.full());
+    }
 }

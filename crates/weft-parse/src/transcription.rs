@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use tokio::sync::Semaphore;
 use weft_child::{
     AskLimits, Bounds, Confinement, Duty, ProgramEnd, Worker, WorkerEnd, become_threaded_program,
 };
@@ -16,6 +15,7 @@ use weft_core::seam::speech::Recording;
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::reader::{Limits, ReaderJob, ReaderOrder};
+use crate::slots::Slots;
 use crate::tesseract::LIBRARIES;
 use crate::words::is_unspaced;
 
@@ -37,6 +37,8 @@ const BLANK: &str = "[BLANK_AUDIO]";
 const PROGRAMS: [&str; 3] = ["/usr/bin", "/bin", "/usr/local/bin"];
 /// Bytes of the text of one recording, at most: some weeks of speech.
 const TEXT_BYTES_MAX: u64 = 8 << 20;
+/// Recordings that wait to be written down, at most; more are refused until some are done.
+const WAITING_MAX: usize = 64;
 
 /// Which program writes down speech, and what it is given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,7 +118,7 @@ pub struct ProgramTranscription {
     run: Transcription,
     told: Told,
     limits: Limits,
-    slots: Semaphore,
+    slots: Slots,
     confinement: Confinement,
 }
 
@@ -144,7 +146,7 @@ impl ProgramTranscription {
             }
         };
         let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
-        let slots = Semaphore::new(at_once.clamp(1, Semaphore::MAX_PERMITS));
+        let slots = Slots::new(at_once.max(1), WAITING_MAX);
         let run = Transcription { program, arguments, read, threads };
         Ok(Self { worker, name, run, told, limits, slots, confinement: Confinement::default() })
     }
@@ -367,7 +369,7 @@ impl TranscriptionModel for ProgramTranscription {
             return Err(self.too_large());
         }
         let ending = self.ending(recording)?;
-        let _slot = self.slots.acquire().await.map_err(|_| Error::internal("the program is closed"))?;
+        let _slot = self.slots.acquire("the recording").await?;
         let kept = |cause: std::io::Error| {
             Error::new(ErrorKind::Unavailable, "cannot keep a recording for the program that writes it down")
                 .because(cause)
@@ -395,6 +397,22 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_recording_that_finds_the_line_full_is_refused() {
+        // Any program that can be started: none is.
+        let program = std::env::current_exe().unwrap().to_str().unwrap().to_owned();
+        let program = TranscriptionProgram::Other { command: vec![program, FILE.to_owned()] };
+        let settings = TranscriptionSettings { program, read: Vec::new(), threads: 1, at_once: 1 };
+        let worker = Worker { program: "/nowhere".into(), arguments: Vec::new() };
+        let model = ProgramTranscription::open(worker, settings, Limits::default()).unwrap();
+        let model = ProgramTranscription { slots: Slots::new(1, 0), ..model };
+        let _first = model.slots.acquire("another").await.unwrap();
+        let bytes = Bytes::from_static(b"speech");
+        let recording = Recording { name: "call".into(), media_type: "audio/wav".into(), bytes };
+        let refused = model.transcribe(&recording).await.unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::RateLimited, "{}", refused.full());
+    }
 
     #[test]
     fn lines_with_times_become_a_text() {

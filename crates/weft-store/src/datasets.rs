@@ -6,7 +6,7 @@ use weft_core::id::{ChunkId, DatasetKey, DocumentId, DocumentKey, TenantId};
 use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{
     ChunkFilter, ChunkHead, ChunkReplacement, Counting, Dataset, DatasetFilter, Document, DocumentChange,
-    DocumentFilter, DocumentHead, DocumentQuota, Extra, Heads, StoredChunk,
+    DocumentFilter, DocumentHead, DocumentQuota, Extra, Heads, RemovedChunks, StoredChunk,
 };
 use weft_core::seam::ingest_queue::IndexNote;
 use weft_core::value::Json;
@@ -47,7 +47,12 @@ impl DatasetStore for Store {
     }
 
     async fn add_document_within(&self, document: &Document, quota: DocumentQuota) -> Result<()> {
-        self.create_document(document, quota).await
+        self.create_document(document, None, quota).await.map(drop)
+    }
+
+    async fn replace_document(&self, document: &Document, replaced: &DocumentId) -> Result<String> {
+        let blob = self.create_document(document, Some(replaced), DocumentQuota::default()).await?;
+        Ok(blob.unwrap_or_default())
     }
 
     async fn document(&self, key: &DocumentKey) -> Result<Document> {
@@ -114,7 +119,7 @@ impl DatasetStore for Store {
         self.find_next_ordinal(document).await
     }
 
-    async fn remove_chunks(&self, document: &DocumentKey, ids: &[ChunkId]) -> Result<u64> {
+    async fn remove_chunks(&self, document: &DocumentKey, ids: &[ChunkId]) -> Result<RemovedChunks> {
         self.drop_chunks(document, ids).await
     }
 

@@ -1,6 +1,7 @@
 //! Datasets, the queue of documents and blobs in memory, for tests of everything that needs them.
 
 mod blobs;
+mod documents;
 mod heads;
 mod kept;
 mod notes;
@@ -17,7 +18,7 @@ use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{
     ChunkFilter, ChunkHead, ChunkReplacement, Counting, Dataset, DatasetCounts, DatasetFilter, Document,
     DocumentChange, DocumentFilter, DocumentHead, DocumentQuota, DocumentState, Extra, Heads, IngestStage,
-    StoredChunk,
+    RemovedChunks, StoredChunk,
 };
 use weft_core::seam::ingest_queue::{IndexNote, Removed, Wanted};
 use weft_core::seam::reading_log::Reading;
@@ -55,6 +56,8 @@ struct KeptDocument {
     fresh: Vec<KeptChunk>,
     extras: BTreeMap<u8, Json>,
     fresh_extras: BTreeMap<u8, Json>,
+    /// The bytes of the pictures that are kept beside it.
+    pictures: BTreeMap<String, u64>,
     stage: IngestStage,
     /// Absent while nobody has it.
     taken_ms: Option<i64>,
@@ -262,26 +265,11 @@ impl DatasetStore for MemoryDatasets {
     }
 
     async fn add_document_within(&self, document: &Document, quota: DocumentQuota) -> Result<()> {
-        let mut tables = self.tables();
-        let theirs = || {
-            let all = tables.documents.values().map(|kept| &kept.document);
-            all.filter(|one| one.key.dataset.tenant == document.key.dataset.tenant)
-        };
-        let taken = (theirs().count() as u64, theirs().map(|one| one.size).sum());
-        quota.check(taken, document.size)?;
-        let of = at(&document.key.dataset);
-        if !tables.datasets.contains_key(&of) {
-            return Err(Error::not_found("there is no such dataset"));
-        }
-        tables.document_named(&document.key, &document.name)?;
-        let place = (of, document.key.id.clone());
-        if tables.documents.contains_key(&place) {
-            return Err(conflict("this document exists already"));
-        }
-        tables.documents.insert(place, KeptDocument::new(document));
-        let DocumentKey { dataset, id } = &document.key;
-        tables.removed.retain(|(one, _)| one.dataset != *dataset || one.document.as_ref() != Some(id));
-        Ok(())
+        self.tables().add(document, quota)
+    }
+
+    async fn replace_document(&self, document: &Document, replaced: &DocumentId) -> Result<String> {
+        self.tables().replace(document, replaced)
     }
 
     async fn document(&self, key: &DocumentKey) -> Result<Document> {
@@ -337,15 +325,8 @@ impl DatasetStore for MemoryDatasets {
 
     async fn remove_documents(&self, dataset: &DatasetKey, ids: &[DocumentId]) -> Result<Vec<String>> {
         let mut tables = self.tables();
-        let mut blobs = Vec::new();
-        for id in ids {
-            if let Some(kept) = tables.documents.remove(&(at(dataset), id.clone())) {
-                tables.leave(kept.left());
-                tables.readings.retain(|reading| reading.document != kept.document.key);
-                blobs.push(kept.document.blob);
-            }
-        }
-        Ok(blobs)
+        let of = |id: &DocumentId| DocumentKey::new(dataset, id.clone());
+        Ok(ids.iter().filter_map(|id| tables.remove(&of(id))).collect())
     }
 
     async fn chunks(&self, document: &DocumentKey, filter: &ChunkFilter) -> Result<(Vec<StoredChunk>, u64)> {
@@ -429,14 +410,8 @@ impl DatasetStore for MemoryDatasets {
         Ok(kept.chunks.iter().map(|chunk| chunk.chunk.ordinal + 1).max().unwrap_or_default())
     }
 
-    async fn remove_chunks(&self, document: &DocumentKey, ids: &[ChunkId]) -> Result<u64> {
-        let mut tables = self.tables();
-        let kept = tables.kept(document)?;
-        let before = kept.chunks.len();
-        kept.chunks.retain(|chunk| !ids.contains(&chunk.chunk.id));
-        kept.count();
-        kept.note();
-        Ok((before - kept.chunks.len()) as u64)
+    async fn remove_chunks(&self, document: &DocumentKey, ids: &[ChunkId]) -> Result<RemovedChunks> {
+        Ok(self.tables().kept(document)?.take_out(ids))
     }
 
     async fn reset_document(&self, key: &DocumentKey, now_ms: i64) -> Result<()> {

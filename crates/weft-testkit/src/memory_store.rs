@@ -290,6 +290,12 @@ impl SessionStore for MemoryStore {
     }
 }
 
+fn fits(filter: &TokenFilter, token: &StoredToken) -> bool {
+    filter.tenant.as_ref().is_none_or(|tenant| token.tenant == *tenant)
+        && filter.user.as_ref().is_none_or(|user| token.user.as_ref() == Some(user))
+        && filter.name.as_ref().is_none_or(|name| token.name == *name || token.id() == name)
+}
+
 #[async_trait]
 impl TokenStore for MemoryStore {
     async fn add(&self, token: &StoredToken) -> Result<()> {
@@ -314,15 +320,15 @@ impl TokenStore for MemoryStore {
 
     async fn list(&self, filter: &TokenFilter) -> Result<Vec<StoredToken>> {
         let tables = self.tables();
-        let theirs = tables.tokens.values().filter(|token| {
-            filter.tenant.as_ref().is_none_or(|tenant| token.tenant == *tenant)
-                && filter.user.as_ref().is_none_or(|user| token.user.as_ref() == Some(user))
-                && filter.name.as_ref().is_none_or(|name| token.name == *name || token.id() == name)
-        });
-        let mut tokens: Vec<_> = theirs.cloned().collect();
+        let mut tokens: Vec<_> =
+            tables.tokens.values().filter(|token| fits(filter, token)).cloned().collect();
         tokens.sort_by(|a, b| (a.created_ms, &a.hash).cmp(&(b.created_ms, &b.hash)));
-        tokens.truncate(usize::try_from(filter.limit).unwrap_or(usize::MAX));
-        Ok(tokens)
+        let of = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+        Ok(tokens.into_iter().skip(of(filter.offset)).take(of(filter.limit)).collect())
+    }
+
+    async fn total(&self, filter: &TokenFilter) -> Result<u64> {
+        Ok(self.tables().tokens.values().filter(|token| fits(filter, token)).count() as u64)
     }
 
     async fn remove(&self, tenant: &TenantId, hash: &str) -> Result<()> {

@@ -143,7 +143,7 @@ impl App {
     /// `NotFound`.
     pub async fn take_back_invitation(&self, tenant: &TenantId, name: &str) -> Result<Invitation> {
         let tenants = &self.accounts.stores.tenants;
-        let all = tenants.invitations(tenant, LISTED_MAX).await?;
+        let all = tenants.invitations(tenant, 0, LISTED_MAX).await?;
         let named = |one: &Invitation| one.id() == name || one.email == name.to_lowercase();
         let found = all.into_iter().find(named);
         let found = found.ok_or_else(|| Error::not_found("there is no such invitation"))?;

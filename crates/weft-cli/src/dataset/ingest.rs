@@ -7,19 +7,17 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use weft_app::App;
-use weft_core::ErrorKind;
 use weft_core::filter::Metadata;
 use weft_core::id::DocumentId;
 use weft_core::seam::dataset_store::{
     Dataset, Document, DocumentChange, DocumentFilter, DocumentState, Settings,
 };
 use weft_core::seam::document_reader::ChunkMethod;
+use weft_core::{Error, ErrorKind};
 use weft_knowledge::ingest::{IngestWorker, Naming, PIPELINE, WORDS_ALONE, WorkerPace};
 
 use super::files::{self, Found};
-use super::{
-    documents, find, fresh, maybe, metadata, method, pipeline, plural, replacement, settings, tell_embedder,
-};
+use super::{documents, find, fresh, maybe, metadata, method, pipeline, plural, settings, tell_embedder};
 use crate::args::DatasetIngestArgs;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::form::quoted;
@@ -75,7 +73,6 @@ pub(super) async fn run(args: &DatasetIngestArgs, app: &App, setup: &Setup) -> O
             }
         }
     };
-    replacement::finish(&dataset, app).await?;
     let mut told = Told::default();
     let mut wanted = Vec::new();
     for (path, why) in &found.refused {
@@ -210,11 +207,14 @@ async fn put(
     if before.size == bytes.len() as u64 && app.library.file(&before.key).await? == *bytes {
         return unchanged(before, wishes, app).await;
     }
-    let change = |document: &Document| DocumentChange {
-        name: Some(name.to_owned()),
-        ..wishes.change(document).unwrap_or_default()
-    };
-    replacement::replace(&before, bytes.clone(), change, app).await.map(Taken::Replaced)
+    let change = |document: &Document| wishes.change(document).unwrap_or_default();
+    match app.library.replace_document(&before.key, (name, bytes.clone()), change).await {
+        Ok(document) => Ok(Taken::Replaced(document.key.id)),
+        Err(error) if error.kind == ErrorKind::NotFound => {
+            Err(Error::new(ErrorKind::Conflict, "the document was removed meanwhile").because(error))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 async fn unchanged(document: Document, wishes: &Wishes, app: &App) -> weft_core::Result<Taken> {

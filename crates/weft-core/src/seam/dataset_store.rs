@@ -1,6 +1,7 @@
 //! Datasets, their documents and the chunks these were cut into. This is the truth; an
 //! [`Index`](super::Index) is made from it.
 
+mod change;
 mod chunks;
 mod generations;
 mod heads;
@@ -17,7 +18,8 @@ use crate::seam::document_reader::{ChunkMethod, PieceKind, Position};
 use crate::seam::ingest_queue::IndexNote;
 use crate::value::Json;
 
-pub use chunks::{ChunkFilter, ChunkReplacement};
+pub use change::DocumentChange;
+pub use chunks::{ChunkFilter, ChunkReplacement, RemovedChunks};
 pub use heads::{ChunkHead, DocumentHead, Heads};
 pub use quota::DocumentQuota;
 
@@ -179,7 +181,7 @@ pub struct Document {
     pub chunk_count: u64,
     /// The tokens of those.
     pub token_count: u64,
-    /// The first picture that its chunks had when it was read, see [`StoredChunk::picture`]; not written, only read.
+    /// The first picture that its chunks are shown with, see [`StoredChunk::picture`]; not written, only read.
     pub picture: Option<String>,
     /// Counts the changes that people have made; a writer must know the current one.
     pub revision: i64,
@@ -228,23 +230,6 @@ pub struct DocumentFilter {
     pub offset: u64,
     /// How many at most.
     pub limit: u64,
-}
-
-/// What people may change of a document. What is absent stays as it is.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct DocumentChange {
-    /// The revision that it was made of; absent when it says nothing that follows from what was there.
-    pub revision: Option<i64>,
-    /// Its name.
-    pub name: Option<String>,
-    /// How it is cut.
-    pub method: Option<ChunkMethod>,
-    /// Settings, all of them.
-    pub settings: Option<Settings>,
-    /// Metadata, all of it.
-    pub metadata: Option<Metadata>,
-    /// Whether its chunks are found.
-    pub enabled: Option<bool>,
 }
 
 /// A chunk as it is kept.
@@ -365,6 +350,13 @@ pub trait DatasetStore: Send + Sync {
     /// As [`DatasetStore::add_document`]; `QuotaExceeded`.
     async fn add_document_within(&self, document: &Document, quota: DocumentQuota) -> Result<()>;
 
+    /// Keeps a new document in the place of one of its dataset, which is removed in the same step, as by
+    /// [`DatasetStore::remove_documents`]; the new one may have its name. The name of the blob that is of no more use.
+    ///
+    /// # Errors
+    /// `NotFound` without the dataset or the document; `Conflict` when another one has the name. Then nothing has changed.
+    async fn replace_document(&self, document: &Document, replaced: &DocumentId) -> Result<String>;
+
     /// A document.
     ///
     /// # Errors
@@ -460,11 +452,11 @@ pub trait DatasetStore: Send + Sync {
     /// `NotFound` without the document.
     async fn next_ordinal(&self, document: &DocumentKey) -> Result<u64>;
 
-    /// Removes chunks of a document. How many were there. Counts follow.
+    /// Removes chunks of a document. Counts follow, and its picture.
     ///
     /// # Errors
     /// `NotFound` without the document.
-    async fn remove_chunks(&self, document: &DocumentKey, ids: &[ChunkId]) -> Result<u64>;
+    async fn remove_chunks(&self, document: &DocumentKey, ids: &[ChunkId]) -> Result<RemovedChunks>;
 
     /// Takes a document back to where it was before it was read: without chunks, unstarted.
     ///

@@ -19,6 +19,8 @@ pub const KEPT_PICTURE_BYTES_MAX: usize = 8 << 20;
 pub const KEPT_PICTURES_MAX: usize = 500;
 /// Bytes of all pictures that are kept beside one document, at most.
 pub const KEPT_BYTES_MAX: usize = 64 << 20;
+/// Ranges of pages that the setting `pages` of a document may name. Every piece is looked for in each of them.
+pub const PAGE_RANGES_MAX: usize = 1_000;
 
 /// How a document is cut into chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

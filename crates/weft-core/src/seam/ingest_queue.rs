@@ -72,6 +72,15 @@ pub struct IngestProgress {
     pub message: String,
 }
 
+/// A picture that is kept beside a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PictureSize {
+    /// What it is called among those of the document.
+    pub name: String,
+    /// How many bytes it has.
+    pub bytes: u64,
+}
+
 /// What people want of a document that is being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
@@ -189,6 +198,22 @@ pub trait IngestQueue: Send + Sync {
     /// # Errors
     /// As [`IngestQueue::report`].
     async fn put_new_extra(&self, lease: &IngestLease, extra: Extra, value: &Json) -> Result<()>;
+
+    /// Counts pictures that are about to be kept beside a document among the bytes of its tenant, as far as they have room
+    /// within `bytes_max` (0: any) beside all documents of the tenant and the pictures that are counted already; one of the
+    /// document that is takes no more room. The names of those that may be kept, in their order.
+    ///
+    /// They count until they go: when the document is done and none of its chunks is shown with them, with the last chunk that
+    /// is removed, and when the document is reset or removed.
+    ///
+    /// # Errors
+    /// As [`IngestQueue::report`].
+    async fn count_pictures(
+        &self,
+        lease: &IngestLease,
+        pictures: &[PictureSize],
+        bytes_max: u64,
+    ) -> Result<Vec<String>>;
 
     /// Notes that the index may differ from what is kept of a document, until [`IngestQueue::indexed`]. To
     /// change what is kept notes it, too, in the same step and with the next number: chunks that are put

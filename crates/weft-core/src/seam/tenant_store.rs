@@ -57,6 +57,15 @@ impl Invitation {
     }
 }
 
+/// How many people belong to a tenant, or may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemberCounts {
+    /// Its members.
+    pub members: u64,
+    /// Its invitations.
+    pub invitations: u64,
+}
+
 /// Where tenants, memberships and invitations are kept.
 #[async_trait]
 pub trait TenantStore: Send + Sync {
@@ -105,11 +114,22 @@ pub trait TenantStore: Send + Sync {
     /// When the store cannot be read.
     async fn memberships(&self, user: &UserId) -> Result<Vec<Membership>>;
 
-    /// The members of a tenant with their users, the oldest first, at most `count_max`.
+    /// The members of a tenant with their users, the oldest first: `offset` are passed over, then come `count_max` at most.
     ///
     /// # Errors
     /// When the store cannot be read.
-    async fn members(&self, tenant: &TenantId, count_max: u64) -> Result<Vec<(Membership, User)>>;
+    async fn members(
+        &self,
+        tenant: &TenantId,
+        offset: u64,
+        count_max: u64,
+    ) -> Result<Vec<(Membership, User)>>;
+
+    /// How many members and invitations a tenant has.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn member_counts(&self, tenant: &TenantId) -> Result<MemberCounts>;
 
     /// Makes somebody a member, or gives a member another role.
     ///
@@ -135,11 +155,11 @@ pub trait TenantStore: Send + Sync {
     /// `NotFound`.
     async fn invitation(&self, hash: &str) -> Result<Invitation>;
 
-    /// The invitations of a tenant, the oldest first, at most `count_max`.
+    /// The invitations of a tenant, the oldest first: `offset` are passed over, then come `count_max` at most.
     ///
     /// # Errors
     /// When the store cannot be read.
-    async fn invitations(&self, tenant: &TenantId, count_max: u64) -> Result<Vec<Invitation>>;
+    async fn invitations(&self, tenant: &TenantId, offset: u64, count_max: u64) -> Result<Vec<Invitation>>;
 
     /// The invitations for an address, whatever its case, the oldest first.
     ///

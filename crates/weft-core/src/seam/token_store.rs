@@ -50,6 +50,8 @@ pub struct TokenFilter {
     pub user: Option<UserId>,
     /// Only those that are called this, or have it as their id.
     pub name: Option<String>,
+    /// How many to pass over.
+    pub offset: u64,
     /// How many at most.
     pub limit: u64,
 }
@@ -80,6 +82,12 @@ pub trait TokenStore: Send + Sync {
     /// # Errors
     /// When the store cannot be read.
     async fn list(&self, filter: &TokenFilter) -> Result<Vec<StoredToken>>;
+
+    /// How many tokens a filter finds, whatever it passes over and how many it takes at most.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn total(&self, filter: &TokenFilter) -> Result<u64>;
 
     /// Removes a token: whoever shows it from now on is nobody.
     ///

@@ -295,7 +295,7 @@ impl Library {
         Ok(count)
     }
 
-    /// Removes chunks of a document. How many were there.
+    /// Removes chunks of a document, and the pictures beside it that no other chunk is shown with. How many were there.
     ///
     /// # Errors
     /// `NotFound` without the document.
@@ -307,7 +307,11 @@ impl Library {
             let (removed, note) = library.noted(&key, remove).await?;
             library.chunks_changed(&key).await?;
             library.follow_behind(&key, note, vec![IndexChange::RemoveChunks(ids.clone())]).await?;
-            Ok(removed)
+            if let Err(error) = library.remove_pictures(&key, &removed.pictures).await {
+                // They go when it is read again, or with it.
+                tracing::warn!(document.id = %key.id, error = error.detail(), "pictures that nobody names are left");
+            }
+            Ok(removed.count)
         };
         self.whole(remove).await
     }

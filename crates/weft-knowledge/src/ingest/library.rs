@@ -54,12 +54,15 @@ pub struct LibraryParts {
 pub struct LibraryLimits {
     /// Bytes of a file, at most.
     pub file_bytes_max: u64,
+    /// Bytes of the documents of a tenant with the pictures that are kept beside them, beyond which no further picture is kept;
+    /// 0: any.
+    pub tenant_bytes_max: u64,
 }
 
 impl Default for LibraryLimits {
     fn default() -> Self {
         // What clients of the compatible API are used to send.
-        Self { file_bytes_max: 128 << 20 }
+        Self { file_bytes_max: 128 << 20, tenant_bytes_max: 0 }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use weft_core::{Error, ErrorKind, Result};
 
-/// Bytes of a file's name, at most.
-pub(super) const NAME_BYTES_MAX: usize = 255;
+/// Bytes of the name of a document or a file, at most; of a path within a folder all of it.
+pub const NAME_BYTES_MAX: usize = 255;
 
 /// The largest number that a name gets which is there already.
 const NUMBERS_MAX: u32 = 10_000;

@@ -7,6 +7,7 @@ use weft_core::error::found;
 use weft_core::id::DocumentKey;
 use weft_core::seam::dataset_store::{Document, DocumentState};
 use weft_core::seam::document_reader::FoundPictures;
+use weft_core::seam::ingest_queue::{PictureSize, TakenDocument};
 use weft_core::{Error, Result};
 
 use super::ids::PictureNames;
@@ -26,26 +27,66 @@ impl Library {
         self.parts.blobs.get(&document.key.dataset.tenant, &blob).await
     }
 
-    /// Keeps pictures beside a document; those that are of another kind than their reader says are left out. What each
-    /// is called.
+    /// Keeps pictures beside a document that is being read; those that are of another kind than their reader says are left out.
+    /// What each is called, and how many more there are than the tenant has room for.
     pub(super) async fn put_pictures(
         &self,
-        document: &Document,
+        taken: &TakenDocument,
         kept: &FoundPictures,
-    ) -> Result<PictureNames> {
+    ) -> Result<(PictureNames, usize)> {
+        let document = &taken.document;
         let (tenant, folder) = (&document.key.dataset.tenant, pictures::folder(&document.blob));
-        let mut names = PictureNames::new();
+        let mut found = Vec::new();
         for (number, one) in (0_u32..).zip(&kept.pictures) {
             let bytes = &one.picture.bytes;
-            if let Some(first) = one.same_as.and_then(|first| names.get(&first).cloned()) {
-                names.insert(number, first);
-            } else if pictures::media_type(bytes).is_some() {
-                let name = pictures::name(bytes);
-                self.parts.blobs.put(tenant, &format!("{folder}/{name}"), bytes.clone()).await?;
-                names.insert(number, name);
+            if pictures::media_type(bytes).is_some() {
+                found.push((number, pictures::name(bytes), bytes));
             }
         }
-        Ok(names)
+        if found.is_empty() {
+            return Ok((PictureNames::new(), 0));
+        }
+        let size = |(_, name, bytes): &(u32, String, &Bytes)| PictureSize {
+            name: name.clone(),
+            bytes: bytes.len() as u64,
+        };
+        let sizes: Vec<PictureSize> = found.iter().map(size).collect();
+        // Before they are there: of several documents that are read at the same time none takes the room of another.
+        let most = self.limits.tenant_bytes_max;
+        let counted = self.parts.queue.count_pictures(&taken.lease, &sizes, most).await?;
+        let counted: HashSet<String> = counted.into_iter().collect();
+        let (mut names, mut left_out) = (PictureNames::new(), HashSet::new());
+        for (number, name, bytes) in found {
+            if counted.contains(&name) {
+                self.parts.blobs.put(tenant, &format!("{folder}/{name}"), bytes.clone()).await?;
+                names.insert(number, name);
+            } else {
+                left_out.insert(name);
+            }
+        }
+        for (number, one) in (0_u32..).zip(&kept.pictures) {
+            if let Some(first) = one.same_as.and_then(|first| names.get(&first).cloned()) {
+                names.insert(number, first);
+            }
+        }
+        Ok((names, left_out.len()))
+    }
+
+    /// Removes pictures beside a document that none of its chunks is shown with any more, unless it is being read again by now:
+    /// then they may be those that come, and what is too much goes at the end of that. Under the lock of the document.
+    pub(super) async fn remove_pictures(&self, key: &DocumentKey, names: &[String]) -> Result<()> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        let Some(document) = found(self.parts.store.document(key).await)? else { return Ok(()) };
+        if document.blob.is_empty() || document.state == DocumentState::Running {
+            return Ok(());
+        }
+        let folder = pictures::folder(&document.blob);
+        for name in names {
+            self.parts.blobs.remove(&key.dataset.tenant, &format!("{folder}/{name}")).await?;
+        }
+        Ok(())
     }
 
     /// Removes the pictures beside a document but those with these names, unless it is being read again by now: then they may

@@ -66,19 +66,24 @@ impl Library {
     }
 
     async fn remove_document(&self, key: &DocumentKey) -> Result<u64> {
-        let dataset = &key.dataset;
         // A worker that is about to put it into the index is let through first, or comes too late.
         let _lock = self.lock(key).await;
-        let blobs = self.parts.store.remove_documents(dataset, std::slice::from_ref(&key.id)).await?;
+        let blobs = self.parts.store.remove_documents(&key.dataset, std::slice::from_ref(&key.id)).await?;
+        self.clear_after(key, &blobs).await?;
+        Ok(blobs.len() as u64)
+    }
+
+    /// Clears away what is left of a document that the store has removed. Under its lock.
+    pub(super) async fn clear_after(&self, key: &DocumentKey, blobs: &[String]) -> Result<()> {
+        let dataset = &key.dataset;
         // Without the dataset there is no index any more, and this would begin a new one.
         if let Some(index) = found(self.index_of(dataset).await)? {
             self.parts.index.write(&index, vec![IndexChange::RemoveDocument(key.id.clone())]).await?;
         }
-        self.remove_blobs(dataset, &blobs).await?;
+        self.remove_blobs(dataset, blobs).await?;
         self.remove_summaries_of(key).await?;
         self.document_changed(key);
-        self.parts.queue.forget(dataset, Some(&key.id), self.now_ms()).await?;
-        Ok(blobs.len() as u64)
+        self.parts.queue.forget(dataset, Some(&key.id), self.now_ms()).await
     }
 
     /// Clears away what is left of what was removed.

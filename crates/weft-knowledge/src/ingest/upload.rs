@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use weft_core::error::found;
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
-use weft_core::seam::dataset_store::{Document, DocumentFilter, DocumentQuota, DocumentState, Settings};
+use weft_core::seam::dataset_store::{
+    Document, DocumentChange, DocumentFilter, DocumentQuota, DocumentState, Settings,
+};
 use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::{Error, ErrorKind, Result};
 
@@ -23,6 +25,34 @@ pub(super) struct NewDocument {
     pub(super) settings: Settings,
     /// What there may be of documents with it.
     pub(super) quota: DocumentQuota,
+}
+
+impl NewDocument {
+    /// The document as it is before anybody reads it, and its file.
+    fn unread(self, dataset: &DatasetKey, now_ms: i64) -> (Document, Bytes) {
+        let document = Document {
+            blob: format!("documents/{}", self.id),
+            key: DocumentKey::new(dataset, self.id),
+            name: self.name,
+            size: self.bytes.len() as u64,
+            method: self.method,
+            settings: self.settings,
+            metadata: serde_json::Map::new(),
+            enabled: true,
+            state: DocumentState::Unstarted,
+            progress: 0.0,
+            message: String::new(),
+            begun_ms: None,
+            duration_ms: 0,
+            chunk_count: 0,
+            token_count: 0,
+            picture: None,
+            revision: 0,
+            created_ms: now_ms,
+            updated_ms: now_ms,
+        };
+        (document, self.bytes)
+    }
 }
 
 impl Library {
@@ -78,42 +108,17 @@ impl Library {
         new: NewDocument,
         naming: Naming,
     ) -> Result<Document> {
-        let NewDocument { id, name, bytes, method, settings, quota } = new;
-        let blob = format!("documents/{id}");
-        let now_ms = self.now_ms();
-        let document = Document {
-            key: DocumentKey::new(dataset, id),
-            name: name.clone(),
-            size: bytes.len() as u64,
-            blob,
-            method,
-            settings,
-            metadata: serde_json::Map::new(),
-            enabled: true,
-            state: DocumentState::Unstarted,
-            progress: 0.0,
-            message: String::new(),
-            begun_ms: None,
-            duration_ms: 0,
-            chunk_count: 0,
-            token_count: 0,
-            picture: None,
-            revision: 0,
-            created_ms: now_ms,
-            updated_ms: now_ms,
-        };
-        // Before the file is there: whatever ends this in between, somebody finds the note, and with that the file.
-        let expected_ms = now_ms.saturating_add(ADDED_WITHIN_MS);
-        self.parts.queue.expect_file(&document.key, &document.blob, expected_ms).await?;
-        self.parts.blobs.put(&dataset.tenant, &document.blob, bytes).await?;
+        let quota = new.quota;
+        let (document, bytes) = new.unread(dataset, self.now_ms());
+        let expected_ms = self.put_file(&document, bytes).await?;
         let store = |name: String| {
             let named = Document { name, ..document.clone() };
             async move { self.add_named(named, quota).await }
         };
         let added = match naming {
-            Naming::Exact => store(name).await,
+            Naming::Exact => store(document.name.clone()).await,
             Naming::Numbered => {
-                let wanted = WantedName { name: &name, with_number: numbered };
+                let wanted = WantedName { name: &document.name, with_number: numbered };
                 under_free_name(wanted, store, |name| self.has_name(dataset, name)).await
             }
         };
@@ -127,6 +132,76 @@ impl Library {
                 Err(error)
             }
         }
+    }
+
+    /// Stores the file of a document that is not there yet. Until when the document is expected.
+    async fn put_file(&self, document: &Document, bytes: Bytes) -> Result<i64> {
+        // Before the file is there: whatever ends this in between, somebody finds the note, and with that the file.
+        let expected_ms = self.now_ms().saturating_add(ADDED_WITHIN_MS);
+        self.parts.queue.expect_file(&document.key, &document.blob, expected_ms).await?;
+        self.parts.blobs.put(&document.key.dataset.tenant, &document.blob, bytes).await?;
+        Ok(expected_ms)
+    }
+
+    /// Has a file take the place of a document, whose name it may have. It is a document of its own with the method and the
+    /// settings of the dataset, but for what `change` makes of these, and nobody reads it yet.
+    ///
+    /// The store exchanges the two in one step. Whatever ends this before leaves the old one whole, and after that the new one;
+    /// what is left of either is noted and cleared away. Whoever reads the old one at the time finds it gone.
+    ///
+    /// # Errors
+    /// `NotFound` without the document; `Invalid` for a file that is too large, or a name that is none; `Conflict` for a name
+    /// that another document has. Then nothing has changed.
+    pub async fn replace_document(
+        &self,
+        replaced: &DocumentKey,
+        (name, bytes): (&str, Bytes),
+        change: impl FnOnce(&Document) -> DocumentChange,
+    ) -> Result<Document> {
+        let dataset = &replaced.dataset;
+        let within = self.parts.store.dataset_uncounted(dataset).await?;
+        self.check_file(name, &bytes)?;
+        let new = NewDocument {
+            id: DocumentId::generate(),
+            name: name.to_owned(),
+            bytes,
+            method: within.method,
+            settings: within.settings,
+            quota: DocumentQuota::default(),
+        };
+        let (made, bytes) = new.unread(dataset, self.now_ms());
+        let DocumentChange { revision: _, name: _, method, settings, metadata, enabled } = change(&made);
+        let document = Document {
+            method: method.unwrap_or(made.method),
+            settings: settings.unwrap_or(made.settings),
+            metadata: metadata.unwrap_or(made.metadata),
+            enabled: enabled.unwrap_or(made.enabled),
+            ..made
+        };
+        let replaced = replaced.clone();
+        // Bytes that are there without a document would be found by nobody.
+        self.whole(async move |library: Self| library.exchange(&replaced, document, bytes).await).await
+    }
+
+    async fn exchange(&self, replaced: &DocumentKey, document: Document, bytes: Bytes) -> Result<Document> {
+        let expected_ms = self.put_file(&document, bytes).await?;
+        // A worker that is about to put the old one into the index is let through first, or comes too late.
+        let _lock = self.lock(replaced).await;
+        let blob = match self.parts.store.replace_document(&document, &replaced.id).await {
+            Ok(blob) => blob,
+            Err(error) => {
+                if is_refusal(error.kind) {
+                    self.take_back(&document, expected_ms).await;
+                }
+                return Err(error);
+            }
+        };
+        if let Err(error) = self.clear_after(replaced, &[blob]).await {
+            // It stays noted, and is cleared away later.
+            let (id, error) = (&replaced.id, error.detail());
+            tracing::warn!(document.id = %id, error, "something of a document that was replaced is left");
+        }
+        Ok(document)
     }
 
     /// Adds a document under its name. The inner error is that somebody else has added the same one, whose file this is as well: no

@@ -10,7 +10,7 @@ use weft_core::seam::chat_model::ModelInfo;
 use weft_core::seam::dataset_store::{
     ChunkFilter, ChunkHead, ChunkReplacement, Counting, Dataset, DatasetCounts, DatasetFilter, DatasetStore,
     Document, DocumentChange, DocumentFilter, DocumentHead, DocumentQuota, DocumentState, Extra, Heads,
-    StoredChunk,
+    RemovedChunks, StoredChunk,
 };
 use weft_core::seam::document_reader::{ChunkMethod, PieceKind, Position};
 use weft_core::seam::embedder::{Embedded, EmbeddingPurpose};
@@ -504,6 +504,10 @@ impl DatasetStore for Library {
         not_here()
     }
 
+    async fn replace_document(&self, _: &Document, _: &DocumentId) -> Result<String> {
+        not_here()
+    }
+
     async fn document(&self, _: &DocumentKey) -> Result<Document> {
         not_here()
     }
@@ -593,7 +597,7 @@ impl DatasetStore for Library {
         not_here()
     }
 
-    async fn remove_chunks(&self, _: &DocumentKey, _: &[ChunkId]) -> Result<u64> {
+    async fn remove_chunks(&self, _: &DocumentKey, _: &[ChunkId]) -> Result<RemovedChunks> {
         not_here()
     }
 

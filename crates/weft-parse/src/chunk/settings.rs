@@ -4,6 +4,7 @@ use regex::Regex;
 use serde_json::Map;
 use weft_core::error::{Error, Result};
 use weft_core::pattern;
+use weft_core::seam::document_reader::PAGE_RANGES_MAX;
 use weft_core::value::Json;
 
 use super::delimiter::Delimiters;
@@ -168,7 +169,12 @@ fn pages(value: &Json) -> Result<Vec<(u32, u32)>> {
         }
         _ => Err(bad()),
     };
-    value.as_array().ok_or_else(bad)?.iter().map(range).collect()
+    let ranges = value.as_array().ok_or_else(bad)?;
+    if ranges.len() > PAGE_RANGES_MAX {
+        let help = format!("give at most {PAGE_RANGES_MAX}; pages that follow each other are one range");
+        return Err(wrong("pages", &format!("has {} page ranges", ranges.len()), &help));
+    }
+    ranges.iter().map(range).collect()
 }
 
 #[cfg(test)]
@@ -196,6 +202,14 @@ mod tests {
     }
 
     #[test]
+    fn as_many_page_ranges_as_may_be_are_read() {
+        let settings = read(&json!({ "pages": vec![[1, 2]; PAGE_RANGES_MAX] })).unwrap();
+        assert!(settings.wants_page(2) && !settings.wants_page(3));
+        let error = read(&json!({ "pages": vec![[1, 2]; PAGE_RANGES_MAX + 1] })).unwrap_err();
+        assert_eq!(error.message, "the setting `pages` has 1001 page ranges");
+    }
+
+    #[test]
     fn a_bad_setting_is_named() {
         for bad in [
             json!({ "chunk_token_num": 0 }),
@@ -212,6 +226,7 @@ mod tests {
             json!({ "pages": [[3, 2]] }),
             json!({ "pages": [[0, 2]] }),
             json!({ "pages": 7 }),
+            json!({ "pages": vec![[1, 2]; PAGE_RANGES_MAX + 1] }),
             json!({ "table_context_size": 4096 }),
             json!({ "title_levels": "^#" }),
             json!({ "title_levels": [["("]] }),

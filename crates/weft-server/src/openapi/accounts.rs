@@ -202,7 +202,9 @@ static MEMBER: Shape = Shape {
 const OF_MEMBER: Type = Type::Of(&MEMBER);
 /// `GET /api/v1/tenants/{tenant}/users`.
 pub static MEMBERS: Operation =
-    Operation::administers("Lists the members of a tenant, and who is invited.").data(Type::List(&OF_MEMBER));
+    Operation::administers("Lists the members of a tenant, and who is invited; without a page up to 10,000.")
+        .query(&PAGE)
+        .answer(Answer::Counted(Type::List(&OF_MEMBER), "total"));
 /// `POST /api/v1/tenants/{tenant}/users`.
 pub static INVITE: Operation = Operation::administers(
     "Invites somebody into a tenant. What they show to accept is in the answer, this once; the same is answered \

@@ -173,7 +173,9 @@ static TOKEN: Shape = Shape {
 };
 
 /// `GET /api/v1/system/tokens`.
-pub static LIST_TOKENS: Operation = Operation::reads("Lists the tokens.").data(Type::List(&Type::Of(&TOKEN)));
+pub static LIST_TOKENS: Operation = Operation::reads("Lists the tokens; without a page up to 10,000.")
+    .query(&PAGE)
+    .answer(Answer::Counted(Type::List(&Type::Of(&TOKEN)), "total"));
 /// `POST /api/v1/system/tokens`.
 pub static CREATE_TOKEN: Operation = Operation::runs("Makes a token, which is shown this once.")
     .query(&[text("name", "its name").optional()])

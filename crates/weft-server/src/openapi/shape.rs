@@ -1,6 +1,7 @@
 //! What requests and answers look like, as plain data, and its JSON Schema.
 
 use serde_json::{Map, Value as Json, json};
+use weft_core::seam::document_reader::PAGE_RANGES_MAX;
 
 use crate::wire::rules::Rule;
 
@@ -199,7 +200,8 @@ fn of_rule(rule: Rule) -> Json {
         Rule::OneOf(words) => json!({"type": ["string", "null"], "examples": words}),
         Rule::Texts => json!({"type": ["array", "null"], "items": {"type": "string"}}),
         Rule::Pages => {
-            json!({"type": ["array", "null"], "items": {"type": "array", "items": {"type": "integer"}}})
+            let range = json!({"type": "array", "items": {"type": "integer"}});
+            json!({"type": ["array", "null"], "maxItems": PAGE_RANGES_MAX, "items": range})
         }
         Rule::Object => json!({"type": ["object", "null"]}),
         Rule::Fields(rules) => {

@@ -10,12 +10,12 @@ use weft_core::{ErrorKind, TenantId};
 
 use super::users::{ClientAddress, address, password, refused, signed_in, welcome};
 use crate::auth::Caller;
-use crate::body::Body;
+use crate::body::{Body, Page, Params};
 use crate::error::{ApiError, code};
 use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::account;
-use crate::wire::envelope::{Success, streamed};
+use crate::wire::envelope::{Part, Success, streamed};
 use weft_app::accounts::{Audited, LISTED_MAX};
 
 /// What is said of every tenant but the caller's, whether there is one or not.
@@ -158,7 +158,7 @@ pub(crate) async fn remove(
     Ok(Success(true).into_response())
 }
 
-/// `GET /api/v1/tenants/{tenant}/users`.
+/// `GET /api/v1/tenants/{tenant}/users`: the members, then who is invited, by `page` and `page_size`.
 ///
 /// # Errors
 /// 103 for another tenant than the caller's.
@@ -166,14 +166,20 @@ pub(crate) async fn members(
     State(state): State<ServerState>,
     caller: Caller,
     Path(tenant): Path<String>,
+    params: Params,
 ) -> Result<Response, ApiError> {
     own(&caller, &tenant)?;
     let tenants = &state.app.accounts.stores.tenants;
-    let members = tenants.members(&caller.tenant, LISTED_MAX).await?;
+    let Page { offset, limit } = params.page_if_asked(LISTED_MAX);
+    let counts = tenants.member_counts(&caller.tenant).await?;
+    let members = tenants.members(&caller.tenant, offset, limit).await?;
     let mut rows: Vec<_> = members.iter().map(|(one, user)| account::member(one, user)).collect();
-    let invited = tenants.invitations(&caller.tenant, LISTED_MAX).await?;
+    let left = limit.saturating_sub(rows.len() as u64);
+    // Nobody who is invited comes before the last member.
+    let from = offset.saturating_sub(counts.members);
+    let invited = tenants.invitations(&caller.tenant, from, left).await?;
     rows.extend(invited.iter().map(|one| account::invitation(one, None)));
-    Ok(Success(rows).into_response())
+    Ok(Part { data: rows, total: counts.members.saturating_add(counts.invitations) }.into_response())
 }
 
 /// `POST /api/v1/tenants/{tenant}/users {"email", "role"?}`.

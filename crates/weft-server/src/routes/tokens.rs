@@ -13,7 +13,7 @@ use crate::body::{Body, Params};
 use crate::error::{ApiError, code};
 use crate::path::Path;
 use crate::state::ServerState;
-use crate::wire::envelope::Success;
+use crate::wire::envelope::{Part, Success};
 use crate::wire::token::TokenRow;
 use weft_app::tokens::{self, NewKey};
 
@@ -71,21 +71,26 @@ pub(crate) async fn create(
     Ok(Success(TokenRow::made(&made, beta.as_ref())).into_response())
 }
 
-/// `GET /api/v1/system/tokens`: what there are, without the tokens themselves.
+/// `GET /api/v1/system/tokens`: what there are, without the tokens themselves, by `page` and `page_size`.
 ///
 /// # Errors
 /// 100 when the store cannot be read.
-pub(crate) async fn list(State(state): State<ServerState>, caller: Caller) -> Result<Response, ApiError> {
+pub(crate) async fn list(
+    State(state): State<ServerState>,
+    caller: Caller,
+    params: Params,
+) -> Result<Response, ApiError> {
     let sees_all = caller.role.may(Permission::Administer);
     let user = caller.user.clone().filter(|_| !sees_all);
     // A key without a user is nobody's own.
     if user.is_none() && !sees_all {
-        return Ok(Success(Vec::<TokenRow>::new()).into_response());
+        return Ok(Part { data: Vec::<TokenRow>::new(), total: 0 }.into_response());
     }
-    let tenant = Some(caller.tenant.clone());
-    let seen = TokenFilter { tenant, user, limit: tokens::LISTED_MAX, ..TokenFilter::default() };
+    let (tenant, page) = (Some(caller.tenant.clone()), params.page_if_asked(tokens::LISTED_MAX));
+    let seen = TokenFilter { tenant, user, name: None, offset: page.offset, limit: page.limit };
     let tokens = state.app.tokens.list(&seen).await?;
-    Ok(Success(tokens.iter().map(TokenRow::stored).collect::<Vec<_>>()).into_response())
+    let total = state.app.tokens.total(&seen).await?;
+    Ok(Part { data: tokens.iter().map(TokenRow::stored).collect(), total }.into_response())
 }
 
 /// `DELETE /api/v1/system/tokens/{token}`: the token itself, its id, or a name that no other has.

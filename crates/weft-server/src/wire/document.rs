@@ -9,7 +9,7 @@ use weft_core::seam::dataset_store::{
 };
 use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::{DocumentId, TenantId};
-use weft_knowledge::ingest::PIPELINE;
+use weft_knowledge::ingest::{NAME_BYTES_MAX, PIPELINE};
 use weft_knowledge::pictures;
 
 use super::dataset::{self, Removal};
@@ -20,9 +20,6 @@ use super::time::http_date;
 use super::{metadata, python};
 use crate::body::{Body, Params};
 use crate::error::{ApiError, code};
-
-/// How long a file name may be, in bytes.
-const NAME_BYTES_MAX: usize = 255;
 
 /// What is said of work that is done. Clients look for it.
 const DONE: &str = "Task done";

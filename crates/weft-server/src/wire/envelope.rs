@@ -42,6 +42,31 @@ impl IntoResponse for Listed {
     }
 }
 
+/// A part of a list, or all of it, and beside it how many there are in all as `total`.
+#[derive(Debug)]
+pub struct Part<T> {
+    /// The part.
+    pub data: Vec<T>,
+    /// How many there are in all.
+    pub total: u64,
+}
+
+#[derive(Serialize)]
+struct PartEnvelope<'a, T> {
+    code: u16,
+    message: &'static str,
+    data: &'a [T],
+    total: u64,
+}
+
+impl<T: Serialize> IntoResponse for Part<T> {
+    fn into_response(self) -> Response {
+        let Self { data, total } = &self;
+        let part = PartEnvelope { code: 0, message: "success", data, total: *total };
+        respond(StatusCode::OK, &part)
+    }
+}
+
 /// A list whose entries are made one after the other while the client reads, so that no more than one of them
 /// is in memory. `open` and `close` are what stands around them, as JSON text.
 pub fn streamed<S>(open: &'static str, entries: S, close: String) -> Response

@@ -4,6 +4,7 @@
 use std::ops::RangeInclusive;
 
 use serde_json::Value as Json;
+use weft_core::seam::document_reader::PAGE_RANGES_MAX;
 
 use super::python;
 use crate::error::ApiError;
@@ -167,6 +168,10 @@ impl Problems {
         let Json::Array(list) = value else {
             return self.add(field, "Input should be a valid list", value);
         };
+        if list.len() > PAGE_RANGES_MAX {
+            let message = format!("List should have at most {PAGE_RANGES_MAX} items, not {}", list.len());
+            return self.add(field, &message, value);
+        }
         for (place, member) in list.iter().enumerate() {
             let field = within(field, &place.to_string());
             match member {
@@ -266,6 +271,8 @@ mod tests {
             problems.value("f", &wrong, Rule::Pages);
             assert!(problems.told().contains("a last page not before it"), "{wrong}");
         }
+        check(json!(vec![[1, 2]; PAGE_RANGES_MAX]), Rule::Pages, "");
+        check(json!(vec![[1, 2]; 1_001]), Rule::Pages, "List should have at most 1000 items, not 1001");
         check(json!(1), Rule::Pages, "Input should be a valid list");
         check(json!([]), Rule::Object, "Input should be a valid dictionary");
     }

@@ -282,6 +282,42 @@ async fn an_invitation_makes_a_member_once() {
     assert_eq!(bob.post("/api/v1/agents", json!({"title": "x", "dsl": echo_canvas()})).await.status, 403);
 }
 
+/// The names in a part of a list, and how many there are in all.
+async fn part(bench: &Bench, path: &str, name: &str) -> (Vec<String>, u64) {
+    let answer = bench.get(path).await.json();
+    let entries = answer["data"].as_array().unwrap().iter();
+    (entries.map(|one| one[name].as_str().unwrap().to_owned()).collect(), answer["total"].as_u64().unwrap())
+}
+
+#[tokio::test]
+async fn members_and_keys_are_listed_page_by_page_and_counted() {
+    let bench = bench(Script::new()).await;
+    let (editor, _) = bench.as_member("default", MemberRole::Editor).await;
+    bench.as_member("default", MemberRole::Viewer).await;
+    let path = "/api/v1/tenants/default/users";
+    for email in ["a@example.com", "b@example.com", "c@example.com"] {
+        bench.post(path, json!({"email": email})).await.data();
+    }
+    let (all, total) = part(&bench, path, "email").await;
+    assert_eq!((all.len(), total), (5, 5));
+    let mut paged = Vec::new();
+    for page in 1..=3 {
+        let (some, total) = part(&bench, &format!("{path}?page={page}&page_size=2"), "email").await;
+        assert_eq!(total, 5);
+        paged.push(some);
+    }
+    assert_eq!(paged.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2, 1]);
+    assert_eq!(paged.concat(), all, "members first, then who is invited");
+    let path = "/api/v1/system/tokens";
+    for name in ["one", "two", "three"] {
+        editor.post(path, json!({"name": name})).await.data();
+    }
+    let (all, total) = part(&editor, path, "id").await;
+    assert_eq!((all.len(), total), (3, 3));
+    let second = part(&editor, &format!("{path}?page=2&page_size=2"), "id").await;
+    assert_eq!(second, (all[2..].to_vec(), 3));
+}
+
 #[tokio::test]
 async fn an_invitation_that_has_expired_or_was_taken_back_is_worth_nothing() {
     let clock = HandClock::at(1_700_000_000_000);

@@ -102,7 +102,8 @@ pub(crate) fn shelf(
         clock,
         additions: vec![Arc::new(weft_knowledge::additions::Graph)],
     };
-    let library = Library::new(parts, LibraryLimits { file_bytes_max: FILE_BYTES_MAX });
+    let library =
+        Library::new(parts, LibraryLimits { file_bytes_max: FILE_BYTES_MAX, ..LibraryLimits::default() });
     (Arc::new(library), datasets, OtherFaces { files: Arc::new(files), readings, reembeddings })
 }
 

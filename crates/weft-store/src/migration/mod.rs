@@ -40,6 +40,7 @@ mod m0043_revision;
 mod m0044_reembedding;
 mod m0045_tool_credential;
 mod m0046_picture;
+mod m0047_kept_picture;
 
 use sea_orm::{
     ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, Statement, TransactionTrait,
@@ -102,6 +103,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0044_reembedding::Migration),
             Box::new(m0045_tool_credential::Migration),
             Box::new(m0046_picture::Migration),
+            Box::new(m0047_kept_picture::Migration),
         ]
     }
 }

@@ -9,7 +9,7 @@ use sea_orm::{
     Condition, ConnectionTrait, DatabaseTransaction, IntoActiveModel, QueryOrder, QuerySelect, Select,
 };
 use weft_core::id::{ChunkId, DatasetKey, DocumentKey, TenantId};
-use weft_core::seam::dataset_store::{ChunkFilter, ChunkReplacement, StoredChunk};
+use weft_core::seam::dataset_store::{ChunkFilter, ChunkReplacement, RemovedChunks, StoredChunk};
 use weft_core::seam::ingest_queue::IndexNote;
 use weft_core::{Error, ErrorKind, Result};
 
@@ -18,7 +18,7 @@ use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
 use crate::rows::chunk_vector::Slot;
-use crate::rows::{ROWS_AT_ONCE_MAX, dataset, document, index_note};
+use crate::rows::{ROWS_AT_ONCE_MAX, dataset, document, index_note, picture};
 
 /// What chunks that are to be kept take the place of.
 #[derive(Clone, Copy)]
@@ -420,22 +420,23 @@ impl Store {
         self.keep_write(key, ChunkWrite::new(chunks, ChunkPlaces::Read(replacements), generation)?).await
     }
 
-    /// How many there were; nothing without the document.
-    async fn delete_chunks(&self, key: &DocumentKey, ids: &[String]) -> Result<Option<u64>, DbErr> {
+    /// Nothing without the document.
+    async fn delete_chunks(&self, key: &DocumentKey, ids: &[String]) -> Result<Option<RemovedChunks>, DbErr> {
         let transaction = self.begin().await?;
         let Some(before) = document::locked(&transaction, key).await? else { return Ok(None) };
         let gone = take_out(&transaction, key, ids).await?;
         let removed = counted(gone.values());
         let (chunks, tokens) = (before.chunk_count - removed.0, before.token_count - removed.1);
         count(&transaction, key, chunks, tokens).await?;
+        let pictures = picture::left_by(&transaction, &before, gone.values()).await?;
         transaction.commit().await?;
-        Ok(Some(gone.len() as u64))
+        Ok(Some(RemovedChunks { count: gone.len() as u64, pictures }))
     }
 
-    pub(crate) async fn drop_chunks(&self, key: &DocumentKey, ids: &[ChunkId]) -> Result<u64> {
+    pub(crate) async fn drop_chunks(&self, key: &DocumentKey, ids: &[ChunkId]) -> Result<RemovedChunks> {
         let ids: Vec<String> = ids.iter().map(|id| text(id.as_str())).collect();
         match repeated(|| self.delete_chunks(key, &ids)).await {
-            Ok(Some(count)) => Ok(count),
+            Ok(Some(removed)) => Ok(removed),
             Ok(None) => Err(document::missing(key)),
             Err(error) => Err(self.fail("remove the chunks", error)),
         }

@@ -14,7 +14,8 @@ use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
 use crate::rows::{
-    ROWS_AT_ONCE_MAX, chunk, document, document_extra, fresh, reading, reembedding, removed, sum,
+    ROWS_AT_ONCE_MAX, chunk, document, document_extra, fresh, kept_picture, reading, reembedding, removed,
+    sum,
 };
 
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
@@ -315,6 +316,7 @@ impl Store {
             .filter(document_extra::Column::DatasetId.eq(id.as_str()))
             .exec(&*transaction)
             .await?;
+        kept_picture::Entity::delete_many().filter(kept_picture::in_dataset(key)).exec(&*transaction).await?;
         reading::Entity::delete_many().filter(reading::in_dataset(key)).exec(&*transaction).await?;
         reembedding::Entity::delete_many().filter(reembedding::of(key)).exec(&*transaction).await?;
         transaction.commit().await?;

@@ -16,7 +16,9 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, containing, text};
 use crate::open::repeated;
-use crate::rows::{ROWS_AT_ONCE_MAX, chunk, document_extra, fresh, index_note, reading, removed};
+use crate::rows::{
+    ROWS_AT_ONCE_MAX, chunk, document_extra, fresh, index_note, kept_picture, reading, removed,
+};
 
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "document")]
@@ -219,6 +221,46 @@ pub(crate) fn left(these: Condition) -> Selector<SelectModel<Left>> {
     Entity::find().select_only().columns(columns).filter(these).into_model()
 }
 
+/// Removes documents with all that belongs to them, and notes that something may be left of them. The blobs of those that were
+/// there.
+pub(crate) async fn delete(
+    transaction: &DatabaseTransaction,
+    dataset: &DatasetKey,
+    ids: &[DocumentId],
+) -> Result<Vec<String>, DbErr> {
+    let (tenant, of_dataset) = (text(dataset.tenant.as_str()), text(dataset.id.as_str()));
+    let mut blobs = Vec::new();
+    for some in ids.chunks(ROWS_AT_ONCE_MAX) {
+        let some: Vec<String> = some.iter().map(|id| text(id.as_str())).collect();
+        let these = || in_dataset(dataset).add(Column::Id.is_in(some.clone()));
+        // Its row alone tells the name of its file, and whether a worker may still be writing to the index.
+        let found: Vec<Left> = left(these()).all(transaction).await?;
+        blobs.extend(found.iter().map(|left| left.blob.clone()));
+        removed::insert(transaction, dataset, found).await?;
+        Entity::delete_many().filter(these()).exec(transaction).await?;
+        chunk::Entity::delete_many()
+            .filter(chunk::Column::TenantId.eq(tenant.as_str()))
+            .filter(chunk::Column::DatasetId.eq(of_dataset.as_str()))
+            .filter(chunk::Column::DocumentId.is_in(some.clone()))
+            .exec(transaction)
+            .await?;
+        document_extra::Entity::delete_many()
+            .filter(document_extra::Column::TenantId.eq(tenant.as_str()))
+            .filter(document_extra::Column::DatasetId.eq(of_dataset.as_str()))
+            .filter(document_extra::Column::DocumentId.is_in(some.clone()))
+            .exec(transaction)
+            .await?;
+        let pictures = kept_picture::in_dataset(dataset);
+        kept_picture::Entity::delete_many()
+            .filter(pictures.add(kept_picture::Column::DocumentId.is_in(some.clone())))
+            .exec(transaction)
+            .await?;
+        let readings = reading::in_dataset(dataset).add(reading::Column::DocumentId.is_in(some.clone()));
+        reading::Entity::delete_many().filter(readings).exec(transaction).await?;
+    }
+    Ok(blobs)
+}
+
 /// The conditions of a list that a database can look at.
 fn filtered(dataset: &DatasetKey, filter: &DocumentFilter) -> Select<Entity> {
     let mut found = Entity::find().filter(in_dataset(dataset));
@@ -386,32 +428,8 @@ impl Store {
         dataset: &DatasetKey,
         ids: &[DocumentId],
     ) -> Result<Vec<String>, DbErr> {
-        let (tenant, of_dataset) = (text(dataset.tenant.as_str()), text(dataset.id.as_str()));
         let transaction = self.begin().await?;
-        let mut blobs = Vec::new();
-        for some in ids.chunks(ROWS_AT_ONCE_MAX) {
-            let some: Vec<String> = some.iter().map(|id| text(id.as_str())).collect();
-            let these = || in_dataset(dataset).add(Column::Id.is_in(some.clone()));
-            // Its row alone tells the name of its file, and whether a worker may still be writing to the index.
-            let found: Vec<Left> = left(these()).all(&*transaction).await?;
-            blobs.extend(found.iter().map(|left| left.blob.clone()));
-            removed::insert(&transaction, dataset, found).await?;
-            Entity::delete_many().filter(these()).exec(&*transaction).await?;
-            chunk::Entity::delete_many()
-                .filter(chunk::Column::TenantId.eq(tenant.as_str()))
-                .filter(chunk::Column::DatasetId.eq(of_dataset.as_str()))
-                .filter(chunk::Column::DocumentId.is_in(some.clone()))
-                .exec(&*transaction)
-                .await?;
-            document_extra::Entity::delete_many()
-                .filter(document_extra::Column::TenantId.eq(tenant.as_str()))
-                .filter(document_extra::Column::DatasetId.eq(of_dataset.as_str()))
-                .filter(document_extra::Column::DocumentId.is_in(some.clone()))
-                .exec(&*transaction)
-                .await?;
-            let readings = reading::in_dataset(dataset).add(reading::Column::DocumentId.is_in(some.clone()));
-            reading::Entity::delete_many().filter(readings).exec(&*transaction).await?;
-        }
+        let blobs = delete(&transaction, dataset, ids).await?;
         transaction.commit().await?;
         Ok(blobs)
     }
@@ -429,6 +447,7 @@ impl Store {
         }
         chunk::Entity::delete_many().filter(chunk::of_document(key)).exec(&*transaction).await?;
         document_extra::Entity::delete_many().filter(document_extra::of(key)).exec(&*transaction).await?;
+        kept_picture::Entity::delete_many().filter(kept_picture::of(key)).exec(&*transaction).await?;
         let zero = [Column::ChunkCount, Column::TokenCount, Column::DurationMs, Column::Attempts];
         let update = zero
             .into_iter()

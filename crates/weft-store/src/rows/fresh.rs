@@ -2,7 +2,7 @@
 
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _};
-use sea_orm::{DatabaseTransaction, QueryOrder, QuerySelect};
+use sea_orm::{DatabaseTransaction, QuerySelect};
 use weft_core::id::{DatasetKey, DocumentKey};
 use weft_core::seam::dataset_store::StoredChunk;
 use weft_core::seam::ingest_queue::{Amended, IngestLease};
@@ -25,25 +25,6 @@ pub(crate) async fn swap(transaction: &DatabaseTransaction, key: &DocumentKey) -
         .exec(transaction)
         .await
         .map(drop)
-}
-
-/// The picture of the first chunk of a document that has one, of those that are found.
-pub(crate) async fn first_picture(
-    transaction: &DatabaseTransaction,
-    key: &DocumentKey,
-) -> Result<Option<String>, DbErr> {
-    chunk::Entity::find()
-        .select_only()
-        .column(chunk::Column::Picture)
-        .filter(chunk::of_age(key, Age::WorkOutcome))
-        .filter(chunk::Column::IsParent.eq(0))
-        .filter(chunk::Column::Picture.is_not_null())
-        .order_by_asc(chunk::Column::Ordinal)
-        .order_by_asc(chunk::Column::Id)
-        .limit(1)
-        .into_tuple()
-        .one(transaction)
-        .await
 }
 
 /// Forgets the fresh chunks of a document, and what else was made beside them.

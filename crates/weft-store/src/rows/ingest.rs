@@ -7,8 +7,8 @@ use sea_orm::{Condition, DatabaseTransaction, QueryOrder, QuerySelect};
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::{DocumentState, Extra, IngestStage, StoredChunk};
 use weft_core::seam::ingest_queue::{
-    Amended, IndexNote, IngestLease, IngestOutcome, IngestProgress, IngestQueue, NotedFilter, Removed,
-    TakenDocument, ToBeFound, Wanted,
+    Amended, IndexNote, IngestLease, IngestOutcome, IngestProgress, IngestQueue, NotedFilter, PictureSize,
+    Removed, TakenDocument, ToBeFound, Wanted,
 };
 use weft_core::value::Json;
 use weft_core::{Error, ErrorKind, Result};
@@ -18,7 +18,7 @@ use crate::ids::{self, bounded, text};
 use crate::open::repeated;
 use crate::rows::chunk::{self, Age};
 use crate::rows::document::{self, Column, Entity, Model, state};
-use crate::rows::{document_extra, fresh, index_note, readable, reading};
+use crate::rows::{document_extra, fresh, index_note, kept_picture, picture, readable, reading};
 
 pub(crate) const RUNNING: &str = "running";
 const READING: &str = "reading";
@@ -272,7 +272,8 @@ impl Store {
                 fresh::swap(&transaction, key).await?;
                 document_extra::swap(&transaction, key).await?;
                 let mut done = into_done(&row, message);
-                done.push(to(Column::Picture, fresh::first_picture(&transaction, key).await?));
+                done.push(to(Column::Picture, picture::first(&transaction, key).await?));
+                kept_picture::forget_unnamed(&transaction, key).await?;
                 done
             }
             IngestOutcome::Failed { reason } => {
@@ -433,6 +434,16 @@ impl IngestQueue for Store {
         };
         let written = repeated(write).await;
         self.kept(lease, "store what is made of the document", written)
+    }
+
+    async fn count_pictures(
+        &self,
+        lease: &IngestLease,
+        pictures: &[PictureSize],
+        bytes_max: u64,
+    ) -> Result<Vec<String>> {
+        let counted = repeated(|| self.note_pictures(lease, pictures, bytes_max)).await;
+        counted.map_err(|error| self.fail("count the pictures", error))?.ok_or_else(|| lost(lease))
     }
 
     async fn unindexed(&self, document: &DocumentKey) -> Result<IndexNote> {

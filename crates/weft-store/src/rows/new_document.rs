@@ -3,17 +3,17 @@
 use sea_orm::entity::prelude::*;
 use sea_orm::{DatabaseTransaction, IntoActiveModel, QuerySelect};
 use weft_core::Result;
-use weft_core::id::DatasetKey;
+use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::{Document, DocumentQuota};
 
 use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids;
 use crate::open::repeated;
-use crate::rows::{dataset, document, removed, sum, tenant_lock};
+use crate::rows::{dataset, document, kept_picture, removed, sum, tenant_lock};
 
-/// How many documents a tenant has, and how many bytes they are.
-async fn taken_by_documents(db: &DatabaseTransaction, tenant: &str) -> Result<(u64, u64), DbErr> {
+/// How many documents a tenant has, and how many bytes they are with the pictures that are kept beside them.
+pub(super) async fn taken_by_documents(db: &DatabaseTransaction, tenant: &str) -> Result<(u64, u64), DbErr> {
     let taken: Option<(i64, Option<i64>)> = document::Entity::find()
         .select_only()
         .column_as(document::Column::Id.count(), "documents")
@@ -22,18 +22,28 @@ async fn taken_by_documents(db: &DatabaseTransaction, tenant: &str) -> Result<(u
         .into_tuple()
         .one(db)
         .await?;
+    let pictures: Option<(i64, Option<i64>)> = kept_picture::Entity::find()
+        .select_only()
+        .column_as(kept_picture::Column::Name.count(), "pictures")
+        .column_as(sum(db.get_database_backend(), kept_picture::Column::Bytes), "bytes")
+        .filter(kept_picture::Column::TenantId.eq(tenant))
+        .into_tuple()
+        .one(db)
+        .await?;
     let (documents, bytes) = taken.unwrap_or_default();
-    Ok((ids::count(documents), ids::count(bytes.unwrap_or_default())))
+    let beside = pictures.and_then(|(_, bytes)| bytes).unwrap_or_default();
+    Ok((ids::count(documents), ids::count(bytes.unwrap_or_default().saturating_add(beside))))
 }
 
 impl Store {
-    /// What keeps it from being there.
+    /// The blob of the one whose place it has taken, or what keeps it from being there.
     async fn insert_document(
         &self,
         within: &DatasetKey,
         row: &document::Model,
+        replaced: Option<&DocumentId>,
         quota: DocumentQuota,
-    ) -> Result<Result<()>, DbErr> {
+    ) -> Result<Result<Option<String>>, DbErr> {
         let transaction = self.begin().await?;
         if !quota.is_unlimited() {
             tenant_lock::hold(&transaction, &row.tenant_id, "document").await?;
@@ -55,18 +65,33 @@ impl Store {
         if found.is_none() {
             return Ok(Err(dataset::missing(within)));
         }
+        let mut blob = None;
+        if let Some(id) = replaced {
+            let key = DocumentKey::new(within, id.clone());
+            // Locked, so that whoever removes it at the same time comes before or after.
+            if document::locked(&transaction, &key).await?.is_none() {
+                return Ok(Err(document::missing(&key)));
+            }
+            // Before the new one is there, which may have its name.
+            blob = document::delete(&transaction, within, std::slice::from_ref(id)).await?.pop();
+        }
         document::Entity::insert(row.clone().into_active_model())
             .exec_without_returning(&*transaction)
             .await?;
         // Its file was noted as one that nobody may come to own; now there is its owner.
         removed::forget(&transaction, within, &row.id).await?;
         transaction.commit().await?;
-        Ok(Ok(()))
+        Ok(Ok(blob))
     }
 
-    pub(crate) async fn create_document(&self, document: &Document, quota: DocumentQuota) -> Result<()> {
+    pub(crate) async fn create_document(
+        &self,
+        document: &Document,
+        replaced: Option<&DocumentId>,
+        quota: DocumentQuota,
+    ) -> Result<Option<String>> {
         let row = document::Model::new(document)?;
-        match repeated(|| self.insert_document(&document.key.dataset, &row, quota)).await {
+        match repeated(|| self.insert_document(&document.key.dataset, &row, replaced, quota)).await {
             Ok(outcome) => outcome,
             Err(error) if is_duplicate(&error) => Err(document::taken(&document.name)),
             Err(error) => Err(self.fail("store the document", error)),

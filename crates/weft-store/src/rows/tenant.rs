@@ -9,7 +9,7 @@ use sea_orm::{ConnectionTrait, IntoActiveModel, QueryOrder, QuerySelect};
 use weft_core::access::MemberRole;
 use weft_core::id::{TenantId, UserId};
 use weft_core::seam::TenantStore;
-use weft_core::seam::tenant_store::{Invitation, Joining, Membership, Tenant};
+use weft_core::seam::tenant_store::{Invitation, Joining, MemberCounts, Membership, Tenant};
 use weft_core::seam::user_store::User;
 use weft_core::{Error, ErrorKind, Result};
 
@@ -277,12 +277,18 @@ impl TenantStore for Store {
         Ok(found)
     }
 
-    async fn members(&self, tenant: &TenantId, count_max: u64) -> Result<Vec<(Membership, User)>> {
+    async fn members(
+        &self,
+        tenant: &TenantId,
+        offset: u64,
+        count_max: u64,
+    ) -> Result<Vec<(Membership, User)>> {
         let fail = |error| self.fail("list the members", error);
         let rows = membership::Entity::find()
             .filter(membership::Column::TenantId.eq(text(tenant.as_str())))
             .order_by_asc(membership::Column::CreatedMs)
             .order_by_asc(membership::Column::UserId)
+            .offset(bounded(offset))
             .limit(bounded(count_max))
             .all(&self.inner.read)
             .await
@@ -298,6 +304,20 @@ impl TenantStore for Store {
             Some(row.into_membership().map(|membership| (membership, user)))
         });
         both.collect()
+    }
+
+    async fn member_counts(&self, tenant: &TenantId) -> Result<MemberCounts> {
+        let fail = |error| self.fail("count the members", error);
+        let (tenant, db) = (text(tenant.as_str()), &self.inner.read);
+        let members = membership::Entity::find()
+            .filter(membership::Column::TenantId.eq(tenant.as_str()))
+            .count(db)
+            .await;
+        let invitations = invitation::Entity::find()
+            .filter(invitation::Column::TenantId.eq(tenant.as_str()))
+            .count(db)
+            .await;
+        Ok(MemberCounts { members: members.map_err(fail)?, invitations: invitations.map_err(fail)? })
     }
 
     async fn put_member(&self, member: &Membership) -> Result<()> {
@@ -324,11 +344,12 @@ impl TenantStore for Store {
         found.ok_or_else(no_invitation)?.into_invitation()
     }
 
-    async fn invitations(&self, tenant: &TenantId, count_max: u64) -> Result<Vec<Invitation>> {
+    async fn invitations(&self, tenant: &TenantId, offset: u64, count_max: u64) -> Result<Vec<Invitation>> {
         let rows = invitation::Entity::find()
             .filter(invitation::Column::TenantId.eq(text(tenant.as_str())))
             .order_by_asc(invitation::Column::CreatedMs)
             .order_by_asc(invitation::Column::Hash)
+            .offset(bounded(offset))
             .limit(bounded(count_max))
             .all(&self.inner.read)
             .await

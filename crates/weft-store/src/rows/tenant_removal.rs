@@ -32,6 +32,7 @@ const TABLES: &[&str] = &[
     "reading",
     "reembedding",
     "document_extra",
+    "kept_picture",
     "document",
     "dataset",
     "file",

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
-use sea_orm::{Condition, IntoActiveModel, QueryOrder, QuerySelect};
+use sea_orm::{Condition, IntoActiveModel, QueryOrder, QuerySelect, Select};
 use weft_core::id::{TenantId, UserId};
 use weft_core::seam::TokenStore;
 use weft_core::seam::token_store::{StoredToken, TokenFilter};
@@ -47,6 +47,26 @@ impl Model {
 pub(crate) enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
+
+/// The tokens that a filter chooses, wherever its page is.
+fn found_by(filter: &TokenFilter) -> Select<Entity> {
+    let mut found = Entity::find();
+    if let Some(tenant) = &filter.tenant {
+        found = found.filter(Column::TenantId.eq(text(tenant.as_str())));
+    }
+    if let Some(user) = &filter.user {
+        // Those of nobody have an empty user.
+        found = found.filter(Column::UserId.eq(text(user.as_str()))).filter(Column::UserId.ne(""));
+    }
+    if let Some(name) = &filter.name {
+        let mut called = Condition::any().add(Column::Name.eq(text(name)));
+        if let Some(hashes) = hashes_of(name) {
+            called = called.add(Column::Hash.like(hashes));
+        }
+        found = found.filter(called);
+    }
+    found
+}
 
 #[async_trait]
 impl TokenStore for Store {
@@ -100,29 +120,20 @@ impl TokenStore for Store {
     }
 
     async fn list(&self, filter: &TokenFilter) -> Result<Vec<StoredToken>> {
-        let mut found = Entity::find();
-        if let Some(tenant) = &filter.tenant {
-            found = found.filter(Column::TenantId.eq(text(tenant.as_str())));
-        }
-        if let Some(user) = &filter.user {
-            // Those of nobody have an empty user.
-            found = found.filter(Column::UserId.eq(text(user.as_str()))).filter(Column::UserId.ne(""));
-        }
-        if let Some(name) = &filter.name {
-            let mut called = Condition::any().add(Column::Name.eq(text(name)));
-            if let Some(hashes) = hashes_of(name) {
-                called = called.add(Column::Hash.like(hashes));
-            }
-            found = found.filter(called);
-        }
-        let rows = found
+        let rows = found_by(filter)
             .order_by_asc(Column::CreatedMs)
             .order_by_asc(Column::Hash)
+            .offset(bounded(filter.offset))
             .limit(bounded(filter.limit))
             .all(&self.inner.read)
             .await
             .map_err(|error| self.fail("list the tokens", error))?;
         rows.into_iter().map(Model::into_token).collect()
+    }
+
+    async fn total(&self, filter: &TokenFilter) -> Result<u64> {
+        let total = found_by(filter).count(&self.inner.read).await;
+        total.map_err(|error| self.fail("count the tokens", error))
     }
 
     async fn remove(&self, tenant: &TenantId, hash: &str) -> Result<()> {

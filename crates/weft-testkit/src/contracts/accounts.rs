@@ -6,7 +6,7 @@ use weft_core::access::MemberRole;
 use weft_core::id::{CanvasId, TenantId, UserId, generate};
 use weft_core::seam::audit_store::{AuditEntry, AuditFilter, AuditPosition};
 use weft_core::seam::share_store::{SHARES_MAX, ShareTarget, ShareToken};
-use weft_core::seam::tenant_store::{Invitation, Joining, Membership, Tenant};
+use weft_core::seam::tenant_store::{Invitation, Joining, MemberCounts, Membership, Tenant};
 use weft_core::seam::token_store::{StoredToken, TokenFilter};
 use weft_core::seam::user_store::{Login, Logins, User, UserChange};
 use weft_core::seam::{AuditStore, ShareStore, TenantStore, TokenStore, UserStore};
@@ -190,14 +190,19 @@ async fn a_tenant_keeps_an_owner(stores: ContractStores<'_>) {
     refused(users.remove_user(&ann.id).await, Conflict);
     assert_eq!(fine(users.user(&ann.id).await), ann);
     fine(tenants.put_member(&member(&home, &bob, MemberRole::Owner)).await);
-    let roles = fine(tenants.members(&home, 9).await);
+    let roles = fine(tenants.members(&home, 0, 9).await);
     let roles: Vec<_> = roles.into_iter().map(|(one, user)| (user.id, one.role)).collect();
     assert_eq!(roles, [(ann.id.clone(), MemberRole::Owner), (bob.id.clone(), MemberRole::Owner)]);
+    let second = fine(tenants.members(&home, 1, 9).await);
+    assert_eq!(second.iter().map(|(one, _)| &one.user).collect::<Vec<_>>(), [&bob.id]);
+    assert!(fine(tenants.members(&home, 2, 9).await).is_empty());
+    let counts = MemberCounts { members: 2, invitations: 0 };
+    assert_eq!(fine(tenants.member_counts(&home).await), counts);
     // Both give it up at once: one of them stays.
     let (viewer, editor) = (member(&home, &ann, MemberRole::Viewer), member(&home, &bob, MemberRole::Editor));
     let (first, second) = futures::join!(tenants.put_member(&viewer), tenants.put_member(&editor));
     assert!(first.is_ok() != second.is_ok(), "{first:?} {second:?}");
-    let owners = fine(tenants.members(&home, 9).await);
+    let owners = fine(tenants.members(&home, 0, 9).await);
     assert_eq!(owners.iter().filter(|(one, _)| one.role == MemberRole::Owner).count(), 1);
     let (other, owner) = if first.is_ok() { (&ann, &bob) } else { (&bob, &ann) };
     fine(tenants.remove_member(&home, &other.id).await);
@@ -206,7 +211,7 @@ async fn a_tenant_keeps_an_owner(stores: ContractStores<'_>) {
     // Whoever is alone may go.
     fine(users.remove_user(&owner.id).await);
     refused(users.remove_user(&owner.id).await, NotFound);
-    assert!(fine(tenants.members(&home, 9).await).is_empty());
+    assert!(fine(tenants.members(&home, 0, 9).await).is_empty());
 }
 
 fn login(tenant: &TenantId, user: &User, created_ms: i64) -> Login {
@@ -327,7 +332,9 @@ async fn an_invitation_is_accepted_once(stores: ContractStores<'_>) {
     refused(tenants.invitation(&replaced.hash).await, NotFound);
     let one = Invitation { email: ann.email.clone(), ..one };
     assert_eq!(fine(tenants.invitation(&one.hash).await), one);
-    assert_eq!(fine(tenants.invitations(&home, 9).await), std::slice::from_ref(&one));
+    assert_eq!(fine(tenants.invitations(&home, 0, 9).await), std::slice::from_ref(&one));
+    assert!(fine(tenants.invitations(&home, 1, 9).await).is_empty());
+    assert_eq!(fine(tenants.member_counts(&home).await).invitations, 1);
     assert_eq!(fine(tenants.invitations_for(&ann.email.to_uppercase()).await), std::slice::from_ref(&one));
     refused(tenants.remove_invitation(&tenant(), &one.hash).await, NotFound);
     let nobody = UserId::generate();

@@ -8,6 +8,7 @@ mod index_notes;
 mod ingest_queue;
 mod reading_log;
 mod reembedding_store;
+mod replaced;
 
 pub use blob_store::blob_store_keeps_its_contract;
 pub use dataset_store::dataset_store_keeps_its_contract;

@@ -1,10 +1,12 @@
 //! A document with all that belongs to it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weft_core::Result;
 use weft_core::id::{ChunkId, DocumentKey};
-use weft_core::seam::dataset_store::{ChunkReplacement, Document, DocumentFilter, IngestStage, StoredChunk};
+use weft_core::seam::dataset_store::{
+    ChunkReplacement, Document, DocumentFilter, IngestStage, RemovedChunks, StoredChunk,
+};
 use weft_core::seam::ingest_queue::{IndexNote, Removed, Wanted};
 
 use super::{DatasetTables, KeptDocument, conflict};
@@ -38,6 +40,7 @@ impl KeptDocument {
             fresh: Vec::new(),
             extras: BTreeMap::new(),
             fresh_extras: BTreeMap::new(),
+            pictures: BTreeMap::new(),
             stage: IngestStage::Reading,
             taken_ms: None,
             at_ms: document.created_ms,
@@ -71,6 +74,27 @@ impl KeptDocument {
         let shown = self.chunks.iter().filter(|chunk| !chunk.is_parent && chunk.chunk.picture.is_some());
         let first = shown.min_by(|a, b| (a.chunk.ordinal, &a.chunk.id).cmp(&(b.chunk.ordinal, &b.chunk.id)));
         first.and_then(|chunk| chunk.chunk.picture.clone())
+    }
+
+    /// Takes chunks out, with the pictures that no other one is shown with.
+    pub(super) fn take_out(&mut self, ids: &[ChunkId]) -> RemovedChunks {
+        let gone: Vec<KeptChunk> = self.chunks.extract_if(.., |one| ids.contains(&one.chunk.id)).collect();
+        self.count();
+        self.note();
+        let all = || self.chunks.iter().chain(&self.fresh);
+        let parents: BTreeSet<&ChunkId> = gone.iter().filter_map(|one| one.chunk.parent.as_ref()).collect();
+        let of_parents = all().filter(|one| parents.contains(&one.chunk.id));
+        let with_parts: BTreeSet<&ChunkId> = all().filter_map(|one| one.chunk.parent.as_ref()).collect();
+        let is_shown = |one: &&KeptChunk| !one.is_parent || with_parts.contains(&one.chunk.id);
+        let shown: BTreeSet<&String> =
+            all().filter(is_shown).filter_map(|one| one.chunk.picture.as_ref()).collect();
+        let left = gone.iter().chain(of_parents).filter_map(|one| one.chunk.picture.as_ref());
+        let left: BTreeSet<String> = left.filter(|name| !shown.contains(name)).cloned().collect();
+        if self.document.picture.as_ref().is_some_and(|picture| left.contains(picture)) {
+            self.document.picture = self.first_picture();
+        }
+        self.pictures.retain(|name, _| !left.contains(name));
+        RemovedChunks { count: gone.len() as u64, pictures: left.into_iter().collect() }
     }
 
     pub(super) fn fits(&self, filter: &DocumentFilter) -> bool {

@@ -6,15 +6,24 @@ use async_trait::async_trait;
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::{DocumentState, Extra, IngestStage, StoredChunk};
 use weft_core::seam::ingest_queue::{
-    Amended, IndexNote, IngestLease, IngestOutcome, IngestProgress, IngestQueue, NotedFilter, Removed,
-    TakenDocument, TenantBacklog, ToBeFound, Wanted, in_turns,
+    Amended, IndexNote, IngestLease, IngestOutcome, IngestProgress, IngestQueue, NotedFilter, PictureSize,
+    Removed, TakenDocument, TenantBacklog, ToBeFound, Wanted, in_turns,
 };
 use weft_core::value::Json;
 use weft_core::{Error, Result};
 
-use super::{KeptChunk, KeptDocument, MemoryDatasets, at, bounded, conflict, extra_number, missing};
+use super::{
+    DatasetTables, KeptChunk, KeptDocument, MemoryDatasets, at, bounded, conflict, extra_number, missing,
+};
 
 impl KeptDocument {
+    /// Counts pictures no more that no chunk is shown with.
+    fn forget_unnamed(&mut self) {
+        let chunks = &self.chunks;
+        let named = |name: &String| chunks.iter().any(|one| one.chunk.picture.as_ref() == Some(name));
+        self.pictures.retain(|name, _| named(name));
+    }
+
     fn end(&mut self, state: DocumentState) {
         self.document.state = state;
         self.taken_ms = None;
@@ -67,17 +76,22 @@ impl KeptDocument {
 
 impl MemoryDatasets {
     fn with_lease<T>(&self, lease: &IngestLease, change: impl FnOnce(&mut KeptDocument) -> T) -> Result<T> {
-        let mut tables = self.tables();
+        Ok(change(self.tables().leased(lease)?))
+    }
+}
+
+impl DatasetTables {
+    /// The document, as long as this lease is the one that counts.
+    pub(super) fn leased(&mut self, lease: &IngestLease) -> Result<&mut KeptDocument> {
         let place = (at(&lease.document.dataset), lease.document.id.clone());
         let held = |kept: &&mut KeptDocument| {
             kept.fence == lease.fence
                 && kept.taken_ms.is_some()
                 && kept.document.state == DocumentState::Running
         };
-        let kept = tables.documents.get_mut(&place).filter(held).ok_or_else(|| {
+        self.documents.get_mut(&place).filter(held).ok_or_else(|| {
             conflict(format!("the document {} belongs to another worker now", lease.document.id))
-        })?;
-        Ok(change(kept))
+        })
     }
 }
 
@@ -229,6 +243,15 @@ impl IngestQueue for MemoryDatasets {
         })
     }
 
+    async fn count_pictures(
+        &self,
+        lease: &IngestLease,
+        pictures: &[PictureSize],
+        bytes_max: u64,
+    ) -> Result<Vec<String>> {
+        self.tables().count_pictures(lease, pictures, bytes_max)
+    }
+
     async fn unindexed(&self, document: &DocumentKey) -> Result<IndexNote> {
         self.note_unindexed(document)
     }
@@ -278,6 +301,7 @@ impl IngestQueue for MemoryDatasets {
                     kept.extras.retain(|_, value| !value.is_null());
                     kept.count();
                     kept.document.picture = kept.first_picture();
+                    kept.forget_unnamed();
                     kept.note();
                     kept.document.progress = 1.0;
                     kept.document.message.clone_from(message);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use weft_core::access::MemberRole;
 use weft_core::id::{TenantId, UserId};
-use weft_core::seam::tenant_store::{Invitation, Joining, Membership, Tenant};
+use weft_core::seam::tenant_store::{Invitation, Joining, MemberCounts, Membership, Tenant};
 use weft_core::seam::token_store::hash_id;
 use weft_core::seam::user_store::{Login, Logins, User, UserChange};
 use weft_core::seam::{TenantStore, UserStore};
@@ -217,6 +217,11 @@ impl UserStore for MemoryStore {
     }
 }
 
+fn part<T>(all: Vec<T>, offset: u64, count_max: u64) -> Vec<T> {
+    let of = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+    all.into_iter().skip(of(offset)).take(of(count_max)).collect()
+}
+
 #[async_trait]
 impl TenantStore for MemoryStore {
     async fn add_tenant(&self, tenant: &Tenant) -> Result<()> {
@@ -284,7 +289,12 @@ impl TenantStore for MemoryStore {
         Ok(found)
     }
 
-    async fn members(&self, tenant: &TenantId, count_max: u64) -> Result<Vec<(Membership, User)>> {
+    async fn members(
+        &self,
+        tenant: &TenantId,
+        offset: u64,
+        count_max: u64,
+    ) -> Result<Vec<(Membership, User)>> {
         let tables = self.tables();
         let accounts = &tables.accounts;
         let mut found: Vec<(Membership, User)> = accounts
@@ -294,8 +304,14 @@ impl TenantStore for MemoryStore {
             .filter_map(|one| Some((one.clone(), accounts.users.get(&one.user)?.clone())))
             .collect();
         found.sort_by(|(a, _), (b, _)| a.created_ms.cmp(&b.created_ms).then_with(|| a.user.cmp(&b.user)));
-        found.truncate(usize::try_from(count_max).unwrap_or(usize::MAX));
-        Ok(found)
+        Ok(part(found, offset, count_max))
+    }
+
+    async fn member_counts(&self, tenant: &TenantId) -> Result<MemberCounts> {
+        let accounts = &self.tables().accounts;
+        let members = accounts.members.values().filter(|one| one.tenant == *tenant).count() as u64;
+        let invitations = accounts.invitations.values().filter(|one| one.tenant == *tenant).count() as u64;
+        Ok(MemberCounts { members, invitations })
     }
 
     async fn put_member(&self, member: &Membership) -> Result<()> {
@@ -351,13 +367,12 @@ impl TenantStore for MemoryStore {
         self.tables().accounts.invitations.get(hash).cloned().ok_or_else(no_invitation)
     }
 
-    async fn invitations(&self, tenant: &TenantId, count_max: u64) -> Result<Vec<Invitation>> {
+    async fn invitations(&self, tenant: &TenantId, offset: u64, count_max: u64) -> Result<Vec<Invitation>> {
         let tables = self.tables();
         let mut found: Vec<Invitation> =
             tables.accounts.invitations.values().filter(|one| one.tenant == *tenant).cloned().collect();
         found.sort_by(|a, b| a.created_ms.cmp(&b.created_ms).then_with(|| a.hash.cmp(&b.hash)));
-        found.truncate(usize::try_from(count_max).unwrap_or(usize::MAX));
-        Ok(found)
+        Ok(part(found, offset, count_max))
     }
 
     async fn invitations_for(&self, email: &str) -> Result<Vec<Invitation>> {

@@ -1,4 +1,4 @@
-//! Which chunks are listed, and what takes their place.
+//! Which chunks are listed, what takes their place, and what goes with them.
 
 use super::StoredChunk;
 
@@ -15,6 +15,16 @@ pub struct ChunkFilter {
     pub offset: u64,
     /// How many at most.
     pub limit: u64,
+}
+
+/// What came of removing chunks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RemovedChunks {
+    /// How many were there.
+    pub count: u64,
+    /// What the pictures are called that they were shown with, and that no other chunk of the document is shown with, one that is
+    /// being made included; in the order of their names.
+    pub pictures: Vec<String>,
 }
 
 /// A chunk that somebody writes, with what it was made of.

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub struct DocumentQuota {
     /// Documents.
     pub documents: u64,
-    /// Bytes of them as they were given.
+    /// Bytes of them as they were given, and of the pictures that are kept beside them.
     pub bytes: u64,
 }
 

@@ -46,6 +46,14 @@ impl DocumentWork<'_> {
         }
         // Whoever has lost the right to it must not leave anything beside it.
         self.tell().await?;
-        self.library.put_pictures(document, &kept).await
+        let (names, left_out) = self.library.put_pictures(self.taken, &kept).await?;
+        if left_out > 0 {
+            let most = self.library.limits.tenant_bytes_max;
+            self.warn(format!(
+                "{left_out} pictures are read but not kept to be shown: documents and their pictures may take {most} \
+                 bytes (remove some, or let an operator raise limits.tenant_document_bytes)"
+            ));
+        }
+        Ok(names)
     }
 }

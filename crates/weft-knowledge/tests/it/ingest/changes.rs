@@ -204,6 +204,76 @@ async fn a_document_that_is_removed_while_it_is_read_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_document_that_is_replaced_while_it_is_read_is_the_new_one() {
+    let world = World::new("hash@Test").await;
+    let key = world.add("d", "old").await;
+    world.queue(std::slice::from_ref(&key)).await;
+    let process = world.process(Faults::default());
+    *process.reader.pause.lock().unwrap() = std::time::Duration::from_secs(10);
+    let replace = async {
+        tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+        let made =
+            process.library.replace_document(&key, ("D.txt", "new".into()), |_| DocumentChange::default());
+        made.await.unwrap()
+    };
+    let (_, new) = tokio::join!(world.work(&process), replace);
+    assert_eq!((new.name.as_str(), new.state, new.size), ("D.txt", DocumentState::Unstarted, 3));
+    world.queue(std::slice::from_ref(&new.key)).await;
+    assert!(world.work(&process).await);
+    assert_eq!(world.store.document(&key).await.unwrap_err().kind, ErrorKind::NotFound);
+    assert!(world.index.contents(&key).is_empty());
+    assert_eq!(world.texts(&new.key).await, ["new"]);
+    assert_eq!(world.index.contents(&new.key), ["new"]);
+    assert_eq!(world.blobs.names(), [new.blob]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_leaves_the_document_that_was_or_the_one_that_replaces_it() {
+    for step in 0..6 {
+        let (world, key, _) = done("old").await;
+        let faults = Faults::at(step, Fault::Crash);
+        let crashing = world.process(faults.clone());
+        let change = |_: &Document| DocumentChange::default();
+        tokio::select! {
+            biased;
+            () = faults.crashed() => {}
+            made = crashing.library.replace_document(&key, ("d.txt", "new".into()), change) => drop(made),
+        }
+        // Until the file is not expected any more.
+        tokio::time::sleep(std::time::Duration::from_secs(25 * 3_600)).await;
+        let next = world.process(Faults::default());
+        assert!(world.work(&next).await);
+        let [document] = <[Document; 1]>::try_from(world.documents().await).unwrap();
+        let file = next.library.file(&document.key).await.unwrap();
+        assert_eq!(world.blobs.names(), std::slice::from_ref(&document.blob), "after step {step}");
+        let there = (document.name.as_str(), document.state, &*file, world.index.contents(&key));
+        let expected = if step < 2 {
+            ("d.txt", DocumentState::Done, &b"old"[..], vec!["old".to_owned()])
+        } else {
+            ("d.txt", DocumentState::Unstarted, &b"new"[..], Vec::new())
+        };
+        assert_eq!(there, expected, "after step {step}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replacement_that_is_refused_takes_nothing_away() {
+    let (world, key, library) = done("old").await;
+    library.upload(&world.dataset, "b.txt", "b".into(), Naming::Exact).await.unwrap();
+    let before = world.dump().await;
+    let files = world.blobs.names();
+    let kind = async |key: &DocumentKey, name: &str| {
+        let made = library.replace_document(key, (name, "new".into()), |_| DocumentChange::default());
+        made.await.unwrap_err().kind
+    };
+    assert_eq!(kind(&key, "B.txt").await, ErrorKind::Conflict);
+    assert_eq!(kind(&key, "..").await, ErrorKind::Invalid);
+    assert_eq!(kind(&world.key("x"), "d.txt").await, ErrorKind::NotFound);
+    assert!(world.dump().await == before);
+    assert_eq!(world.blobs.names(), files);
+}
+
+#[tokio::test(start_paused = true)]
 async fn uploads_get_names_of_their_own() {
     let world = World::new("hash@Test").await;
     let library = world.process(Faults::default()).library;

@@ -22,8 +22,8 @@ use weft_core::seam::index::{
     IndexAnswer, IndexChange, IndexQuery, IndexSize, IndexedChunk, IndexedDocument,
 };
 use weft_core::seam::ingest_queue::{
-    Amended, IndexNote, IngestLease, IngestOutcome, IngestProgress, NotedFilter, Removed, TakenDocument,
-    ToBeFound, Wanted,
+    Amended, IndexNote, IngestLease, IngestOutcome, IngestProgress, NotedFilter, PictureSize, Removed,
+    TakenDocument, ToBeFound, Wanted,
 };
 use weft_core::seam::picture_reader::Picture;
 use weft_core::seam::{ChatModel, DocumentReader, Embedder, Index, IngestQueue, ModelDirectory};
@@ -271,6 +271,15 @@ impl IngestQueue for Faulty<Arc<dyn IngestQueue>> {
 
     async fn put_new_extra(&self, lease: &IngestLease, extra: Extra, value: &Json) -> Result<()> {
         self.faults.around(self.inner.put_new_extra(lease, extra, value)).await
+    }
+
+    async fn count_pictures(
+        &self,
+        lease: &IngestLease,
+        pictures: &[PictureSize],
+        bytes_max: u64,
+    ) -> Result<Vec<String>> {
+        self.faults.around(self.inner.count_pictures(lease, pictures, bytes_max)).await
     }
 
     async fn unindexed(&self, document: &DocumentKey) -> Result<IndexNote> {

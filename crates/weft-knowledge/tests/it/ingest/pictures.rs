@@ -65,6 +65,61 @@ async fn pictures_are_kept_beside_their_document_and_replaced_with_its_chunks() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_picture_goes_with_the_last_chunk_that_is_shown_with_it() {
+    let world = World::new("").await;
+    let process = world.process(Faults::default());
+    let key = world.add("a", "text\npicture one\npicture two\npicture one").await;
+    read(&world, &process, &key).await;
+    let ids: Vec<_> = world.found(&key).await.into_iter().map(|chunk| chunk.id).collect();
+    let named = pictures(&world, &key).await;
+    let remove = async |nth: usize| {
+        let ids = std::slice::from_ref(&ids[nth]);
+        assert_eq!(process.library.remove_chunks(&key, ids).await.unwrap(), 1);
+        let document = world.store.document(&key).await.unwrap();
+        (kept(&world).len(), document.picture)
+    };
+    assert_eq!(remove(0).await, (2, named[1].clone()));
+    assert_eq!(remove(1).await, (2, named[1].clone()), "the last one is shown with it, too");
+    assert_eq!(remove(3).await, (1, named[2].clone()));
+    let document = world.store.document(&key).await.unwrap();
+    let two = named[2].as_deref().unwrap();
+    assert_eq!(&*process.library.picture(&document, two).await.unwrap(), b"GIF89a two");
+    // While it is read again they may be those that come.
+    world.queue(std::slice::from_ref(&key)).await;
+    assert_eq!(remove(2).await, (1, None));
+    assert!(world.work(&process).await);
+    assert_eq!(kept(&world).len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pictures_that_a_tenant_has_no_room_for_are_left_out_and_told() {
+    let world = World::new("").await;
+    let text = "picture one\npicture three\npicture two\npicture one";
+    let key = world.add("a", text).await;
+    // Room for the two shorter ones: each has seven bytes before its word.
+    let tenant_bytes_max = text.len() as u64 + 2 * 10;
+    let limits = LibraryLimits { tenant_bytes_max, ..LibraryLimits::default() };
+    let library = Arc::new(Library::new(parts(&world), limits));
+    let worker = IngestWorker::new(Arc::clone(&library), world.pace);
+    let process = Process { library, worker, ..world.process(Faults::default()) };
+    read(&world, &process, &key).await;
+    let named = pictures(&world, &key).await;
+    assert!(named[0].is_some() && named[0] == named[3] && named[2].is_some(), "{named:?}");
+    assert_eq!((&named[1], kept(&world).len()), (&None, 2));
+    assert_eq!(world.texts(&key).await.len(), 4, "its text is read all the same");
+    let (state, message) = world.state(&key).await;
+    assert_eq!(state, DocumentState::Done);
+    assert!(message.contains("1 pictures") && message.contains("limits.tenant_document_bytes"), "{message}");
+    // Those that come again take no more room; what is gone by then has left its own.
+    read(&world, &process, &key).await;
+    assert_eq!(pictures(&world, &key).await, named);
+    world.write(&key, "picture three").await;
+    read(&world, &process, &key).await;
+    read(&world, &process, &key).await;
+    assert!(pictures(&world, &key).await[0].is_some());
+}
+
+#[tokio::test(start_paused = true)]
 async fn pictures_go_with_their_document_and_their_dataset() {
     let world = World::new("").await;
     let process = world.process(Faults::default());

@@ -10,12 +10,12 @@ use weft_core::id::{ChunkId, DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{
     ChunkFilter, ChunkHead, Counting, Dataset, DatasetCounts, DatasetFilter, Document, DocumentChange,
-    DocumentFilter, DocumentHead, DocumentOrder, DocumentState, Extra, Heads, StoredChunk,
+    DocumentFilter, DocumentHead, DocumentOrder, DocumentState, Extra, Heads, RemovedChunks, StoredChunk,
 };
 use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::value::Json;
 
-use super::{LARGE, all_datasets, all_documents, at_once, chunk, dataset, document, map, tenant};
+use super::{LARGE, all_datasets, all_documents, at_once, chunk, dataset, document, map, replaced, tenant};
 use crate::contracts::refused;
 
 /// Checks every promise of [`DatasetStore`].
@@ -34,6 +34,7 @@ pub async fn dataset_store_keeps_its_contract(store: &dyn DatasetStore) {
     chunks_are_listed(store).await;
     at_once::changes_of_chunks_all_stay(store).await;
     what_is_removed_is_gone(store).await;
+    replaced::a_document_takes_the_place_of_another(store).await;
     extras_are_kept(store).await;
 }
 
@@ -357,8 +358,8 @@ async fn chunks_come_back_as_they_were(store: &dyn DatasetStore) {
     refused(store.put_chunks(&other.key, &[stolen], 0).await, Conflict);
     // Removing counts what was there.
     let ids = [first.id.clone(), "x".into()];
-    assert_eq!(store.remove_chunks(&other.key, &ids).await.unwrap(), 0);
-    assert_eq!(store.remove_chunks(&made.key, &ids).await.unwrap(), 1);
+    assert_eq!(store.remove_chunks(&other.key, &ids).await.unwrap(), RemovedChunks::default());
+    assert_eq!(store.remove_chunks(&made.key, &ids).await.unwrap().count, 1);
     refused(store.remove_chunks(&DocumentKey::new(&made.key.dataset, "x"), &ids).await, NotFound);
     let held = store.document(&made.key).await.unwrap();
     assert_eq!((held.chunk_count, held.token_count), (1, 1));

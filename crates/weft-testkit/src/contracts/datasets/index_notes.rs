@@ -9,8 +9,8 @@ use weft_core::seam::dataset_store::{Document, DocumentChange, Extra, IngestStag
 use weft_core::seam::ingest_queue::{IndexNote, IngestOutcome, NotedFilter, ToBeFound};
 use weft_core::value::Json;
 
-use super::chunk;
 use super::ingest_queue::{Both, done, progress};
+use super::{chunk, document};
 use crate::contracts::refused;
 
 /// Later than every other time.
@@ -231,6 +231,15 @@ impl Both<'_> {
         assert_eq!(left(4_000).await, std::slice::from_ref(&gone));
         self.store.add_document(&made).await.unwrap();
         assert_eq!(left(END).await, [], "it was added");
+        // One takes its place, whose file was expected.
+        let new = document(set, &made.name);
+        self.queue.expect_file(&new.key, &new.blob, 5_000).await.unwrap();
+        self.store.replace_document(&new, &made.key.id).await.unwrap();
+        assert_eq!(left(END).await, std::slice::from_ref(&gone));
+        self.store.replace_document(&made, &new.key.id).await.unwrap();
+        let gone_too = (Some(new.key.id.clone()), new.blob.clone());
+        assert_eq!(left(END).await, [gone_too], "the first one is there again");
+        self.queue.forget(set, Some(&new.key.id), 1_000).await.unwrap();
         self.store.remove(set).await.unwrap();
         assert_eq!(left(1_000).await, [gone, (None, String::new())]);
         self.queue.forget(set, None, 1_000).await.unwrap();

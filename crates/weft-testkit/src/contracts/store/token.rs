@@ -50,7 +50,12 @@ pub async fn token_store_keeps_its_contract(store: &dyn TokenStore) {
     let check = async |filter: TokenFilter, expected: &[&StoredToken]| {
         assert_eq!(store.list(&filter).await.unwrap().iter().collect::<Vec<_>>(), expected, "{filter:?}");
     };
-    check(TokenFilter { user: token.user.clone(), ..ours.clone() }, &[&token]).await;
+    check(TokenFilter { offset: 1, ..ours.clone() }, &[&second]).await;
+    check(TokenFilter { offset: 2, ..ours.clone() }, &[]).await;
+    assert_eq!(store.total(&TokenFilter { offset: 1, ..ours.clone() }).await.unwrap(), 2);
+    let of_user = TokenFilter { user: token.user.clone(), ..ours.clone() };
+    assert_eq!(store.total(&of_user).await.unwrap(), 1);
+    check(of_user, &[&token]).await;
     check(TokenFilter { user: Some(UserId::generate()), ..ours.clone() }, &[]).await;
     check(TokenFilter { user: Some(UserId::from("")), ..ours.clone() }, &[]).await;
     check(TokenFilter { name: Some("second".into()), ..ours.clone() }, &[&second]).await;

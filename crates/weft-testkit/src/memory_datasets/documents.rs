@@ -1,0 +1,79 @@
+//! Documents that come and go.
+
+use weft_core::id::{DocumentId, DocumentKey, TenantId};
+use weft_core::seam::dataset_store::{Document, DocumentQuota};
+use weft_core::seam::ingest_queue::{IngestLease, PictureSize};
+use weft_core::{Error, Result};
+
+use super::{DatasetTables, KeptDocument, at, conflict, missing};
+
+impl DatasetTables {
+    /// How many documents a tenant has, and how many bytes they are with their pictures.
+    fn taken(&self, tenant: &TenantId) -> (u64, u64) {
+        let theirs = || self.documents.values().filter(|kept| kept.document.key.dataset.tenant == *tenant);
+        let bytes = |kept: &KeptDocument| kept.document.size + kept.pictures.values().sum::<u64>();
+        (theirs().count() as u64, theirs().map(bytes).sum())
+    }
+
+    /// The names of those pictures that have room.
+    pub(super) fn count_pictures(
+        &mut self,
+        lease: &IngestLease,
+        pictures: &[PictureSize],
+        bytes_max: u64,
+    ) -> Result<Vec<String>> {
+        let mut taken = self.taken(&lease.document.dataset.tenant).1;
+        let kept = self.leased(lease)?;
+        let mut names = Vec::new();
+        for PictureSize { name, bytes } in pictures {
+            if !kept.pictures.contains_key(name) {
+                if bytes_max > 0 && taken + bytes > bytes_max {
+                    continue;
+                }
+                taken += bytes;
+                kept.pictures.insert(name.clone(), *bytes);
+            }
+            names.push(name.clone());
+        }
+        Ok(names)
+    }
+
+    pub(super) fn add(&mut self, document: &Document, quota: DocumentQuota) -> Result<()> {
+        quota.check(self.taken(&document.key.dataset.tenant), document.size)?;
+        let of = at(&document.key.dataset);
+        if !self.datasets.contains_key(&of) {
+            return Err(Error::not_found("there is no such dataset"));
+        }
+        self.document_named(&document.key, &document.name)?;
+        let place = (of, document.key.id.clone());
+        if self.documents.contains_key(&place) {
+            return Err(conflict("this document exists already"));
+        }
+        self.documents.insert(place, KeptDocument::new(document));
+        let DocumentKey { dataset, id } = &document.key;
+        self.removed.retain(|(one, _)| one.dataset != *dataset || one.document.as_ref() != Some(id));
+        Ok(())
+    }
+
+    /// The blob of the document whose place it has taken.
+    pub(super) fn replace(&mut self, document: &Document, replaced: &DocumentId) -> Result<String> {
+        let replaced = DocumentKey::new(&document.key.dataset, replaced.clone());
+        let place = (at(&replaced.dataset), replaced.id.clone());
+        let Some(before) = self.documents.remove(&place) else { return Err(missing(&replaced)) };
+        // Without it, since the new one may have its name.
+        let added = self.add(document, DocumentQuota::default());
+        let blob = before.document.blob.clone();
+        self.documents.insert(place, before);
+        added?;
+        self.remove(&replaced);
+        Ok(blob)
+    }
+
+    /// The blob of a document that was there.
+    pub(super) fn remove(&mut self, key: &DocumentKey) -> Option<String> {
+        let kept = self.documents.remove(&(at(&key.dataset), key.id.clone()))?;
+        self.leave(kept.left());
+        self.readings.retain(|reading| reading.document != *key);
+        Some(kept.document.blob)
+    }
+}
