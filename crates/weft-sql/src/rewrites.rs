@@ -43,6 +43,8 @@ const REWRITES: &[Rewrite] = &[
     rewrite(&[Postgres, Sqlite], "PRECEDING|FOLLOWING|ROW", "EXCLUDE NO OTHERS", ")", ""),
     rewrite(&[Postgres, Sqlite], "PRECEDING|FOLLOWING|ROW", "EXCLUDE CURRENT ROW", ")", ""),
     rewrite(&[Postgres, Sqlite], "PRECEDING|FOLLOWING|ROW", "EXCLUDE GROUP|TIES", ")", ""),
+    rewrite(&[Postgres], "", "text :: INTERVAL", "PRECEDING|FOLLOWING", "width"),
+    rewrite(&[Postgres, Sqlite], "operand", "ISNULL", "", "IS NULL"),
     rewrite(&[Postgres, MySql], "start", "TABLE ONLY", "name", "SELECT * FROM"),
     rewrite(&[Postgres, MySql], "start", "TABLE", "name", "SELECT * FROM"),
     rewrite(&[Sqlite], "operand", "NOT", "GLOB|MATCH", ""),
@@ -61,6 +63,7 @@ const REWRITES: &[Rewrite] = &[
     rewrite(&[MySql], "", "YEAR_MONTH|DAY_HOUR|DAY_MINUTE|DAY_SECOND|DAY_MICROSECOND", "", "DAY"),
     rewrite(&[MySql], "", "HOUR_MINUTE|HOUR_SECOND|HOUR_MICROSECOND", "", "DAY"),
     rewrite(&[MySql], "", "MINUTE_SECOND|MINUTE_MICROSECOND|SECOND_MICROSECOND", "", "DAY"),
+    rewrite(&[MySql], "start", "SHOW INDEX|INDEXES|KEYS FROM|IN name", "WHERE", "SHOW TABLES"),
     rewrite(&[MySql], "start", "SHOW CREATE DATABASE|SCHEMA", "name", "SHOW CREATE TABLE"),
     rewrite(&[MySql], "start", "EXPLAIN|DESCRIBE|DESC EXTENDED|PARTITIONS", "SELECT|WITH", "EXPLAIN"),
     rewrite(&[MySql], "start", "ANALYZE FORMAT = name", "SELECT|WITH", "EXPLAIN"),
@@ -282,6 +285,7 @@ fn is_one_of(token: &Token, wanted: &str) -> bool {
         | (")", Token::RParen)
         | (",", Token::Comma)
         | ("=", Token::Eq)
+        | ("::", Token::DoubleColon)
         | ("{", Token::LBrace)
         | ("!", Token::ExclamationMark) => true,
         (word, Token::Word(found)) => found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word),
@@ -340,6 +344,8 @@ mod tests {
                 "SELECT sum(a) OVER (ORDER BY a ROWS UNBOUNDED PRECEDING EXCLUDE TIES) FROM t",
                 "SELECT sum(a) OVER (ORDER BY a GROUPS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE GROUP) FROM t",
                 "SELECT sum(a) OVER w FROM t WINDOW w AS (ORDER BY a ROWS CURRENT ROW EXCLUDE /* x */ NO OTHERS)",
+                "SELECT sum(a) OVER (ORDER BY d RANGE BETWEEN '1 day'::interval PRECEDING AND CURRENT ROW) FROM t",
+                "SELECT CASE WHEN a ISNULL THEN 1 END FROM t",
                 "SELECT g, sum(a) FROM t GROUP BY DISTINCT ROLLUP (g)",
                 "SELECT * FROM ROWS FROM (generate_series(1, 2), generate_series(1, 3)) AS x(a, b)",
                 "SELECT now() AT LOCAL, concat(VARIADIC ARRAY['a', 'b']), collation for (b) FROM t",
@@ -366,6 +372,7 @@ mod tests {
                 "WITH RECURSIVE x(n) AS (SELECT 1 UNION SELECT n + 1 FROM x) CYCLE n RESTRICT SELECT * FROM x",
                 "SELECT * FROM t FOR SYSTEM_TIME AS OF '2024-01-01' WHERE a = 1",
                 "SHOW CREATE DATABASE d",
+                "SHOW INDEX FROM t WHERE Key_name = 'x'",
                 "EXPLAIN EXTENDED SELECT 1",
                 "ANALYZE FORMAT=JSON SELECT 1",
                 "DESC t a",
@@ -377,6 +384,7 @@ mod tests {
             &[
                 "SELECT sum(a) OVER (ORDER BY a ROWS UNBOUNDED PRECEDING EXCLUDE CURRENT ROW) FROM t",
                 "SELECT b NOT GLOB 'x', b NOT MATCH 'x' FROM t",
+                "SELECT CASE WHEN a ISNULL THEN 1 WHEN b NOTNULL THEN 2 END FROM t",
                 "SELECT * FROM t CROSS JOIN t AS u ON t.a = u.a",
                 "WITH x AS MATERIALIZED (SELECT 1), y AS NOT MATERIALIZED (SELECT 2) SELECT * FROM x, y",
                 "PRAGMA user_version",
@@ -417,6 +425,7 @@ mod tests {
                 "SELECT NEXT VALUE FOR SYSTEM_TIME ALL",
                 "SELECT a MOD 2, NEXT VALUE FOR s FROM t",
                 "SELECT !SLEEP(10)",
+                "SHOW INDEX FROM t WHERE Key_name = LOAD_FILE('/etc/passwd')",
                 "TABLE t INTO OUTFILE '/tmp/x'",
                 "WITH x AS (SELECT 1) CYCLE n RESTRICT DELETE FROM t",
                 "ANALYZE DELETE FROM t",
