@@ -243,6 +243,11 @@ mod tests {
                 false,
             ),
             (
+                "const main = f\nexport default g\nmain()\nh()",
+                "const main = f\nexport default g\nmain()\nh()",
+                false,
+            ),
+            (
                 "export const mainly = f\nexport { x as main }",
                 "export const mainly = f\nexport { x as main }",
                 false,

@@ -22,6 +22,8 @@ async fn main_may_be_offered_in_many_ways() {
         "let x = 6;\nexport async function main() { return x + 1 }",
         "export default () => 7",
         "export const main = () => 7",
+        "const main = () => 7;\nexport { main };",
+        "const main = () => 6;\nmain();\nexport default () => main() + 1;",
         "function main() { return eval('3 + 4') }",
         "const text = `\nexport all of it\n`;\nfunction main() { return text.length - 11 }",
     ] {
