@@ -11,25 +11,48 @@ const B: f64 = 0.75;
 pub type Counts = HashMap<String, usize>;
 
 /// How well each text fits a question; 0 where none of its words stands.
-#[expect(clippy::cast_precision_loss, reason = "no text has so many words")]
 pub fn scores(query: &str, texts: &[Counts]) -> Vec<f64> {
-    let lengths: Vec<usize> = texts.iter().map(|text| text.values().sum()).collect();
-    // At least 1: without a single word the division below would make every score not a number.
-    let average = (lengths.iter().sum::<usize>() as f64 / lengths.len().max(1) as f64).max(1.0);
+    let texts: Vec<(&Counts, usize)> = texts.iter().map(|text| (text, text.values().sum())).collect();
+    weighed(&words(query).collect::<HashSet<_>>(), &texts)
+}
+
+/// The same for texts that nothing was counted in before.
+pub(crate) fn scores_of<'t>(query: &str, texts: impl Iterator<Item = &'t str>) -> Vec<f64> {
     let asked: HashSet<String> = words(query).collect();
+    // Only the words of the question are kept of each: all words of all texts would take gigabytes.
+    let of_question = |text: &str| {
+        let (mut counts, mut length) = (Counts::new(), 0);
+        for word in words(text) {
+            length += 1;
+            if asked.contains(&word) {
+                *counts.entry(word).or_default() += 1;
+            }
+        }
+        (counts, length)
+    };
+    let texts: Vec<(Counts, usize)> = texts.map(of_question).collect();
+    weighed(&asked, &texts.iter().map(|(counts, length)| (counts, *length)).collect::<Vec<_>>())
+}
+
+/// The scores of texts, each with the number of its words.
+#[expect(clippy::cast_precision_loss, reason = "no text has so many words")]
+fn weighed(asked: &HashSet<String>, texts: &[(&Counts, usize)]) -> Vec<f64> {
+    let all: usize = texts.iter().map(|(_, length)| *length).sum();
+    // At least 1: without a single word the division below would make every score not a number.
+    let average = (all as f64 / texts.len().max(1) as f64).max(1.0);
     let rarity = |word: &str| {
-        let with = texts.iter().filter(|text| text.contains_key(word)).count() as f64;
+        let with = texts.iter().filter(|(text, _)| text.contains_key(word)).count() as f64;
         // With the 1 inside, a word that stands in most texts still counts a little; without it such words
         // would lower a score.
         (1.0 + (texts.len() as f64 - with + 0.5) / (with + 0.5)).ln()
     };
     let mut scores = vec![0.0; texts.len()];
-    for word in &asked {
+    for word in asked {
         let rarity = rarity(word);
-        for (place, text) in texts.iter().enumerate() {
+        for (score, (text, length)) in scores.iter_mut().zip(texts) {
             let often = text.get(word).copied().unwrap_or(0) as f64;
-            let held = K1 * (1.0 - B + B * lengths[place] as f64 / average);
-            scores[place] += rarity * often * (K1 + 1.0) / (often + held);
+            let held = K1 * (1.0 - B + B * *length as f64 / average);
+            *score += rarity * often * (K1 + 1.0) / (often + held);
         }
     }
     scores
@@ -113,5 +136,9 @@ mod tests {
         assert_eq!(found("zebra"), [0; 0]);
         assert_eq!(found(""), [0; 0]);
         assert_eq!(best(&scores("x", &[])), [0; 0]);
+        // Counted beforehand or not makes no difference.
+        for query in ["a cat", "Dog!", "zebra", ""] {
+            assert_eq!(best(&scores_of(query, texts.iter().copied())), found(query), "{query}");
+        }
     }
 }

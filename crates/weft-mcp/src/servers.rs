@@ -102,8 +102,7 @@ impl Servers {
             let (server, clock) = (Arc::new(server), Arc::clone(&servers.0.clock));
             let place = credentials.place(&id);
             let way = Way::configured(&server, config.inherited.clone(), reach, place, clock);
-            let server = McpServer::new(&id, server, way, servers.0.tasks.clone());
-            servers.write().insert(id, Arc::new(server));
+            servers.put(&id, server, way);
         }
         Ok(servers)
     }
@@ -216,12 +215,16 @@ impl Servers {
 
     /// In one step, so that nobody finds the server missing in between; the connection of the one before ends.
     async fn replace(&self, id: &str, config: Arc<ServerConfig>, way: Way) {
-        let server = McpServer::new(id, config, way, self.0.tasks.clone());
-        // In a statement of its own: the lock must not be held while a process ends, which may take seconds.
-        let before = self.write().insert(id.to_owned(), Arc::new(server));
-        if let Some(before) = before {
+        if let Some(before) = self.put(id, config, way) {
             before.close().await;
         }
+    }
+
+    /// Puts a server in the place of the one before, whose connection goes on.
+    // The lock is not held any longer than that: a process takes seconds to end.
+    fn put(&self, id: &str, config: Arc<ServerConfig>, way: Way) -> Option<Arc<McpServer>> {
+        let server = McpServer::new(id, config, way, self.0.tasks.clone());
+        self.write().insert(id.to_owned(), Arc::new(server))
     }
 
     /// Removes a server: its connection ends, and none of its tools can be called any more. Says

@@ -159,11 +159,20 @@ fn main_of<'js>(job: &Pending<'_, 'js>, program: &Program) -> Result<Option<Func
     let Pending { ctx, watch, .. } = *job;
     let fails = |thrown| failure(ctx, thrown, FILE, watch);
     let source = own_calls::recorded(&program.source, &program.arguments);
+    let global = own_calls::VARIABLE;
     let main: Value<'_> = if is_module(&program.source) {
+        if source.is_variable {
+            script(ctx, "prelude.js", global).catch(ctx).map_err(fails)?;
+        }
         let module = Module::declare(ctx.clone(), FILE, &*source.text).catch(ctx).map_err(fails)?;
         let (module, evaluated) = module.eval().catch(ctx).map_err(fails)?;
         job.settled(&evaluated)?;
-        let named = module.get::<_, Value<'_>>("main").catch(ctx).ok().filter(Value::is_function);
+        let named = if source.is_variable {
+            ctx.globals().get::<_, Value<'_>>("main")
+        } else {
+            module.get::<_, Value<'_>>("main")
+        };
+        let named = named.catch(ctx).ok().filter(Value::is_function);
         match named {
             Some(main) => main,
             None => match module.get("default").catch(ctx) {
@@ -174,7 +183,7 @@ fn main_of<'js>(job: &Pending<'_, 'js>, program: &Program) -> Result<Option<Func
     } else {
         script(ctx, "prelude.js", PRELUDE).catch(ctx).map_err(fails)?;
         if source.is_variable {
-            script(ctx, "prelude.js", own_calls::VARIABLE).catch(ctx).map_err(fails)?;
+            script(ctx, "prelude.js", global).catch(ctx).map_err(fails)?;
         }
         let evaluated = script(ctx, FILE, &source.text).catch(ctx).map_err(fails);
         evaluated.map_err(|failure| without_modules(failure, &program.source))?;

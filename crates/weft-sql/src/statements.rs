@@ -17,7 +17,7 @@ use weft_core::value::to_text;
 use weft_core::{Error, Result};
 
 use crate::chains::is_too_long;
-use crate::{effects, misreadings};
+use crate::{effects, misreadings, rewrites};
 
 /// Bytes of all statements together, at most.
 const SQL_MAX: usize = 1 << 20;
@@ -299,13 +299,26 @@ fn allowed(kind: DatabaseKind, dialect: &dyn Dialect, statement: &str) -> std::r
             return Err("the statement is nested too deeply".to_owned());
         }
         Err(ParserError::TokenizerError(why) | ParserError::ParserError(why)) => {
-            return Err(format!("the statement cannot be read: {why}"));
+            parsed_in_other_words(kind, dialect, &tokens).ok_or_else(|| {
+                format!("the statement cannot be read: {why}; {}", rewrites::remedy(kind, &tokens))
+            })?
         }
     };
     match parsed.as_slice() {
         [one] => reads(one),
         _ => Err("the statement cannot be read as one".to_owned()),
     }
+}
+
+/// What the parser makes of a statement with constructs that it does not know.
+fn parsed_in_other_words(
+    kind: DatabaseKind,
+    dialect: &dyn Dialect,
+    tokens: &[Token],
+) -> Option<Vec<Statement>> {
+    // Other words may make longer chains.
+    let known = rewrites::rewritten(kind, tokens).filter(|known| !is_too_long(known))?;
+    Parser::new(dialect).with_recursion_limit(DEPTH_MAX).with_tokens(known).parse_statements().ok()
 }
 
 /// The settings of SQLite that tell what there is and change nothing.
@@ -319,8 +332,23 @@ const PRAGMAS: [&str; 8] = [
     "table_list",
     "table_xinfo",
 ];
+/// Those that tell of the file as a whole; with a value some of them would be set.
+const PRAGMAS_ALONE: [&str; 11] = [
+    "application_id",
+    "collation_list",
+    "compile_options",
+    "encoding",
+    "freelist_count",
+    "function_list",
+    "page_count",
+    "page_size",
+    "pragma_list",
+    "schema_version",
+    "user_version",
+];
 
-/// Whether it is `PRAGMA table_info(x)` and the like, or `TABLE x`, which the parser does not know as statements.
+/// Whether it is `PRAGMA table_info(x)` and the like, `TABLE x`, or `DESCRIBE x column`, which the parser does not know as
+/// statements.
 fn tells_of_tables(dialect: &dyn Dialect, statement: &str) -> bool {
     let Ok(tokens) = Tokenizer::new(dialect, statement).tokenize() else { return false };
     let tokens: Vec<_> = tokens.into_iter().filter(|one| !matches!(one, Token::Whitespace(_))).collect();
@@ -335,17 +363,26 @@ fn tells_of_tables(dialect: &dyn Dialect, statement: &str) -> bool {
         _ => false,
     };
     match tokens.as_slice() {
+        [first, path @ .., column]
+            if dialect.is::<MySqlDialect>() && (is_word(first, "DESC") || is_word(first, "DESCRIBE")) =>
+        {
+            // What is no name of the parser's own begins no statement.
+            let is_plain =
+                |token: &Token| matches!(token, Token::Word(word) if word.keyword == Keyword::NoKeyword);
+            is_path(path) && path.first().is_some_and(is_plain) && is_name(column)
+        }
         [first, path @ ..] if is_word(first, "TABLE") => !dialect.is::<SQLiteDialect>() && is_path(path),
         [first, rest @ ..] if is_word(first, "PRAGMA") && dialect.is::<SQLiteDialect>() => {
             let open = rest.iter().position(|token| *token == Token::LParen).unwrap_or(rest.len());
             let (path, argument) = rest.split_at(open);
-            let known = path.last().is_some_and(|name| PRAGMAS.iter().any(|pragma| is_word(name, pragma)));
+            let is_one_of =
+                |known: &[&str]| path.last().is_some_and(|name| known.iter().any(|one| is_word(name, one)));
             let asks = match argument {
-                [] => true,
-                [Token::LParen, name, Token::RParen] => is_name(name),
+                [] => is_one_of(&PRAGMAS) || is_one_of(&PRAGMAS_ALONE),
+                [Token::LParen, name, Token::RParen] => is_one_of(&PRAGMAS) && is_name(name),
                 _ => false,
             };
-            known && is_path(path) && asks
+            is_path(path) && asks
         }
         _ => false,
     }

@@ -1,6 +1,6 @@
 //! Memories in this process, and in a file if they are to outlive it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use weft_core::{Error, ErrorKind, Result};
 
 use super::{LongTermMemory, Owner, Remembered, Storing};
+use crate::bm25;
 
 /// Memories of one owner, at most; the oldest go first.
 // A search goes over all of an owner's.
@@ -159,17 +160,12 @@ impl State {
     /// The memories of an owner that have words of a question, best first.
     fn search(&self, owner: &Owner, query: &str, limit: usize) -> Vec<Remembered> {
         let own: Vec<&Memory> = self.memories.iter().filter(|memory| owner.covers(&memory.owner)).collect();
-        let query = terms(query);
-        let wanted: HashSet<&str> = query.iter().map(String::as_str).collect();
-        // Only the words of the question are kept of each: all words of all memories would take gigabytes.
-        let scores = bm25(&own.iter().map(|memory| Counted::of(&memory.text, &wanted)).collect::<Vec<_>>());
-        let found = own.iter().zip(scores).filter(|(_, score)| *score > 0.0);
-        let mut found: Vec<Remembered> = found
-            .map(|(memory, score)| Remembered { id: memory.id.clone(), text: memory.text.clone(), score })
-            .collect();
-        found.sort_by(|a, b| b.score.total_cmp(&a.score));
-        found.truncate(limit);
-        found
+        let scores = bm25::scores_of(query, own.iter().map(|memory| memory.text.as_str()));
+        let found = bm25::best(&scores).into_iter().take(limit).map(|place| {
+            let Memory { id, text, .. } = own[place];
+            Remembered { id: id.clone(), text: text.clone(), score: scores[place] }
+        });
+        found.collect()
     }
 }
 
@@ -221,67 +217,4 @@ impl LongTermMemory for LocalMemory {
         let (memories, owner, query) = (self.clone(), owner.clone(), query.to_owned());
         blocking(move || Ok(memories.state().search(&owner, &query, limit))).await
     }
-}
-
-/// Words in lower case; of scripts without blanks every two neighbouring characters, and each alone.
-fn terms(text: &str) -> Vec<String> {
-    let mut terms = Vec::new();
-    for word in text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
-        let word = word.to_lowercase();
-        if !word.chars().any(|c| ('\u{3040}'..='\u{9fff}').contains(&c)) {
-            terms.push(word);
-            continue;
-        }
-        let letters: Vec<char> = word.chars().collect();
-        terms.extend(letters.iter().map(char::to_string));
-        terms.extend(letters.windows(2).map(|pair| pair.iter().collect::<String>()));
-    }
-    terms
-}
-
-/// A text as far as a question is concerned.
-struct Counted<'q> {
-    /// How often each word of the question stands in it.
-    wanted: HashMap<&'q str, f64>,
-    /// How many words it has.
-    words: usize,
-}
-
-impl<'q> Counted<'q> {
-    fn of(text: &str, asked: &HashSet<&'q str>) -> Self {
-        let terms = terms(text);
-        let mut wanted = HashMap::new();
-        for term in terms.iter().filter_map(|term| asked.get(term.as_str())) {
-            *wanted.entry(*term).or_insert(0.0) += 1.0;
-        }
-        Self { wanted, words: terms.len() }
-    }
-}
-
-/// BM25 with the usual parameters (Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond",
-/// 2009, equation 3.15), one score for each document.
-#[expect(clippy::cast_precision_loss, reason = "counts of words in memories of 64 KiB")]
-fn bm25(documents: &[Counted<'_>]) -> Vec<f64> {
-    const K1: f64 = 1.2;
-    const B: f64 = 0.75;
-    let total: usize = documents.iter().map(|document| document.words).sum();
-    let all = documents.len() as f64;
-    let average = (total as f64 / all.max(1.0)).max(1.0);
-    // Over this owner's memories only: what others have says nothing about how rare a word is here.
-    let mut with: HashMap<&str, f64> = HashMap::new();
-    for term in documents.iter().flat_map(|document| document.wanted.keys()) {
-        *with.entry(*term).or_insert(0.0) += 1.0;
-    }
-    let rarity = |term: &str| {
-        let with = with.get(term).copied().unwrap_or_default();
-        (1.0 + (all - with + 0.5) / (with + 0.5)).ln()
-    };
-    let score = |document: &Counted<'_>| {
-        let length = document.words as f64 / average;
-        let of = |(term, count): (&&str, &f64)| {
-            rarity(term) * count * (K1 + 1.0) / (count + K1 * (1.0 - B + B * length))
-        };
-        document.wanted.iter().map(of).sum()
-    };
-    documents.iter().map(score).collect()
 }

@@ -54,6 +54,7 @@ async fn remembers(memory: &dyn LongTermMemory) {
     assert_eq!(texts(&eve, "office Bergen tea", 5).await[0], "The office is in Bergen.", "the best first");
     assert_eq!(texts(&eve, "绿茶", 5).await, ["我喜欢绿茶"]);
     assert_eq!(texts(&eve, "office tea", 1).await.len(), 1);
+    assert_eq!(texts(&eve, "two teas", 5).await, ["Eve likes green tea."], "one or several");
     assert_eq!(texts(&bob, "tea", 5).await, ["Bob likes black tea."], "memories are of one owner");
     for work in [
         memory.add(&Owner::default(), "x", Storing::Verbatim).await.map(drop),

@@ -16,6 +16,10 @@ const DECLARED: &str = ";try { main = __main(main) } catch {} ";
 pub(super) const VARIABLE: &str = "__main.variable()";
 /// The words that a variable is declared with.
 const DECLARING: [&str; 3] = ["const", "let", "var"];
+/// What stands before what a module offers.
+const EXPORT: &str = "export ";
+/// What a module declares in the place of `main`.
+const OF_MODULE: &str = "__main_of_module";
 /// What may stand before a call of `main` that is a statement.
 const BEFORE: [&str; 4] = ["void ", "await ", "console.log(", "await "];
 const NAME: &str = "main";
@@ -34,40 +38,110 @@ pub(super) fn recorded<'a>(source: &'a str, arguments: &Map<String, Json>) -> Re
     let source = if arguments.is_empty() { source } else { without_last_call(source) };
     let last = last_call(source);
     let declared = source.contains("function main");
-    // What a call at the end gives is known by that; with arguments nobody asks what calls gave; and what a module declares is no
-    // variable of the global object.
-    let asked = last.is_none() && arguments.is_empty() && !super::is_module(source);
-    let variables = if asked { variables(source) } else { Vec::new() };
-    if last.is_none() && !declared && variables.is_empty() {
-        return Recorded { text: Cow::Borrowed(source), is_variable: false };
+    // What a call at the end gives is known by that, and with arguments nobody asks what calls gave.
+    let asked = last.is_none() && arguments.is_empty();
+    let edits = if asked { of_variables(source) } else { Vec::new() };
+    let is_variable = !edits.is_empty();
+    if last.is_none() && !declared && !is_variable {
+        return Recorded { text: Cow::Borrowed(source), is_variable };
     }
     let mut text = source.to_owned();
     // From the end on, so that places before stay as they are.
     if let Some(call) = last {
         text.replace_range(call.name..call.name + NAME.len(), "__main(main)");
     }
-    for word in &variables {
-        // As long as it was, so that places in the line stay as they are.
-        text.replace_range(word.start..word.end, &format!("{:width$}", "var", width = word.len()));
+    for (place, words) in edits {
+        text.replace_range(place, &words);
     }
     if declared {
         text.insert_str(first_statement(source), DECLARED);
     }
-    Recorded { text: Cow::Owned(text), is_variable: !variables.is_empty() }
+    Recorded { text: Cow::Owned(text), is_variable }
 }
 
-/// The words by which lines of the program itself declare `main` as a variable.
-fn variables(source: &str) -> Vec<Range<usize>> {
+/// What to write in which place so that a `main` that is a variable is one of the global object, from the end on; nothing
+/// where it is none.
+fn of_variables(source: &str) -> Vec<(Range<usize>, String)> {
+    let variables = variables(source);
+    if variables.is_empty() || !super::is_module(source) {
+        // As long as it was, so that places in the line stay as they are.
+        let var = |word: Range<usize>| (word.clone(), format!("{:width$}", "var", width = word.len()));
+        return variables.into_iter().rev().map(|one| var(one.word)).collect();
+    }
+    let offers = offered(source);
+    let is_offered = !offers.is_empty() || variables.iter().any(|one| one.is_offered) || is_default(source);
+    // What is called from outside may be another function, which calls `main`.
+    if !is_offered || source.contains(OF_MODULE) {
+        return Vec::new();
+    }
+    // What a module declares is never one of the global object: it declares another name, and `main` is set on the way.
+    let set = |one: Variable| {
+        let value = if one.is_set { " = main" } else { "" };
+        (one.name, format!("{OF_MODULE}{value}"))
+    };
+    let mut edits: Vec<_> = variables.into_iter().map(set).chain(offers).collect();
+    edits.sort_unstable_by_key(|(place, _)| std::cmp::Reverse(place.start));
+    edits
+}
+
+/// A line of the program itself that declares `main` as a variable.
+struct Variable {
+    word: Range<usize>,
+    name: Range<usize>,
+    is_set: bool,
+    is_offered: bool,
+}
+
+fn variables(source: &str) -> Vec<Variable> {
     let declared = |line: usize| {
-        let rest = source.get(line..)?;
+        let whole = source.get(line..)?;
+        let rest = whole.strip_prefix(EXPORT).map_or(whole, str::trim_start);
         let word = DECLARING.into_iter().find(|word| rest.starts_with(*word))?;
+        let start = source.len() - rest.len();
         let after = rest.get(word.len()..)?;
         let name = after.trim_start_matches([' ', '\t']);
+        let named = source.len() - name.len();
         let then = name.strip_prefix(NAME)?.trim_start();
-        let becomes = then.starts_with('=') && !then.starts_with("==") || then.starts_with(';');
-        (name.len() < after.len() && becomes).then(|| line..line + word.len())
+        let is_set = then.starts_with('=') && !then.starts_with("==");
+        let becomes = is_set || then.starts_with(';');
+        (name.len() < after.len() && becomes).then(|| Variable {
+            word: start..start + word.len(),
+            name: named..named + NAME.len(),
+            is_set,
+            is_offered: whole.starts_with(EXPORT),
+        })
     };
     outer_lines(source).into_iter().filter_map(declared).collect()
+}
+
+/// Whether `main` is what a module offers without a name.
+fn is_default(source: &str) -> bool {
+    outer_lines(source).into_iter().any(|line| {
+        let rest = source.get(line..).and_then(|rest| rest.strip_prefix("export default main"));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([';', '\n', '\r']))
+    })
+}
+
+/// What to write for `export { main }`, which has to be a name that the module declares.
+fn offered(source: &str) -> Vec<(Range<usize>, String)> {
+    let mut edits = Vec::new();
+    for line in outer_lines(source) {
+        let rest = source.get(line..).unwrap_or_default();
+        let list = rest.strip_prefix(EXPORT).and_then(|rest| rest.strip_prefix('{')?.split_once('}'));
+        let mut at = line + EXPORT.len() + 1;
+        for offer in list.map_or("", |(list, _)| list).split(',') {
+            let name = at + offer.len() - offer.trim_start().len();
+            match offer.trim().strip_prefix(NAME) {
+                Some("") => edits.push((name..name + NAME.len(), format!("{OF_MODULE} as {NAME}"))),
+                Some(other) if other.starts_with(char::is_whitespace) => {
+                    edits.push((name..name + NAME.len(), OF_MODULE.to_owned()));
+                }
+                _ => {}
+            }
+            at += offer.len() + 1;
+        }
+    }
+    edits
 }
 
 /// Where the first statement may stand: after a line for the shell, or the words that make the whole strict.
@@ -153,7 +227,31 @@ mod tests {
             ("`\nconst main = 1\n`", "`\nconst main = 1\n`", false),
             ("const mainly = 1", "const mainly = 1", false),
             ("constmain = 1", "constmain = 1", false),
-            ("export const x = 1\nconst main = f", "export const x = 1\nconst main = f", false),
+            (
+                "export const main = f\nmain()\ng()",
+                "export const __main_of_module = main = f\nmain()\ng()",
+                true,
+            ),
+            (
+                "let main;\nmain = f\nexport { g, main , main as default }\ng()",
+                "let __main_of_module;\nmain = f\nexport { g, __main_of_module as main , __main_of_module as default }\ng()",
+                true,
+            ),
+            (
+                "export const __main_of_module = 1\nconst main = f",
+                "export const __main_of_module = 1\nconst main = f",
+                false,
+            ),
+            (
+                "const main = f\nexport default g\nmain()\nh()",
+                "const main = f\nexport default g\nmain()\nh()",
+                false,
+            ),
+            (
+                "export const mainly = f\nexport { x as main }",
+                "export const mainly = f\nexport { x as main }",
+                false,
+            ),
         ] {
             let found = recorded(source, &none);
             assert_eq!((&*found.text, found.is_variable), (expected, is_variable));

@@ -22,6 +22,8 @@ async fn main_may_be_offered_in_many_ways() {
         "let x = 6;\nexport async function main() { return x + 1 }",
         "export default () => 7",
         "export const main = () => 7",
+        "const main = () => 7;\nexport { main };",
+        "const main = () => 6;\nmain();\nexport default () => main() + 1;",
         "function main() { return eval('3 + 4') }",
         "const text = `\nexport all of it\n`;\nfunction main() { return text.length - 11 }",
     ] {
@@ -360,6 +362,10 @@ async fn a_program_that_calls_main_itself_runs_it_once() {
         "const main = () => { console.log('once'); return 7 }\nmain();\nconst after = 1;",
         "const main = async () => { await null; console.log('once'); return 7 };\n(async () => {\n  await main()\n})();",
         "let main;\nmain = function () { console.log('once'); return 7 }\nif (main()) {\n}",
+        "export const main = () => { console.log('once'); return 7 }, x = 1\nmain();\nexport const after = x;",
+        "const main = async () => { console.log('once'); return 7 }\nawait main();\nexport default main;",
+        "let main;\nmain = () => { console.log('once'); return 7 }\nif (main()) {\n}\nexport { main };",
+        "const main = () => { console.log('once'); return 7 }\nexport const after = main();\nexport { main as default };",
     ] {
         let ran = run(source, LIMITS).await;
         assert_eq!((ran.result, ran.stdout.as_str()), (Ok(json!(7)), "once\n"), "{source}");

@@ -43,65 +43,66 @@ pub fn fresh(id: String, now_ms: i64) -> StoredToolServer {
 /// 102 in the API's words for a name, an address or a type that cannot be, and for another host that would be sent what
 /// was given for the one before; 101 for values of other types.
 pub fn changed(before: StoredToolServer, body: &Body) -> Result<StoredToolServer, ApiError> {
-    let mut sent = SentAlong::of(&before)?;
-    let (keeps, place) = (keeps_secrets(&sent, body)?, host(&before.url).to_owned());
-    if let Some(headers) = body.object("headers")? {
-        sent.headers = texts(headers, &sent.headers);
-    }
-    if let Some(mut variables) = body.object("variables")? {
-        // Tools are shown among the variables and come back with them.
-        variables.remove(TOOLS);
-        sent.variables = texts(variables, &sent.variables);
-    }
+    let SentAlong { headers, variables } = SentAlong::of(&before)?;
+    let (headers, keeps_headers) = match body.object("headers")? {
+        Some(given) => texts(given, &headers),
+        None => {
+            let hidden = headers.values().any(|value| shown(value) == MASK);
+            (headers, hidden)
+        }
+    };
+    let (variables, keeps_variables) = match body.object("variables")? {
+        Some(mut given) => {
+            // Tools are shown among the variables and come back with them.
+            given.remove(TOOLS);
+            texts(given, &variables)
+        }
+        None => {
+            let hidden = !variables.is_empty();
+            (variables, hidden)
+        }
+    };
+    let url = body.text("url")?.map(|url| url.trim().to_owned());
+    let goes_elsewhere = url.as_deref().is_some_and(|url| host(url) != host(&before.url));
     let server = StoredToolServer {
         name: body.text("name")?.unwrap_or(before.name),
-        url: body.text("url")?.map_or(before.url, |url| url.trim().to_owned()),
+        url: url.unwrap_or(before.url),
         transport: body.text("server_type")?.unwrap_or(before.transport),
         description: body.text("description")?.unwrap_or(before.description),
-        sealed: sent.sealed()?,
+        sealed: SentAlong { headers, variables }.sealed()?,
         ..before
     };
     check(&server)?;
-    if keeps && host(&server.url) != place {
+    // Something that is not shown would be sent along as it was.
+    if goes_elsewhere && (keeps_headers || keeps_variables) {
         let message = "The url has another host. Give the values of headers and variables again, or remove them: what was stored is sent to nobody else.";
         return Err(ApiError::data(message));
     }
     Ok(server)
 }
 
-/// Whether something that is not shown would be sent along as it was.
-fn keeps_secrets(stored: &SentAlong, body: &Body) -> Result<bool, ApiError> {
-    let kept = |given: &Map<String, Json>, before: &BTreeMap<String, String>| {
-        given.iter().any(|(name, value)| value.as_str() == Some(MASK) && before.contains_key(name))
-    };
-    let headers = match body.object("headers")? {
-        Some(given) => kept(&given, &stored.headers),
-        None => stored.headers.values().any(|value| shown(value) == MASK),
-    };
-    let variables = match body.object("variables")? {
-        Some(given) => kept(&given, &stored.variables),
-        None => !stored.variables.is_empty(),
-    };
-    Ok(headers || variables)
+/// The scheme of an address, and whom it leads to.
+fn host(url: &str) -> (&str, &str) {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    (scheme, rest.split(['/', '?', '#']).next().unwrap_or_default())
 }
 
-/// Whom an address leads to.
-fn host(url: &str) -> &str {
-    let end = url.find("://").map_or(0, |at| at + 3);
-    let length = url[end..].find(['/', '?', '#']).unwrap_or(url.len() - end);
-    &url[..end + length]
-}
-
-/// Names and values of an object; a masked one is what it was.
-fn texts(given: Map<String, Json>, before: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+/// Names and values of an object, where a masked one is what it was, and whether one is.
+fn texts(given: Map<String, Json>, before: &BTreeMap<String, String>) -> (BTreeMap<String, String>, bool) {
+    let mut keeps = false;
     let value = |(name, value): (String, Json)| {
-        let value = match value {
-            Json::String(text) if text == MASK => before.get(&name).cloned().unwrap_or_default(),
-            other => to_text(&other),
+        let known = before.get(&name).filter(|_| value.as_str() == Some(MASK));
+        keeps |= known.is_some();
+        let value = match (known, value) {
+            (Some(known), _) => known.clone(),
+            // There is nothing that it could stand for.
+            (None, Json::String(text)) if text == MASK => String::new(),
+            (None, other) => to_text(&other),
         };
         (name, value)
     };
-    given.into_iter().map(value).collect()
+    let texts = given.into_iter().map(value).collect();
+    (texts, keeps)
 }
 
 fn check(server: &StoredToolServer) -> Result<(), ApiError> {
@@ -121,9 +122,8 @@ pub fn check_address(server: &StoredToolServer) -> Result<(), ApiError> {
     if !TRANSPORTS.iter().any(|(name, _)| *name == server.transport) {
         return Err(ApiError::data("Unsupported MCP server type."));
     }
-    let web = server.url.starts_with("http://") || server.url.starts_with("https://");
-    let host =
-        server.url.split("://").nth(1).unwrap_or_default().split(['/', '?', '#']).next().unwrap_or_default();
+    let (scheme, host) = host(&server.url);
+    let web = matches!(scheme, "http" | "https");
     // A name and a password in an address would be shown to everybody.
     if !web || server.url.len() > URL_MAX || host.is_empty() || host.contains('@') {
         return Err(ApiError::data("Invalid url."));
