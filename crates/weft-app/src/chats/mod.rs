@@ -188,10 +188,16 @@ impl App {
                 .help(format!("ask it at /api/v1/chats/{}/completions", key.id))
                 .because(cause)
         })?;
-        let settings = match key.id.as_str() {
+        let mut settings = match key.id.as_str() {
             PLAIN | SINGLE => unstored(&key.tenant, key.id.as_str()).settings,
             _ => self.chats.get(key).await?.settings,
         };
+        let llm_id = turn.llm_id.as_deref().unwrap_or(&settings.llm_id);
+        let quotes = self.models.resolve(&key.tenant, llm_id).is_ok_and(|model| !model.info().writes());
+        if quotes {
+            // What only quotes rewrites no question: what it says instead would be searched for.
+            settings.prompt_config.insert("refine_multiturn".to_owned(), false.into());
+        }
         let dsl = compact(&drawing::draw(&settings, &turn).to_string())?;
         // The version follows from the drawing, so a plan that is known needs neither store nor compiler.
         let version: Arc<str> = weft_core::hex(&Sha256::digest(dsl.as_bytes())).into();
