@@ -185,5 +185,9 @@ async fn a_mind_map_that_is_being_made_is_called_off() {
     bench.document(&dataset, "a.txt", "The quick fox").await;
     bench.post(&format!("{dataset}/index?type=mindmap"), json!({})).await.data();
     assert_eq!(bench.ask("DELETE", &format!("{dataset}/mindmap"), json!({})).await.data(), true);
-    assert_eq!(bench.get(&format!("{dataset}/documents")).await.data()["docs"][0]["run"], "CANCEL");
+    let document = bench.get(&format!("{dataset}/documents")).await.data()["docs"][0].clone();
+    assert_eq!(document["run"], "CANCEL");
+    // What was stopped in time does not ask for it when it is read the next time, either.
+    assert_eq!(document["parser_config"]["mindmap"]["use_mindmap"], false);
+    assert_eq!(bench.get(&format!("{dataset}/index?type=mindmap")).await.data(), json!({}));
 }
