@@ -476,3 +476,24 @@ async fn documents_are_their_tenants_alone() {
     assert_eq!(other.get(&list).await.refusal(), (102, format!("you don't own the document {document}.")));
     assert_eq!(bench.get(&format!("{dataset}/documents")).await.data()["docs"][0]["name"], "a.txt");
 }
+
+#[tokio::test]
+async fn what_a_model_is_to_find_out_is_a_list_or_a_schema() {
+    let bench = bench(Script::new()).await;
+    let dataset = bench.dataset("Docs").await;
+    let document = bench.document(&dataset, "a.txt", "a").await;
+    let paths =
+        ["metadata/config", "auto_metadata", format!("documents/{document}/metadata/config").as_str()]
+            .map(|path| format!("{dataset}/{path}"));
+    for path in &paths {
+        for wrong in [json!("author"), json!(7), json!(true)] {
+            let (code, message) = bench.ask("PUT", path, json!({"metadata": wrong})).await.refusal();
+            assert!(
+                code == 101 && message.starts_with("Field: <metadata> - Message: <Input should"),
+                "{message}"
+            );
+        }
+        let schema = json!({"type": "object", "properties": {"author": {"type": "string"}}});
+        bench.ask("PUT", path, json!({"metadata": schema})).await.data();
+    }
+}
