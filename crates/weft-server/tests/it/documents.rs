@@ -497,3 +497,13 @@ async fn what_a_model_is_to_find_out_is_a_list_or_a_schema() {
         bench.ask("PUT", path, json!({"metadata": schema})).await.data();
     }
 }
+
+#[tokio::test]
+async fn a_name_that_a_client_has_encoded_is_read() {
+    let bench = bench(Script::new()).await;
+    let dataset = bench.dataset("Docs").await;
+    let head = "Content-Disposition: form-data; name=\"file\"; filename=\"=?utf-8?B?6K8=?=\"; filename*=utf-8''%E8%AF%AD.txt";
+    let body = format!("--frontier\r\n{head}\r\n\r\nx\r\n--frontier--\r\n");
+    let upload = bench.upload_of(&dataset, body, "multipart/form-data; boundary=frontier");
+    assert_eq!(bench.send(upload).await.data()[0]["name"], "语.txt");
+}
