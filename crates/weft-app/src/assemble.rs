@@ -22,7 +22,7 @@ use weft_core::{Error, Result, TenantId};
 use weft_engine::Engine;
 use weft_engine::clock::SystemClock;
 use weft_engine::engine::{ProcessIdentity, Stores};
-use weft_knowledge::additions::{Contents, Graph};
+use weft_knowledge::additions::{Contents, Graph, MindMap};
 use weft_knowledge::combined::CombinedKnowledge;
 use weft_knowledge::datasets::Datasets;
 use weft_knowledge::ingest::{Library, LibraryLimits, LibraryParts};
@@ -263,7 +263,7 @@ fn datasets(
         reader,
         models,
         clock: Arc::clone(clock),
-        additions: vec![Arc::new(Contents), Arc::new(Graph)],
+        additions: vec![Arc::new(Contents), Arc::new(Graph), Arc::new(MindMap)],
     };
     let limits = LibraryLimits {
         file_bytes_max: config.documents.file_bytes_max as u64,

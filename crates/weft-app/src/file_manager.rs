@@ -247,7 +247,7 @@ impl FileManager {
     /// Moves an entry into a folder, with another name if one is given. A name that is taken there gets a number.
     ///
     /// # Errors
-    /// As [`FolderStore::change`]; `Invalid` for a name that is none.
+    /// As [`FolderStore::change`]; `Invalid` for a name that is none, and for the root.
     pub async fn move_into(
         &self,
         tenant: &TenantId,
@@ -255,6 +255,9 @@ impl FileManager {
         folder: &FolderEntry,
         name: Option<&str>,
     ) -> Result<FolderEntry> {
+        if entry.is_root() {
+            return Err(weft_core::seam::folder_store::root_stays());
+        }
         let name = name.unwrap_or(&entry.name);
         check_name(name)?;
         let change = |name: String| {

@@ -1,4 +1,4 @@
-//! Tables of contents and graphs as they are made while a document is being read.
+//! Tables of contents, graphs and mind maps as they are made while a document is being read.
 
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use crate::graph::extract::{ExtractionMethod, extract};
 use crate::graph::refine::{reports, same_names};
 use crate::graph::{KINDS, NAME_MAX, cut};
 use crate::ingest::{Addition, MadeAddition};
+use crate::mind_map;
 
 /// Kinds of entities that settings may name.
 const KINDS_MAX: usize = 30;
@@ -138,11 +139,40 @@ impl Addition for Graph {
     }
 }
 
+/// Its subject, with branches and details: `mindmap.use_mindmap` asks for it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MindMap;
+
+#[async_trait]
+impl Addition for MindMap {
+    fn extra(&self) -> Extra {
+        Extra::MindMap
+    }
+
+    fn wanted(&self, settings: &Settings) -> bool {
+        settings.get("mindmap").and_then(|map| map.get("use_mindmap")).and_then(Json::as_bool) == Some(true)
+    }
+
+    async fn make(
+        &self,
+        models: &dyn ModelDirectory,
+        document: &Document,
+        chunks: &[StoredChunk],
+    ) -> Result<MadeAddition> {
+        if let Some(note) = nobody_writes(models, document)? {
+            return Ok(MadeAddition { value: Json::Null, notes: vec![note] });
+        }
+        let (map, notes) = mind_map::extract(&model(models, document), chunks).await??;
+        let value = if map.nodes.is_empty() { Json::Null } else { json!(map) };
+        Ok(MadeAddition { value, notes })
+    }
+}
+
 /// What to say where the model of a document only quotes.
 pub(crate) fn nobody_writes(models: &dyn ModelDirectory, document: &Document) -> Result<Option<String>> {
     let llm_id = document.settings.get("llm_id").and_then(Json::as_str).unwrap_or_default();
     let model = models.resolve(&document.key.dataset.tenant, llm_id)?;
-    let note = "a table of contents and a graph need a language model, and none is configured";
+    let note = "a table of contents, a graph and a mind map need a language model, and none is configured";
     Ok((!model.info().writes()).then(|| note.to_owned()))
 }
 
@@ -160,17 +190,16 @@ mod tests {
     #[test]
     fn settings_ask_for_them() {
         let settings = |json: Json| json.as_object().cloned().unwrap();
-        let check = |json: Json, contents: bool, graph: bool| {
+        let check = |json: Json, expected: [bool; 3]| {
             let settings = settings(json);
-            assert_eq!(
-                (Contents.wanted(&settings), Graph.wanted(&settings)),
-                (contents, graph),
-                "{settings:?}"
-            );
+            let wanted = [Contents.wanted(&settings), Graph.wanted(&settings), MindMap.wanted(&settings)];
+            assert_eq!(wanted, expected, "{settings:?}");
         };
-        check(json!({}), false, false);
-        check(json!({"toc_extraction": true, "graphrag": {"use_graphrag": false}}), true, false);
-        check(json!({"toc_extraction": "x", "graphrag": {"use_graphrag": true}}), false, true);
+        check(json!({}), [false; 3]);
+        check(json!({"toc_extraction": true, "graphrag": {"use_graphrag": false}}), [true, false, false]);
+        check(json!({"toc_extraction": "x", "graphrag": {"use_graphrag": true}}), [false, true, false]);
+        check(json!({"mindmap": {"use_mindmap": true}}), [false, false, true]);
+        check(json!({"mindmap": {"use_mindmap": "yes"}}), [false; 3]);
     }
 
     #[test]

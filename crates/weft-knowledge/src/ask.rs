@@ -32,6 +32,8 @@ pub enum Step {
     GraphQuestion,
     /// Entities and relations of a text.
     Graph,
+    /// The subject of a text, with branches and details.
+    MindMap,
 }
 
 impl Step {
@@ -45,6 +47,7 @@ impl Step {
             Self::Contents => "finding headings",
             Self::GraphQuestion => "reading the question for the graph",
             Self::Graph => "finding entities and relations",
+            Self::MindMap => "drawing a mind map",
         }
     }
 }

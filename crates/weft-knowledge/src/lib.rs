@@ -12,6 +12,7 @@ mod highlight;
 pub mod ingest;
 pub mod local_documents;
 pub mod memories;
+pub mod mind_map;
 pub mod pictures;
 pub mod rank;
 pub mod raptor;

@@ -97,6 +97,7 @@ fn extra_number(extra: Extra) -> u8 {
         Extra::Contents => 1,
         Extra::Graph => 2,
         Extra::Summaries => 3,
+        Extra::MindMap => 4,
     }
 }
 

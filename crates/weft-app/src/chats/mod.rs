@@ -13,11 +13,11 @@ use weft_core::seam::chat_store::{Chat, ChatKind, ChatSettings};
 use weft_core::seam::dataset_store::{Counting, DatasetFilter};
 use weft_core::seam::session_store::Session;
 use weft_core::{CanvasId, CanvasKey, DatasetId, Error, Result, TenantId, TurnInput};
-use weft_dsl::Plan;
+use weft_dsl::{Plan, Problem};
 use weft_engine::SessionState;
 
 use crate::app::App;
-use crate::checking::{Purpose, refusal};
+use crate::checking::Purpose;
 use crate::new_session::{NewSession, Said, messages};
 use crate::plans::compact;
 
@@ -146,6 +146,27 @@ impl ChatTurn {
     }
 }
 
+/// Why an assistant cannot answer. Whoever made it has never seen its canvas, so a problem is told with the setting that it is
+/// about and not with its place there.
+fn cannot_answer(problems: &[Problem]) -> Error {
+    let mut told: Vec<String> = Vec::new();
+    for problem in problems.iter().filter(|problem| problem.is_error()) {
+        let setting = problem.pointer.split_once("/params/").map(|(_, setting)| setting.replace('/', "."));
+        let mut line = match setting {
+            Some(setting) => format!("`{setting}`: {}", problem.message),
+            None => problem.message.clone(),
+        };
+        if let Some(help) = &problem.help {
+            line.push_str(&format!(" ({help})"));
+        }
+        // More than one component may be asked in the same way.
+        if !told.contains(&line) {
+            told.push(line);
+        }
+    }
+    Error::invalid(format!("with these settings no question can be answered: {}", told.join("; ")))
+}
+
 /// The head of an assistant's canvas. No list shows it.
 fn head(key: &CanvasKey) -> CanvasHead {
     CanvasHead {
@@ -188,10 +209,16 @@ impl App {
                 .help(format!("ask it at /api/v1/chats/{}/completions", key.id))
                 .because(cause)
         })?;
-        let settings = match key.id.as_str() {
+        let mut settings = match key.id.as_str() {
             PLAIN | SINGLE => unstored(&key.tenant, key.id.as_str()).settings,
             _ => self.chats.get(key).await?.settings,
         };
+        let llm_id = turn.llm_id.as_deref().unwrap_or(&settings.llm_id);
+        let quotes = self.models.resolve(&key.tenant, llm_id).is_ok_and(|model| !model.info().writes());
+        if quotes {
+            // What only quotes rewrites no question: what it says instead would be searched for.
+            settings.prompt_config.insert("refine_multiturn".to_owned(), false.into());
+        }
         let dsl = compact(&drawing::draw(&settings, &turn).to_string())?;
         // The version follows from the drawing, so a plan that is known needs neither store nor compiler.
         let version: Arc<str> = weft_core::hex(&Sha256::digest(dsl.as_bytes())).into();
@@ -201,7 +228,7 @@ impl App {
         let stored = self.canvases.put(key, &head(key), &dsl).await?;
         self.canvas_stays_with_chat(key).await?;
         let compiled = self.compiled(&key.tenant, stored.dsl, Purpose::Run).await?;
-        let (plan, _) = compiled.map_err(|problems| refusal(&problems))?;
+        let (plan, _) = compiled.map_err(|problems| cannot_answer(&problems))?;
         Ok(self.keep(key, &stored.version, plan))
     }
 

@@ -54,6 +54,18 @@ pub struct StoredCanvas {
     pub published: Option<(Arc<str>, i64)>,
 }
 
+/// What a list of canvases is ordered by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CanvasOrder {
+    /// When they were changed.
+    #[default]
+    Updated,
+    /// When they were made.
+    Created,
+    /// Their titles, without regard to case.
+    Title,
+}
+
 /// Which canvases to list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CanvasFilter {
@@ -67,11 +79,13 @@ pub struct CanvasFilter {
     pub pipelines: Option<bool>,
     /// Only those that have one of these tags, without regard to case; none: all.
     pub tags: Vec<String>,
+    /// In which order.
+    pub order: CanvasOrder,
     /// How many to pass over.
     pub offset: u64,
     /// How many at most.
     pub limit: u64,
-    /// Oldest first instead of newest first.
+    /// Oldest first instead of newest first, and titles from the first letter on.
     pub ascending: bool,
 }
 

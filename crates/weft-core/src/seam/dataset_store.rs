@@ -282,6 +282,8 @@ pub enum Extra {
     Graph,
     /// What the summaries over the documents of its dataset were made of.
     Summaries,
+    /// Its subject, with branches and details.
+    MindMap,
 }
 
 /// Datasets, documents and chunks.

@@ -110,7 +110,7 @@ async fn pack(
 }
 
 /// Passages put together, up to the size of a request.
-fn packs(passages: &[String]) -> Vec<String> {
+pub(crate) fn packs(passages: &[String]) -> Vec<String> {
     let mut packs = vec![String::new()];
     let mut size = 0;
     for passage in passages {

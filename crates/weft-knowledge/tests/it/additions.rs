@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use weft_core::seam::chat_model::ModelInfo;
 use weft_core::seam::{ChatModel, ModelDirectory};
 use weft_core::{ErrorKind, Result, TenantId};
-use weft_knowledge::additions::{Contents, Graph};
+use weft_knowledge::additions::{Contents, Graph, MindMap};
 use weft_knowledge::ingest::Addition as _;
 use weft_testkit::{Reply, Script, ScriptedModel};
 
@@ -70,4 +70,38 @@ async fn a_model_that_fails_for_the_moment_is_asked_again() {
     let models = Scripted(ScriptedModel::new(script));
     let failed = Graph.make(&models, &document, &chunks).await.unwrap_err();
     assert_eq!((failed.kind, models.0.requests().len()), (ErrorKind::Unavailable, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mind_map_is_drawn_of_the_parts_of_a_document() {
+    let (first, second) = (format!("Ada. {}", "x".repeat(7_000)), "y".repeat(7_000));
+    let library =
+        Library::default().with("d", "", &[("book", json!({}), &[first.as_str(), second.as_str()])]);
+    library.change("book-1", |chunk| chunk.headings = vec!["Work".to_owned()]);
+    let (document, chunks) = library.document("book");
+    let answer = |items: Json| Reply::text(json!({"items": items}).to_string());
+    let script =
+        Script::new().reply(answer(json!([{"name": "Ada"}, {"name": "Life", "parent": "Ada"}]))).reply(
+            answer(json!([{"name": "ADA"}, {"name": "Work", "parent": "Ada", "description": "Programs."}])),
+        );
+    let models = Scripted(ScriptedModel::new(script));
+    let made = MindMap.make(&models, &document, &chunks).await.unwrap();
+    let life = json!({"name": "Life", "parent": "Ada"});
+    let work = json!({"name": "Work", "parent": "Ada", "description": "Programs."});
+    assert_eq!(made.value, json!({"nodes": [{"name": "Ada"}, life, work]}));
+    assert!(made.notes.is_empty(), "{:?}", made.notes);
+    let asked = models.0.requests();
+    assert_eq!(asked.len(), 2);
+    assert!(asked[0].messages[0].text.contains("What is wanted is a mind map"));
+    assert!(asked[1].messages[1].text.starts_with("[2] Work\nyyy"));
+    // A part that cannot be read is told and costs no other part; when none can be read the document goes on without.
+    let script = Script::new().reply(Reply::text("?")).reply(answer(json!([{"name": "Ada"}])));
+    let made = MindMap.make(&Scripted(ScriptedModel::new(script)), &document, &chunks).await.unwrap();
+    assert_eq!((made.value, made.notes.len()), (json!({"nodes": [{"name": "Ada"}]}), 1));
+    let script = Script::new().reply(Reply::text("?")).reply(Reply::text("?"));
+    let failed = MindMap.make(&Scripted(ScriptedModel::new(script)), &document, &chunks).await.unwrap_err();
+    assert_eq!(failed.kind, ErrorKind::Garbled);
+    let nothing = Script::new().reply(answer(json!([]))).reply(answer(json!([])));
+    let made = MindMap.make(&Scripted(ScriptedModel::new(nothing)), &document, &chunks).await.unwrap();
+    assert_eq!(made.value, Json::Null);
 }

@@ -69,9 +69,15 @@ pub(super) const AGENT_BODY: [Member; 9] = [
         .optional(),
 ];
 
-const AGENT_QUERY: [Member; 8] = [
+const AGENT_QUERY: [Member; 9] = [
     PAGE[0],
     PAGE[1],
+    member(
+        "orderby",
+        Type::OneOf(&["create_time", "update_time", "title"]),
+        "by what; `update_time` when absent",
+    )
+    .optional(),
     ORDER,
     text("id", "only this one").optional(),
     text("title", "only that of this title").optional(),

@@ -263,14 +263,17 @@ pub static UPDATE_CHUNK: Operation =
     Operation::edits("Changes what is given of a chunk.").body(&CHUNK_BODY).data(Type::Flag);
 
 /// `GET …/knowledge_graph`.
-pub static GET_GRAPH: Operation = Operation::reads(
-    "Shows the most important part of the knowledge graph of a dataset.",
-)
-.data(Type::Object(&[
-    member("graph", Type::Any, "`nodes` and `edges`"),
-    member("mind_map", Type::Any, ""),
-    text("note", "that documents have no part in it for want of room, when that is so").optional(),
-]));
+pub static GET_GRAPH: Operation =
+    Operation::reads("Shows the most important part of the knowledge graph of a dataset, and its mind map.")
+        .data(Type::Object(&[
+            member("graph", Type::Any, "`nodes` and `edges`"),
+            member(
+                "mind_map",
+                Type::Any,
+                "a tree of nodes with `id` and `children`; empty as long as nobody has asked for it",
+            ),
+            text("note", "what is missing for want of room, when that is so").optional(),
+        ]));
 /// `DELETE …/knowledge_graph`.
 pub static DELETE_GRAPH: Operation =
     Operation::edits("Removes the knowledge graph of a dataset.").data(Type::Flag);

@@ -111,12 +111,12 @@ pub static FLATTENED: Operation =
 pub static RUN_INDEX: Operation = Operation::edits(
     "Has every document of a dataset read again, with an index; or all vectors made anew (`embedding`).",
 )
-.query(&[member("type", Type::OneOf(&["graph", "raptor", "embedding"]), "which index")])
+.query(&[member("type", Type::OneOf(&["graph", "raptor", "mindmap", "embedding"]), "which index")])
 .body(&[text("embedding_model", "of `embedding`: the model; empty for none").nullable().optional()])
 .data(Type::Object(&[text("task_id", "the task")]));
 /// `GET …/index`.
 pub static TRACE_INDEX: Operation = Operation::reads("Shows how far an index has come.").query(&[member(
     "type",
-    Type::OneOf(&["graph", "raptor", "embedding"]),
+    Type::OneOf(&["graph", "raptor", "mindmap", "embedding"]),
     "which index",
 )]);

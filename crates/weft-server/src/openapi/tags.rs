@@ -25,7 +25,7 @@ pub static RENAME: Operation = Operation::edits("Renames a tag of all chunks of 
 
 /// `DELETE …/{index}`.
 pub static DELETE_INDEX: Operation =
-    Operation::edits("Removes the summaries of a dataset (`raptor`), documents no longer ask for them; or calls new vectors off (`embedding`).")
+    Operation::edits("Removes the summaries of a dataset (`raptor`) or its mind map (`mindmap`), documents no longer ask for them; or calls new vectors off (`embedding`).")
         .data(Type::Flag);
 
 /// `POST …/embedding/check`.

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
-use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasFilter, StoredCanvas};
+use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasFilter, CanvasOrder, StoredCanvas};
 use weft_core::{CanvasKey, Error, ErrorKind, changes};
 use weft_dsl::Problem;
 
@@ -79,7 +79,7 @@ pub(crate) async fn create(
 /// `GET /api/v1/agents`.
 ///
 /// # Errors
-/// 103 for owners that the caller is none of.
+/// 101 for an order that there is none, 103 for owners that the caller is none of.
 pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
@@ -100,7 +100,7 @@ pub(crate) async fn list(
         return Ok(Success(json!({"canvas": [], "total": 0})).into_response());
     }
     let (canvases, total) = {
-        let filter = CanvasFilter { pipelines, ..filter(&state, &params) };
+        let filter = CanvasFilter { pipelines, ..filter(&state, &params)? };
         state.app.canvases.list(&caller.tenant, &filter).await?
     };
     let canvas: Vec<_> = canvases.into_iter().map(AgentItem::short).collect();
@@ -117,20 +117,31 @@ pub(crate) fn owners(caller: &Caller, params: &Params) -> Result<(), ApiError> {
     }
 }
 
-pub(crate) fn filter(state: &ServerState, params: &Params) -> CanvasFilter {
+/// Which canvases a list is asked for.
+///
+/// # Errors
+/// 101 for an order that there is none.
+pub(crate) fn filter(state: &ServerState, params: &Params) -> Result<CanvasFilter, ApiError> {
+    let order = match params.get("orderby") {
+        None | Some("update_time") => CanvasOrder::Updated,
+        Some("create_time") => CanvasOrder::Created,
+        Some("title") => CanvasOrder::Title,
+        Some(other) => return Err(ApiError::argument(format!("invalid orderby field: {other}"))),
+    };
     let page = params.page(state.app.limits.page_size);
     let named = |key: &str| params.get(key).filter(|value| !value.is_empty());
     let tags = params.all("tags").flat_map(|tags| tags.split(',')).map(str::trim);
-    CanvasFilter {
+    Ok(CanvasFilter {
         id: named("id").map(Into::into),
         title: named("title").map(str::to_owned),
         keywords: params.get("keywords").unwrap_or_default().to_owned(),
         pipelines: None,
         tags: tags.filter(|tag| !tag.is_empty()).map(str::to_owned).collect(),
+        order,
         offset: page.offset,
         limit: page.limit,
         ascending: params.ascending(),
-    }
+    })
 }
 
 /// `GET /api/v1/agents/{id}`.

@@ -18,6 +18,7 @@ use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::document;
 use crate::wire::envelope::Success;
+use crate::wire::form_name::form_name;
 
 /// Files of one request.
 const FILES_MAX: usize = 20;
@@ -61,7 +62,7 @@ pub(crate) async fn upload(
         if kept.len() >= FILES_MAX {
             return Err(too_many(FILES_MAX));
         }
-        let name = document::file_name(part.file_name().unwrap_or_default())?;
+        let name = form_name(part.headers(), part.file_name())?;
         let bytes = whole(part, most, &name).await?;
         kept.push(state.app.keep_file(&caller.tenant, &name, bytes).await?);
     }

@@ -153,14 +153,14 @@ pub(crate) async fn sessions(
 /// `GET …/list`.
 ///
 /// # Errors
-/// 103 for owners that the caller is none of.
+/// 101 for an order that there is none, 103 for owners that the caller is none of.
 pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,
 ) -> Result<Response, ApiError> {
     owners(&caller, &params)?;
-    let mut filter = filter(&state, &params);
+    let mut filter = filter(&state, &params)?;
     // Without a page, or with 0 for its size, clients mean all of them.
     if matches!(params.get("page_size"), None | Some("0")) {
         (filter.offset, filter.limit) = (0, state.app.limits.page_size);

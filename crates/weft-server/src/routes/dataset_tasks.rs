@@ -1,4 +1,4 @@
-//! Graphs and summaries of all documents of a dataset: asked for at once, and looked at while they are made.
+//! Graphs, mind maps and summaries of all documents of a dataset: asked for at once, and looked at while they are made.
 //!
 //! They are made document by document, by the same work that reads documents ([`weft_knowledge::ingest`]): to run a task is to
 //! write into the settings of every document that it is wanted, and to have them read again; to trace it is to look at the
@@ -44,6 +44,7 @@ struct Task {
 
 const GRAPH: Task = Task { section: "graphrag", switch: "use_graphrag", name: "graphrag_task_id" };
 const RAPTOR: Task = Task { section: "raptor", switch: "use_raptor", name: "raptor_task_id" };
+const MIND_MAP: Task = Task { section: "mindmap", switch: "use_mindmap", name: "mindmap_task_id" };
 
 impl Task {
     fn is_wanted(self, settings: &Settings) -> bool {
@@ -157,16 +158,18 @@ fn made(index: &str) -> Result<Made, ApiError> {
     match index {
         "graph" => Ok(Made::OfDocuments(GRAPH)),
         "raptor" => Ok(Made::OfDocuments(RAPTOR)),
+        "mindmap" => Ok(Made::OfDocuments(MIND_MAP)),
         "embedding" => Ok(Made::Vectors),
         other => {
-            let message =
-                format!("Invalid index type '{other}'. Must be one of ['graph', 'raptor', 'embedding']");
+            let message = format!(
+                "Invalid index type '{other}'. Must be one of ['graph', 'raptor', 'mindmap', 'embedding']"
+            );
             Err(ApiError::data(message))
         }
     }
 }
 
-/// `POST …/index?type=`: what [`run_graph`] and [`run_raptor`] do; and `embedding`, with `{embedding_model}`.
+/// `POST …/index?type=`: what [`run_graph`] and [`run_raptor`] do, the same for mind maps; and `embedding`, with `{embedding_model}`.
 ///
 /// # Errors
 /// As these and as [`reembedding::begin`]; 102 for a type that there is not.
@@ -201,8 +204,8 @@ pub(crate) async fn trace_index(
     }
 }
 
-/// `DELETE …/{index}`: the summaries are gone, and are made again when that is asked for; new vectors are called off. The
-/// graph has a route of its own.
+/// `DELETE …/{index}`: the summaries or the mind map are gone, and are made again when that is asked for; new vectors are
+/// called off. The graph has a route of its own.
 ///
 /// # Errors
 /// 102 for an unknown dataset and for an index that there is not.
@@ -211,13 +214,18 @@ pub(crate) async fn delete_index(
     caller: Caller,
     Path((id, index)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
-    if let Made::Vectors = made(&index)? {
-        return reembedding::cancel(&state, &caller, &id).await;
-    }
+    let task = match made(&index)? {
+        Made::OfDocuments(task) => task,
+        Made::Vectors => return reembedding::cancel(&state, &caller, &id).await,
+    };
     let dataset = owned::dataset(&state, &caller, &id, |_| ApiError::data("no authorization")).await?;
     for document in documents(&state, &dataset.key).await? {
         // What is removed meanwhile has none.
-        found(delete_summaries(&state, document).await)?;
+        if task.section == MIND_MAP.section {
+            found(delete_mind_map(&state, &document).await)?;
+        } else {
+            found(delete_summaries(&state, document).await)?;
+        }
     }
     Ok(Success(true).into_response())
 }
@@ -228,19 +236,7 @@ async fn delete_summaries(state: &ServerState, document: Document) -> weft_core:
         library.remove_documents(&key.dataset, std::slice::from_ref(&key.id)).await?;
         return Ok(());
     }
-    if RAPTOR.is_wanted(&document.settings) {
-        let change = |document: &Document| {
-            let settings = Some(RAPTOR.not_asked(document.settings.clone()));
-            Ok::<_, Error>(Some(DocumentChange { settings, ..DocumentChange::default() }))
-        };
-        match library.rework_document(key, change).await {
-            // It is being read, and would have them in the end.
-            Err(error) if error.kind == ErrorKind::Conflict => {
-                library.stop(key, Wanted::Cancel).await.or_else(gone)?;
-            }
-            reworked => drop(reworked?),
-        }
-    }
+    ask_no_more(state, &document, RAPTOR).await?;
     // All are found before any is removed, which would shift the pages.
     let filter = ChunkFilter { limit: PAGE, ..ChunkFilter::default() };
     let summaries = ChunkPages::new(&*state.app.datasets, key, filter).ids(is_summary).await?;
@@ -250,7 +246,32 @@ async fn delete_summaries(state: &ServerState, document: Document) -> weft_core:
     Ok(())
 }
 
-/// What is no longer read need not be stopped.
+async fn delete_mind_map(state: &ServerState, document: &Document) -> weft_core::Result<()> {
+    ask_no_more(state, document, MIND_MAP).await?;
+    state.app.datasets.put_extra(&document.key, Extra::MindMap, &Json::Null).await
+}
+
+/// Has a document no longer ask for something. When it is being read it is stopped, for it would have it in the end.
+async fn ask_no_more(state: &ServerState, document: &Document, task: Task) -> weft_core::Result<()> {
+    let (library, key) = (&state.app.library, &document.key);
+    if !task.is_wanted(&document.settings) {
+        return Ok(());
+    }
+    let change = |document: &Document| {
+        let settings = Some(task.not_asked(document.settings.clone()));
+        Ok::<_, Error>(Some(DocumentChange { settings, ..DocumentChange::default() }))
+    };
+    match library.rework_document(key, &change).await {
+        Err(error) if error.kind == ErrorKind::Conflict => {
+            library.stop(key, Wanted::Cancel).await.or_else(gone)?;
+        }
+        reworked => return reworked.map(drop),
+    }
+    // One that no worker has begun with is stopped by now; another one goes on asking until somebody takes that away.
+    library.rework_document(key, &change).await.map(drop).or_else(gone)
+}
+
+/// What is no longer read need not be stopped, and what is still being read cannot be changed.
 fn gone(error: weft_core::Error) -> weft_core::Result<()> {
     if error.kind == ErrorKind::Conflict { Ok(()) } else { Err(error) }
 }
@@ -305,7 +326,8 @@ async fn begun(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Re
         }
     }
     state.app.library.queue(&dataset.key, &ids).await?;
-    if is_wanted(&dataset.settings) {
+    // A mind map changes no summary and no name of a graph.
+    if task.section != MIND_MAP.section && is_wanted(&dataset.settings) {
         state.app.library.ask_for_summaries(&dataset.key).await?;
     }
     Ok(())

@@ -20,9 +20,9 @@ use crate::body::{Body, Params};
 use crate::error::ApiError;
 use crate::path::Path;
 use crate::state::ServerState;
-use crate::wire::document;
 use crate::wire::envelope::Success;
 use crate::wire::file::{FolderContents, filter, ids, listed, view};
+use crate::wire::form_name::form_name;
 
 /// Files of one request.
 const FILES_MAX: usize = 100;
@@ -191,7 +191,7 @@ async fn keep_each(
                 if kept.len() >= FILES_MAX {
                     return Err(too_many(FILES_MAX));
                 }
-                let name = document::file_name(part.file_name().unwrap_or_default())?;
+                let name = form_name(part.headers(), part.file_name())?;
                 let most = ("documents.file_bytes_max", manager.file_bytes_max());
                 let bytes = whole(part, most, &name).await?;
                 let file = manager.keep(&caller.tenant, &within, &name, bytes).await;

@@ -1,4 +1,4 @@
-//! The knowledge graph of a dataset.
+//! The knowledge graph of a dataset, and its mind map beside it.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -7,6 +7,7 @@ use weft_core::DocumentKey;
 use weft_core::seam::dataset_store::{Extra, Heads};
 use weft_knowledge::graph::gather::{BYTES_MAX, GatheredGraphs};
 use weft_knowledge::graph::merge::merge;
+use weft_knowledge::mind_map;
 
 use super::owned;
 use crate::auth::Caller;
@@ -15,6 +16,7 @@ use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::envelope::Success;
 use crate::wire::graph::view;
+use crate::wire::mind_map::kept;
 
 /// Authentication error, in the words of the graph's routes.
 const NO_AUTHORIZATION: u16 = 109;
@@ -23,7 +25,8 @@ fn not_owned(_: &str) -> ApiError {
     ApiError::new(NO_AUTHORIZATION, "no authorization")
 }
 
-/// `GET …/knowledge_graph`: the most important entities, and how they have to do with each other.
+/// `GET …/knowledge_graph`: the most important entities, and how they have to do with each other; and what the documents are
+/// about.
 ///
 /// # Errors
 /// 109 for an unknown dataset.
@@ -35,13 +38,15 @@ pub(crate) async fn get(
     let dataset = owned::dataset(&state, &caller, &id, not_owned).await?;
     let mut gathered = GatheredGraphs::within(BYTES_MAX);
     gathered.add(&*state.app.datasets, &dataset.key, |_| true).await?;
-    let note = gathered.note();
+    let graph_note = gathered.note();
     // Putting the graph of many documents together takes long, and this thread answers others.
     let merged = tokio::task::spawn_blocking(move || view(&merge(gathered.parts)));
     let graph = merged.await.map_err(|cause| ApiError::internal(&cause.to_string()))?;
-    let mut data = json!({"graph": graph, "mind_map": {}});
-    if let Some(note) = note {
-        data["note"] = note.into();
+    let (map, map_note) = mind_map::of_dataset(&*state.app.datasets, &dataset.key).await?;
+    let mut data = json!({"graph": graph, "mind_map": kept(&map, &dataset.name)});
+    let notes: Vec<String> = graph_note.into_iter().chain(map_note).collect();
+    if !notes.is_empty() {
+        data["note"] = notes.join("\n").into();
     }
     Ok(Success(data).into_response())
 }

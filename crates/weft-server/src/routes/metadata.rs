@@ -149,6 +149,12 @@ pub(crate) async fn get_config(
 fn check_fields(body: &Body) -> Result<(), ApiError> {
     let mut problems = Problems::default();
     check_older_fields(&mut problems, "", body.get("fields"));
+    for key in ["metadata", "built_in_metadata"] {
+        // Fields or a schema: anything else would be kept, and no model would be asked for it.
+        if let Some(other) = body.get(key).filter(|given| !given.is_array() && !given.is_object()) {
+            problems.add(key, "Input should be a valid list or dictionary", other);
+        }
+    }
     problems.refuse(code::ARGUMENT)
 }
 
@@ -173,7 +179,7 @@ async fn reconfigured(
 /// `PUT …/metadata/config`: the whole of it; what is not given is empty.
 ///
 /// # Errors
-/// 101 without a body, and for a kind of values that there is none; 102 for an unknown dataset.
+/// 101 without a body, for what is no list of fields, and for a kind of values that there is none; 102 for an unknown dataset.
 pub(crate) async fn set_config(
     State(state): State<ServerState>,
     caller: Caller,
@@ -216,7 +222,7 @@ pub(crate) async fn set_older_config(
 /// `PUT …/documents/{document}/metadata/config {metadata}`: the same for one document.
 ///
 /// # Errors
-/// 101 without `metadata`; 102 for an unknown dataset or document.
+/// 101 without `metadata` and for one that is no list of fields; 102 for an unknown dataset or document.
 pub(crate) async fn set_document_config(
     State(state): State<ServerState>,
     caller: Caller,
@@ -230,6 +236,7 @@ pub(crate) async fn set_document_config(
     if body.get("metadata").is_none() {
         return Err(ApiError::argument("metadata is required"));
     }
+    check_fields(&body)?;
     let config = Json::Object(body.0);
     let change = |document: &Document| {
         let mut settings = document.settings.clone();

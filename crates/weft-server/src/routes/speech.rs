@@ -15,8 +15,8 @@ use crate::auth::Caller;
 use crate::body::Body;
 use crate::error::ApiError;
 use crate::state::ServerState;
-use crate::wire::document;
 use crate::wire::envelope::Success;
+use crate::wire::form_name::form_name;
 
 /// A text may have as many letters: providers take no more in one request.
 const LETTERS_MAX: usize = 4_096;
@@ -93,7 +93,7 @@ pub(crate) async fn transcribe(
             passed_over(part).await?;
             continue;
         }
-        let name = document::file_name(part.file_name().unwrap_or_default())?;
+        let name = form_name(part.headers(), part.file_name())?;
         let bytes = whole(part, most, &name).await?;
         recording = Some((name, bytes));
     }

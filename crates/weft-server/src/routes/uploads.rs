@@ -21,6 +21,7 @@ use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::document::{self, dataset_not_found, view};
 use crate::wire::envelope::Success;
+use crate::wire::form_name::form_name;
 
 /// Files of one request.
 const FILES_MAX: usize = 1_000;
@@ -135,7 +136,7 @@ async fn keep_each(
         if kept.len() >= FILES_MAX {
             return Err(too_many(FILES_MAX));
         }
-        let name = document::file_name(part.file_name().unwrap_or_default())?;
+        let name = form_name(part.headers(), part.file_name())?;
         refuse_kind(&name)?;
         let most = ("documents.file_bytes_max", state.app.library.file_bytes_max());
         let bytes = whole(part, most, &name).await?;

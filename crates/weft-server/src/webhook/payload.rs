@@ -50,7 +50,7 @@ pub(crate) fn form(body: &[u8]) -> Option<Map<String, Json>> {
 }
 
 /// A text of a form. What only looks like an escaped byte stays as it is.
-fn decoded(text: &[u8]) -> Option<String> {
+pub(crate) fn decoded(text: &[u8]) -> Option<String> {
     let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text);
     while let Some((first, after)) = rest.split_first() {

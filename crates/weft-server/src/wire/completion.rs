@@ -13,6 +13,9 @@ use crate::error::ApiError;
 use weft_app::idempotency::KEY_CHARS_MAX;
 use weft_app::turns::MultitaskStrategy;
 
+/// What is said of `pins` that cannot be read.
+const PINS_FORM: &str = "`pins` must give outputs to nodes: write {\"NODE\": {\"outputs\": {…}}}, and `to` beside them for a node that branches";
+
 /// Whether the caller wants a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseMode {
@@ -65,8 +68,7 @@ impl CompletionRequest {
         let files = body.list("files")?.unwrap_or_default();
         let inputs = body.object("inputs")?.unwrap_or_default();
         let pins = body.object("pins")?.unwrap_or_default();
-        let pins = serde_json::from_value(pins.into())
-            .map_err(|cause| ApiError::argument(format!("`pins` must give outputs to nodes: {cause}")))?;
+        let pins = serde_json::from_value(pins.into()).map_err(|_| ApiError::argument(PINS_FORM))?;
         let parallel_messages = body.flag("parallel_messages")?.unwrap_or(false);
         Ok(Self {
             session: body.id("session_id")?.map(SessionId::from),

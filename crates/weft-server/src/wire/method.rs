@@ -55,6 +55,8 @@ const GRAPH: &[(&str, Rule)] = &[
     ("ext", Rule::Object),
 ];
 
+const MIND_MAP: &[(&str, Rule)] = &[("use_mindmap", Rule::Flag), ("ext", Rule::Object)];
+
 const PARENTS: &[(&str, Rule)] = &[
     ("use_parent_child", Rule::Flag),
     ("children_delimiter", Rule::Text(1, SETTINGS_MAX)),
@@ -68,6 +70,7 @@ const SETTINGS: &[(&str, Rule)] = &[
     ("chunk_token_num", Rule::Integer(1, 2_048)),
     ("delimiter", Rule::Text(1, SETTINGS_MAX)),
     ("graphrag", Rule::Fields(GRAPH)),
+    ("mindmap", Rule::Fields(MIND_MAP)),
     ("html4excel", Rule::Flag),
     ("layout_recognize", Rule::Text(0, 256)),
     ("raptor", Rule::Fields(RAPTOR)),
@@ -314,6 +317,7 @@ mod tests {
             ("raptor", json!({}), json!({"max_cluster": 1025})),
             ("graphrag", json!({"method": "general", "entity_types": ["x"]}), json!({"method": "heavy"})),
             ("graphrag", json!({"method": "ner"}), json!({"method": null})),
+            ("mindmap", json!({"use_mindmap": true}), json!({"use_mindmap": "yes"})),
             ("graphrag", json!({"community": true, "resolution": false}), json!({"community": "no"})),
             ("parent_child", json!({"use_parent_child": true}), json!({"use_parent_child": 1})),
         ] {

@@ -1,8 +1,9 @@
-//! Mind maps: a tree from the outline that a model writes.
+//! Mind maps: a tree from the outline that a model writes, or from the nodes that are kept of a dataset.
 
 use std::iter::Peekable;
 
 use serde_json::{Value as Json, json};
+use weft_knowledge::mind_map::{MindMap, MindMapNode};
 
 /// Points within points, at most; what is deeper is on the last level.
 const DEPTH_MAX: usize = 8;
@@ -17,9 +18,30 @@ enum Place {
 /// The tree of an outline in Markdown, of its headings and the items of its lists. Without one point above all others that
 /// is what was asked.
 pub fn tree(outline: &str, asked: &str) -> Json {
-    let mut points = points(outline).into_iter().peekable();
-    let mut all = below(&mut points, 0);
-    if all.len() == 1 { all.swap_remove(0) } else { json!({"id": asked, "children": all}) }
+    let points = points(outline).into_iter().map(|(level, text)| (level, json!({"id": text})));
+    whole(points, asked)
+}
+
+/// The tree of a map that is kept; an empty object when nothing stands in it. Several subjects are below the name of what
+/// they are of.
+pub fn kept(map: &MindMap, name: &str) -> Json {
+    if map.nodes.is_empty() {
+        return json!({});
+    }
+    whole(map.outline().into_iter().map(|(level, node)| (level.min(DEPTH_MAX), shown(node))), name)
+}
+
+fn shown(node: &MindMapNode) -> Json {
+    let mut shown = json!({"id": node.name});
+    if !node.description.is_empty() {
+        shown["description"] = json!(node.description);
+    }
+    shown
+}
+
+fn whole(points: impl Iterator<Item = (usize, Json)>, name: &str) -> Json {
+    let mut all = below(&mut points.peekable(), 0);
+    if all.len() == 1 { all.swap_remove(0) } else { json!({"id": name, "children": all}) }
 }
 
 /// The points with their levels.
@@ -46,10 +68,11 @@ fn point(line: &str) -> Option<(Place, &str)> {
     (!said.is_empty()).then_some((place, said))
 }
 
-fn below<'a>(points: &mut Peekable<impl Iterator<Item = (usize, &'a str)>>, level: usize) -> Vec<Json> {
+fn below(points: &mut Peekable<impl Iterator<Item = (usize, Json)>>, level: usize) -> Vec<Json> {
     let mut all = Vec::new();
-    while let Some((_, text)) = points.next_if(|(at, _)| *at >= level) {
-        all.push(json!({"id": text, "children": below(points, level + 1)}));
+    while let Some((_, mut node)) = points.next_if(|(at, _)| *at >= level) {
+        node["children"] = Json::Array(below(points, level + 1));
+        all.push(node);
     }
     all
 }
@@ -81,6 +104,30 @@ mod tests {
         let outline: String = (0..1_000).map(|at| format!("{}- p{at}\n", " ".repeat(at))).collect();
         let mut deepest = &tree(&outline, "What?");
         let mut depth = 0;
+        while let Some(first) = deepest["children"].get(0) {
+            (deepest, depth) = (first, depth + 1);
+        }
+        assert_eq!(depth, DEPTH_MAX);
+    }
+
+    #[test]
+    fn kept_nodes_are_a_tree_below_their_subject() {
+        let node = |name: &str, parent: &str, description: &str| MindMapNode {
+            name: name.to_owned(),
+            parent: parent.to_owned(),
+            description: description.to_owned(),
+        };
+        assert_eq!(kept(&MindMap::default(), "Docs"), json!({}));
+        let mut map = MindMap { nodes: vec![node("Foxes", "Animals", "Quick."), node("Animals", "", "")] };
+        let foxes = json!({"id": "Foxes", "description": "Quick.", "children": []});
+        assert_eq!(kept(&map, "Docs"), json!({"id": "Animals", "children": [foxes]}));
+        map.nodes.push(node("Law", "", ""));
+        let both = kept(&map, "Docs");
+        assert_eq!((&both["id"], &both["children"][1]["id"]), (&json!("Docs"), &json!("Law")));
+        // However many hang on each other, the tree is not deeper than others.
+        let nodes = (0..1_000).map(|at| node(&at.to_string(), &(at + 1).to_string(), "")).collect();
+        let deep = kept(&MindMap { nodes }, "Docs");
+        let (mut deepest, mut depth) = (&deep, 0);
         while let Some(first) = deepest["children"].get(0) {
             (deepest, depth) = (first, depth + 1);
         }

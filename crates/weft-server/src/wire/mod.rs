@@ -12,6 +12,7 @@ pub mod dataset;
 pub mod document;
 pub mod envelope;
 pub mod file;
+pub(crate) mod form_name;
 pub mod graph;
 pub mod memory;
 pub mod metadata;

@@ -167,3 +167,22 @@ async fn lists_are_filtered_by_what_is_asked_for_and_what_is_not_published_is_re
     let refused = bench.get(&format!("{sessions}?from_date=2026-01-01")).await.refusal();
     assert!(refused.0 == 101 && refused.1.contains("from_date"), "{refused:?}");
 }
+
+#[tokio::test]
+async fn agents_are_listed_in_the_order_that_is_asked_for() {
+    let bench = bench(Script::new()).await;
+    for title in ["b", "C", "a"] {
+        bench.store(title, echo_canvas()).await;
+    }
+    let titles = async |path: &str| {
+        let listed = bench.get(path).await.data();
+        let canvases = listed["canvas"].as_array().unwrap().clone();
+        canvases.iter().map(|one| one["title"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    for list in ["/api/v1/agents", "/v1/canvas/list"] {
+        assert_eq!(titles(&format!("{list}?orderby=title&desc=false")).await, ["a", "b", "C"], "{list}");
+        assert_eq!(titles(&format!("{list}?orderby=create_time")).await.len(), 3, "{list}");
+        let refused = bench.get(&format!("{list}?orderby=mood")).await.refusal();
+        assert_eq!(refused, (101, "invalid orderby field: mood".to_owned()), "{list}");
+    }
+}

@@ -650,3 +650,20 @@ async fn a_failure_is_told_where_clients_look_for_the_answer() {
         (&json!(500), json!({"code": 0, "message": "", "data": true}))
     );
 }
+
+/// Settings are kept as they are given, and a question tells what is wrong with them: by their own names, for the canvas that
+/// is made of them is nobody's.
+#[tokio::test]
+async fn settings_that_no_model_takes_are_told_by_their_names() {
+    let bench = bench(Script::new().reply(Reply::text("Never said."))).await;
+    let dataset = animals(&bench).await;
+    let body = json!({"name": "Hot", "dataset_ids": [dataset], "llm_setting": {"temperature": 9},
+        "meta_data_filter": {"method": "guess"}});
+    let id = chat(&bench, body).await;
+    let asked = json!({"question": "Who?", "stream": false});
+    let (code, message) = bench.post(&format!("{CHATS}/{id}/completions"), asked).await.refusal();
+    assert_eq!(code, 101, "{message}");
+    assert!(message.contains("`temperature`: must be from 0 to 2, and is 9"), "{message}");
+    assert!(message.contains("must be manual, auto or semi_auto, and is `guess`"), "{message}");
+    assert!(!message.contains("canvas") && !message.contains("/components"), "{message}");
+}

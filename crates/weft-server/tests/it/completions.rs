@@ -292,3 +292,18 @@ async fn removing_an_agent_stops_its_runs() {
     // It ends: a run nobody stops would keep this stream open for ever.
     stream.whole().await;
 }
+
+#[tokio::test]
+async fn pins_that_are_none_are_told_with_the_form_they_have() {
+    let bench = bench(Script::new()).await;
+    let id = bench.store("Echo", echo_canvas()).await;
+    for pins in [json!({"Message:M": 1}), json!({"Message:M": {"output": {}}})] {
+        let body = json!({"question": "Hi", "pins": pins, "stream": false});
+        let (code, message) = bench.post(&format!("/api/v1/agents/{id}/completions"), body).await.refusal();
+        assert_eq!(code, 101, "{message}");
+        assert!(
+            message.contains("{\"NODE\": {\"outputs\": {…}}}") && !message.contains("struct"),
+            "{message}"
+        );
+    }
+}

@@ -128,9 +128,66 @@ async fn summaries_are_taken_away_and_no_longer_asked_for() {
     let refused = delete("mood").await.refusal();
     assert_eq!(
         refused,
-        (102, "Invalid index type 'mood'. Must be one of ['graph', 'raptor', 'embedding']".into())
+        (102, "Invalid index type 'mood'. Must be one of ['graph', 'raptor', 'mindmap', 'embedding']".into())
     );
     let stranger = bench.as_stranger().await;
     assert_eq!(stranger.ask("DELETE", &format!("{dataset}/raptor"), json!({})).await.refusal().0, 102);
     assert_eq!(delete("graph").await.data(), true);
+}
+
+#[tokio::test]
+async fn a_mind_map_of_all_documents_is_made_shown_and_taken_away() {
+    let answer = |name: &str| {
+        let nodes =
+            json!([{"name": "Animals"}, {"name": name, "parent": "Animals", "description": "It runs."}]);
+        Reply::text(json!({"items": nodes}).to_string())
+    };
+    let script = Script::new().reply(answer("Foxes")).reply(answer("Dogs")).reply(answer("Cats"));
+    let bench = bench(script).await;
+    let dataset = bench.dataset("Docs").await;
+    let index = format!("{dataset}/index?type=mindmap");
+    assert!(bench.post(&index, json!({})).await.refusal().1.starts_with("No documents in Dataset"));
+    let drawn = async || bench.get(&format!("{dataset}/knowledge_graph")).await.data()["mind_map"].clone();
+    assert_eq!((bench.get(&index).await.data(), drawn().await), (json!({}), json!({})));
+    let first = bench.document(&dataset, "a.txt", "The quick fox").await;
+    let task = bench.post(&index, json!({})).await.data()["task_id"].clone();
+    let read = bench.work(&dataset).await;
+    assert_eq!(read["docs"][0]["parser_config"]["mindmap"]["use_mindmap"], true);
+    let traced = bench.get(&index).await.data();
+    assert_eq!((&traced["progress"], &traced["id"]), (&json!(1.0), &task));
+    let leaf = |id: &str| json!({"id": id, "description": "It runs.", "children": []});
+    assert_eq!(drawn().await, json!({"id": "Animals", "children": [leaf("Foxes")]}));
+    // A document that asks for it brings its own part, and takes it away with it.
+    let second = bench.document(&dataset, "b.txt", "The lazy dog").await;
+    let asked = json!({"parser_config": {"mindmap": {"use_mindmap": true}}});
+    bench.ask("PUT", &format!("{dataset}/documents/{second}"), asked).await.data();
+    bench.read(&dataset, &[&second]).await;
+    let children = async || drawn().await["children"].as_array().unwrap().len();
+    assert_eq!(children().await, 2);
+    bench.ask("DELETE", &format!("{dataset}/documents"), json!({"ids": [first]})).await.data();
+    assert_eq!(drawn().await, json!({"id": "Animals", "children": [leaf("Dogs")]}));
+    // Read anew, it is drawn anew.
+    bench.read(&dataset, &[&second]).await;
+    assert_eq!(drawn().await["children"], json!([leaf("Cats")]));
+    let stranger = bench.as_stranger().await;
+    assert_eq!(stranger.get(&index).await.refusal().0, 102);
+    assert_eq!(stranger.post(&index, json!({})).await.refusal().0, 102);
+    assert_eq!(stranger.ask("DELETE", &format!("{dataset}/mindmap"), json!({})).await.refusal().0, 102);
+    assert_eq!(drawn().await["id"], "Animals");
+    assert_eq!(bench.ask("DELETE", &format!("{dataset}/mindmap"), json!({})).await.data(), true);
+    assert_eq!((drawn().await, bench.get(&index).await.data()), (json!({}), json!({})));
+}
+
+#[tokio::test]
+async fn a_mind_map_that_is_being_made_is_called_off() {
+    let bench = bench(Script::new()).await;
+    let dataset = bench.dataset("Docs").await;
+    bench.document(&dataset, "a.txt", "The quick fox").await;
+    bench.post(&format!("{dataset}/index?type=mindmap"), json!({})).await.data();
+    assert_eq!(bench.ask("DELETE", &format!("{dataset}/mindmap"), json!({})).await.data(), true);
+    let document = bench.get(&format!("{dataset}/documents")).await.data()["docs"][0].clone();
+    assert_eq!(document["run"], "CANCEL");
+    // What was stopped in time does not ask for it when it is read the next time, either.
+    assert_eq!(document["parser_config"]["mindmap"]["use_mindmap"], false);
+    assert_eq!(bench.get(&format!("{dataset}/index?type=mindmap")).await.data(), json!({}));
 }

@@ -476,3 +476,34 @@ async fn documents_are_their_tenants_alone() {
     assert_eq!(other.get(&list).await.refusal(), (102, format!("you don't own the document {document}.")));
     assert_eq!(bench.get(&format!("{dataset}/documents")).await.data()["docs"][0]["name"], "a.txt");
 }
+
+#[tokio::test]
+async fn what_a_model_is_to_find_out_is_a_list_or_a_schema() {
+    let bench = bench(Script::new()).await;
+    let dataset = bench.dataset("Docs").await;
+    let document = bench.document(&dataset, "a.txt", "a").await;
+    let paths =
+        ["metadata/config", "auto_metadata", format!("documents/{document}/metadata/config").as_str()]
+            .map(|path| format!("{dataset}/{path}"));
+    for path in &paths {
+        for wrong in [json!("author"), json!(7), json!(true)] {
+            let (code, message) = bench.ask("PUT", path, json!({"metadata": wrong})).await.refusal();
+            assert!(
+                code == 101 && message.starts_with("Field: <metadata> - Message: <Input should"),
+                "{message}"
+            );
+        }
+        let schema = json!({"type": "object", "properties": {"author": {"type": "string"}}});
+        bench.ask("PUT", path, json!({"metadata": schema})).await.data();
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_a_client_has_encoded_is_read() {
+    let bench = bench(Script::new()).await;
+    let dataset = bench.dataset("Docs").await;
+    let head = "Content-Disposition: form-data; name=\"file\"; filename=\"=?utf-8?B?6K8=?=\"; filename*=utf-8''%E8%AF%AD.txt";
+    let body = format!("--frontier\r\n{head}\r\n\r\nx\r\n--frontier--\r\n");
+    let upload = bench.upload_of(&dataset, body, "multipart/form-data; boundary=frontier");
+    assert_eq!(bench.send(upload).await.data()[0]["name"], "语.txt");
+}

@@ -299,3 +299,13 @@ async fn files_go_into_no_folder_of_another_tenant() {
     assert_eq!(viewer.get(FILES).await.data()["total"], 1);
     assert_eq!(viewer.post(FILES, json!({"name": "x"})).await.status, 403);
 }
+
+#[tokio::test]
+async fn the_root_is_said_to_stay_where_it_is() {
+    let bench = bench(Script::new()).await;
+    let root = bench.get(FILES).await.data()["parent_folder"]["id"].clone();
+    let folder = folder(&bench, "Outer", None).await;
+    let moved = json!({"src_file_ids": [root], "dest_file_id": folder});
+    let (code, message) = bench.post(&format!("{FILES}/move"), moved).await.refusal();
+    assert!(code == 101 && message.contains("the root folder"), "{message}");
+}

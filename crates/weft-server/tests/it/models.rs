@@ -1,4 +1,4 @@
-//! The list of models.
+//! The list of models, and what is answered without one that writes.
 
 use serde_json::{Value as Json, json};
 use weft_app::{Config, assemble_in_memory};
@@ -54,4 +54,31 @@ async fn models_are_listed_by_kind_without_their_keys() {
     assert!(!answer.text.contains("secret"), "{}", answer.text);
     let nobody = Bench { token: "wrong".to_owned(), ..bench };
     assert_eq!(nobody.get("/api/v1/models").await.status, 401);
+}
+
+/// From the second question on a model rewrites the question. One that only quotes says something else instead, and that
+/// would be searched for.
+#[tokio::test]
+async fn a_model_that_only_quotes_rewrites_no_question() {
+    let config: Config =
+        toml::from_str("[[models.entries]]\nname = \"plain\"\nprovider = \"extractive\"\n").unwrap();
+    let app = assemble_in_memory(&config).await.unwrap();
+    let plain = bench(Script::new()).await;
+    let token = app.first_token().await.unwrap().unwrap().reveal().to_owned();
+    let router = weft_server::router::router(
+        weft_server::state::ServerState::new(app.clone(), weft_app::Auth::On).unwrap(),
+    );
+    let bench = Bench { app, router, token, ..plain };
+    let dataset = bench.dataset("Docs").await;
+    let document = bench.document(&dataset, "a.txt", "The quick fox jumps.").await;
+    bench.read(&dataset, &[&document]).await;
+    let id = dataset.rsplit('/').next().unwrap();
+    let chat = bench.post("/api/v1/chats", json!({"name": "C", "dataset_ids": [id]})).await.data();
+    let chat = format!("/api/v1/chats/{}", chat["id"].as_str().unwrap());
+    let session = bench.post(&format!("{chat}/sessions"), json!({"name": "S"})).await.data()["id"].clone();
+    for _ in 0..2 {
+        let asked = json!({"question": "the quick fox", "session_id": session, "stream": false});
+        let answer = bench.post(&format!("{chat}/completions"), asked).await.data();
+        assert!(answer["answer"].as_str().unwrap().contains("The quick fox jumps."), "{answer}");
+    }
 }

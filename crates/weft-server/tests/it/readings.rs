@@ -301,8 +301,8 @@ async fn indexes_are_run_and_traced_by_their_types() {
     assert_eq!(asked("GET", "raptor").await.data(), json!({}));
     let task = asked("POST", "raptor").await.data()["task_id"].clone();
     assert_eq!(asked("GET", "raptor").await.data()["id"], task);
-    let (code, message) = asked("POST", "mindmap").await.refusal();
-    assert!(code == 102 && message.starts_with("Invalid index type 'mindmap'"), "{message}");
+    let (code, message) = asked("POST", "mood").await.refusal();
+    assert!(code == 102 && message.starts_with("Invalid index type 'mood'"), "{message}");
 }
 
 #[tokio::test]

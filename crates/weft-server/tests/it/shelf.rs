@@ -100,7 +100,10 @@ pub(crate) fn shelf(
         reader: Arc::new(Lines),
         models,
         clock,
-        additions: vec![Arc::new(weft_knowledge::additions::Graph)],
+        additions: vec![
+            Arc::new(weft_knowledge::additions::Graph),
+            Arc::new(weft_knowledge::additions::MindMap),
+        ],
     };
     let library =
         Library::new(parts, LibraryLimits { file_bytes_max: FILE_BYTES_MAX, ..LibraryLimits::default() });

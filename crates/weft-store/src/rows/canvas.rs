@@ -8,7 +8,9 @@ use sea_orm::sea_query::{Expr, ExprTrait as _};
 use sea_orm::{Condition, DatabaseTransaction, DbBackend, IntoActiveModel, Order, QueryOrder, QuerySelect};
 use weft_core::id::{CanvasId, CanvasKey, TenantId};
 use weft_core::seam::CanvasStore;
-use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasFilter, CanvasHead, PIPELINE_TYPE, StoredCanvas};
+use weft_core::seam::canvas_store::{
+    CHAT_TYPE, CanvasFilter, CanvasHead, CanvasOrder, PIPELINE_TYPE, StoredCanvas,
+};
 use weft_core::seam::version_store::checked_tags;
 use weft_core::{Error, ErrorKind, Result};
 
@@ -365,8 +367,13 @@ impl CanvasStore for Store {
         };
         let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
         let order = if filter.ascending { Order::Asc } else { Order::Desc };
+        let by = match filter.order {
+            CanvasOrder::Updated => Column::UpdatedMs,
+            CanvasOrder::Created => Column::CreatedMs,
+            CanvasOrder::Title => Column::TitleFolded,
+        };
         let rows = found
-            .order_by(Column::UpdatedMs, order.clone())
+            .order_by(by, order.clone())
             .order_by(Column::Id, order)
             .offset(bounded(filter.offset))
             .limit(bounded(filter.limit))

@@ -42,6 +42,7 @@ fn kind(extra: Extra) -> i64 {
         Extra::Contents => 1,
         Extra::Graph => 2,
         Extra::Summaries => 3,
+        Extra::MindMap => 4,
     }
 }
 

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use weft_core::Result;
 use weft_core::id::{CanvasId, CanvasKey, TenantId};
 use weft_core::seam::canvas_store::{
-    CHAT_TYPE, CanvasFilter, CanvasHead, CanvasStore, PIPELINE_TYPE, StoredCanvas,
+    CHAT_TYPE, CanvasFilter, CanvasHead, CanvasOrder, CanvasStore, PIPELINE_TYPE, StoredCanvas,
 };
 use weft_core::seam::version_store::CanvasVersion;
 
@@ -125,7 +125,14 @@ impl CanvasStore for MemoryStore {
             })
             .map(|c| StoredCanvas { dsl: "".into(), ..c.clone() })
             .collect();
-        found.sort_by(|a, b| (a.updated_ms, &a.key.id).cmp(&(b.updated_ms, &b.key.id)));
+        found.sort_by(|a, b| {
+            let by = match filter.order {
+                CanvasOrder::Updated => a.updated_ms.cmp(&b.updated_ms),
+                CanvasOrder::Created => a.created_ms.cmp(&b.created_ms),
+                CanvasOrder::Title => a.head.title.to_lowercase().cmp(&b.head.title.to_lowercase()),
+            };
+            by.then_with(|| a.key.id.cmp(&b.key.id))
+        });
         if !filter.ascending {
             found.reverse();
         }

@@ -5,6 +5,7 @@ use weft_agent::ask::ask_structured;
 use weft_agent::structured::Schema;
 use weft_core::seam::chat_model::{Author, ChatMessage, ChatModel, ChatRequest};
 use weft_core::{Error, ErrorKind, Json, NodeContext, Result};
+use weft_knowledge::mind_map::FRAME;
 
 use super::kind::TemplateKind;
 use super::knowledge::{Collected, Knowledge};
@@ -13,8 +14,6 @@ use super::templates::CompilationTemplate;
 use super::tree;
 use crate::model::settings::Asking;
 
-/// What every part is asked about with.
-const FRAME: &str = include_str!("prompts/frame.md");
 /// The same for summaries.
 const ABOVE: &str = include_str!("prompts/tree_above.md");
 /// Questions to a model at the same time.

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, json};
 use weft_core::Json;
+use weft_knowledge::mind_map;
 
 use super::templates::CompilationTemplate;
 use super::tree;
@@ -86,7 +87,7 @@ impl TemplateKind {
         match self {
             Self::KnowledgeGraph => include_str!("prompts/knowledge_graph.md"),
             Self::List => include_str!("prompts/list.md"),
-            Self::MindMap => include_str!("prompts/mind_map.md"),
+            Self::MindMap => mind_map::TASK,
             Self::PageIndex => include_str!("prompts/page_index.md"),
             Self::Timeline => include_str!("prompts/timeline.md"),
             Self::Tree => include_str!("prompts/tree.md"),

@@ -507,6 +507,7 @@ impl ChatModel for FormModel {
         let asked = &request.messages[0].text;
         let passage = request.messages[1].text.lines().nth(1).unwrap_or_default().to_owned();
         let answer = match () {
+            () if asked.contains("mind map") => format!("{{\"items\": [{{\"name\": \"{passage}\"}}]}}"),
             () if asked.contains("keywords") => format!("key of {passage}, second"),
             () if asked.contains("pairs of names") => "[0]".to_owned(),
             () if asked.contains("sum up") => format!("sum of {}", request.messages[1].text.len()),

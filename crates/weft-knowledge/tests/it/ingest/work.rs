@@ -13,6 +13,7 @@ use weft_core::seam::ModelDirectory;
 use weft_core::seam::dataset_store::{Document, DocumentState, Extra, Settings, StoredChunk};
 use weft_core::seam::ingest_queue::Wanted;
 use weft_core::value::Json;
+use weft_knowledge::additions::MindMap;
 use weft_knowledge::ingest::{Addition, IngestEnding, MadeAddition, PipelineRunner};
 use weft_testkit::MemoryDatasets;
 use weft_testkit::memory_store::MemoryStore;
@@ -429,4 +430,25 @@ async fn what_is_missing_of_what_a_pipeline_asks_for_is_told() {
     );
     assert_eq!(world.texts(&key).await, ["a", "b"]);
     assert_eq!(world.store.extra(&key, Extra::Contents).await.unwrap(), Some(json!(["a", "b"])));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mind_map_is_there_after_a_crash_at_any_step() {
+    for step in 0.. {
+        let mut world = with_settings(json!({"mindmap": {"use_mindmap": true}})).await;
+        world.additions = vec![Arc::new(MindMap)];
+        let key = world.add("d", "Foxes\nare quick").await;
+        world.queue(std::slice::from_ref(&key)).await;
+        let ended = world.work(&world.process(Faults::at(step, Fault::Crash))).await;
+        if !ended {
+            assert!(world.work(&world.process(Faults::default())).await);
+        }
+        assert_eq!(world.state(&key).await, (DocumentState::Done, "Task done".to_owned()), "step {step}");
+        let kept = world.store.extra(&key, Extra::MindMap).await.unwrap();
+        assert_eq!(kept, Some(json!({"nodes": [{"name": "Foxes"}]})), "step {step}");
+        if ended {
+            assert!(step > 5, "{step}");
+            return;
+        }
+    }
 }

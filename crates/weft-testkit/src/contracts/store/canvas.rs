@@ -8,7 +8,7 @@ use weft_core::ErrorKind::{Conflict, NotFound};
 use weft_core::changes;
 use weft_core::id::{CanvasId, CanvasKey, TenantId};
 use weft_core::seam::CanvasStore;
-use weft_core::seam::canvas_store::{CanvasFilter, CanvasHead, PIPELINE_TYPE, StoredCanvas};
+use weft_core::seam::canvas_store::{CanvasFilter, CanvasHead, CanvasOrder, PIPELINE_TYPE, StoredCanvas};
 
 use super::{LARGE, later, refused, tenant};
 
@@ -30,6 +30,7 @@ pub async fn canvas_store_keeps_its_contract(store: &dyn CanvasStore) {
     a_refused_change_changes_nothing(store).await;
     keys_are_exact(store).await;
     an_id_alone_tells_who_was_first(store).await;
+    lists_have_the_order_that_is_asked_for(store).await;
     lists_are_ordered_and_paged(store).await;
     keywords_are_taken_literally(store).await;
     large_canvases_are_kept(store).await;
@@ -131,6 +132,25 @@ fn all() -> CanvasFilter {
 
 fn ids(found: &[StoredCanvas]) -> Vec<&str> {
     found.iter().map(|canvas| canvas.key.id.as_str()).collect()
+}
+
+async fn lists_have_the_order_that_is_asked_for(store: &dyn CanvasStore) {
+    let tenant = tenant();
+    for (id, title) in [("x", "b"), ("y", "C"), ("z", "a")] {
+        store.put(&CanvasKey::new(&tenant, id), &titled(title), "{}").await.unwrap();
+        later().await;
+    }
+    store.put(&CanvasKey::new(&tenant, "x"), &titled("b"), r#"{"n":2}"#).await.unwrap();
+    for (order, expected) in [
+        (CanvasOrder::Updated, ["y", "z", "x"]),
+        (CanvasOrder::Created, ["x", "y", "z"]),
+        (CanvasOrder::Title, ["z", "x", "y"]),
+    ] {
+        let ascending = CanvasFilter { order, ascending: true, ..all() };
+        assert_eq!(ids(&store.list(&tenant, &ascending).await.unwrap().0), expected, "{order:?}");
+        let (descending, _) = store.list(&tenant, &CanvasFilter { order, ..all() }).await.unwrap();
+        assert_eq!(ids(&descending).into_iter().rev().collect::<Vec<_>>(), expected, "{order:?}");
+    }
 }
 
 async fn lists_are_ordered_and_paged(store: &dyn CanvasStore) {

@@ -1,0 +1,280 @@
+//! Mind maps: a subject, its branches and their details, found by a model document by document and put together for a
+//! dataset.
+
+use std::collections::HashMap;
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use weft_agent::structured::Schema;
+use weft_core::id::{DatasetKey, DocumentId};
+use weft_core::seam::DatasetStore;
+use weft_core::seam::dataset_store::{Extra, StoredChunk};
+use weft_core::{Error, Json, Result};
+
+use crate::ask::{Ask, Step, ask_json, passes, unexpected};
+use crate::graph::extract::packs;
+use crate::graph::gather::DOCUMENTS_AT_ONCE;
+use crate::graph::{DESCRIPTION_MAX, NAME_MAX, cut, folded};
+
+/// What a model is told when it turns passages into knowledge of a fixed form.
+pub const FRAME: &str = include_str!("prompts/compile.md");
+/// What it is to look for when that is a mind map.
+pub const TASK: &str = include_str!("prompts/mind_map.md");
+/// Nodes of one map, at most: nobody reads more, and a model that falls into a loop is stopped here.
+pub const NODES_MAX: usize = 4_000;
+/// Parts of one document that a model is asked about, at most: about what a book of five hundred pages takes.
+pub const PARTS_MAX: usize = 200;
+
+/// Something that stands in the map.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MindMapNode {
+    /// A few words.
+    pub name: String,
+    /// The name of what it hangs on; the subject hangs on nothing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub parent: String,
+    /// What is said of it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+}
+
+/// What one document is about, as it is kept with it, or several together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MindMap {
+    /// Each name once, in the order in which it was found.
+    pub nodes: Vec<MindMapNode>,
+}
+
+impl MindMap {
+    /// The nodes as they are drawn, each behind the one that it hangs on and with how deep it stands.
+    pub fn outline(&self) -> Vec<(usize, &MindMapNode)> {
+        let places: HashMap<String, usize> =
+            self.nodes.iter().enumerate().map(|(at, node)| (folded(&node.name), at)).collect();
+        let mut below: Vec<Vec<usize>> = vec![Vec::new(); self.nodes.len()];
+        let mut roots = Vec::new();
+        for (at, node) in self.nodes.iter().enumerate() {
+            let above = places.get(&folded(&node.parent)).filter(|above| **above != at);
+            match above.and_then(|above| below.get_mut(*above)) {
+                Some(children) => children.push(at),
+                None => roots.push(at),
+            }
+        }
+        let mut is_drawn = vec![false; self.nodes.len()];
+        let mut outline = Vec::with_capacity(self.nodes.len());
+        // Nodes that hang on each other in a ring hang on no subject: the first of them is drawn as one.
+        for root in roots.into_iter().chain(0..self.nodes.len()) {
+            let mut open = vec![(0, root)];
+            while let Some((depth, at)) = open.pop() {
+                let (Some(node), Some(drawn)) = (self.nodes.get(at), is_drawn.get_mut(at)) else { continue };
+                if std::mem::replace(drawn, true) {
+                    continue;
+                }
+                outline.push((depth, node));
+                let children = below.get(at).map(Vec::as_slice).unwrap_or_default();
+                open.extend(children.iter().rev().map(|child| (depth + 1, *child)));
+            }
+        }
+        outline
+    }
+}
+
+/// Nodes that are being put together: the same name is one node, wherever it was found.
+#[derive(Debug, Default)]
+struct CollectedNodes {
+    nodes: IndexMap<String, MindMapNode>,
+    left_out: usize,
+}
+
+impl CollectedNodes {
+    fn add(&mut self, nodes: impl IntoIterator<Item = MindMapNode>) {
+        for node in nodes {
+            let is_full = self.nodes.len() >= NODES_MAX;
+            let name = folded(&node.name);
+            match self.nodes.get_mut(&name) {
+                Some(known) => {
+                    for (mine, others) in
+                        [(&mut known.parent, node.parent), (&mut known.description, node.description)]
+                    {
+                        if mine.is_empty() {
+                            *mine = others;
+                        }
+                    }
+                }
+                None if is_full => self.left_out += 1,
+                None => drop(self.nodes.insert(name, node)),
+            }
+        }
+    }
+
+    /// What is to be told, when there were too many.
+    fn note(&self) -> Option<String> {
+        let left_out = self.left_out;
+        (left_out > 0)
+            .then(|| format!("the mind map is without {left_out} nodes: it has {NODES_MAX} at most"))
+    }
+
+    fn finish(self) -> MindMap {
+        MindMap { nodes: self.nodes.into_values().collect() }
+    }
+}
+
+/// The mind map of a dataset, of those of its documents, and what is missing of it.
+///
+/// # Errors
+/// When the store cannot be read.
+pub async fn of_dataset(store: &dyn DatasetStore, dataset: &DatasetKey) -> Result<(MindMap, Option<String>)> {
+    let mut collected = CollectedNodes::default();
+    let mut after: Option<DocumentId> = None;
+    loop {
+        let page = store.extras(dataset, Extra::MindMap, after.as_ref(), DOCUMENTS_AT_ONCE).await?;
+        let is_last = (page.len() as u64) < DOCUMENTS_AT_ONCE;
+        after = page.last().map(|(id, _)| id.clone());
+        for (_, kept) in page {
+            // What cannot be read is no map; reading the document again makes it anew.
+            let map: MindMap = serde_json::from_value(kept).unwrap_or_default();
+            collected.add(map.nodes);
+        }
+        if is_last {
+            let note = collected.note();
+            return Ok((collected.finish(), note));
+        }
+    }
+}
+
+/// The mind map of a document, and what is missing of it. Parts whose answers cannot be used are left out as long as others
+/// can be; when none can, that is the inner error. So is a failure that may pass.
+///
+/// # Errors
+/// When the whole work has ended.
+pub(crate) async fn extract(
+    model: &dyn Ask,
+    chunks: &[StoredChunk],
+) -> Result<Result<(MindMap, Vec<String>)>> {
+    let instructions = format!("{FRAME}\n{}\n\n{}", TASK.trim_end(), Schema::new(form())?.instructions());
+    let parts = packs(&chunks.iter().enumerate().map(passage).collect::<Vec<_>>());
+    let (mut collected, mut notes) = (CollectedNodes::default(), Vec::new());
+    if parts.len() > PARTS_MAX {
+        let all = parts.len();
+        notes.push(format!("the mind map is that of the first {PARTS_MAX} of {all} parts of the document"));
+    }
+    let mut usable = false;
+    let mut last: Option<Error> = None;
+    for (number, text) in parts.into_iter().take(PARTS_MAX).enumerate() {
+        let answer = ask_json(model, Step::MindMap, &instructions, &text).await?;
+        match answer.and_then(|json| read(&json)) {
+            Ok(nodes) => {
+                usable = true;
+                collected.add(nodes);
+            }
+            Err(error) if passes(error.kind) => return Ok(Err(error)),
+            Err(error) => {
+                notes.push(format!("part {} yielded no mind map: {}", number + 1, error.full()));
+                last = Some(error);
+            }
+        }
+    }
+    match last {
+        Some(error) if !usable => Ok(Err(error)),
+        _ => {
+            notes.extend(collected.note());
+            Ok(Ok((collected.finish(), notes)))
+        }
+    }
+}
+
+/// A chunk as the frame describes it: behind its number and its headings.
+fn passage((place, chunk): (usize, &StoredChunk)) -> String {
+    format!("[{}] {}\n{}", place + 1, chunk.headings.join(" › "), chunk.content)
+}
+
+/// The form of an answer. Sources are asked for because a model that has to name them keeps to the passages.
+fn form() -> Json {
+    let text = || json!({"type": "string"});
+    let sources = json!({"type": "array", "items": {"type": "integer"}});
+    let node = json!({"name": text(), "parent": text(), "description": text(), "sources": sources});
+    let node = json!({"type": "object", "properties": node, "required": ["name"]});
+    json!({"type": "object", "required": ["items"], "properties": {"items": {"type": "array", "items": node}}})
+}
+
+/// Reads an answer. What is no node in it is passed over.
+fn read(answer: &Json) -> Result<Vec<MindMapNode>> {
+    let items = answer.get("items").and_then(Json::as_array);
+    let items = items.ok_or_else(|| unexpected("the nodes of a mind map"))?;
+    let text = |item: &Json, key: &str, max: usize| {
+        let text = item.get(key).and_then(Json::as_str).unwrap_or_default();
+        cut(&text.split_whitespace().collect::<Vec<_>>().join(" "), max)
+    };
+    let node = |item: &Json| {
+        let node = MindMapNode {
+            name: text(item, "name", NAME_MAX),
+            parent: text(item, "parent", NAME_MAX),
+            description: text(item, "description", DESCRIPTION_MAX),
+        };
+        (!node.name.is_empty()).then_some(node)
+    };
+    Ok(items.iter().filter_map(node).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(nodes: &[(&str, &str)]) -> MindMap {
+        let node = |(name, parent): &(&str, &str)| MindMapNode {
+            name: (*name).to_owned(),
+            parent: (*parent).to_owned(),
+            ..MindMapNode::default()
+        };
+        MindMap { nodes: nodes.iter().map(node).collect() }
+    }
+
+    fn drawn(map: &MindMap) -> Vec<(usize, &str)> {
+        map.outline().into_iter().map(|(depth, node)| (depth, node.name.as_str())).collect()
+    }
+
+    #[test]
+    fn nodes_are_drawn_behind_what_they_hang_on() {
+        let animals = map(&[("quick", "FOXES"), ("Animals", ""), ("Dogs", "animals"), ("Foxes", "Animals")]);
+        assert_eq!(drawn(&animals), [(0, "Animals"), (1, "Dogs"), (1, "Foxes"), (2, "quick")]);
+        assert_eq!(drawn(&map(&[("a", "nowhere"), ("b", "b")])), [(0, "a"), (0, "b")]);
+    }
+
+    #[test]
+    fn nodes_in_a_ring_are_drawn_once() {
+        let ring = map(&[("a", "b"), ("b", "c"), ("c", "a"), ("d", "b"), ("e", "")]);
+        assert_eq!(drawn(&ring), [(0, "e"), (0, "a"), (1, "c"), (2, "b"), (3, "d")]);
+    }
+
+    #[test]
+    fn a_long_chain_is_no_deep_recursion() {
+        let nodes: Vec<(String, String)> =
+            (0..NODES_MAX).map(|at| (at.to_string(), (at + 1).to_string())).collect();
+        let nodes: Vec<(&str, &str)> = nodes.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+        let chain = map(&nodes);
+        assert_eq!(chain.outline().last().map(|(depth, _)| *depth), Some(NODES_MAX - 1));
+    }
+
+    #[test]
+    fn the_same_name_is_one_node_and_there_is_an_end() {
+        let mut collected = CollectedNodes::default();
+        collected
+            .add(read(&json!({"items": [{"name": " Foxes "}, {"name": " "}, 7, {"parent": "x"}]})).unwrap());
+        collected.add(
+            read(&json!({"items": [{"name": "foxes", "parent": "Animals", "description": "Quick."}]}))
+                .unwrap(),
+        );
+        assert_eq!(collected.note(), None);
+        collected.add(map(&[("Foxes", "Dogs")]).nodes);
+        let many =
+            (0..NODES_MAX + 2).map(|at| MindMapNode { name: at.to_string(), ..MindMapNode::default() });
+        collected.add(many);
+        assert!(collected.note().unwrap().contains("without 3 nodes"));
+        let found = collected.finish();
+        assert_eq!(found.nodes.len(), NODES_MAX);
+        let foxes = &found.nodes[0];
+        assert_eq!((foxes.name.as_str(), foxes.parent.as_str()), ("Foxes", "Animals"));
+        assert_eq!(foxes.description, "Quick.");
+        assert!(read(&json!({"nodes": []})).is_err());
+    }
+}
