@@ -4,6 +4,7 @@
 mod build;
 mod choosing;
 mod documents;
+mod encrypted;
 mod formats;
 mod hostile;
 mod multiplied;
