@@ -9,6 +9,7 @@ mod extractor;
 mod fields;
 mod layout;
 mod leftward;
+mod masks;
 mod order;
 mod outline;
 mod packed;
