@@ -56,6 +56,14 @@ pub(super) fn pictures(relations: HashMap<String, Relation>) -> Vec<String> {
     paths
 }
 
+/// The paths of the parts of one kind among the relations of a part, in the order of their names.
+pub(super) fn of_kind(relations: &HashMap<String, Relation>, kind: &str) -> Vec<String> {
+    let parts = relations.values().filter(|one| one.kind == kind && !one.is_outside);
+    let mut paths: Vec<String> = parts.map(|one| one.target.clone()).collect();
+    in_order(&mut paths);
+    paths
+}
+
 /// Sorts paths that end in numbers as people count: 2 comes before 10.
 pub(super) fn in_order(paths: &mut [String]) {
     paths.sort_unstable_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));

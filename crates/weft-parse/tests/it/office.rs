@@ -181,7 +181,7 @@ fn charts_of_a_document_are_tables_after_it() {
 }
 
 #[test]
-fn remarks_on_slides_and_cells_are_told() {
+fn remarks_on_slides_are_told_in_the_order_of_their_parts() {
     let bytes = archive(&[
         ("_rels/.rels", &relations(&[("r1", "officeDocument", "ppt/presentation.xml")])),
         (
@@ -190,11 +190,32 @@ fn remarks_on_slides_and_cells_are_told() {
         ),
         ("ppt/_rels/presentation.xml.rels", &relations(&[("r1", "slide", "slides/s1.xml")])),
         ("ppt/slides/s1.xml", "<p:sld><p:sp><a:p><a:r><a:t>A slide</a:t></a:r></a:p></p:sp></p:sld>"),
-        ("ppt/slides/_rels/s1.xml.rels", &relations(&[("r1", "comments", "../comments/c1.xml")])),
+        ("ppt/slides/_rels/s1.xml.rels", &remarks()),
         ("ppt/comments/c1.xml", "<p:cmLst><p:cm><p:text>Too short</p:text></p:cm></p:cmLst>"),
+        (
+            "ppt/comments/c2.xml",
+            "<p:cmLst><p:cm><p:replyLst><p:reply><a:p><a:r><a:t>No</a:t></a:r></a:p></p:reply></p:replyLst>
+             <p:txBody><a:p><a:r><a:t>Is it?</a:t></a:r></a:p></p:txBody></p:cm></p:cmLst>",
+        ),
+        ("ppt/comments/c10.xml", "<p:cmLst><p:cm><p:text>It is</p:text></p:cm></p:cmLst>"),
     ]);
-    assert_eq!(shown(&read("a.pptx", &bytes)), ["--- 1 ", "A slide", "Comment: Too short"]);
+    let remarks = ["Comment: Too short", "Comment: Is it?", "Comment: No", "Comment: It is"];
+    assert_eq!(shown(&read("a.pptx", &bytes))[..2], ["--- 1 ", "A slide"]);
+    assert_eq!(shown(&read("a.pptx", &bytes))[2..], remarks);
+}
 
+/// What a slide says of three parts with remarks, in the order of none of them.
+fn remarks() -> String {
+    let part = |id, number| (id, "comments", number);
+    relations(&[
+        part("r3", "../comments/c10.xml"),
+        part("r1", "../comments/c2.xml"),
+        part("r2", "../comments/c1.xml"),
+    ])
+}
+
+#[test]
+fn remarks_on_cells_are_told() {
     let sheet = |comments: &[(&str, &str)]| {
         let workbook = "<workbook xmlns='http://schemas.openxmlformats.org/spreadsheetml/2006/main' xmlns:r='http://schemas.openxmlformats.org/officeDocument/2006/relationships'><sheets><sheet name='S' sheetId='1' r:id='rId1'/></sheets></workbook>";
         let links = "<Relationships xmlns='http://schemas.openxmlformats.org/package/2006/relationships'><Relationship Id='rId1' Type='http://schemas.openxmlformats.org/officeDocument/2006/relationships/worksheet' Target='worksheets/sheet1.xml'/></Relationships>";
