@@ -9,7 +9,7 @@ use crate::markup::{Xml, XmlNode, written};
 use crate::parts::PartCollector;
 
 /// Bytes of an address, at most. It stands in a file once, and behind every link to it.
-const ADDRESS_BYTES_MAX: usize = 2_000;
+pub(super) const ADDRESS_BYTES_MAX: usize = 2_000;
 
 /// What one part of a file says of another, or of an address.
 #[derive(Clone, Debug)]

@@ -12,6 +12,7 @@ mod office;
 mod pages;
 mod pictures;
 mod process;
+mod rich_text;
 mod scans;
 #[cfg(target_os = "linux")]
 mod transcription;
