@@ -3,7 +3,9 @@
 //! Word, WordPad and many other programs write it, often under the name of a DOC. Groups hold what is said of the
 //! text in them; some of them hold no text, or one that stands elsewhere.
 
+mod groups;
 mod letters;
+mod packed;
 mod table;
 mod tokens;
 
@@ -12,10 +14,14 @@ use std::collections::HashMap;
 use encoding_rs::{Encoding, WINDOWS_1252};
 
 use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, office};
+use crate::element::ElementBody;
 use crate::parts::PartCollector;
+use groups::{Capture, Destination, Group, Paragraph, Style};
 use letters::{of_charset, of_codepage, sign};
 use table::Table;
 use tokens::{Token, Tokens};
+
+pub(super) use packed::unpacked;
 
 /// Rich text.
 pub(super) const FORMAT: FileFormat = FileFormat {
@@ -37,65 +43,35 @@ const SHOWN: &str = "annotation atnauthor fldinst shpinst";
 
 fn read(file: &FileInput<'_>) -> ReadResult {
     let mut parts = PartCollector::with_cells(file.cells);
-    let mut reader = RtfReader::new(&mut parts);
-    for token in Tokens(file.bytes) {
+    add(file.bytes, &mut parts)?;
+    Ok(parts.finish())
+}
+
+/// The text of one that is part of another file, without anything that says what it is.
+pub(super) fn plain(bytes: &[u8]) -> Result<String, Unreadable> {
+    let mut parts = PartCollector::default();
+    add(bytes, &mut parts)?;
+    let texts = parts.finish().elements.into_iter().map(|element| match element.body {
+        ElementBody::Heading { text, .. } | ElementBody::Paragraph(text) => text,
+        ElementBody::Item { text, .. } => format!("- {text}"),
+        ElementBody::Table(table) => {
+            table.rows.iter().map(|row| row.join("\t")).collect::<Vec<_>>().join("\n")
+        }
+        _ => String::new(),
+    });
+    Ok(texts.collect::<Vec<_>>().join("\n\n"))
+}
+
+fn add(bytes: &[u8], parts: &mut PartCollector) -> Result<(), Unreadable> {
+    let mut reader = RtfReader::new(parts);
+    for token in Tokens(bytes) {
         // What stands behind the end of the file's group is no part of it.
         if !reader.take(&token)? {
             break;
         }
     }
     reader.finish();
-    Ok(parts.finish())
-}
-
-/// What the text of a group is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Destination {
-    Text,
-    Skipped,
-    Fonts,
-    Styles,
-    Info,
-}
-
-/// What a text is that stands elsewhere.
-#[derive(Clone, Copy)]
-enum Capture {
-    Title,
-    Author,
-    Instruction,
-    Marker,
-    Remarker,
-    Style,
-    Note,
-    Remark,
-}
-
-/// What holds for a group and those within it.
-#[derive(Clone, Copy)]
-struct Style {
-    destination: Destination,
-    encoding: &'static Encoding,
-    /// How many letters behind one that is told by its number stand in its place for older programs.
-    in_place: usize,
-    is_hidden: bool,
-}
-
-struct Group {
-    style: Style,
-    /// What its text is, and the text around it.
-    captured: Option<(Capture, String)>,
-    /// Where the text of a link begins.
-    link: Option<usize>,
-}
-
-/// What holds for a paragraph.
-#[derive(Clone, Copy, Default)]
-struct Paragraph {
-    is_cell: bool,
-    style: i32,
-    level: Option<u8>,
-    depth: u8,
+    Ok(())
 }
 
 struct RtfReader<'p> {

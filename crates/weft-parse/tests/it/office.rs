@@ -105,6 +105,26 @@ fn mails_of_outlook_say_to_whom_they_go_and_hold_mails() {
     assert_eq!(shown, expected);
 }
 
+#[test]
+fn mails_of_outlook_may_be_rich_text_alone() {
+    // Made by another program.
+    const PACKED: &str = "6f000000ab0000004c5a46752157811303000a00726370673132352232034374657805426269fc646903300103\
+        01f70a8002a403e4cb071302807d0a81756300500b0931016433363003310bc4204814656c0900200352204f75e27409006f6b2e0aa2\
+        0a80141fb06b2061670b7115357d17a0";
+    let byte = |place: usize| u8::from_str_radix(&PACKED[place..place + 2], 16).unwrap();
+    let packed: Vec<u8> = (0..PACKED.len()).step_by(2).map(byte).collect();
+    let mail = |packed: &[u8]| {
+        let texts = [("/0037", "Hi"), ("/0C1A", "Ada")];
+        let bytes = outlook(&[], &texts, &[("", vec![0; 32])]);
+        let mut file = cfb::CompoundFile::open(Cursor::new(bytes)).unwrap();
+        file.create_stream("/__substg1.0_10090102").unwrap().write_all(packed).unwrap();
+        read("a.msg", &file.into_inner().into_inner())
+    };
+    let expected = ["# Hi", "From: Ada", "Hello from Outlook.", "Hello from Outlook again."];
+    assert_eq!(shown(&mail(&packed)), expected);
+    assert_eq!(mail(&packed[..9]).warnings, ["the text of the mail is damaged and was left out"]);
+}
+
 /// A file of OpenDocument with this content.
 pub(crate) fn opendocument(content: &str) -> Vec<u8> {
     archive(&[
