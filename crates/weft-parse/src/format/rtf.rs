@@ -231,7 +231,8 @@ impl<'p> RtfReader<'p> {
         let (number, level) = self.style;
         let name = name.trim_end_matches(';').trim().to_lowercase();
         let named = name.strip_prefix("heading ").and_then(|level| level.parse().ok());
-        if let Some(level) = level.or(named).or((name == "title").then_some(1)) {
+        // Without a number it is what paragraphs without a style have.
+        if let Some(level) = level.or(named).or((name == "title").then_some(1)).filter(|_| number != 0) {
             self.headings.insert(number, level);
         }
     }
@@ -363,12 +364,15 @@ impl<'p> RtfReader<'p> {
             "intbl" if self.captures == 0 => self.paragraph.is_cell = true,
             "s" if self.captures == 0 => self.paragraph.style = value,
             "ilvl" if self.captures == 0 => {
-                self.paragraph.depth = u8::try_from(value).unwrap_or_default().min(8)
+                self.paragraph.depth = u8::try_from(value).unwrap_or_default().min(8);
             }
             "outlinelevel" if self.captures == 0 => self.paragraph.level = level(value),
             name => {
                 if let Some(letter) = sign(name) {
-                    self.say(letter);
+                    match self.to_skip.checked_sub(1) {
+                        Some(left) => self.to_skip = left,
+                        None => self.say(letter),
+                    }
                 }
             }
         }

@@ -125,6 +125,17 @@ fn mails_of_outlook_may_be_rich_text_alone() {
     assert_eq!(mail(&packed[..9]).warnings, ["the text of the mail is damaged and was left out"]);
 }
 
+#[test]
+fn cells_of_opendocument_that_are_told_once_keep_their_places() {
+    let cell = |text: &str| format!("<table:table-cell><text:p>{text}</text:p></table:table-cell>");
+    let empty = "<table:table-cell table:number-columns-repeated='2'/>";
+    let rest = "<table:table-cell table:number-columns-repeated='16000'/>";
+    let row = |cells: &[&str]| format!("<table:table-row>{}</table:table-row>", cells.concat());
+    let rows = row(&[&cell("a"), empty, &cell("d"), rest]) + &row(&[empty, &cell("c")]);
+    let bytes = opendocument(&format!("<office:text><table:table>{rows}</table:table></office:text>"));
+    assert_eq!(shown(&read("a.odt", &bytes)), ["table(0) a|||d / ||c"]);
+}
+
 /// A file of OpenDocument with this content.
 pub(crate) fn opendocument(content: &str) -> Vec<u8> {
     archive(&[
