@@ -277,10 +277,12 @@ fn read_xlsx(book: &mut Xlsx<Cursor<&[u8]>>, name: &str, cells: &mut Cells) -> R
 /// A value as a reader of the sheet would write it.
 fn shown(data: &Data) -> String {
     match data {
-        Data::String(text) | Data::DateTimeIso(text) => text.clone(),
+        Data::String(text) => text.clone(),
+        // A day without a time is kept as its midnight.
+        Data::DateTimeIso(text) => text.strip_suffix("T00:00:00").unwrap_or(text).replacen('T', " ", 1),
         Data::DurationIso(text) => duration(text).unwrap_or_else(|| text.clone()),
         Data::Int(number) => number.to_string(),
-        Data::Float(number) => number.to_string(),
+        Data::Float(number) => rounded(*number).to_string(),
         Data::Bool(value) => value.to_string(),
         Data::DateTime(date) if date.is_duration() => {
             let seconds = (date.as_f64() * 86_400.0).round();
@@ -304,6 +306,16 @@ fn shown(data: &Data) -> String {
         // `#N/A` says nothing to anybody.
         Data::Error(_) | Data::Empty => String::new(),
     }
+}
+
+/// A number with the 15 digits that spreadsheets show: what is behind them comes from counting with two and not with ten.
+fn rounded(number: f64) -> f64 {
+    // Beyond this not every whole number can be kept.
+    const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
+    if number.fract() == 0.0 && number.abs() < WHOLE_MAX {
+        return number;
+    }
+    format!("{number:.14e}").parse().unwrap_or(number)
 }
 
 /// `PT01H30M00S`, as OpenDocument has it, in the way of a clock.
@@ -336,6 +348,19 @@ mod tests {
         check(0.0, "00:00:00");
         check(45_943.0, "2025-10-13");
         check(45_943.5, "2025-10-13 12:00:00");
+    }
+
+    #[test]
+    fn numbers_have_the_digits_that_people_see() {
+        let check = |number: f64, expected: &str| assert_eq!(shown(&Data::Float(number)), expected);
+        check(0.1 + 0.2, "0.3");
+        check(1.000_000_000_000_000_2e-2, "0.01");
+        check(36.5, "36.5");
+        check(-1.0 / 3.0, "-0.333333333333333");
+        check(1_234_567_890_123_456.0, "1234567890123456");
+        let day = |text: &str| shown(&Data::DateTimeIso(text.to_owned()));
+        assert_eq!(day("2024-03-01T00:00:00"), "2024-03-01");
+        assert_eq!(day("2024-03-01T10:30:00"), "2024-03-01 10:30:00");
     }
 
     #[test]

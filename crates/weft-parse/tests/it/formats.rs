@@ -240,6 +240,22 @@ fn spreadsheets() {
 }
 
 #[test]
+fn how_words_are_said_and_what_is_hidden_is_no_part_of_the_text() {
+    let html = "<p><ruby>漢<rp>(</rp><rt>かん</rt><rp>)</rp></ruby>字</p>";
+    check("a.html", html, &["漢字"]);
+    let said = "<w:r><w:ruby><w:rt><w:r><w:t>かん</w:t></w:r></w:rt><w:rubyBase><w:r><w:t>漢</w:t></w:r></w:rubyBase></w:ruby></w:r>";
+    let hidden = "<w:r><w:rPr><w:vanish/></w:rPr><w:t>hidden</w:t></w:r>";
+    let shown = "<w:r><w:rPr><w:vanish w:val='0'/></w:rPr><w:t>字</w:t></w:r>";
+    let mark = "<w:pPr><w:rPr><w:vanish/></w:rPr></w:pPr>";
+    check("a.docx", docx(&format!("<w:p>{mark}{said}{hidden}{shown}</w:p>")), &["漢字"]);
+    let cell = |text: &str| format!("<w:tc><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:tc>");
+    let before = "<w:trPr><w:gridBefore w:val='1'/></w:trPr>";
+    let table =
+        format!("<w:tbl><w:tr>{}{}</w:tr><w:tr>{before}{}</w:tr></w:tbl>", cell("a"), cell("b"), cell("1"));
+    check("a.docx", docx(&table), &["table(1) a|b / |1"]);
+}
+
+#[test]
 fn sheets_with_several_tables_and_groups_of_columns() {
     let text = |place: &str, text: &str| format!("<c r='{place}' t='inlineStr'><is><t>{text}</t></is></c>");
     let number = |place: &str, number: u32| format!("<c r='{place}'><v>{number}</v></c>");
