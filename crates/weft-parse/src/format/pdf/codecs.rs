@@ -52,7 +52,8 @@ pub(super) fn jbig2_lack(bytes: &[u8], globals: Option<&[u8]>, image: &PdfImage)
         ImageData::Jpeg(_) => false,
     };
     let whole = || -> hayro_jbig2::Result<()> {
-        let globals = globals.map(|bytes| hayro_jbig2::Globals::new(bytes, &strict)).transpose()?;
+        let usual = hayro_jbig2::DecodeSettings::default();
+        let globals = globals.map(|bytes| hayro_jbig2::Globals::new(bytes, &usual)).transpose()?;
         let page = hayro_jbig2::Page::new_embedded(bytes, globals.as_ref(), &strict)?;
         page.decode(&mut Nothing)
     };
