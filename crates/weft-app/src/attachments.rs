@@ -1,11 +1,17 @@
 //! Files of conversations: kept when people upload them, read when a turn brings them, removed when they are old.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use base64::Engine as _;
 use bytes::Bytes;
 use weft_core::id::FileId;
 use weft_core::seam::document_reader::{ChunkMethod, ReadRequest};
 use weft_core::seam::file_store::{StoredFile, as_text, is_document, plain_name};
 use weft_core::seam::speech::Recording;
+use weft_core::seam::{DocumentReader, ModelDirectory};
+use weft_core::usage::{self, UsageOwner};
+use weft_core::watched_models::{CallSums, ModelWatcher, WatchedModels};
 use weft_core::{Error, ErrorKind, Json, Result, SessionKey, TenantId, TurnInput, media_type};
 
 use crate::app::App;
@@ -20,6 +26,9 @@ const PICTURE_MAX: usize = 20 << 20;
 const FORM_DEPTH: usize = 3;
 /// Files that are removed in one go.
 const AT_ONCE: u64 = 500;
+
+/// How long a note of what was used may take.
+const NOTE_LIMIT: Duration = Duration::from_secs(5);
 
 /// Media types of pictures that models take.
 const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
@@ -57,6 +66,13 @@ fn brings_files(value: &Json) -> bool {
     }
 }
 
+/// Whose files are read, and by whom.
+struct FileReading<'a> {
+    tenant: &'a TenantId,
+    documents: Arc<dyn DocumentReader>,
+    models: WatchedModels,
+}
+
 impl App {
     /// Keeps a file that somebody attaches.
     ///
@@ -77,12 +93,54 @@ impl App {
     }
 
     /// What a turn brings, read: pictures as data URIs, anything else as text under a line that names the file. The values
-    /// of a form that are files become lists of these.
+    /// of a form that are files become lists of these. What models have used for that is noted with the conversation: its
+    /// run has not begun.
     ///
     /// # Errors
     /// `Invalid` for what is no file or cannot be read, `NotFound` for a file that is not there, `Denied` for a document of a
     /// dataset in a form.
-    pub async fn with_files_read(&self, tenant: &TenantId, mut input: TurnInput) -> Result<TurnInput> {
+    pub async fn with_files_read(&self, session: &SessionKey, input: TurnInput) -> Result<TurnInput> {
+        let sums = Arc::new(CallSums::default());
+        let read = self.files_read(&session.tenant, input, &sums).await;
+        // Also when it failed: other files were read before.
+        self.note_files(session, &sums).await;
+        read
+    }
+
+    /// Notes what was used for the files of a conversation. No turn is lost because that could not be noted.
+    async fn note_files(&self, session: &SessionKey, sums: &CallSums) {
+        let owner = UsageOwner::Conversation(session.clone());
+        let mut used = Vec::new();
+        for sum in sums.take() {
+            usage::add(&mut used, &owner.node(), &sum.used());
+        }
+        if used.is_empty() {
+            return;
+        }
+        let noted = self.uses.note_usage(&owner, self.clock.now_ms(), &used);
+        let noted = tokio::time::timeout(NOTE_LIMIT, noted).await;
+        let noted =
+            noted.unwrap_or_else(|_| Err(Error::new(ErrorKind::Timeout, "the store does not answer")));
+        if let Err(error) = noted {
+            let session = session.id.as_str();
+            tracing::warn!(
+                session,
+                error = error.detail(),
+                "what models have used for files could not be noted"
+            );
+        }
+    }
+
+    /// The same as [`App::with_files_read`] for what is in no conversation. What models have used is added up in `sums`.
+    pub(crate) async fn files_read(
+        &self,
+        tenant: &TenantId,
+        mut input: TurnInput,
+        sums: &Arc<CallSums>,
+    ) -> Result<TurnInput> {
+        let watcher = Arc::clone(sums) as Arc<dyn ModelWatcher>;
+        let models = WatchedModels::new(Arc::clone(&self.models), watcher);
+        let reading = FileReading { tenant, documents: sums.reader(&self.reader), models };
         let mut count = input.files.len();
         count += input.inputs.values().map(files_in).sum::<usize>();
         // Counted before the first is read, which may take long.
@@ -95,21 +153,27 @@ impl App {
                 continue;
             }
             let read = self
-                .read_file(tenant, file)
+                .read_file(&reading, file)
                 .await
                 .map_err(|error| at(error, &format!("`files` number {place}")))?;
             *file = read;
         }
         let mut inputs = std::mem::take(&mut input.inputs);
         for (name, value) in &mut inputs {
-            self.read_value(tenant, name, value, 0).await?;
+            self.read_value(&reading, name, value, 0).await?;
         }
         input.inputs = inputs;
         Ok(input)
     }
 
     /// Reads the files in a form's value, also in that of a form below its component's id.
-    async fn read_value(&self, tenant: &TenantId, name: &str, value: &mut Json, depth: usize) -> Result<()> {
+    async fn read_value(
+        &self,
+        reading: &FileReading<'_>,
+        name: &str,
+        value: &mut Json,
+        depth: usize,
+    ) -> Result<()> {
         if brings_files(value) {
             let files = match &*value {
                 Json::Array(items) => items.clone(),
@@ -117,7 +181,7 @@ impl App {
             };
             let mut read = Vec::with_capacity(files.len());
             for file in &files {
-                let text = self.read_file(tenant, file).await;
+                let text = self.read_file(reading, file).await;
                 read.push(text.map_err(|error| at(error, &format!("the field `{name}`")))?);
             }
             *value = Json::Array(read);
@@ -127,20 +191,21 @@ impl App {
         if depth < FORM_DEPTH {
             for (inner, value) in members.iter_mut() {
                 let name = if inner == "value" { name } else { inner };
-                Box::pin(self.read_value(tenant, name, value, depth + 1)).await?;
+                Box::pin(self.read_value(reading, name, value, depth + 1)).await?;
             }
         }
         Ok(())
     }
 
-    async fn read_file(&self, tenant: &TenantId, file: &Json) -> Result<Json> {
+    async fn read_file(&self, reading: &FileReading<'_>, file: &Json) -> Result<Json> {
+        let tenant = reading.tenant;
         match brought(file) {
             Some(Brought::Picture(uri)) => Ok(uri.into()),
             Some(Brought::Inline(uri)) => {
                 let (name, bytes) = inline(uri)?;
                 // It is kept, too: what works on the file itself finds it by its id.
                 let file = self.keep_file(tenant, &name, bytes.clone()).await?;
-                self.read_kept(tenant, &file, bytes).await
+                read_kept(reading, &file, bytes).await
             }
             // Forms are filled in by people who may not read everything that the tenant has.
             Some(Brought::Uploaded(id)) if is_document(&id) => {
@@ -149,50 +214,11 @@ impl App {
             }
             Some(Brought::Uploaded(id)) => {
                 let (file, bytes) = self.files.read(tenant, &id).await?;
-                self.read_kept(tenant, &file, bytes).await
+                read_kept(reading, &file, bytes).await
             }
             None => Err(Error::invalid("it is no file")
                 .help("upload the file and give what the upload answers, or give a data URI")),
         }
-    }
-
-    async fn read_kept(&self, tenant: &TenantId, file: &StoredFile, bytes: Bytes) -> Result<Json> {
-        let kind = media_type::of_name(&file.name);
-        if PICTURES.contains(&kind) {
-            if bytes.len() > PICTURE_MAX {
-                return Err(Error::invalid(format!(
-                    "the picture `{}` has more than {PICTURE_MAX} bytes",
-                    file.name
-                )));
-            }
-            let encoded = base64::engine::general_purpose::STANDARD.encode(&bytes);
-            return Ok(format!("data:{kind};base64,{encoded}").into());
-        }
-        if kind.starts_with("audio/") {
-            let recording = Recording { name: file.name.clone(), media_type: kind.to_owned(), bytes };
-            let text = self.models.transcription(tenant, "")?.transcribe(&recording).await?;
-            return Ok(as_text(&file.name, &file.id, &text).into());
-        }
-        let request = ReadRequest {
-            name: file.name.clone(),
-            // Nobody searches in it: the whole file is one text.
-            method: ChunkMethod::One,
-            settings: serde_json::Map::new(),
-        };
-        let read = self.reader.read(&request, bytes).await?;
-        let mut text = String::new();
-        for piece in &read.pieces {
-            if !text.is_empty() {
-                text.push_str("\n\n");
-            }
-            text.push_str(&piece.content);
-            if text.len() > TEXT_MAX {
-                text.truncate(text.floor_char_boundary(TEXT_MAX));
-                text.push_str("\n\n(the rest of the file is left out)");
-                break;
-            }
-        }
-        Ok(as_text(&file.name, &file.id, &text).into())
     }
 
     /// Removes a session with the files that its runs have made.
@@ -229,6 +255,46 @@ impl App {
             }
         }
     }
+}
+
+/// A file that is kept as a turn has it.
+async fn read_kept(reading: &FileReading<'_>, file: &StoredFile, bytes: Bytes) -> Result<Json> {
+    let kind = media_type::of_name(&file.name);
+    if PICTURES.contains(&kind) {
+        if bytes.len() > PICTURE_MAX {
+            return Err(Error::invalid(format!(
+                "the picture `{}` has more than {PICTURE_MAX} bytes",
+                file.name
+            )));
+        }
+        let encoded = base64::engine::general_purpose::STANDARD.encode(&bytes);
+        return Ok(format!("data:{kind};base64,{encoded}").into());
+    }
+    if kind.starts_with("audio/") {
+        let recording = Recording { name: file.name.clone(), media_type: kind.to_owned(), bytes };
+        let text = reading.models.transcription(reading.tenant, "")?.transcribe(&recording).await?;
+        return Ok(as_text(&file.name, &file.id, &text).into());
+    }
+    let request = ReadRequest {
+        name: file.name.clone(),
+        // Nobody searches in it: the whole file is one text.
+        method: ChunkMethod::One,
+        settings: serde_json::Map::new(),
+    };
+    let read = reading.documents.read(&request, bytes).await?;
+    let mut text = String::new();
+    for piece in &read.pieces {
+        if !text.is_empty() {
+            text.push_str("\n\n");
+        }
+        text.push_str(&piece.content);
+        if text.len() > TEXT_MAX {
+            text.truncate(text.floor_char_boundary(TEXT_MAX));
+            text.push_str("\n\n(the rest of the file is left out)");
+            break;
+        }
+    }
+    Ok(as_text(&file.name, &file.id, &text).into())
 }
 
 fn files_in(value: &Json) -> usize {

@@ -219,7 +219,7 @@ impl App {
         let plan = self.plan(&canvas, &session.canvas_version).await?;
         let (canvas, session) = (canvas.id, session.key.clone());
         let task = Some(task.key.id.clone());
-        let input = self.with_files_read(&session.tenant, input).await?;
+        let input = self.with_files_read(&session, input).await?;
         self.engine.start(StartRun { plan, canvas, session, input, seed: None, task }).await
     }
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::Json;
 use crate::budget::Spent;
-use crate::id::{ComponentId, DatasetKey, MemoryKey, TenantId};
+use crate::id::{ComponentId, DatasetKey, MemoryKey, SessionKey, TenantId};
 use crate::seam::chat_model::{Prices, Usage};
 
 /// A call of a model that is over.
@@ -46,6 +46,8 @@ pub enum UsageOwner {
     Dataset(DatasetKey),
     /// What is found in turns for a memory.
     Memory(MemoryKey),
+    /// Files that people bring to a conversation, which are read before the run begins.
+    Conversation(SessionKey),
 }
 
 impl UsageOwner {
@@ -54,6 +56,7 @@ impl UsageOwner {
         match self {
             Self::Dataset(key) => &key.tenant,
             Self::Memory(key) => &key.tenant,
+            Self::Conversation(key) => &key.tenant,
         }
     }
 
@@ -62,6 +65,8 @@ impl UsageOwner {
         ComponentId::new(match self {
             Self::Dataset(key) => format!("dataset:{}", key.id),
             Self::Memory(key) => format!("memory:{}", key.id),
+            // Whose they are says the conversation that is noted with it.
+            Self::Conversation(_) => "files".to_owned(),
         })
     }
 }

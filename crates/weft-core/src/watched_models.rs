@@ -1,6 +1,6 @@
 //! Models of whose calls somebody hears, whoever makes them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
@@ -12,6 +12,7 @@ use crate::id::TenantId;
 use crate::seam::chat_model::{
     ChatDelta, ChatModel, ChatRequest, ChatStream, ModelDirectory, ModelInfo, ModelKind, Prices, Usage,
 };
+use crate::seam::document_reader::DocumentReader;
 use crate::seam::embedder::{Embedded, Embedder, EmbeddingPurpose};
 use crate::seam::picture_reader::{Picture, PictureLine, PictureReader};
 use crate::seam::reranker::{Reranked, Reranker};
@@ -75,6 +76,14 @@ pub struct ModelCall<'a> {
 }
 
 impl ModelCall<'_> {
+    /// Whether it counts as used. What failed is not paid for, as far as anybody knows. A program of this machine reads
+    /// pictures and speech, too, and a service that tells nothing of tokens says as little.
+    pub fn counts(&self) -> bool {
+        let untold =
+            matches!(self.kind, ModelKind::Ocr | ModelKind::Speech) && self.usage.total_tokens() == 0;
+        self.outcome == CallOutcome::Succeeded && !untold
+    }
+
     /// What was used, with what it cost.
     pub fn used(&self) -> UsedModel {
         let micros = self.prices.map_or(0, |prices| micros(self.usage, prices));
@@ -86,6 +95,57 @@ impl ModelCall<'_> {
 pub trait ModelWatcher: Send + Sync {
     /// A call is over.
     fn ended(&self, call: &ModelCall<'_>);
+}
+
+/// What one model has used in all calls of some work.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallSum {
+    /// The model, by its name in the settings.
+    pub model: Arc<str>,
+    /// What it has read and written.
+    pub usage: Usage,
+    /// What that costs, if it is known.
+    pub prices: Option<Prices>,
+}
+
+impl CallSum {
+    /// What was used, with what it cost.
+    pub fn used(&self) -> UsedModel {
+        let micros = self.prices.map_or(0, |prices| micros(self.usage, prices));
+        UsedModel { model: Arc::clone(&self.model), usage: self.usage, micros }
+    }
+}
+
+/// Adds up the calls of some work by model, for whoever counts them at its end.
+#[derive(Debug, Default)]
+pub struct CallSums(Mutex<Vec<CallSum>>);
+
+impl CallSums {
+    /// What was used since the last time.
+    pub fn take(&self) -> Vec<CallSum> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A reader of documents whose calls are added up here, if it makes any.
+    pub fn reader(self: &Arc<Self>, reader: &Arc<dyn DocumentReader>) -> Arc<dyn DocumentReader> {
+        let watcher = Arc::clone(self) as Arc<dyn ModelWatcher>;
+        reader.watched(watcher).unwrap_or_else(|| Arc::clone(reader))
+    }
+}
+
+impl ModelWatcher for CallSums {
+    fn ended(&self, call: &ModelCall<'_>) {
+        if !call.counts() {
+            return;
+        }
+        let mut sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match sums.iter_mut().find(|sum| *sum.model == *call.model && sum.prices == call.prices) {
+            Some(sum) => sum.usage += call.usage,
+            None => {
+                sums.push(CallSum { model: call.model.into(), usage: call.usage, prices: call.prices });
+            }
+        }
+    }
 }
 
 /// The models of a directory, with somebody who hears of their calls.
@@ -546,6 +606,26 @@ mod tests {
             one("hears", CallOutcome::Succeeded, 23),
         ];
         assert_eq!(*heard.0.lock().unwrap(), expected);
+    }
+
+    #[test]
+    fn calls_that_count_are_added_up_by_model() {
+        let sums = CallSums::default();
+        let call = |kind, model: &'static str, prompt_tokens, outcome| {
+            let usage = Usage { prompt_tokens, calls: 1, ..Usage::default() };
+            sums.ended(&ModelCall { kind, model, prices: None, usage, outcome });
+        };
+        call(ModelKind::Ocr, "eyes", 5, CallOutcome::Succeeded);
+        call(ModelKind::Ocr, "eyes", 6, CallOutcome::Succeeded);
+        call(ModelKind::Ocr, "eyes", 9, CallOutcome::Abandoned);
+        // Nobody tells what it has used.
+        call(ModelKind::Speech, "ears", 0, CallOutcome::Succeeded);
+        call(ModelKind::Tts, "voice", 0, CallOutcome::Succeeded);
+        let taken = sums.take();
+        let seen: Vec<_> =
+            taken.iter().map(|sum| (&*sum.model, sum.usage.prompt_tokens, sum.usage.calls)).collect();
+        assert_eq!(seen, [("eyes", 11, 2), ("voice", 0, 1)]);
+        assert!(sums.take().is_empty());
     }
 
     #[test]

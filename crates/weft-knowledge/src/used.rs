@@ -3,10 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use weft_core::seam::chat_model::ModelKind;
 use weft_core::seam::{DocumentReader, ModelDirectory, UsageStore};
 use weft_core::usage::{self, ModelUse, UsageOwner};
-use weft_core::watched_models::{CallOutcome, ModelCall, ModelWatcher, WatchedModels};
+use weft_core::watched_models::{ModelCall, ModelWatcher, WatchedModels};
 use weft_core::{ComponentId, Error, ErrorKind};
 
 /// How long a note may take.
@@ -26,11 +25,7 @@ impl Gathered {
 
 impl ModelWatcher for Gathered {
     fn ended(&self, call: &ModelCall<'_>) {
-        // A program of this machine reads pictures and speech, too, and a service that tells nothing of tokens says as little.
-        let untold =
-            matches!(call.kind, ModelKind::Ocr | ModelKind::Speech) && call.usage.total_tokens() == 0;
-        // As with runs: what failed is not paid for, as far as anybody knows.
-        if call.outcome == CallOutcome::Succeeded && !untold {
+        if call.counts() {
             let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
             usage::add(&mut uses, &self.node, &call.used());
         }

@@ -95,6 +95,10 @@ impl<'a> Archive<'a> {
 
     fn kind(&self) -> ArchiveKind {
         let has = |start: &str| self.names().any(|name| name.starts_with(start));
+        // With a password the whole document is one of its files, or each of them is locked by itself.
+        if self.zip.index_for_name("mimetype").is_some() && self.is_locked() {
+            return ArchiveKind::Locked;
+        }
         // Two names, because books have a `mimetype` as well.
         if self.zip.index_for_name("mimetype").is_some() && self.zip.index_for_name("content.xml").is_some() {
             return match self.clone_read("mimetype").as_deref() {
@@ -111,6 +115,15 @@ impl<'a> Archive<'a> {
             () if self.names().any(|name| is_book(&name)) => ArchiveKind::Epub,
             () => ArchiveKind::Zip,
         }
+    }
+
+    fn is_locked(&self) -> bool {
+        let is_told = |manifest: &Vec<u8>| {
+            const LOCK: &[u8] = b"encryption-data";
+            manifest.windows(LOCK.len()).any(|bytes| bytes == LOCK)
+        };
+        self.zip.index_for_name("encrypted-package").is_some()
+            || self.clone_read("META-INF/manifest.xml").as_ref().is_some_and(is_told)
     }
 
     fn clone_read(&self, name: &str) -> Option<Vec<u8>> {

@@ -18,6 +18,7 @@ mod outlook;
 mod pdf;
 mod picture;
 mod pptx;
+mod rtf;
 mod spreadsheet;
 mod text;
 mod xml;
@@ -46,6 +47,7 @@ static ALL: &[&FileFormat] = &[
     &pptx::FORMAT,
     &spreadsheet::FORMAT,
     &office97::WORD,
+    &rtf::FORMAT,
     &office97::POWERPOINT,
     &opendocument::FORMAT,
     &epub::FORMAT,
@@ -276,7 +278,7 @@ fn choose(name: &str, bytes: &[u8]) -> std::result::Result<&'static FileFormat, 
     if let Some(format) = told.filter(|told| told.name != pdf::FORMAT.name || !is_about_pdfs(name, bytes)) {
         return Ok(format);
     }
-    // Before texts are told by their names: RTF and PostScript are texts as well.
+    // Before texts are told by their names: PostScript is text as well.
     if let Some(reason) = not_read(&contents) {
         return Err(Unreadable::new(reason));
     }
@@ -357,7 +359,6 @@ fn not_read(contents: &FileContents<'_>) -> Option<&'static str> {
         (b"ID3", SOUND),
         (b"OggS", SOUND),
         (b"fLaC", SOUND),
-        (b"{\\rtf", "it is a file in the Rich Text Format; save it as .docx"),
         (b"%!PS", "it is a PostScript file; turn it into a PDF"),
         (b"\x7fELF", "it is a program"),
         (b"MZ\x90", "it is a program"),

@@ -13,6 +13,7 @@ mod media;
 mod parts;
 mod pictures;
 mod reader;
+mod sheets;
 mod slots;
 mod tesseract;
 mod tokens;

@@ -1,10 +1,14 @@
 //! What the components of a pipeline hand over to each other.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
+use weft_core::context::Signal;
 use weft_core::pipeline::{CHUNKS, CHUNKS_MAX, DOCUMENT, PipelineChunk, PipelineDocument, chunks_of};
 use weft_core::seam::document_reader::{ChunkMethod, ReadDocument, ReadRequest};
+use weft_core::usage::UsedModel;
+use weft_core::watched_models::{CallSum, CallSums};
 use weft_core::{
     Error, Finished, Json, NodeContext, OutputSpec, Outputs, ParamProblem, Reads, Reference, Result, Shape,
 };
@@ -164,7 +168,7 @@ pub(super) async fn cut(
 ) -> Result<Vec<PipelineChunk>> {
     let read = read(ctx, document, method, settings).await?;
     for warning in &read.warnings {
-        ctx.signal(weft_core::context::Signal::Warn(warning.clone())).await?;
+        ctx.signal(Signal::Warn(warning.clone())).await?;
     }
     learn(document, &read);
     Ok(chunks_of(read))
@@ -195,7 +199,24 @@ pub(super) async fn read(
     // What a step of the pipeline says wins over the settings of the dataset.
     all.extend(settings.clone());
     let request = ReadRequest { name: document.name.clone(), method, settings: all };
-    ctx.run.seams.reader.read(&request, bytes).await
+    let sums = Arc::new(CallSums::default());
+    let read = sums.reader(&ctx.run.seams.reader).read(&request, bytes).await;
+    // Also when it failed: pictures may have been read before.
+    count(ctx, &sums).await?;
+    read
+}
+
+/// Counts what models have used that read pictures and recordings for this run.
+async fn count(ctx: &NodeContext, sums: &CallSums) -> Result<()> {
+    for CallSum { model, usage, prices } in sums.take() {
+        for _ in 0..usage.calls {
+            // A file is read as a whole: whoever comes next meets the limit.
+            let _ = ctx.budget.take_model_call();
+        }
+        let micros = ctx.budget.used(usage, prices);
+        ctx.signal(Signal::Used(Box::new(UsedModel { model, usage, micros }))).await?;
+    }
+    Ok(())
 }
 
 /// What a component of a pipeline ends with.

@@ -7,9 +7,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use weft_core::context::Signal;
+use weft_core::seam::chat_model::{ModelKind, Prices, Usage};
 use weft_core::seam::document_reader::{ChunkMethod, DocumentPiece, Heading, ReadDocument, ReadRequest};
 use weft_core::seam::file_store::StoredFile;
 use weft_core::seam::{DocumentReader, FileStore as _, Seams};
+use weft_core::watched_models::{CallOutcome, ModelCall, ModelWatcher};
 use weft_core::{ErrorKind, Result};
 use weft_testkit::MemoryFiles;
 
@@ -44,6 +46,51 @@ impl DocumentReader for Blocks {
             warnings: vec!["odd".into()],
             ..ReadDocument::default()
         })
+    }
+}
+
+/// Has everything that it reads read by a model, of which somebody hears or not.
+struct Asking(Option<Arc<dyn ModelWatcher>>);
+
+#[async_trait]
+impl DocumentReader for Asking {
+    async fn read(&self, request: &ReadRequest, _: Bytes) -> Result<ReadDocument> {
+        for watcher in self.0.iter().cycle().take(2) {
+            let usage = Usage { prompt_tokens: 300, completion_tokens: 7, calls: 1, ..Usage::default() };
+            let (prices, outcome) = (Some(Prices::new(1.0, 1.0)), CallOutcome::Succeeded);
+            watcher.ended(&ModelCall { kind: ModelKind::Ocr, model: "eyes", prices, usage, outcome });
+        }
+        match request.name.as_str() {
+            "bad.md" => Err(weft_core::Error::invalid("its second page is broken")),
+            _ => Ok(ReadDocument::default()),
+        }
+    }
+
+    fn watched(&self, watcher: Arc<dyn ModelWatcher>) -> Option<Arc<dyn DocumentReader>> {
+        Some(Arc::new(Self(Some(watcher))))
+    }
+}
+
+#[tokio::test]
+async fn what_models_read_for_a_pipeline_is_used_by_its_run() {
+    for name in ["a.md", "bad.md"] {
+        let (node, files) = (parser(json!({})), kept().await);
+        let change = move |seams: &mut Seams| {
+            seams.files = files;
+            seams.reader = Arc::new(Asking(None));
+        };
+        let document = json!({"file": "f1", "name": name});
+        let setting = Setting { seams: Some(Box::new(change)), ..Setting::values([(DOCUMENT, document)]) };
+        let component = node.build();
+        let mut stage = Stage::new(&node, &*component, setting);
+        assert_eq!(component.run(&stage.ctx).await.is_ok(), name == "a.md");
+        let told = stage.signals().into_iter().filter_map(|signal| match signal {
+            Signal::Used(used) => Some((used.model.to_string(), used.usage.calls, used.micros)),
+            _ => None,
+        });
+        assert_eq!(told.collect::<Vec<_>>(), [("eyes".to_owned(), 2, 614)]);
+        let spent = stage.ctx.budget.spent();
+        assert_eq!((spent.model_calls, spent.tokens, spent.micros), (2, 614, 614));
     }
 }
 

@@ -76,8 +76,9 @@ pub struct UsageLine {
 /// [`RunStore::finish`](super::RunStore::finish), and stays when the run is removed.
 #[async_trait]
 pub trait UsageStore: Send + Sync {
-    /// Notes what work on a dataset or a memory has used outside of runs: it has no agent, no session and no user, and its day is
-    /// the one of `at_ms`, in milliseconds since 1970. Each call adds to what is there. Where these are in the same store nothing is
+    /// Notes what work on a dataset or a memory has used outside of runs: it has no agent, no session and no user, while what was
+    /// used for the files of a conversation has those of the conversation. Its day is the one of `at_ms`, in milliseconds since
+    /// 1970. Each call adds to what is there. Where these are in the same store nothing is
     /// noted for one that is gone: nothing of a tenant comes back that was removed.
     ///
     /// # Errors

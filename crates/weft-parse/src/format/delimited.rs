@@ -4,6 +4,7 @@ use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable};
 use crate::element::TableElement;
 use crate::grid::header_rows;
 use crate::parts::PartCollector;
+use crate::sheets::titled;
 use crate::words::decode;
 
 /// CSV and TSV.
@@ -25,9 +26,10 @@ const CELLS_MAX: usize = 5_000_000;
 fn read(file: &FileInput<'_>) -> ReadResult {
     let mut parts = PartCollector::with_cells(file.cells);
     let text = decode(file.bytes);
+    let (delimiter, text) = told(&text).unwrap_or_else(|| (delimiter(&text), text.as_str()));
     let mut cells = 0;
-    let mut rows = Vec::new();
-    let mut reader = reader(&text, delimiter(&text));
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut reader = reader(text, delimiter);
     // One record for all rows: an iterator copies it, which takes as long as its longest row.
     let mut record = csv::StringRecord::new();
     let unread = |cause| Unreadable::because("its rows cannot be told apart", cause);
@@ -39,8 +41,22 @@ fn read(file: &FileInput<'_>) -> ReadResult {
         }
         rows.push(record.iter().map(str::to_owned).collect());
     }
-    parts.table(TableElement { caption: None, header_rows: header_rows(&rows), rows });
+    // In rows of two a single name is the header of one column more likely than a title.
+    let may_be_title = rows.first().is_some_and(|row| row.len() != 2);
+    let (caption, rows) = if may_be_title { titled(rows) } else { (None, rows) };
+    parts.table(TableElement { caption, header_rows: header_rows(&rows), rows });
     Ok(parts.finish())
+}
+
+/// What separates the values where the first line says so, as Excel has it, and the text below that.
+fn told(text: &str) -> Option<(u8, &str)> {
+    let (line, below) = text.split_once('\n')?;
+    let line = line.trim_end_matches('\r').trim_matches('"');
+    let (name, value) = line.split_at_checked(4)?;
+    match value.as_bytes() {
+        [delimiter] if name.eq_ignore_ascii_case("sep=") && delimiter.is_ascii() => Some((*delimiter, below)),
+        _ => None,
+    }
 }
 
 fn reader(text: &str, delimiter: u8) -> csv::Reader<&[u8]> {

@@ -28,8 +28,8 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     let main = main_part(&mut archive, "word/document.xml")?;
     let text = crate::markup::written(&archive.need(&main)?);
     let relations = relations(&mut archive, &main)?;
-    let mut related = |kind: &str| match relations.values().find(|relation| relation.kind == kind) {
-        Some(relation) => office::xml(&mut archive, &relation.target),
+    let mut related = |kind: &str| match office::of_kind(&relations, kind).first() {
+        Some(target) => office::xml(&mut archive, target),
         None => Ok(None),
     };
     let styles = related("styles")?.map_or_else(|| Ok(Styles::default()), |text| Styles::read(&text))?;
@@ -43,16 +43,11 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     office::properties(&mut archive, &mut parts)?;
     let mut body = BodyReader::new(&styles, lists, &relations, &notes, &mut parts);
     body.read(&text)?;
-    let mut charts: Vec<&str> = relations
-        .values()
-        .filter(|relation| relation.kind == "chart")
-        .map(|relation| relation.target.as_str())
-        .collect();
     // One file for each, numbered in their order.
-    charts.sort_unstable_by_key(|target| (target.len(), *target));
+    let mut charts = office::of_kind(&relations, "chart");
     charts.dedup();
     for target in charts {
-        if let Some(text) = office::xml(&mut archive, target)? {
+        if let Some(text) = office::xml(&mut archive, &target)? {
             chart::read(&text, &mut parts)?;
         }
     }

@@ -26,11 +26,16 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     let package = package_path(&written(&archive.need(&format!("{root}META-INF/container.xml"))?))?;
     let package = format!("{root}{package}");
     let chapters = chapters(&written(&archive.need(&package)?), &mut parts)?;
-    let mut seen = HashSet::new();
+    let locked = locked(&mut archive, &root)?;
+    let (mut seen, mut left_out) = (HashSet::new(), 0);
     for chapter in chapters {
         let path = beside(&package, &unescaped(&chapter));
         // A list of chapters may name one file any number of times.
         if !seen.insert(path.clone()) {
+            continue;
+        }
+        if locked.contains(&path) {
+            left_out += 1;
             continue;
         }
         match archive.read(&path) {
@@ -45,7 +50,41 @@ fn read(file: &FileInput<'_>) -> ReadResult {
             break;
         }
     }
-    Ok(parts.finish())
+    let parsed = match left_out {
+        0 => return Ok(parts.finish()),
+        left_out => {
+            parts.warn(format!("chapters left out because they are protected against copying: {left_out}"));
+            parts.finish()
+        }
+    };
+    if parsed.pages == 0 {
+        return Err(Unreadable::new("it is protected against copying (DRM); add a copy that is not"));
+    }
+    Ok(parsed)
+}
+
+/// The paths of the files that only programs with a key can read. Fonts are made unreadable in ways of their own, without
+/// which they could be taken out of the book.
+fn locked(archive: &mut Archive<'_>, root: &str) -> Result<HashSet<String>, Unreadable> {
+    const OF_FONTS: [&str; 2] = ["http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"];
+    let mut locked = HashSet::new();
+    let Some(bytes) = archive.read(&format!("{root}META-INF/encryption.xml"))? else { return Ok(locked) };
+    let text = written(&bytes);
+    let (mut xml, mut way) = (Xml::new(&text), None);
+    while let Some(node) = xml.next()? {
+        let XmlNode::Open(tag) = node else { continue };
+        match tag.name() {
+            "EncryptedData" => way = None,
+            // Behind the one of the file there may be that of its key.
+            "EncryptionMethod" => way = way.or_else(|| tag.attribute("Algorithm")),
+            "CipherReference" if way.as_deref().is_none_or(|way| !OF_FONTS.contains(&way)) => {
+                let path = tag.attribute("URI").unwrap_or_default();
+                locked.insert(format!("{root}{}", unescaped(&path)));
+            }
+            _ => {}
+        }
+    }
+    Ok(locked)
 }
 
 /// The paths of the pictures in the book.

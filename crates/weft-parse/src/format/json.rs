@@ -30,16 +30,31 @@ const PATH_BYTES_MAX: usize = 500;
 
 fn read(file: &FileInput<'_>) -> ReadResult {
     let mut parts = PartCollector::default();
-    for value in values(&decode(file.bytes))? {
+    let (values, broken) = values(&decode(file.bytes))?;
+    if broken > 0 {
+        parts.warn(format!("{broken} lines are not JSON and were left out"));
+    }
+    for value in values {
         record(&value, "", &mut parts);
     }
     Ok(parts.finish())
 }
 
-/// The values of a file: one after another, each in lines of its own or not.
-fn values(text: &str) -> Result<Vec<Value>, Unreadable> {
+/// The values of a file: one after another, each in lines of its own or not. Of records with a line for each, most of which
+/// can be read, those that cannot are counted: a log may be cut off, or have a word of its program in it.
+fn values(text: &str) -> Result<(Vec<Value>, usize), Unreadable> {
     let values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
-    values.collect::<Result<_, _>>().map_err(|cause| Unreadable::because("it is not JSON", cause))
+    let cause = match values.collect::<Result<Vec<_>, _>>() {
+        Ok(values) => return Ok((values, 0)),
+        Err(cause) => cause,
+    };
+    let lines = || text.lines().filter(|line| !line.trim().is_empty());
+    let records: Vec<Value> = lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let broken = lines().count() - records.len();
+    if records.len() > broken && records.iter().all(|one| one.is_object() || one.is_array()) {
+        return Ok((records, broken));
+    }
+    Err(Unreadable::because("it is not JSON", cause))
 }
 
 /// One part for a value that is short, several for one that is not.
@@ -149,7 +164,7 @@ mod tests {
 
     fn paragraphs(text: &str) -> Vec<String> {
         let mut parts = PartCollector::default();
-        for value in values(text).unwrap() {
+        for value in values(text).unwrap().0 {
             record(&value, "", &mut parts);
         }
         let bodies = parts.finish().elements.into_iter().map(|element| match element.body {
@@ -168,6 +183,14 @@ mod tests {
             ["[0].name: Ada\n[0].born.year: 1815\n[0].tags: x, 2", "[2]: text"],
         );
         assert_eq!(paragraphs("{\"a\": 1}\n{\"a\": 2}\n"), ["a: 1", "a: 2"]);
+    }
+
+    #[test]
+    fn records_are_read_beside_lines_that_are_none() {
+        let count = |text: &str| values(text).map(|(values, broken)| (values.len(), broken)).ok();
+        assert_eq!(count("{\"a\": 1}\n\nstarting\n{\"a\": 2}\n[3]\n{\"a\""), Some((3, 2)));
+        assert_eq!(count("{\n\"a\": [\n1,\n2\n"), None);
+        assert_eq!(count("{\"a\": 1}\nno\nno\n"), None);
     }
 
     #[test]

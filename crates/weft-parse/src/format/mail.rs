@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use mail_parser::{Address, MessageParser, MimeHeaders as _, PartType};
+use mail_parser::{Address, Encoding, MessageParser, MessagePart, MimeHeaders as _, PartType};
 use weft_core::seam::document_reader::FoundPictures;
 
 use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, html, text};
@@ -144,7 +144,7 @@ fn opened(file: &FileInput<'_>) -> Result<ParsedMail, Unreadable> {
     let bytes = if words::is_wide(file.bytes) {
         Cow::Owned(words::decode(file.bytes).into_bytes())
     } else {
-        Cow::Borrowed(file.bytes)
+        with_known_letters(file.bytes)
     };
     let message =
         MessageParser::default().parse(&*bytes).ok_or_else(|| Unreadable::new("it is not a mail message"))?;
@@ -156,8 +156,8 @@ fn opened(file: &FileInput<'_>) -> Result<ParsedMail, Unreadable> {
     mail.header("Date", message.date().map(mail_parser::DateTime::to_rfc3339).unwrap_or_default());
     for part in message.text_bodies() {
         match &part.body {
-            PartType::Text(text) => mail.text.push_str(text),
-            PartType::Html(text) => mail.html.push_str(text),
+            PartType::Text(text) => mail.text.push_str(&plain(part, &written(part, text, &bytes))),
+            PartType::Html(text) => mail.html.push_str(&written(part, text, &bytes)),
             _ => {}
         }
         mail.text.push('\n');
@@ -174,6 +174,56 @@ fn opened(file: &FileInput<'_>) -> Result<ParsedMail, Unreadable> {
         mail.attachments.push((name, bytes));
     }
     Ok(mail)
+}
+
+/// A mail with headers that are UTF-8. Old programs write letters as they are, and say nowhere how.
+fn with_known_letters(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let ends = |gap: &[u8]| bytes.windows(gap.len()).position(|found| found == gap);
+    let end = [ends(b"\n\n"), ends(b"\r\n\r\n")].into_iter().flatten().min().unwrap_or(bytes.len());
+    let (headers, rest) = bytes.split_at(end);
+    match std::str::from_utf8(headers) {
+        Ok(_) => Cow::Borrowed(bytes),
+        Err(_) => Cow::Owned([words::decode(headers).as_bytes(), rest].concat()),
+    }
+}
+
+/// The text of a part. Where it does not say how its letters are written, or says that there are none but those of English,
+/// the library takes them for UTF-8.
+fn written<'a>(part: &MessagePart<'_>, text: &'a str, mail: &[u8]) -> Cow<'a, str> {
+    let raw = mail.get(part.offset_body as usize..part.offset_end as usize);
+    match raw.filter(|_| part.encoding == Encoding::None && text.contains(char::REPLACEMENT_CHARACTER)) {
+        Some(raw) => Cow::Owned(words::decode_as(raw, attribute(part, "charset"))),
+        None => Cow::Borrowed(text),
+    }
+}
+
+fn attribute<'a>(part: &'a MessagePart<'_>, name: &str) -> Option<&'a str> {
+    part.content_type()?.attribute(name)
+}
+
+/// Plain text with its paragraphs in one line each, where the mail says that a blank at the end of a line goes on with the next
+/// (RFC 3676).
+fn plain<'a>(part: &MessagePart<'_>, text: &'a str) -> Cow<'a, str> {
+    const SIGNATURE: &str = "-- ";
+    if attribute(part, "format").is_none_or(|format| !format.eq_ignore_ascii_case("flowed")) {
+        return Cow::Borrowed(text);
+    }
+    let is_yes = |said: &str| said.eq_ignore_ascii_case("yes");
+    let dropped = usize::from(attribute(part, "delsp").is_some_and(is_yes));
+    let (mut whole, mut goes_on) = (String::with_capacity(text.len()), None);
+    for line in text.lines() {
+        let quoted = line.len() - line.trim_start_matches('>').len();
+        let said = line[quoted..].strip_prefix(' ').unwrap_or(&line[quoted..]);
+        if goes_on != Some(quoted) || said == SIGNATURE {
+            whole.push('\n');
+            whole.push_str(&line[..quoted]);
+            whole.push_str(if quoted > 0 { " " } else { "" });
+        }
+        let is_open = said.ends_with(' ') && said != SIGNATURE;
+        goes_on = is_open.then_some(quoted);
+        whole.push_str(&said[..said.len() - if is_open { dropped } else { 0 }]);
+    }
+    Cow::Owned(whole)
 }
 
 fn addresses(addresses: Option<&Address<'_>>) -> String {

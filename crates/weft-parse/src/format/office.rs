@@ -9,7 +9,7 @@ use crate::markup::{Xml, XmlNode, written};
 use crate::parts::PartCollector;
 
 /// Bytes of an address, at most. It stands in a file once, and behind every link to it.
-const ADDRESS_BYTES_MAX: usize = 2_000;
+pub(super) const ADDRESS_BYTES_MAX: usize = 2_000;
 
 /// What one part of a file says of another, or of an address.
 #[derive(Clone, Debug)]
@@ -52,6 +52,14 @@ pub(super) fn relations(
 pub(super) fn pictures(relations: HashMap<String, Relation>) -> Vec<String> {
     let pictures = relations.into_values().filter(|one| one.kind == "image" && !one.is_outside);
     let mut paths: Vec<String> = pictures.map(|one| one.target).collect();
+    in_order(&mut paths);
+    paths
+}
+
+/// The paths of the parts of one kind among the relations of a part, in the order of their names.
+pub(super) fn of_kind(relations: &HashMap<String, Relation>, kind: &str) -> Vec<String> {
+    let parts = relations.values().filter(|one| one.kind == kind && !one.is_outside);
+    let mut paths: Vec<String> = parts.map(|one| one.target.clone()).collect();
     in_order(&mut paths);
     paths
 }

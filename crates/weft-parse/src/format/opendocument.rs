@@ -20,6 +20,8 @@ pub(super) const FORMAT: FileFormat = FileFormat {
 
 /// Blanks that one element may stand for, at most.
 const BLANKS_MAX: usize = 100;
+/// Cells of a row that one cell stands for, at most.
+const REPEATED_MAX: usize = 1_000;
 
 fn read(file: &FileInput<'_>) -> ReadResult {
     let mut archive = Archive::open(file.bytes)?;
@@ -86,6 +88,8 @@ struct OpenDocumentTable {
     cell: String,
     columns: usize,
     rows: usize,
+    /// How many cells stand here that are the same.
+    times: usize,
     in_header: bool,
 }
 
@@ -170,6 +174,7 @@ impl<'a> OpenDocumentWalk<'a> {
                 table.cell.clear();
                 table.columns = count("number-columns-spanned").unwrap_or(1);
                 table.rows = count("number-rows-spanned").unwrap_or(1);
+                table.times = count("number-columns-repeated").unwrap_or(1).min(REPEATED_MAX);
             }
             _ => {}
         }
@@ -208,6 +213,10 @@ impl<'a> OpenDocumentWalk<'a> {
                 let header = if table.in_header { Header::Yes } else { Header::No };
                 let cell = std::mem::take(&mut table.cell);
                 table.grid.cell(&cell, header, table.columns, table.rows);
+                // Nearly always there is nothing in them. What they are there for is the place of those behind them.
+                for _ in 1..table.times {
+                    table.grid.cell("", header, 1, 1);
+                }
             }
             "table" => self.end_table(),
             _ => {}

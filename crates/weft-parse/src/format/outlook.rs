@@ -6,7 +6,7 @@ use cfb::CompoundFile;
 use weft_core::seam::document_reader::FoundPictures;
 
 use super::mail::ParsedMail;
-use super::{DEPTH_MAX, FileContents, FileFormat, FileInput, ReadResult, Unreadable, html};
+use super::{DEPTH_MAX, FileContents, FileFormat, FileInput, ReadResult, Unreadable, html, rtf};
 use crate::archive::ArchiveKind;
 use crate::parts::PartCollector;
 use crate::words::decode;
@@ -154,9 +154,16 @@ impl OutlookMessage<'_> {
         }
         if mail.text.trim().is_empty()
             && mail.html.trim().is_empty()
-            && !self.text(folder, property::COMPRESSED_BODY).is_empty()
+            && let Some(packed) =
+                self.bytes(&format!("{folder}/__substg1.0_{}0102", property::COMPRESSED_BODY))
         {
-            parts.warn("the text of the mail is kept in the Rich Text Format only and was left out");
+            match rtf::unpacked(&packed).map(|text| rtf::plain(&text)) {
+                Some(Ok(text)) => mail.text = text,
+                Some(Err(Unreadable(reason))) => {
+                    parts.warn(format!("the text of the mail was left out: {reason}"));
+                }
+                None => parts.warn("the text of the mail is damaged and was left out"),
+            }
         }
         for attached in self.folders(folder, ATTACHMENT) {
             let names = property::NAMES.map(|number| self.text(&attached, number));

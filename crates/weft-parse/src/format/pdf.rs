@@ -9,6 +9,7 @@ mod extractor;
 mod fields;
 mod layout;
 mod leftward;
+mod masks;
 mod order;
 mod outline;
 mod packed;
@@ -17,6 +18,7 @@ mod paged_table;
 mod pieces;
 mod placed;
 mod repeated;
+mod revision_5;
 mod scanned;
 mod spaced_table;
 mod tex_fonts;
@@ -52,15 +54,30 @@ const PAGES_MAX: usize = 10_000;
 fn open(bytes: &[u8]) -> Result<(PdfDocument, usize), Unreadable> {
     let document = PdfDocument::from_bytes(bytes.to_vec())
         .map_err(|cause| Unreadable::because("the PDF is damaged", cause))?;
-    // Many documents are locked with an empty password, which is to say that anybody may read them.
-    if document.is_encrypted() && !document.authenticate(b"").unwrap_or(false) {
-        return Err(Unreadable::new("it is locked with a password; save it without one"));
-    }
+    let document = unlocked(document, bytes)?;
     let count = document.page_count().map_err(|cause| Unreadable::because("the PDF is damaged", cause))?;
     if count == 0 {
         return Err(Unreadable::new("the PDF has no pages"));
     }
     Ok((document, count))
+}
+
+/// A document that is not encrypted, or with the empty password, which is to say that anybody may read it.
+fn unlocked(document: PdfDocument, bytes: &[u8]) -> Result<PdfDocument, Unreadable> {
+    if !document.is_encrypted() {
+        return Ok(document);
+    }
+    match document.authenticate(b"") {
+        Ok(true) => {}
+        Ok(false) => return Err(Unreadable::new("it is locked with a password; save it without one")),
+        Err(_) => {
+            let reason =
+                "it is encrypted in a way that is not read, as for certificates; save it without that";
+            return Err(Unreadable::new(reason));
+        }
+    }
+    let again = revision_5::as_revision_6(&document, bytes);
+    Ok(again.and_then(|bytes| PdfDocument::from_bytes(bytes).ok()).unwrap_or(document))
 }
 
 /// The pictures of the pages that are wanted.

@@ -88,23 +88,27 @@ fn read_slide(archive: &mut Archive<'_>, path: &str, parts: &mut PartCollector) 
             chart::read(&text, parts)?;
         }
     }
-    if let Some(notes) = known.values().find(|relation| relation.kind == "notesSlide")
-        && let Some(text) = office::xml(archive, &notes.target)?
+    if let Some(notes) = office::of_kind(&known, "notesSlide").first()
+        && let Some(text) = office::xml(archive, notes)?
     {
         slide::read_notes(&text, parts)?;
     }
-    for comments in known.values().filter(|relation| relation.kind == "comments") {
-        if let Some(text) = office::xml(archive, &comments.target)? {
+    // A part may be named more than once.
+    let mut comments = office::of_kind(&known, "comments");
+    comments.dedup();
+    for comments in comments {
+        if let Some(text) = office::xml(archive, &comments)? {
             read_comments(&text, parts)?;
         }
     }
     Ok(())
 }
 
-/// What people have remarked on a slide; older and newer programs write it differently.
+/// What people have remarked on a slide; older and newer programs write it differently. Newer ones have the answers to a
+/// remark in front of it.
 fn read_comments(text: &str, parts: &mut PartCollector) -> Result<(), Unreadable> {
     let mut xml = Xml::new(text);
-    let (mut said, mut is_text) = (String::new(), false);
+    let (mut said, mut is_text, mut answers) = (String::new(), false, Vec::new());
     while let Some(node) = xml.next()? {
         match node {
             XmlNode::Open(tag) => is_text = matches!(tag.name(), "text" | "t"),
@@ -115,9 +119,15 @@ fn read_comments(text: &str, parts: &mut PartCollector) -> Result<(), Unreadable
                 if name == "p" {
                     said.push(' ');
                 }
-                if matches!(name.as_str(), "cm" | "reply") && !said.trim().is_empty() {
-                    parts.paragraph(&format!("Comment: {}", said.trim()));
-                    said.clear();
+                match name.as_str() {
+                    "reply" => answers.push(std::mem::take(&mut said)),
+                    "cm" => {
+                        let all = std::iter::once(std::mem::take(&mut said)).chain(answers.drain(..));
+                        for said in all.filter(|said| !said.trim().is_empty()) {
+                            parts.paragraph(&format!("Comment: {}", said.trim()));
+                        }
+                    }
+                    _ => {}
                 }
             }
         }

@@ -7,9 +7,10 @@ use calamine::{Data, DataRef, Reader as _, SheetType, SheetVisible, Sheets, Xlsx
 use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, office};
 use crate::archive::{Archive, ArchiveKind};
 use crate::element::TableElement;
-use crate::grid::{header_rows, names_columns, once_more};
+use crate::grid::{header_rows, once_more};
 use crate::markup::{Xml, XmlNode};
 use crate::parts::PartCollector;
+use crate::sheets::{apart, has_groups, titled};
 
 /// Spreadsheets of Excel, old and new, and of OpenDocument.
 pub(super) const FORMAT: FileFormat = FileFormat {
@@ -28,8 +29,6 @@ const TEXT_BYTES_MAX: usize = 128 << 20;
 const COLUMNS_MAX: u32 = 2_000;
 /// Comments of one sheet, at most.
 const COMMENTS_MAX: usize = 10_000;
-/// Lines of the title of a table, at most.
-const TITLE_LINES_MAX: usize = 5;
 /// Empty cells in front of those that hold something, at most, as a multiple of those.
 const EMPTY_MAX: usize = 20_000_000;
 
@@ -59,8 +58,12 @@ fn read(file: &FileInput<'_>) -> ReadResult {
             parts.warn(format!("the sheet `{}` is too large: its rest was left out", sheet.name));
         }
         (cells_left, bytes_left) = (cells.left, cells.bytes_left);
-        let (caption, rows) = titled(trimmed(cells.rows));
-        parts.table(TableElement { caption, header_rows: header_rows(&rows), rows });
+        for rows in apart(cells.rows) {
+            let (caption, rows) = titled(trimmed(rows));
+            let has_groups = cells.has_groups && has_groups(&rows);
+            let header_rows = if has_groups { 2 } else { header_rows(&rows) };
+            parts.table(TableElement { caption, header_rows, rows });
+        }
     }
     if file.bytes.starts_with(b"PK") {
         comments(&mut Archive::open(file.bytes)?, &mut parts)?;
@@ -146,6 +149,8 @@ struct Cells {
     bytes_left: usize,
     empty: usize,
     is_cut: bool,
+    /// Whether a cell of the first row of a table reaches over several columns.
+    has_groups: bool,
 }
 
 impl Default for Cells {
@@ -156,6 +161,7 @@ impl Default for Cells {
             bytes_left: TEXT_BYTES_MAX,
             empty: EMPTY_MAX,
             is_cut: false,
+            has_groups: false,
         }
     }
 }
@@ -200,34 +206,6 @@ fn trimmed(mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
     rows
 }
 
-/// Lines above a table that fill one cell each are its title and not its header.
-fn titled(mut rows: Vec<Vec<String>>) -> (Option<String>, Vec<Vec<String>>) {
-    let filled = |row: &&Vec<String>| row.iter().filter(|cell| !cell.is_empty()).count();
-    let lines = rows.iter().take(TITLE_LINES_MAX).take_while(|row| filled(row) == 1).count();
-    // What has one column only is a list. Above a row of data stands a header, even of one name: an index has none.
-    let below = rows.get(lines..).unwrap_or_default();
-    let is_title = lines > 0
-        && below.first().is_some_and(|row| filled(&row) >= 2)
-        && names_columns(below, usize::MAX)
-        && !has_dates_or_truths(below);
-    if !is_title {
-        return (None, rows);
-    }
-    let title: Vec<String> = rows.drain(..lines).flatten().filter(|cell| !cell.is_empty()).collect();
-    (Some(title.join("\n")), rows)
-}
-
-/// Whether a column has a day or a truth value in the first two of its rows: no header is like that.
-fn has_dates_or_truths(rows: &[Vec<String>]) -> bool {
-    let is_day = |cell: &str| {
-        let day: String = cell.chars().take(10).map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
-        day == "0000-00-00"
-    };
-    let is_datum = |cell: &String| is_day(cell) || matches!(cell.as_str(), "true" | "false");
-    let [first, second, ..] = rows else { return false };
-    first.iter().zip(second).any(|(one, below)| is_datum(one) && is_datum(below))
-}
-
 type Book<'a> = Sheets<Cursor<&'a [u8]>>;
 
 fn read_sheet(book: &mut Book<'_>, name: &str, cells: &mut Cells) -> Result<(), Unreadable> {
@@ -267,10 +245,12 @@ fn read_xlsx(book: &mut Xlsx<Cursor<&[u8]>>, name: &str, cells: &mut Cells) -> R
             return Ok(());
         }
     }
-    // A cell that reaches down stands in each of its rows, so that every row can be understood alone.
+    // A cell that reaches down stands in each of its rows, so that every row can be understood alone, and one that names a
+    // group of columns above each of these.
     let mut repeated = 0;
+    let header = cells.rows.iter().position(|row| row.iter().filter(|cell| !cell.is_empty()).count() > 1);
     for area in merged {
-        let ((top, left), (bottom, _)) = (area.start, area.end);
+        let ((top, left), (bottom, right)) = (area.start, area.end);
         let text =
             cells.rows.get(top as usize).and_then(|row| row.get(left as usize)).cloned().unwrap_or_default();
         // Areas may reach to the end of the sheet, far below all that it holds.
@@ -280,6 +260,16 @@ fn read_xlsx(book: &mut Xlsx<Cursor<&[u8]>>, name: &str, cells: &mut Cells) -> R
                 return Ok(());
             }
         }
+        if top == bottom && left < right && header == Some(top as usize) {
+            cells.has_groups = true;
+            let columns = cells.rows.get(top as usize + 1).map_or(0, Vec::len);
+            let last = right.min(u32::try_from(columns).unwrap_or(u32::MAX).saturating_sub(1));
+            for column in left.saturating_add(1)..=last {
+                if !cells.put(top, column, once_more(&text, &mut repeated)) {
+                    return Ok(());
+                }
+            }
+        }
     }
     Ok(())
 }
@@ -287,9 +277,12 @@ fn read_xlsx(book: &mut Xlsx<Cursor<&[u8]>>, name: &str, cells: &mut Cells) -> R
 /// A value as a reader of the sheet would write it.
 fn shown(data: &Data) -> String {
     match data {
-        Data::String(text) | Data::DateTimeIso(text) | Data::DurationIso(text) => text.clone(),
+        Data::String(text) => text.clone(),
+        // A day without a time is kept as its midnight.
+        Data::DateTimeIso(text) => text.strip_suffix("T00:00:00").unwrap_or(text).replacen('T', " ", 1),
+        Data::DurationIso(text) => duration(text).unwrap_or_else(|| text.clone()),
         Data::Int(number) => number.to_string(),
-        Data::Float(number) => number.to_string(),
+        Data::Float(number) => rounded(*number).to_string(),
         Data::Bool(value) => value.to_string(),
         Data::DateTime(date) if date.is_duration() => {
             let seconds = (date.as_f64() * 86_400.0).round();
@@ -315,6 +308,30 @@ fn shown(data: &Data) -> String {
     }
 }
 
+/// A number with the 15 digits that spreadsheets show: what is behind them comes from counting with two and not with ten.
+fn rounded(number: f64) -> f64 {
+    // Beyond this not every whole number can be kept.
+    const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
+    if number.fract() == 0.0 && number.abs() < WHOLE_MAX {
+        return number;
+    }
+    format!("{number:.14e}").parse().unwrap_or(number)
+}
+
+/// `PT01H30M00S`, as OpenDocument has it, in the way of a clock.
+fn duration(text: &str) -> Option<String> {
+    let mut rest = text.strip_prefix("PT")?;
+    let mut parts = [0.0_f64; 3];
+    for (part, unit) in parts.iter_mut().zip(['H', 'M', 'S']) {
+        if let Some((number, behind)) = rest.split_once(unit) {
+            *part = number.parse().ok()?;
+            rest = behind;
+        }
+    }
+    let [hours, minutes, seconds] = parts.map(f64::round);
+    rest.is_empty().then(|| format!("{hours}:{minutes:02}:{seconds:02}"))
+}
+
 #[cfg(test)]
 mod tests {
     use calamine::{ExcelDateTime, ExcelDateTimeType};
@@ -331,5 +348,30 @@ mod tests {
         check(0.0, "00:00:00");
         check(45_943.0, "2025-10-13");
         check(45_943.5, "2025-10-13 12:00:00");
+    }
+
+    #[test]
+    fn numbers_have_the_digits_that_people_see() {
+        let check = |number: f64, expected: &str| assert_eq!(shown(&Data::Float(number)), expected);
+        check(0.1 + 0.2, "0.3");
+        check(1.000_000_000_000_000_2e-2, "0.01");
+        check(36.5, "36.5");
+        check(-1.0 / 3.0, "-0.333333333333333");
+        check(1_234_567_890_123_456.0, "1234567890123456");
+        let day = |text: &str| shown(&Data::DateTimeIso(text.to_owned()));
+        assert_eq!(day("2024-03-01T00:00:00"), "2024-03-01");
+        assert_eq!(day("2024-03-01T10:30:00"), "2024-03-01 10:30:00");
+    }
+
+    #[test]
+    fn durations_are_shown_as_on_a_clock() {
+        let check = |text: &str, expected: &str| {
+            assert_eq!(shown(&Data::DurationIso(text.to_owned())), expected);
+        };
+        check("PT01H30M00S", "1:30:00");
+        check("PT30H5M7.6S", "30:05:08");
+        check("PT45S", "0:00:45");
+        check("P1Y", "P1Y");
+        check("PTxS", "PTxS");
     }
 }

@@ -356,6 +356,7 @@ pub(crate) fn samples() -> Vec<(&'static str, Vec<u8>)> {
         ("a.pptx", pptx("<p:sld><p:sp><p:ph type='title'/><a:p><a:r><a:t>A</a:t></a:r></a:p></p:sp></p:sld>")),
         ("a.xlsx", xlsx("<sheetData><row r='1'><c r='A1' t='inlineStr'><is><t>name</t></is></c><c r='B1'><v>1</v></c></row></sheetData>")),
         ("a.epub", epub()),
+        ("a.rtf", br"{\rtf1{\fonttbl{\f0\fcharset128 A;}}{\stylesheet{\s1 heading 1;}}\pard\s1 A\par\pard\f0\'83\'41{\footnote b}\par\trowd\cellx1\pard\intbl c\cell\row}".to_vec()),
         ("a.eml", MAIL.as_bytes().to_vec()),
         ("a.html", b"<h1>A</h1><ul><li>b<li>c</ul><table><tr><th>x<td rowspan=2>y<tr><td>z</table><pre>p</pre>".to_vec()),
         ("a.xml", b"<?xml version='1.0'?><a><b c='d'>e</b><f>g</f>h</a>".to_vec()),

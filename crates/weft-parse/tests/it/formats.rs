@@ -17,6 +17,9 @@ fn text_and_code() {
     check("a.tsv", "Ada\t36\nGrace\t45\n", &["table(0) Ada|36 / Grace|45"]);
     let (japanese, ..) = encoding_rs::SHIFT_JIS.encode("名前,年齢\n佐藤太郎,30\n");
     check("a.csv", japanese, &["table(1) 名前|年齢 / 佐藤太郎|30"]);
+    check("a.csv", "sep=;\r\nname;age\r\nAda;36,5\r\n", &["table(1) name|age / Ada|36,5"]);
+    check("a.csv", "# People\nname,age\nAda,36\n", &["table(1) # People: name|age / Ada|36"]);
+    check("a.csv", "name,\na,1\nb,2\n", &["table(0) name| / a|1 / b|2"]);
 }
 
 #[test]
@@ -234,6 +237,66 @@ fn spreadsheets() {
         <row r='3'><c r='B3' t='inlineStr'><is><t>Ada</t></is></c><c r='C3'><v>36</v></c></row>
         <row r='4'><c r='C4'><v>36.5</v></c></row></sheetData><mergeCells count='1'><mergeCell ref='B3:B4'/></mergeCells>";
     check("a.xlsx", xlsx(sheet), &["--- 1 People", "table(1) name|age / Ada|36 / Ada|36.5"]);
+}
+
+#[test]
+fn how_words_are_said_and_what_is_hidden_is_no_part_of_the_text() {
+    let html = "<p><ruby>漢<rp>(</rp><rt>かん</rt><rp>)</rp></ruby>字</p>";
+    check("a.html", html, &["漢字"]);
+    let said = "<w:r><w:ruby><w:rt><w:r><w:t>かん</w:t></w:r></w:rt><w:rubyBase><w:r><w:t>漢</w:t></w:r></w:rubyBase></w:ruby></w:r>";
+    let hidden = "<w:r><w:rPr><w:vanish/></w:rPr><w:t>hidden</w:t></w:r>";
+    let shown = "<w:r><w:rPr><w:vanish w:val='0'/></w:rPr><w:t>字</w:t></w:r>";
+    let mark = "<w:pPr><w:rPr><w:vanish/></w:rPr></w:pPr>";
+    check("a.docx", docx(&format!("<w:p>{mark}{said}{hidden}{shown}</w:p>")), &["漢字"]);
+    let cell = |text: &str| format!("<w:tc><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:tc>");
+    let before = "<w:trPr><w:gridBefore w:val='1'/></w:trPr>";
+    let table =
+        format!("<w:tbl><w:tr>{}{}</w:tr><w:tr>{before}{}</w:tr></w:tbl>", cell("a"), cell("b"), cell("1"));
+    check("a.docx", docx(&table), &["table(1) a|b / |1"]);
+}
+
+#[test]
+fn sheets_with_several_tables_and_groups_of_columns() {
+    let text = |place: &str, text: &str| format!("<c r='{place}' t='inlineStr'><is><t>{text}</t></is></c>");
+    let number = |place: &str, number: u32| format!("<c r='{place}'><v>{number}</v></c>");
+    let row = |row: u32, cells: &[String]| format!("<row r='{row}'>{}</row>", cells.concat());
+    let rows = [
+        row(1, &[text("B1", "Q1"), text("D1", "Q2")]),
+        row(2, &[text("A2", "Item"), text("B2", "Plan"), text("C2", "Real"), text("D2", "Plan")]),
+        row(3, &[text("A3", "Pens"), number("B3", 1), number("C3", 2), number("D3", 3)]),
+        row(5, &[text("A5", "City"), text("B5", "People")]),
+        row(6, &[text("A6", "Rome"), number("B6", 3)]),
+    ];
+    let merged = "<mergeCells count='2'><mergeCell ref='B1:C1'/><mergeCell ref='D1:E1'/></mergeCells>";
+    let sheet = format!("<sheetData>{}</sheetData>{merged}", rows.concat());
+    let quarters = "table(2) |Q1|Q1|Q2 / Item|Plan|Real|Plan / Pens|1|2|3";
+    check("a.xlsx", xlsx(&sheet), &["--- 1 People", quarters, "table(1) City|People / Rome|3"]);
+}
+
+#[test]
+fn letters_that_a_mail_says_nothing_of_are_read() {
+    let mail = |kind: &str| {
+        let text =
+            format!("From: Jürgen <j@example.com>\nSubject: Grüße aus Köln\n{kind}\nÄpfel für Österreich.\n");
+        encoding_rs::WINDOWS_1252.encode(&text).0.into_owned()
+    };
+    for kind in ["", "Content-Type: text/plain\n", "Content-Type: text/plain; charset=us-ascii\n"] {
+        let expected = ["# Grüße aus Köln", "From: Jürgen <j@example.com>", "Äpfel für Österreich."];
+        check("a.eml", mail(kind), &expected);
+    }
+}
+
+#[test]
+fn lines_of_a_mail_that_flow_are_paragraphs() {
+    let text = "A line that \ngoes on \nhere.\nAnother.\n> said \n> before\n-- \nAda";
+    let mail =
+        |kind: &str| format!("From: a@example.com\nSubject: Hi\nContent-Type: text/plain; {kind}\n\n{text}");
+    let found = shown(&read("a.eml", mail("format=flowed").as_bytes()));
+    assert_eq!(found[2], "A line that goes on here.\nAnother.\n> said before\n--\nAda");
+    let found = shown(&read("a.eml", mail("format=flowed; delsp=yes").as_bytes()));
+    assert!(found[2].starts_with("A line thatgoes onhere.\n"), "{found:?}");
+    let found = shown(&read("a.eml", mail("charset=utf-8").as_bytes()));
+    assert!(found[2].starts_with("A line that\ngoes on\nhere.\n"), "{found:?}");
 }
 
 #[test]

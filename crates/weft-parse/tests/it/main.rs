@@ -4,6 +4,7 @@
 mod build;
 mod choosing;
 mod documents;
+mod encrypted;
 mod formats;
 mod hostile;
 mod multiplied;
@@ -11,6 +12,7 @@ mod office;
 mod pages;
 mod pictures;
 mod process;
+mod rich_text;
 mod scans;
 #[cfg(target_os = "linux")]
 mod transcription;

@@ -105,6 +105,37 @@ fn mails_of_outlook_say_to_whom_they_go_and_hold_mails() {
     assert_eq!(shown, expected);
 }
 
+#[test]
+fn mails_of_outlook_may_be_rich_text_alone() {
+    // Made by another program.
+    const PACKED: &str = "6f000000ab0000004c5a46752157811303000a00726370673132352232034374657805426269fc646903300103\
+        01f70a8002a403e4cb071302807d0a81756300500b0931016433363003310bc4204814656c0900200352204f75e27409006f6b2e0aa2\
+        0a80141fb06b2061670b7115357d17a0";
+    let byte = |place: usize| u8::from_str_radix(&PACKED[place..place + 2], 16).unwrap();
+    let packed: Vec<u8> = (0..PACKED.len()).step_by(2).map(byte).collect();
+    let mail = |packed: &[u8]| {
+        let texts = [("/0037", "Hi"), ("/0C1A", "Ada")];
+        let bytes = outlook(&[], &texts, &[("", vec![0; 32])]);
+        let mut file = cfb::CompoundFile::open(Cursor::new(bytes)).unwrap();
+        file.create_stream("/__substg1.0_10090102").unwrap().write_all(packed).unwrap();
+        read("a.msg", &file.into_inner().into_inner())
+    };
+    let expected = ["# Hi", "From: Ada", "Hello from Outlook.", "Hello from Outlook again."];
+    assert_eq!(shown(&mail(&packed)), expected);
+    assert_eq!(mail(&packed[..9]).warnings, ["the text of the mail is damaged and was left out"]);
+}
+
+#[test]
+fn cells_of_opendocument_that_are_told_once_keep_their_places() {
+    let cell = |text: &str| format!("<table:table-cell><text:p>{text}</text:p></table:table-cell>");
+    let empty = "<table:table-cell table:number-columns-repeated='2'/>";
+    let rest = "<table:table-cell table:number-columns-repeated='16000'/>";
+    let row = |cells: &[&str]| format!("<table:table-row>{}</table:table-row>", cells.concat());
+    let rows = row(&[&cell("a"), empty, &cell("d"), rest]) + &row(&[empty, &cell("c")]);
+    let bytes = opendocument(&format!("<office:text><table:table>{rows}</table:table></office:text>"));
+    assert_eq!(shown(&read("a.odt", &bytes)), ["table(0) a|||d / ||c"]);
+}
+
 /// A file of OpenDocument with this content.
 pub(crate) fn opendocument(content: &str) -> Vec<u8> {
     archive(&[
@@ -181,7 +212,7 @@ fn charts_of_a_document_are_tables_after_it() {
 }
 
 #[test]
-fn remarks_on_slides_and_cells_are_told() {
+fn remarks_on_slides_are_told_in_the_order_of_their_parts() {
     let bytes = archive(&[
         ("_rels/.rels", &relations(&[("r1", "officeDocument", "ppt/presentation.xml")])),
         (
@@ -190,11 +221,32 @@ fn remarks_on_slides_and_cells_are_told() {
         ),
         ("ppt/_rels/presentation.xml.rels", &relations(&[("r1", "slide", "slides/s1.xml")])),
         ("ppt/slides/s1.xml", "<p:sld><p:sp><a:p><a:r><a:t>A slide</a:t></a:r></a:p></p:sp></p:sld>"),
-        ("ppt/slides/_rels/s1.xml.rels", &relations(&[("r1", "comments", "../comments/c1.xml")])),
+        ("ppt/slides/_rels/s1.xml.rels", &remarks()),
         ("ppt/comments/c1.xml", "<p:cmLst><p:cm><p:text>Too short</p:text></p:cm></p:cmLst>"),
+        (
+            "ppt/comments/c2.xml",
+            "<p:cmLst><p:cm><p:replyLst><p:reply><a:p><a:r><a:t>No</a:t></a:r></a:p></p:reply></p:replyLst>
+             <p:txBody><a:p><a:r><a:t>Is it?</a:t></a:r></a:p></p:txBody></p:cm></p:cmLst>",
+        ),
+        ("ppt/comments/c10.xml", "<p:cmLst><p:cm><p:text>It is</p:text></p:cm></p:cmLst>"),
     ]);
-    assert_eq!(shown(&read("a.pptx", &bytes)), ["--- 1 ", "A slide", "Comment: Too short"]);
+    let remarks = ["Comment: Too short", "Comment: Is it?", "Comment: No", "Comment: It is"];
+    assert_eq!(shown(&read("a.pptx", &bytes))[..2], ["--- 1 ", "A slide"]);
+    assert_eq!(shown(&read("a.pptx", &bytes))[2..], remarks);
+}
 
+/// What a slide says of three parts with remarks, in the order of none of them.
+fn remarks() -> String {
+    let part = |id, number| (id, "comments", number);
+    relations(&[
+        part("r3", "../comments/c10.xml"),
+        part("r1", "../comments/c2.xml"),
+        part("r2", "../comments/c1.xml"),
+    ])
+}
+
+#[test]
+fn remarks_on_cells_are_told() {
     let sheet = |comments: &[(&str, &str)]| {
         let workbook = "<workbook xmlns='http://schemas.openxmlformats.org/spreadsheetml/2006/main' xmlns:r='http://schemas.openxmlformats.org/officeDocument/2006/relationships'><sheets><sheet name='S' sheetId='1' r:id='rId1'/></sheets></workbook>";
         let links = "<Relationships xmlns='http://schemas.openxmlformats.org/package/2006/relationships'><Relationship Id='rId1' Type='http://schemas.openxmlformats.org/officeDocument/2006/relationships/worksheet' Target='worksheets/sheet1.xml'/></Relationships>";

@@ -84,18 +84,48 @@ async fn scans_that_cannot_be_unpacked_are_told_of_and_the_others_read() {
         (jpeg2000(52, "/JPXDecode"), &GRAY[..90]),
         (jpeg2000(52, "/JPXDecode /ColorSpace [/Indexed /DeviceRGB 1 <000000ffffff>]"), GRAY),
         (jpeg2000(40, "/JPXDecode"), COLOUR),
+        (jbig2(52), &PAGE[..60]),
     ];
     let file = Bytes::from(pdf_with_scans(&scans, SYMBOLS));
     let readers: [&dyn DocumentReader; 2] = [&InProcess::default(), &child()];
     for reader in readers {
         let found = reader.pictures(&request(), file.clone()).await.unwrap();
-        assert_eq!(sizes(&found), [(40, 32)]);
+        assert_eq!(sizes(&found), [(40, 32), (52, 32)]);
         let warnings = found.warnings.join("\n");
-        for part in ["page 1", "60000 × 60000 pixels", "page 2", "JPEG 2000: ", "page 3", "table of colours"]
-        {
+        let parts = [
+            "page 1",
+            "60000 × 60000 pixels",
+            "page 2",
+            "JPEG 2000: ",
+            "page 3",
+            "table of colours",
+            "page 5",
+        ];
+        for part in parts.into_iter().chain(["JBIG2: it ends early"]) {
             assert!(warnings.contains(part), "{part}: {warnings}");
         }
     }
+}
+
+#[tokio::test]
+async fn letters_in_masks_are_drawn() {
+    const INK: &[u8] = &[0];
+    const STRIPES: &[u8] = &[0x0f; 256];
+    let stencil = "/Subtype /Image /ImageMask true /BitsPerComponent 1 /Height 32";
+    let packed = "/Filter /JBIG2Decode /DecodeParms << /JBIG2Globals {shared} 0 R >>";
+    // The ink of the first page is one pixel, and its mask the picture of the second one.
+    let ink = "/Subtype /Image /Width 1 /Height 1 /BitsPerComponent 8 /ColorSpace /DeviceGray /Mask 9 0 R";
+    let scans = [
+        (ink.to_owned(), INK),
+        (format!("{stencil} /Width 52 {packed}"), PAGE),
+        (format!("{stencil} /Width 64"), STRIPES),
+    ];
+    let file = Bytes::from(pdf_with_scans(&scans, SYMBOLS));
+    let found = InProcess::default().pictures(&request(), file).await.unwrap();
+    assert_eq!(sizes(&found), [(52, 32), (52, 32), (64, 32)], "{:?}", found.warnings);
+    assert!(found.warnings.is_empty(), "{:?}", found.warnings);
+    // Black ink on white paper is what the mask shows by itself.
+    assert!(found.pictures[0].picture.bytes == found.pictures[1].picture.bytes);
 }
 
 /// Reads the same in every picture.

@@ -70,6 +70,24 @@ async fn a_file_is_uploaded_read_and_downloaded() {
 }
 
 #[tokio::test]
+async fn what_models_read_in_files_of_a_conversation_is_its_usage() {
+    let bench = bench(Script::new()).await;
+    let id = bench.store("Files", with_files()).await;
+    // A bitmap of 64 by 64, of which nobody needs the pixels here.
+    let bitmap = "BMaaaa\0\0\0\06\0\0\0(\0\0\0@\0\0\0@\0\0\0\u{1}\0\u{18}\0";
+    let file = uploaded(&bench, &id, "sign.bmp", bitmap).await;
+    let body = json!({"question": "q", "files": [file], "user_id": "ann"});
+    let told = said(&asked(&bench, &id, body).await.frames());
+    assert!(told.contains("Moor here."), "{told}");
+    let usage = bench.get("/api/v1/usage?by=node,model,agent,user").await.data();
+    assert_eq!(usage["usage"].as_array().unwrap().len(), 1, "{usage}");
+    let line = &usage["usage"][0];
+    let of = ["node", "model", "agent_id", "user_id"].map(|side| line[side].as_str().unwrap());
+    assert_eq!(of, ["files", "eyes", id.as_str(), "ann"]);
+    assert_eq!((&line["model_calls"], &line["total_tokens"]), (&json!(1), &json!(55)));
+}
+
+#[tokio::test]
 async fn a_form_in_the_middle_takes_files_too() {
     let bench = bench(Script::new()).await;
     let fill = json!({"enable_tips": true, "tips": "Your file?", "inputs": {"doc": {"name": "Document", "type": "file", "optional": false}}});

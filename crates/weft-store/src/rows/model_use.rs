@@ -135,27 +135,39 @@ pub(crate) fn note(key: &RunKey, finished: &FinishedRun, batch: &mut Batch) {
     }
 }
 
-/// Writes what work on a dataset or a memory has used, as long as that is there. The rows have an id of their own in the place of
+/// Writes what work on a dataset or a memory, or for a conversation, has used, as long as that is there. The rows have an id of their own in the place of
 /// a run's, so none of them takes the place of another.
 fn note_outside(owner: &UsageOwner, at_ms: i64, uses: &[ModelUse], batch: &mut Batch) {
     let (id, day) = (generate(), at_ms.div_euclid(DAY_MS));
     for (place, one) in bounded_uses(uses).iter().enumerate() {
         let mut row = Query::select();
-        match owner {
-            UsageOwner::Dataset(key) => row
-                .column((dataset::Entity, dataset::Column::TenantId))
-                .from(dataset::Entity)
-                .cond_where(dataset::of(key)),
-            UsageOwner::Memory(key) => row
-                .column((memory::Entity, memory::Column::TenantId))
-                .from(memory::Entity)
-                .cond_where(memory::of(key)),
+        let nobody = || [Expr::value(""), Expr::value(""), Expr::value("")];
+        let whose = match owner {
+            UsageOwner::Dataset(key) => {
+                row.column((dataset::Entity, dataset::Column::TenantId))
+                    .from(dataset::Entity)
+                    .cond_where(dataset::of(key));
+                nobody()
+            }
+            UsageOwner::Memory(key) => {
+                row.column((memory::Entity, memory::Column::TenantId))
+                    .from(memory::Entity)
+                    .cond_where(memory::of(key));
+                nobody()
+            }
+            UsageOwner::Conversation(key) => {
+                row.column((session::Entity, session::Column::TenantId))
+                    .from(session::Entity)
+                    .cond_where(session::of(key));
+                [session::Column::CanvasId, session::Column::Id, session::Column::UserId]
+                    .map(|column| Expr::col((session::Entity, column)))
+            }
         };
         // Locked, so that it is not being removed with all that its tenant has.
         row.expr(Expr::value(id.as_str()))
             .expr(Expr::value(number(place as u64)))
             .expr(Expr::value(day))
-            .exprs([Expr::value(""), Expr::value(""), Expr::value("")])
+            .exprs(whose)
             .expr(Expr::value(text(one.node.as_str())))
             .expr(Expr::value(text(&one.model)))
             .exprs(numbers(one).map(Expr::value))

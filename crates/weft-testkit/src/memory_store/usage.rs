@@ -62,13 +62,24 @@ impl StoreTables {
 impl UsageStore for MemoryStore {
     async fn note_usage(&self, owner: &UsageOwner, at_ms: i64, uses: &[ModelUse]) -> Result<()> {
         let run = RunId::generate();
-        self.tables().uses.extend(uses.iter().map(|what| Noted {
+        let mut tables = self.tables();
+        let (canvas, session, user) = match owner {
+            UsageOwner::Conversation(key) => {
+                let Some(home) = tables.sessions.get(&(key.tenant.clone(), key.id.clone())) else {
+                    return Ok(());
+                };
+                let session = &home.session;
+                (session.canvas.to_string(), key.id.to_string(), session.user_id.clone())
+            }
+            UsageOwner::Dataset(_) | UsageOwner::Memory(_) => Default::default(),
+        };
+        tables.uses.extend(uses.iter().map(|what| Noted {
             tenant: owner.tenant().clone(),
             run: run.clone(),
             day: at_ms.div_euclid(DAY_MS),
-            canvas: String::new(),
-            session: String::new(),
-            user: String::new(),
+            canvas: canvas.clone(),
+            session: session.clone(),
+            user: user.clone(),
             what: what.clone(),
         }));
         Ok(())

@@ -52,6 +52,7 @@ pub(super) struct BodyReader<'a> {
     passed_over: usize,
     is_text: bool,
     in_run: bool,
+    is_hidden: bool,
 }
 
 impl<'a> BodyReader<'a> {
@@ -77,6 +78,7 @@ impl<'a> BodyReader<'a> {
             passed_over: 0,
             is_text: false,
             in_run: false,
+            is_hidden: false,
         }
     }
 
@@ -109,7 +111,7 @@ impl<'a> BodyReader<'a> {
     fn text(&mut self, text: &str) {
         if let Some(math) = &mut self.math {
             math.text(text);
-        } else if self.is_text {
+        } else if self.is_text && !self.is_hidden {
             self.write(text);
         }
     }
@@ -132,10 +134,15 @@ impl<'a> BodyReader<'a> {
             return;
         }
         match tag.name() {
-            // The other choice shows the same; what is deleted or moved away is not there any more.
-            "Fallback" | "del" | "moveFrom" | "instrText" => self.passed_over = 1,
+            // The other choice shows the same; what is deleted or moved away is not there any more; and how a word is said
+            // would stand in the middle of it.
+            "Fallback" | "del" | "moveFrom" | "instrText" | "rt" => self.passed_over = 1,
             "p" => self.paragraphs.push(OpenParagraph::default()),
-            "r" => self.in_run = true,
+            "r" => (self.in_run, self.is_hidden) = (true, false),
+            // Of a paragraph's mark it says nothing of the text.
+            "vanish" if self.in_run => {
+                self.is_hidden = !matches!(tag.attribute("val").as_deref(), Some("0" | "false" | "off"));
+            }
             "t" => self.is_text = true,
             // Outside of a run a `tab` is the position of a tab stop.
             "tab" | "ptab" if self.in_run => self.write("\t"),
@@ -156,7 +163,7 @@ impl<'a> BodyReader<'a> {
             "imagedata" => self.picture_text(tag, "r:id"),
             "tbl" if self.tables.is_empty() => self.tables.push(DocxTable::default()),
             "tbl" => self.tables.push(DocxTable { grid: Grid::inner(), ..DocxTable::default() }),
-            "tr" | "tc" | "gridSpan" | "vMerge" | "tblHeader" => self.open_in_table(tag),
+            "tr" | "tc" | "gridSpan" | "gridBefore" | "vMerge" | "tblHeader" => self.open_in_table(tag),
             _ => self.open_property(tag),
         }
     }
@@ -187,6 +194,13 @@ impl<'a> BodyReader<'a> {
             "gridSpan" => {
                 table.columns = tag.attribute("val").and_then(|count| count.parse().ok()).unwrap_or(1);
             }
+            // The row begins behind so many columns. As nothing stands there it may be a header all the same.
+            "gridBefore" => {
+                let columns = tag.attribute("val").and_then(|count| count.parse().ok()).unwrap_or(0);
+                if columns > 0 {
+                    table.grid.cell("", Header::Yes, columns, 1);
+                }
+            }
             // Without a value it goes on with the cell above.
             "vMerge" => table.goes_on = tag.attribute("val").as_deref() != Some("restart"),
             _ => table.is_header = true,
@@ -203,7 +217,7 @@ impl<'a> BodyReader<'a> {
         }
         match name {
             "p" => self.end_paragraph(),
-            "r" => self.in_run = false,
+            "r" => (self.in_run, self.is_hidden) = (false, false),
             "t" => self.is_text = false,
             "hyperlink" => {
                 if let (Some((address, start)), Some(paragraph)) =

@@ -66,6 +66,8 @@ pub(super) fn is_passed_over(dom: &Dom, id: Id) -> bool {
         "" => false,
         "head" | "script" | "style" | "noscript" | "template" | "iframe" | "object" | "svg" | "canvas"
         | "select" | "button" | "input" | "textarea" | "nav" | "footer" | "audio" | "video" => true,
+        // How a word is said, which would stand in the middle of it.
+        "rt" | "rp" | "rtc" => true,
         // The page in other languages.
         "a" if dom.attribute(id, "hreflang").is_some() => true,
         _ => is_hidden(),

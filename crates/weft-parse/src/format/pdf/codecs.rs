@@ -16,6 +16,9 @@ const SAMPLES_WANTED: u64 = 32 << 20;
 /// Samples of one that cannot be had smaller.
 const SAMPLES_MAX: u64 = 96 << 20;
 
+/// White space that writers leave behind a stream and that is none of it, at most.
+const TRAILING_MAX: usize = 10;
+
 /// A picture in JBIG2, the streams of which stand in the document without a file around them. `globals` is what it has in
 /// common with others, and `black` the value of its black pixels: 0, or 255 where the document turns them round.
 ///
@@ -33,6 +36,36 @@ pub(super) fn jbig2(bytes: &[u8], globals: Option<&[u8]>, black: u8) -> Result<P
         page.decode(&mut rows).map_err(|cause| cause.to_string())?;
         image(width, height, Channels { count: 1, kept: 1 }, rows.samples)
     })
+}
+
+/// What is missing of a picture in JBIG2 that was unpacked as well as could be: its decoder takes a stream that ends in the
+/// middle for one that ends there, and passes over what it cannot make out. Only when nothing at all is to be seen is it
+/// worth doing everything a second time to know why.
+pub(super) fn jbig2_lack(bytes: &[u8], globals: Option<&[u8]>, image: &PdfImage) -> Option<String> {
+    let strict = hayro_jbig2::DecodeSettings { strict: true };
+    let is_cut = |bytes: &[u8]| {
+        let eof = hayro_jbig2::DecodeError::Parse(hayro_jbig2::ParseError::UnexpectedEof);
+        hayro_jbig2::Page::new_embedded(bytes, None, &strict).is_err_and(|cause| cause == eof)
+    };
+    let is_blank = || match image.data() {
+        ImageData::Raw { pixels, .. } => pixels.iter().all(|pixel| Some(pixel) == pixels.first()),
+        ImageData::Jpeg(_) => false,
+    };
+    let whole = || -> hayro_jbig2::Result<()> {
+        let usual = hayro_jbig2::DecodeSettings::default();
+        let globals = globals.map(|bytes| hayro_jbig2::Globals::new(bytes, &usual)).transpose()?;
+        let page = hayro_jbig2::Page::new_embedded(bytes, globals.as_ref(), &strict)?;
+        page.decode(&mut Nothing)
+    };
+    let blanks =
+        bytes.iter().rev().take(TRAILING_MAX).take_while(|byte| matches!(byte, 0 | b'\r' | b'\n' | b' '));
+    let lack = || {
+        if (0..=blanks.count()).all(|blanks| is_cut(&bytes[..bytes.len() - blanks])) {
+            return Ok(Some("it ends early".to_owned()));
+        }
+        Ok(if is_blank() { whole().err().map(|cause| cause.to_string()) } else { None })
+    };
+    guarded(lack).unwrap_or_else(Some)
 }
 
 /// A picture in JPEG 2000, with or without its file around it; in a lower resolution where it is too large.
@@ -73,7 +106,7 @@ fn jpeg2000_within(bytes: &[u8], wanted: u64) -> Result<PdfImage, String> {
 }
 
 /// Whatever a decoder does, a file is told of by a reason.
-fn guarded(work: impl FnOnce() -> Result<PdfImage, String>) -> Result<PdfImage, String> {
+fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err("it breaks its decoder".to_owned()))
 }
 
@@ -140,6 +173,17 @@ impl hayro_jbig2::Decoder for Rows {
     fn next_line(&mut self) {}
 }
 
+/// Takes pixels that nobody wants.
+struct Nothing;
+
+impl hayro_jbig2::Decoder for Nothing {
+    fn push_pixel(&mut self, _: bool) {}
+
+    fn push_pixel_chunk(&mut self, _: bool, _: u32) {}
+
+    fn next_line(&mut self) {}
+}
+
 /// What a JPEG 2000 says of its size.
 #[derive(Debug, PartialEq, Eq)]
 struct Declared {
@@ -199,6 +243,8 @@ mod tests {
     const PAGE: &[u8] = include_bytes!("../../../tests/it/files/scans/page.jb2");
     const GRAY: &[u8] = include_bytes!("../../../tests/it/files/scans/gray.jp2");
     const COLOUR: &[u8] = include_bytes!("../../../tests/it/files/scans/colour.j2k");
+    /// Where the regions of the page say how they combine with what is below them.
+    const REGIONS: [usize; 2] = [58, 99];
     /// Each sign stands for four by four pixels.
     const DRAWN: [&str; 8] = [
         ".............",
@@ -241,6 +287,26 @@ mod tests {
         // Without its letters there is the line below them.
         let bare = jbig2(PAGE, None, 0).unwrap();
         assert_eq!(drawn(&bare, 4)[6], DRAWN[6]);
+    }
+
+    #[test]
+    fn jbig2_that_lacks_something_is_known_by_it() {
+        let lack = |bytes: &[u8]| {
+            let image = jbig2(bytes, Some(SYMBOLS), 0).unwrap();
+            jbig2_lack(bytes, Some(SYMBOLS), &image)
+        };
+        assert_eq!(lack(PAGE), None);
+        // Writers leave ends of lines behind streams.
+        assert_eq!(lack(&[PAGE, b"\r\n"].concat()), None);
+        for end in [PAGE.len() - 1, PAGE.len() - 30, 60] {
+            assert_eq!(lack(&PAGE[..end]).as_deref(), Some("it ends early"), "{end}");
+        }
+        // A page that has nothing on it but says so is whole.
+        assert_eq!(lack(&PAGE[..30]), None);
+        // Both regions combine with what is below them in a way that there is none of.
+        let mut damaged = PAGE.to_vec();
+        (damaged[REGIONS[0]], damaged[REGIONS[1]]) = (7, 7);
+        assert!(lack(&damaged).is_some());
     }
 
     #[test]

@@ -1,12 +1,15 @@
-//! Pictures of a page that the library of PDFs leaves packed: their streams, and what these need to be unpacked.
+//! Pictures of a page that the library of PDFs leaves packed or does not draw through their masks: their streams, and what
+//! these need to be unpacked.
 
 use std::collections::HashSet;
 
-use pdf_oxide::extractors::{ColorSpace, PdfImage};
+use pdf_oxide::extractors::{ColorSpace, PdfImage, extract_image_from_xobject};
 use pdf_oxide::object::Object;
 use pdf_oxide::{PdfDocument, PdfFilter, PdfImageHandle};
+use weft_core::seam::picture_reader::PIXELS_MAX;
 
 use super::codecs;
+use super::masks::Mask;
 
 /// Objects of one page that are looked at for its packed pictures, at most.
 const OBJECTS_MAX: usize = 10_000;
@@ -17,6 +20,13 @@ pub(super) struct PackedImages<'doc> {
     index: usize,
     /// Their streams, once one of them was wanted.
     streams: Option<Vec<Object>>,
+}
+
+/// A picture that was unpacked.
+pub(super) struct Unpacked {
+    pub(super) image: PdfImage,
+    /// Why it is not all that it should be, if it is not.
+    pub(super) lack: Option<String>,
 }
 
 /// How a picture is packed.
@@ -32,17 +42,18 @@ impl<'doc> PackedImages<'doc> {
         Self { document, index, streams: None }
     }
 
-    /// A picture of the page unpacked; nothing when the library does that itself.
-    pub(super) fn unpacked(&mut self, image: &PdfImageHandle<'_>) -> Option<Result<PdfImage, String>> {
-        let packing = match image.filter_chain.last()? {
-            PdfFilter::JBIG2Decode => Packing::Jbig2,
-            PdfFilter::JPXDecode => Packing::Jpeg2000,
-            _ => return None,
+    /// A picture of the page unpacked.
+    pub(super) fn unpacked(&mut self, image: &PdfImageHandle<'_>) -> Result<Unpacked, String> {
+        let packing = match image.filter_chain.last() {
+            Some(PdfFilter::JBIG2Decode) => Packing::Jbig2,
+            Some(PdfFilter::JPXDecode) => Packing::Jpeg2000,
+            _ => {
+                return match image.decode() {
+                    Ok(image) => Ok(Unpacked { image, lack: None }),
+                    Err(cause) => self.stencil(image).ok_or_else(|| short(&cause)),
+                };
+            }
         };
-        Some(self.unpack(image, packing))
-    }
-
-    fn unpack(&mut self, image: &PdfImageHandle<'_>, packing: Packing) -> Result<PdfImage, String> {
         // Only the library has its key.
         if self.document.is_encrypted() {
             return Err("as JBIG2 or JPEG 2000 in a file that is encrypted".to_owned());
@@ -53,25 +64,60 @@ impl<'doc> PackedImages<'doc> {
         let raw = image.raw_compressed_bytes().map_err(|cause| short(&cause))?;
         let document = self.document;
         let stream = self.stream(&raw).ok_or("its stream is not where the page has its pictures")?;
-        let bytes = stream.decode_stream_data().map_err(|cause| short(&cause))?;
-        let unpacked = match packing {
-            Packing::Jpeg2000 => codecs::jpeg2000(&bytes),
-            Packing::Jbig2 => {
-                let globals = globals(document, stream)?;
-                let black = if is_turned_round(document, stream) { u8::MAX } else { 0 };
-                codecs::jbig2(&bytes, globals.as_deref(), black)
+        match packing {
+            Packing::Jbig2 => jbig2(document, stream),
+            Packing::Jpeg2000 => {
+                let bytes = stream.decode_stream_data().map_err(|cause| short(&cause))?;
+                let image = codecs::jpeg2000(&bytes).map_err(|reason| format!("JPEG 2000: {reason}"))?;
+                Ok(Unpacked { image, lack: None })
             }
+        }
+    }
+
+    /// A picture that paints what its black pixels cover with the colour of the moment, in black. It has no colours of its
+    /// own, for which the library refuses it.
+    fn stencil(&mut self, image: &PdfImageHandle<'_>) -> Option<Unpacked> {
+        let raw = image.raw_compressed_bytes().ok()?;
+        let document = self.document;
+        let stream = self.stream(&raw).filter(|stream| is_stencil(stream))?;
+        Some(Unpacked { image: black_and_white(document, stream)?, lack: None })
+    }
+
+    /// The mask in black and white that a picture of the page is drawn through.
+    pub(super) fn mask(&mut self, image: &PdfImageHandle<'_>) -> Option<Mask> {
+        let document = self.document;
+        let has_mask = |stream: &Object| {
+            stream.as_dict().is_some_and(|dict| dict.contains_key("SMask") || dict.contains_key("Mask"))
         };
-        unpacked.map_err(|reason| match packing {
-            Packing::Jbig2 => format!("JBIG2: {reason}"),
-            Packing::Jpeg2000 => format!("JPEG 2000: {reason}"),
-        })
+        if document.is_encrypted() || !self.streams().iter().any(has_mask) {
+            return None;
+        }
+        let raw = image.raw_compressed_bytes().ok()?;
+        let stream = self.stream(&raw).filter(|stream| has_mask(stream))?;
+        let is_stream = |object: &Object| matches!(object, Object::Stream { .. });
+        let (mask, draws_black) = match member(document, stream, "SMask").filter(is_stream) {
+            Some(soft) => (soft, false),
+            None => (member(document, stream, "Mask").filter(is_stream)?, true),
+        };
+        // The shades of others are shadows and soft edges, not letters.
+        let bits = member(document, &mask, "BitsPerComponent").and_then(|bits| bits.as_integer());
+        let side = |key: &str| u64::try_from(member(document, &mask, key)?.as_integer()?).ok();
+        let has_no_shades = is_stencil(&mask) || bits == Some(1);
+        let pixels = side("Width")?.checked_mul(side("Height")?)?;
+        if !has_no_shades || pixels > PIXELS_MAX {
+            return None;
+        }
+        Mask::new(&black_and_white(document, &mask)?, draws_black)
     }
 
     /// The stream that has these bytes. A handle does not say which object it is of, and equal bytes are an equal picture.
     fn stream(&mut self, raw: &[u8]) -> Option<&Object> {
-        let streams = self.streams.get_or_insert_with(|| streams(self.document, self.index));
-        streams.iter().find(|stream| matches!(stream, Object::Stream { data, .. } if data[..] == *raw))
+        let has_them = |stream: &&Object| matches!(stream, Object::Stream { data, .. } if data[..] == *raw);
+        self.streams().iter().find(has_them)
+    }
+
+    fn streams(&mut self) -> &[Object] {
+        self.streams.get_or_insert_with(|| streams(self.document, self.index))
     }
 }
 
@@ -79,7 +125,36 @@ fn short(cause: &pdf_oxide::Error) -> String {
     cause.to_string().chars().take(200).collect()
 }
 
-/// The streams of packed pictures that a page, or what it draws, may show.
+/// A picture in JBIG2.
+fn jbig2(document: &PdfDocument, stream: &Object) -> Result<Unpacked, String> {
+    let bytes = stream.decode_stream_data().map_err(|cause| short(&cause))?;
+    let globals = globals(document, stream)?;
+    let black = if is_turned_round(document, stream) { u8::MAX } else { 0 };
+    let said = |reason: String| format!("JBIG2: {reason}");
+    let image = codecs::jbig2(&bytes, globals.as_deref(), black).map_err(said)?;
+    let lack = codecs::jbig2_lack(&bytes, globals.as_deref(), &image).map(said);
+    Ok(Unpacked { image, lack })
+}
+
+/// A mask, or a picture that is one, in black and white.
+fn black_and_white(document: &PdfDocument, stream: &Object) -> Option<PdfImage> {
+    if last_filter(stream).as_deref() == Some("JBIG2Decode") {
+        return jbig2(document, stream).ok().map(|unpacked| unpacked.image);
+    }
+    let Object::Stream { dict, data } = stream else { return None };
+    let mut dict = dict.clone();
+    dict.entry("ColorSpace".to_owned()).or_insert_with(|| Object::Name("DeviceGray".to_owned()));
+    dict.insert("BitsPerComponent".to_owned(), Object::Integer(1));
+    let stream = Object::Stream { dict, data: data.clone() };
+    extract_image_from_xobject(Some(document), &stream, None, None).ok()
+}
+
+fn is_stencil(stream: &Object) -> bool {
+    let is_mask = stream.as_dict().and_then(|dict| dict.get("ImageMask")).and_then(Object::as_bool);
+    is_mask == Some(true)
+}
+
+/// The streams of pictures that are packed, stencils or drawn through masks, that a page, or what it draws, may show.
 fn streams(document: &PdfDocument, index: usize) -> Vec<Object> {
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
     let resources = |object: &Object| object.as_dict().and_then(|dict| dict.get("Resources")).cloned();
@@ -95,7 +170,7 @@ fn streams(document: &PdfDocument, index: usize) -> Vec<Object> {
                 return found;
             }
             let Ok(object) = document.resolve_object(value) else { continue };
-            if is_packed(&object) {
+            if is_wanted(&object) {
                 found.push(object);
             } else {
                 open.extend(resources(&object));
@@ -111,10 +186,18 @@ fn member(document: &PdfDocument, of: &Object, name: &str) -> Option<Object> {
     document.resolve_object(of.as_dict()?.get(name)?).ok()
 }
 
-fn is_packed(object: &Object) -> bool {
-    let filter = object.as_dict().and_then(|dict| dict.get("Filter"));
-    let last = filter.and_then(|filter| filter.as_array().map_or(Some(filter), |filters| filters.last()));
-    matches!(last.and_then(Object::as_name), Some("JBIG2Decode" | "JPXDecode"))
+fn is_wanted(object: &Object) -> bool {
+    let has = |key: &str| object.as_dict().is_some_and(|dict| dict.contains_key(key));
+    matches!(last_filter(object).as_deref(), Some("JBIG2Decode" | "JPXDecode"))
+        || is_stencil(object)
+        || has("SMask")
+        || has("Mask")
+}
+
+fn last_filter(object: &Object) -> Option<String> {
+    let filter = object.as_dict()?.get("Filter")?;
+    let last = filter.as_array().map_or(Some(filter), |filters| filters.last());
+    last.and_then(Object::as_name).map(str::to_owned)
 }
 
 /// What a JBIG2 has in common with others of the document.

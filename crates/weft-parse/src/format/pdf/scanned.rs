@@ -6,8 +6,9 @@ use weft_core::seam::document_reader::{FoundPicture, FoundPictures, PictureReadi
 use weft_core::seam::picture_reader::Picture;
 
 use super::layout;
+use super::masks::Mask;
 use super::outline::Outline;
-use super::packed::PackedImages;
+use super::packed::{PackedImages, Unpacked};
 use super::page::{PageBlock, PageFrame, PageLine, PdfPage};
 use crate::element::{Element, ElementBody};
 use crate::parts::PartCollector;
@@ -40,13 +41,21 @@ pub(super) fn pictures(document: &PdfDocument, numbers: impl Iterator<Item = usi
         let mut packed = PackedImages::new(document, index);
         for image in images {
             let place = frame.turned(frame.rectangle(image.bbox), page_turn);
-            if !pictures.takes(image.width, image.height, &format!(" on page {number}")) {
+            // What is cut out of a figure is its edge; the page has its letters cut out.
+            let mask = if is_figure { None } else { packed.mask(&image) };
+            let (width, height) =
+                mask.as_ref().map_or((image.width, image.height), |mask| mask.size_of(&image));
+            if !pictures.takes(width, height, &format!(" on page {number}")) {
                 continue;
             }
             let turn = turn_of(page_turn, image.rotation_degrees);
-            match file_of(&image, turn, &mut packed) {
-                Ok(picture) => {
+            match file_of(&image, turn, mask.as_ref(), &mut packed) {
+                Ok((picture, lack)) => {
                     pictures.push(FoundPicture { place, is_figure, picture, ..FoundPicture::default() });
+                    if let Some(reason) = lack {
+                        let said = "is damaged, and what it lacks was not read";
+                        pictures.warn(format!("a picture on page {number} {said} ({reason})"));
+                    }
                 }
                 Err(reason) => pictures
                     .warn(format!("a picture on page {number} is kept in a way that is not read ({reason})")),
@@ -82,30 +91,38 @@ fn turned(image: &PdfImage, turn: i32) -> pdf_oxide::Result<PdfImage> {
     Ok(PdfImage::new(width, height, space, 8, ImageData::Raw { pixels, format }))
 }
 
-/// A picture as a file, turned clockwise: as it is where the document holds one that stands upright, else as PNG.
-fn file_of(image: &PdfImageHandle<'_>, turn: i32, packed: &mut PackedImages<'_>) -> Result<Picture, String> {
+/// A picture as a file, drawn through its mask and turned clockwise: as it is where the document holds one that stands
+/// upright, else as PNG. And why it is not all that it should be.
+fn file_of(
+    image: &PdfImageHandle<'_>,
+    turn: i32,
+    mask: Option<&Mask>,
+    packed: &mut PackedImages<'_>,
+) -> Result<(Picture, Option<String>), String> {
     let reason = |cause: pdf_oxide::Error| cause.to_string().chars().take(200).collect::<String>();
     // Of four colours few programs know which.
     if turn == 0
+        && mask.is_none()
         && image.filter_chain == [PdfFilter::DCTDecode]
         && image.color_space != ColorSpace::DeviceCMYK
     {
         let bytes = image.raw_compressed_bytes().map_err(reason)?;
         if bytes.starts_with(b"\xff\xd8\xff") {
             let (width, height) = (image.width, image.height);
-            return Ok(Picture { media_type: "image/jpeg".to_owned(), width, height, bytes: bytes.into() });
+            let media_type = "image/jpeg".to_owned();
+            return Ok((Picture { media_type, width, height, bytes: bytes.into() }, None));
         }
     }
-    let mut decoded = match packed.unpacked(image) {
-        Some(unpacked) => unpacked?,
-        None => image.decode().map_err(reason)?,
-    };
+    let Unpacked { image: mut decoded, lack } = packed.unpacked(image)?;
+    if let Some(mask) = mask {
+        decoded = mask.through(&decoded).map_err(reason)?;
+    }
     if turn != 0 {
         decoded = turned(&decoded, turn).map_err(reason)?;
     }
     let bytes = decoded.to_png_bytes().map_err(reason)?;
     let (width, height) = (decoded.width(), decoded.height());
-    Ok(Picture { media_type: "image/png".to_owned(), width, height, bytes: bytes.into() })
+    Ok((Picture { media_type: "image/png".to_owned(), width, height, bytes: bytes.into() }, lack))
 }
 
 /// Puts what was read on pages without text there, as lines like any others.

@@ -147,6 +147,7 @@ pub async fn usage_store_keeps_its_contract(
     assert_eq!(store.prune_usage(&theirs, base + 1).await.unwrap(), 1);
     work_outside_of_runs_adds_up(store, datasets).await;
     memories_use_models_too(store, memories).await;
+    files_of_conversations_use_models_too(store, stores).await;
 }
 
 async fn work_outside_of_runs_adds_up(store: &dyn UsageStore, datasets: &dyn DatasetStore) {
@@ -188,4 +189,23 @@ async fn memories_use_models_too(store: &dyn UsageStore, memories: &dyn MemorySt
     let lines = store.usage(&tenant, &filter).await.unwrap();
     let lines: Vec<_> = lines.iter().map(|line| (line.of[0].as_str(), line.usage.calls)).collect();
     assert_eq!(lines, [(node.as_str(), 3)]);
+}
+
+async fn files_of_conversations_use_models_too(
+    store: &dyn UsageStore,
+    stores: (&dyn RunStore, &dyn SessionStore),
+) {
+    let (tenant, day) = (tenant(), 9_200);
+    run_in(stores, &tenant, ("s1", "ann", "a")).await;
+    for session in ["s1", "gone"] {
+        let owner = UsageOwner::Conversation(SessionKey::new(&tenant, session));
+        let node = owner.node().to_string();
+        store.note_usage(&owner, day * DAY_MS, &[used(&node, "eyes", 3)]).await.unwrap();
+    }
+    let filter =
+        UsageFilter { since_day: day, by: UsageBy::ALL.to_vec(), limit: 9, ..UsageFilter::default() };
+    let lines = store.usage(&tenant, &filter).await.unwrap();
+    let lines: Vec<String> = lines.iter().map(|line| line.of.join("|")).collect();
+    // Nothing is noted for a conversation that is gone.
+    assert_eq!(lines, [format!("{day}|a|files|eyes|ann|s1")]);
 }

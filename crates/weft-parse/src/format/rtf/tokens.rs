@@ -1,0 +1,115 @@
+//! What an RTF is written in: groups, control words, and text.
+
+/// Letters of a control word, at most.
+const NAME_MAX: usize = 32;
+/// Digits of a number, at most.
+const DIGITS_MAX: usize = 10;
+
+/// The next thing in a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Token<'a> {
+    /// A group begins.
+    Open,
+    /// A group ends.
+    Close,
+    /// A control word.
+    Word { name: &'a str, number: Option<i32> },
+    /// A sign behind a backslash.
+    Symbol(u8),
+    /// A byte in the encoding of the text, written as two digits.
+    Byte(u8),
+    /// Text in that encoding.
+    Text(&'a [u8]),
+}
+
+/// Takes a file apart.
+pub(super) struct Tokens<'a>(pub(super) &'a [u8]);
+
+impl<'a> Iterator for Tokens<'a> {
+    type Item = Token<'a>;
+
+    fn next(&mut self) -> Option<Token<'a>> {
+        loop {
+            let (&first, after) = self.0.split_first()?;
+            match first {
+                b'\r' | b'\n' | 0 => self.0 = after,
+                b'{' | b'}' => {
+                    self.0 = after;
+                    return Some(if first == b'{' { Token::Open } else { Token::Close });
+                }
+                b'\\' => {
+                    self.0 = after;
+                    if let Some(token) = self.control() {
+                        return Some(token);
+                    }
+                }
+                _ => {
+                    let is_end = |byte: &u8| matches!(byte, b'{' | b'}' | b'\\' | b'\r' | b'\n' | 0);
+                    let end = self.0.iter().position(is_end).unwrap_or(self.0.len());
+                    let (text, rest) = self.0.split_at(end);
+                    self.0 = rest;
+                    return Some(Token::Text(text));
+                }
+            }
+        }
+    }
+}
+
+impl<'a> Tokens<'a> {
+    /// What stands behind a backslash, if it is anything.
+    fn control(&mut self) -> Option<Token<'a>> {
+        let (&first, after) = self.0.split_first()?;
+        if first == b'\'' {
+            let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+            let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+            self.0 = byte.and_then(|_| after.get(2..)).unwrap_or(after);
+            return byte.map(Token::Byte);
+        }
+        if !first.is_ascii_alphabetic() {
+            self.0 = after;
+            return Some(Token::Symbol(first));
+        }
+        let length = self.0.iter().take(NAME_MAX).take_while(|byte| byte.is_ascii_alphabetic()).count();
+        let (name, rest) = self.0.split_at(length);
+        let sign = usize::from(rest.first() == Some(&b'-'));
+        let digits = rest[sign..].iter().take(DIGITS_MAX).take_while(|byte| byte.is_ascii_digit()).count();
+        let used = if digits > 0 { sign + digits } else { 0 };
+        let (number, rest) = rest.split_at(used);
+        let number = std::str::from_utf8(number).ok().and_then(|number| number.parse().ok());
+        self.0 = rest.strip_prefix(b" ").unwrap_or(rest);
+        if name == b"bin" {
+            let length = number.and_then(|length: i32| usize::try_from(length).ok()).unwrap_or_default();
+            self.0 = self.0.get(length..).unwrap_or_default();
+            return None;
+        }
+        Some(Token::Word { name: std::str::from_utf8(name).ok()?, number })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_taken_apart() {
+        let word = |name, number| Token::Word { name, number };
+        let found: Vec<Token<'_>> = Tokens(b"{\\rtf1 a\\'e4\\~\\u-10\\b  b\\bin3 }}}c\\x-}\r\nd\\").collect();
+        let expected = [
+            Token::Open,
+            word("rtf", Some(1)),
+            Token::Text(b"a"),
+            Token::Byte(0xe4),
+            Token::Symbol(b'~'),
+            word("u", Some(-10)),
+            word("b", None),
+            Token::Text(b" b"),
+            Token::Text(b"c"),
+            word("x", None),
+            Token::Text(b"-"),
+            Token::Close,
+            Token::Text(b"d"),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(Tokens(b"\\'zz\\bin999 x").collect::<Vec<_>>(), [Token::Text(b"zz")]);
+    }
+}
