@@ -270,7 +270,7 @@ impl DatasetStore for MemoryDatasets {
     }
 
     async fn replace_document(&self, document: &Document, replaced: &DocumentId) -> Result<String> {
-        self.tables().replace(document, replaced)
+        self.tables().replace_document(document, replaced)
     }
 
     async fn document(&self, key: &DocumentKey) -> Result<Document> {

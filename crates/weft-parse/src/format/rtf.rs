@@ -135,8 +135,7 @@ impl<'p> RtfReader<'p> {
             Token::Symbol(symbol) => self.symbol(symbol),
             Token::Word { name, number } => {
                 self.decode();
-                let is_new = std::mem::take(&mut self.is_new);
-                if !self.begins(name, is_new) {
+                if !self.begins(name) {
                     self.word(name, number);
                 }
             }
@@ -249,7 +248,8 @@ impl<'p> RtfReader<'p> {
     }
 
     /// Whether a word says what the text of its group is; then that is noted.
-    fn begins(&mut self, name: &str, is_new: bool) -> bool {
+    fn begins(&mut self, name: &str) -> bool {
+        let is_new = std::mem::take(&mut self.is_new);
         let length = self.text.len();
         let Some(group) = self.groups.last_mut() else { return true };
         let before = group.style.destination;

@@ -74,7 +74,7 @@ async fn what_models_read_in_files_of_a_conversation_is_its_usage() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Files", with_files()).await;
     // A bitmap of 64 by 64, of which nobody needs the pixels here.
-    let bitmap = "BMaaaa\0\0\0\06\0\0\0(\0\0\0@\0\0\0@\0\0\0\u{1}\0\u{18}\0";
+    let bitmap = "BMaaaa\0\0\0\u{0}6\0\0\0(\0\0\0@\0\0\0@\0\0\0\u{1}\0\u{18}\0";
     let file = uploaded(&bench, &id, "sign.bmp", bitmap).await;
     let body = json!({"question": "q", "files": [file], "user_id": "ann"});
     let told = said(&asked(&bench, &id, body).await.frames());

@@ -56,7 +56,7 @@ impl DatasetTables {
     }
 
     /// The blob of the document whose place it has taken.
-    pub(super) fn replace(&mut self, document: &Document, replaced: &DocumentId) -> Result<String> {
+    pub(super) fn replace_document(&mut self, document: &Document, replaced: &DocumentId) -> Result<String> {
         let replaced = DocumentKey::new(&document.key.dataset, replaced.clone());
         let place = (at(&replaced.dataset), replaced.id.clone());
         let Some(before) = self.documents.remove(&place) else { return Err(missing(&replaced)) };

@@ -9,22 +9,30 @@ use pdf_oxide::extractors::{ColorSpace, ImageData, PdfImage, PixelFormat};
 /// From how bright on ink is taken for light letters on dark paper.
 const LIGHT: u64 = 170;
 
+/// The two kinds of masks.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum MaskKind {
+    /// A picture is drawn where its mask is black.
+    Stencil,
+    /// Where it is white.
+    Soft,
+}
+
 /// Where a picture is drawn.
 pub(super) struct Mask {
     width: u32,
     height: u32,
     /// One value for each pixel.
     samples: Vec<u8>,
-    /// Whether the black ones are those where it is.
-    draws_black: bool,
+    kind: MaskKind,
 }
 
 impl Mask {
     /// That of a picture in black and white.
-    pub(super) fn new(mask: &PdfImage, draws_black: bool) -> Option<Self> {
+    pub(super) fn new(mask: &PdfImage, kind: MaskKind) -> Option<Self> {
         let pixels = mask.to_dynamic_image().ok()?;
         let (width, height, samples) = (pixels.width(), pixels.height(), pixels.into_luma8().into_raw());
-        (width > 0 && height > 0).then_some(Self { width, height, samples, draws_black })
+        (width > 0 && height > 0).then_some(Self { width, height, samples, kind })
     }
 
     /// The size of a picture that was drawn through this: the finer of both.
@@ -57,7 +65,7 @@ impl Mask {
         };
         let drawn = |x: u32, y: u32| {
             let mask = self.samples.get(place(x, y, (self.width, self.height)))?;
-            if (*mask < 128) != self.draws_black {
+            if (*mask < 128) != (self.kind == MaskKind::Stencil) {
                 return None;
             }
             ink.get(place(x, y, (ink_width, ink_height))).copied()
@@ -82,8 +90,8 @@ mod tests {
         PdfImage::new(width, height, ColorSpace::DeviceGray, 8, data)
     }
 
-    fn seen(mask: &PdfImage, draws_black: bool, ink: &PdfImage) -> Vec<u8> {
-        let through = Mask::new(mask, draws_black).unwrap().through(ink).unwrap();
+    fn seen(mask: &PdfImage, kind: MaskKind, ink: &PdfImage) -> Vec<u8> {
+        let through = Mask::new(mask, kind).unwrap().through(ink).unwrap();
         match through.data() {
             ImageData::Raw { pixels, .. } => pixels.clone(),
             ImageData::Jpeg(_) => Vec::new(),
@@ -94,15 +102,15 @@ mod tests {
     fn letters_have_the_size_of_the_mask_and_the_colour_of_the_ink() {
         let mask = grey(4, 2, &[0, 255, 255, 0, 255, 0, 255, 0]);
         let ink = grey(2, 1, &[10, 90]);
-        assert_eq!(seen(&mask, true, &ink), [10, 255, 255, 90, 255, 10, 255, 90]);
-        assert_eq!(seen(&mask, false, &ink), [255, 10, 90, 255, 10, 255, 90, 255]);
+        assert_eq!(seen(&mask, MaskKind::Stencil, &ink), [10, 255, 255, 90, 255, 10, 255, 90]);
+        assert_eq!(seen(&mask, MaskKind::Soft, &ink), [255, 10, 90, 255, 10, 255, 90, 255]);
         // A finer picture keeps its size.
-        assert_eq!(seen(&grey(1, 1, &[0]), true, &ink), [10, 90]);
+        assert_eq!(seen(&grey(1, 1, &[0]), MaskKind::Stencil, &ink), [10, 90]);
     }
 
     #[test]
     fn light_letters_stand_on_dark_paper() {
         let mask = grey(2, 1, &[0, 255]);
-        assert_eq!(seen(&mask, true, &grey(1, 1, &[250])), [250, 0]);
+        assert_eq!(seen(&mask, MaskKind::Stencil, &grey(1, 1, &[250])), [250, 0]);
     }
 }

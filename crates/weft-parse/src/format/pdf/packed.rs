@@ -9,7 +9,7 @@ use pdf_oxide::{PdfDocument, PdfFilter, PdfImageHandle};
 use weft_core::seam::picture_reader::PIXELS_MAX;
 
 use super::codecs;
-use super::masks::Mask;
+use super::masks::{Mask, MaskKind};
 
 /// Objects of one page that are looked at for its packed pictures, at most.
 const OBJECTS_MAX: usize = 10_000;
@@ -95,9 +95,9 @@ impl<'doc> PackedImages<'doc> {
         let raw = image.raw_compressed_bytes().ok()?;
         let stream = self.stream(&raw).filter(|stream| has_mask(stream))?;
         let is_stream = |object: &Object| matches!(object, Object::Stream { .. });
-        let (mask, draws_black) = match member(document, stream, "SMask").filter(is_stream) {
-            Some(soft) => (soft, false),
-            None => (member(document, stream, "Mask").filter(is_stream)?, true),
+        let (mask, kind) = match member(document, stream, "SMask").filter(is_stream) {
+            Some(soft) => (soft, MaskKind::Soft),
+            None => (member(document, stream, "Mask").filter(is_stream)?, MaskKind::Stencil),
         };
         // The shades of others are shadows and soft edges, not letters.
         let bits = member(document, &mask, "BitsPerComponent").and_then(|bits| bits.as_integer());
@@ -107,7 +107,7 @@ impl<'doc> PackedImages<'doc> {
         if !has_no_shades || pixels > PIXELS_MAX {
             return None;
         }
-        Mask::new(&black_and_white(document, &mask)?, draws_black)
+        Mask::new(&black_and_white(document, &mask)?, kind)
     }
 
     /// The stream that has these bytes. A handle does not say which object it is of, and equal bytes are an equal picture.
