@@ -97,7 +97,9 @@ pub(crate) fn leave_files() -> io::Result<()> {
 /// When the system refuses.
 pub(crate) fn limit(time: Duration, memory_bytes: usize) -> io::Result<()> {
     limit_work(time, memory_bytes)?;
-    let most = [(Resource::Fsize, 0), (Resource::Nproc, 0), (Resource::Core, 0), (Resource::Nofile, 0)];
+    // As many files as the thread that watches over the end of the input looks at. A new one would get a higher number than those
+    // that are open, and none may have it.
+    let most = [(Resource::Fsize, 0), (Resource::Nproc, 0), (Resource::Core, 0), (Resource::Nofile, 1)];
     for (resource, most) in most {
         setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
             .map_err(|cause| cannot("the limits cannot be set", cause))?;

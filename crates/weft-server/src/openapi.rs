@@ -14,6 +14,7 @@ pub mod page;
 pub mod readings;
 pub mod responses;
 pub mod runs;
+pub mod schedules;
 pub mod searches;
 pub mod shape;
 pub mod tags;

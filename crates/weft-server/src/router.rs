@@ -35,6 +35,7 @@ use crate::openapi::mcp as of_mcp;
 use crate::openapi::memories as of_memory;
 use crate::openapi::responses as of_response;
 use crate::openapi::runs as of_run;
+use crate::openapi::schedules as of_schedule;
 use crate::openapi::searches as of_search;
 use crate::openapi::versions as of_version;
 use crate::openapi::webhooks as of_webhook;
@@ -308,14 +309,14 @@ fn of_schedules() -> Routes {
     Routes::new("Schedules").nest(
         "/api/v1/agents/{id}/schedules",
         Routes::new("Schedules")
-            .on(GET, "/", schedules::list, &of_agent::LIST_SCHEDULES)
-            .on(POST, "/", schedules::create, &of_agent::CREATE_SCHEDULE)
-            .on(GET, "/{schedule}", schedules::get, &of_agent::GET_SCHEDULE)
-            .on(PUT, "/{schedule}", schedules::update, &of_agent::UPDATE_SCHEDULE)
-            .on(PATCH, "/{schedule}", schedules::update, &of_agent::UPDATE_SCHEDULE)
-            .on(DELETE, "/{schedule}", schedules::delete, &of_agent::DELETE_SCHEDULE)
-            .on(POST, "/{schedule}/run", schedules::run, &of_agent::RUN_SCHEDULE)
-            .on(GET, "/{schedule}/runs", schedules::runs, &of_agent::SCHEDULE_RUNS),
+            .on(GET, "/", schedules::list, &of_schedule::LIST)
+            .on(POST, "/", schedules::create, &of_schedule::CREATE)
+            .on(GET, "/{schedule}", schedules::get, &of_schedule::GET)
+            .on(PUT, "/{schedule}", schedules::update, &of_schedule::UPDATE)
+            .on(PATCH, "/{schedule}", schedules::update, &of_schedule::UPDATE)
+            .on(DELETE, "/{schedule}", schedules::delete, &of_schedule::DELETE)
+            .on(POST, "/{schedule}/run", schedules::run, &of_schedule::RUN)
+            .on(GET, "/{schedule}/runs", schedules::runs, &of_schedule::RUNS),
     )
 }
 

@@ -310,9 +310,7 @@ fn shown(data: &Data) -> String {
 
 /// A number with the 15 digits that spreadsheets show: what is behind them comes from counting with two and not with ten.
 fn rounded(number: f64) -> f64 {
-    // Beyond this not every whole number can be kept.
-    const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
-    if number.fract() == 0.0 && number.abs() < WHOLE_MAX {
+    if number.fract() == 0.0 {
         return number;
     }
     format!("{number:.14e}").parse().unwrap_or(number)

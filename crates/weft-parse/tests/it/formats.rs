@@ -19,7 +19,7 @@ fn text_and_code() {
     check("a.csv", japanese, &["table(1) 名前|年齢 / 佐藤太郎|30"]);
     check("a.csv", "sep=;\r\nname;age\r\nAda;36,5\r\n", &["table(1) name|age / Ada|36,5"]);
     check("a.csv", "# People\nname,age\nAda,36\n", &["table(1) # People: name|age / Ada|36"]);
-    check("a.csv", "name,\na,1\nb,2\n", &["table(0) name| / a|1 / b|2"]);
+    check("a.csv", "name,\na,1\nb,2\n", &["table(0) name / a|1 / b|2"]);
 }
 
 #[test]

@@ -179,7 +179,7 @@ pub static UPDATE_METADATA: Operation =
             whole("matched_docs", "how many it was for"),
         ]));
 const CONFIG: Type = Type::Object(&[
-    list("metadata", &Type::Any, "what a model is to find out"),
+    member("metadata", Type::Any, "what a model is to find out: a list of fields, or a schema of JSON"),
     list("built_in_metadata", &Type::Any, "what a file says of itself"),
     flag("enabled", "whether it is on; as older clients are told").optional(),
 ]);
