@@ -181,6 +181,12 @@ fn show(args: &EvalArgs, reports: &[FileReport]) -> Outcome {
 /// Writes a file whole or not at all.
 fn write(path: &Path, text: &str) -> Outcome<()> {
     let failed = |error: std::io::Error| Failure::failed(format!("cannot write {}: {error}", path.display()));
+    // A link stays one: what it leads to is written.
+    let path = &path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    // A pipe or a device takes what is written; a file beside it would come into its place.
+    if path.metadata().is_ok_and(|there| !there.is_file()) {
+        return std::fs::write(path, text).map_err(failed);
+    }
     let mut name = path.as_os_str().to_owned();
     // Beside it, because a rename works within one file system only.
     name.push(".new");

@@ -48,6 +48,22 @@ fn what_was_recorded_passes_without_a_model() {
     home.weft(&again).with(2).says(&["city.eval.yaml already", "--force"]);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_report_goes_where_a_link_leads() {
+    let home = recorded();
+    home.write("real.xml", "an older report");
+    let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, home.path().join(name)).unwrap();
+    link("real.xml", "junit.xml");
+    // As `/dev/stdout` is: what lies there is no file, and none may come into its place.
+    link("/dev/null", "nowhere");
+    home.weft(&["eval", "city.eval.yaml", "--junit", "junit.xml", "--html", "nowhere"]).with(0);
+    assert!(read(&home, "real.xml").contains("<testsuite"));
+    for name in ["junit.xml", "nowhere"] {
+        assert!(home.path().join(name).is_symlink(), "{name}");
+    }
+}
+
 #[test]
 fn what_is_not_as_expected_is_told_and_fails() {
     let home = recorded();
