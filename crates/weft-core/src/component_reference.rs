@@ -165,9 +165,13 @@ pub fn common_in_markdown() -> String {
 
 /// A table for each heading, in the order of the form.
 fn tables(groups: &'static [FieldGroup]) -> String {
-    let mut titles: Vec<&str> = groups.iter().map(|group| group.title).collect();
-    // Groups with one heading follow each other and share a table.
-    titles.dedup();
+    // Groups with one heading share a table, which stands where the first of them does.
+    let mut titles: Vec<&str> = Vec::new();
+    for group in groups {
+        if !titles.contains(&group.title) {
+            titles.push(group.title);
+        }
+    }
     let of = |title: &str| {
         // What is read only to say that it has no effect helps nobody who writes a canvas.
         let offered = specs(groups.iter().filter(|group| group.title == title)).filter(|spec| spec.offered);
@@ -313,6 +317,17 @@ mod tests {
             json!({"type": "integer", "minimum": 1, "maximum": 9, "default": 2, "description": "how often"})
         );
         assert!(parameters.contains_key("exception_method") && !parameters.contains_key("old"));
+    }
+
+    #[test]
+    fn groups_that_share_a_heading_are_one_table_wherever_they_stand() {
+        static GROUPS: &[FieldGroup] =
+            &[fields(&[&NAME]), FieldGroup { title: "How", fields: &[&TIMES] }, fields(&[&HOW])];
+        let page = tables(GROUPS);
+        let at = |name: &str| page.match_indices(name).map(|(at, _)| at).collect::<Vec<_>>();
+        let (name, how, times) = (at("| `name`"), at("| `how_loud`"), at("| `maxTimes`"));
+        assert_eq!((name.len(), how.len(), times.len()), (1, 1, 1), "{page}");
+        assert!(name < how && how < times, "{page}");
     }
 
     #[test]
