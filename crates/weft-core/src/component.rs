@@ -114,6 +114,8 @@ pub struct NodeOutputs {
 pub struct NodeOutput {
     /// Its name.
     pub name: String,
+    /// Its type in the words of JSON Schema, such as `array`; `any` leaves it open.
+    pub kind: &'static str,
     /// The members of an object that has no others, where that is known.
     pub members: Option<Vec<String>>,
 }
@@ -121,7 +123,13 @@ pub struct NodeOutput {
 impl NodeOutputs {
     /// These and no others.
     pub fn named(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        let named = names.into_iter().map(|name| NodeOutput { name: name.into(), members: None });
+        Self::typed(names.into_iter().map(|name| (name, "any")))
+    }
+
+    /// These and no others, each with its type in the words of JSON Schema.
+    pub fn typed(outputs: impl IntoIterator<Item = (impl Into<String>, &'static str)>) -> Self {
+        let named = outputs.into_iter();
+        let named = named.map(|(name, kind)| NodeOutput { name: name.into(), kind, members: None });
         Self { named: named.collect(), open: false }
     }
 
@@ -282,6 +290,8 @@ pub struct Shape {
     pub main_output: &'static str,
     /// The outputs that it has besides those of its type.
     pub outputs: NodeOutputs,
+    /// What it reads that has to be a list: it fails with anything else.
+    pub lists: Vec<Reference>,
     /// The outputs that its `retry_if` looks at by name, as `(pointer inside params, name)`.
     pub retry_outputs: Vec<(String, String)>,
     /// Known parameters that were given and that have no effect, and similar: shown by `check` as

@@ -56,8 +56,11 @@ impl Reporter<'_> {
                     let message = format!(
                         "`{reference}` only has a value after this component has run: it reads as empty"
                     );
-                    let help = if reference.component() == Some(&self.linked.nodes[*node].id) {
+                    let source = reference.component().and_then(|id| self.linked.by_id.get(id)).copied();
+                    let help = if source == Some(*node) {
                         "refer to another component: this is what it gives itself"
+                    } else if source.is_some_and(|ix| self.frames_around(ix).any(|frame| frame == *node)) {
+                        "refer to a component before this one: its body runs after it has read this"
                     } else {
                         "connect that component so that it leads here, or refer to another one"
                     };

@@ -24,6 +24,8 @@ pub(crate) struct CanvasOutputs<'a> {
     named: HashMap<&'a ComponentId, HashMap<&'a str, KnownOutput<'a>>>,
     /// What other nodes write: an assigner may make an output of its own in another component.
     written: HashMap<&'a ComponentId, HashSet<&'a str>>,
+    /// The globals that nodes change.
+    changed: HashSet<&'a str>,
     /// How many more names that others write are compared with those that there are.
     looks_left: Cell<usize>,
 }
@@ -50,15 +52,27 @@ enum Missing<'a> {
         output: &'a NodeOutput,
         member: &'a str,
     },
+    /// A step into an output that has nothing of the kind in it.
+    Step {
+        output: &'a str,
+        kind: &'static str,
+        step: &'a str,
+    },
 }
 
 impl<'a> CanvasOutputs<'a> {
     /// Looks once over the nodes.
     pub(crate) fn new(built: &'a [Built]) -> Self {
         let mut written: HashMap<_, HashSet<&str>> = HashMap::new();
+        let mut changed = HashSet::new();
         for reference in built.iter().flat_map(|built| &built.draft.shape.changes) {
-            if let Reference::Output { component, path } = reference {
-                written.entry(component).or_default().insert(path);
+            match reference {
+                Reference::Output { component, path } => {
+                    written.entry(component).or_default().insert(path);
+                }
+                Reference::Global(name) => {
+                    changed.insert(&**name);
+                }
             }
         }
         let named = |built: &'a Built| {
@@ -69,7 +83,8 @@ impl<'a> CanvasOutputs<'a> {
             )
         };
         let nodes = built.iter().map(|built| (&built.draft.id, built)).collect();
-        Self { nodes, named: built.iter().map(named).collect(), written, looks_left: Cell::new(LOOKS_MAX) }
+        let named = built.iter().map(named).collect();
+        Self { nodes, named, written, changed, looks_left: Cell::new(LOOKS_MAX) }
     }
 
     /// Reports the references of a node to outputs that the components they name do not have.
@@ -84,6 +99,7 @@ impl<'a> CanvasOutputs<'a> {
         let Some(built) = self.nodes.get(&node.id) else { return };
         let shape = &built.draft.shape;
         self.check_retries(built, node, suggester, problems);
+        self.check_lists(built, canvas, text, problems);
         let collected = shape.collects.iter().map(|(_, reference)| reference);
         let read: Vec<&Reference> = shape.reads.all().chain(collected).collect();
         // Most nodes end here: finding the places reads all of their texts again.
@@ -138,6 +154,78 @@ impl<'a> CanvasOutputs<'a> {
         }
     }
 
+    /// Reports what a node reads as a list and what is known to be something else.
+    fn check_lists(&self, built: &Built, canvas: &Canvas, text: NodeText<'_>, problems: &mut ProblemList) {
+        for reference in &built.draft.shape.lists {
+            let Some(is) = self.known_as(reference) else { continue };
+            let written = ReferencesWritten::of(canvas, text);
+            let message = format!("`{reference}` is {is}, and a list is needed here: the component fails");
+            let problem = Problem::warning("wrong-type", written.place(&reference.to_string()), message)
+                .help("refer to a list, such as what StringTransform cuts a text into");
+            problems.add(problem.about(&text.node.id, &text.node.name));
+        }
+    }
+
+    /// What a value is that can be no list, where that is known.
+    fn known_as(&self, reference: &Reference) -> Option<&'static str> {
+        let kind = match reference {
+            Reference::Global(name) => {
+                let (_, kind) = SYSTEM.iter().find(|(global, _)| **global == **name)?;
+                if self.changed.contains(&**name) {
+                    return None;
+                }
+                *kind
+            }
+            Reference::Output { component, path } => {
+                let of = *self.nodes.get(component)?;
+                let named = self.named.get(component).and_then(|named| named.get(&**path));
+                let by_type =
+                    of.draft.spec.outputs.iter().find(|output| !output.optional && *output.name == **path);
+                let kind = named.map(|known| known.output.kind).or(by_type.map(|output| output.kind))?;
+                if !of.sound || self.may_be_other(of, path) {
+                    return None;
+                }
+                kind
+            }
+        };
+        match kind {
+            "string" => Some("a text"),
+            "number" | "integer" => Some("a number"),
+            "boolean" => Some("true or false"),
+            "object" => Some("an object"),
+            _ => None,
+        }
+    }
+
+    /// Whether something else than the component itself may have put the value there: a default value after a
+    /// failure, or an assigner.
+    fn may_be_other(&self, of: &Built, path: &str) -> bool {
+        let draft = &of.draft;
+        draft.exception.default.is_some()
+            || self
+                .written
+                .get(&draft.id)
+                .is_some_and(|paths| beginnings(path).any(|way| paths.contains(way)))
+    }
+
+    /// The step of a path that leads nowhere in an output of this type.
+    fn step<'r>(
+        &self,
+        of: &Built,
+        path: &'r str,
+        output: &'r str,
+        kind: &'static str,
+    ) -> Option<Missing<'r>> {
+        let step = path.get(output.len() + 1..)?.split('.').next()?;
+        let nothing = match kind {
+            "number" | "integer" | "boolean" => true,
+            "array" => step.parse::<i64>().is_err(),
+            // A text may hold JSON, into which a path leads as well.
+            _ => false,
+        };
+        (nothing && !self.may_be_other(of, path)).then_some(Missing::Step { output, kind, step })
+    }
+
     fn missing<'r>(&self, reference: &'r Reference) -> Option<(&'a Built, Missing<'r>)>
     where
         'a: 'r,
@@ -158,18 +246,24 @@ impl<'a> CanvasOutputs<'a> {
         let named = self.named.get(component);
         let known = named.and_then(|named| beginnings(path).find_map(|name| named.get(name)));
         if let Some(KnownOutput { output, members }) = known {
+            if let Some(step) = self.step(of, path, &output.name, output.kind) {
+                return Some((of, step));
+            }
             let member = path.get(output.name.len() + 1..)?.split('.').next()?;
             let known = members.as_ref()?.contains(member);
             return (!known).then_some((of, Missing::Member { output, member }));
         }
-        let by_type = draft.spec.outputs.iter().any(|output| !output.optional && leads_to(output.name));
+        let by_type = draft.spec.outputs.iter().find(|output| !output.optional && leads_to(output.name));
+        if let Some(output) = by_type {
+            return self.step(of, path, output.name, output.kind).map(|step| (of, step));
+        }
         // The engine puts a default value there when the node fails, whatever its type.
         let by_default = draft.exception.default.is_some() && leads_to("result");
         let name = path.split('.').next().unwrap_or(path);
         let by_others = self.written.get(component).is_some_and(|paths| {
             beginnings(path).any(|beginning| paths.contains(beginning)) && !self.is_slip(of, name)
         });
-        let known = by_type || by_default || by_others;
+        let known = by_default || by_others;
         (!known).then_some((of, Missing::Output(name)))
     }
 
@@ -196,6 +290,15 @@ impl MeantOutputs for CanvasOutputs<'_> {
     }
 }
 
+/// What the globals of every session are that can be no list, in the words of JSON Schema.
+static SYSTEM: [(&str, &str); 5] = [
+    ("sys.query", "string"),
+    ("sys.user_id", "string"),
+    ("sys.date", "string"),
+    ("sys.run_id", "string"),
+    ("sys.conversation_turns", "number"),
+];
+
 /// How many names of one canvas are compared with the outputs of the component that they name.
 // Comparing two names takes thousands of steps, and a canvas has room for a hundred thousand references.
 const LOOKS_MAX: usize = 1_000;
@@ -216,6 +319,18 @@ fn describe(
 ) -> Problem {
     let draft = &of.draft;
     match missing {
+        Missing::Step { output, kind, step } => {
+            let is = match *kind {
+                "array" => "a list",
+                "boolean" => "true or false",
+                _ => "a number",
+            };
+            let message =
+                format!("`{reference}` is empty: the output `{output}` is {is} and has no member `{step}`");
+            let place = if *kind == "array" { ".0" } else { "" };
+            Problem::warning("unknown-output", pointer, message)
+                .help(format!("write `{}@{output}{place}`", draft.id))
+        }
         Missing::Member { output, member } => {
             let members = output.members.iter().flatten().map(String::as_str);
             let message =

@@ -78,7 +78,8 @@ impl Component for Iteration {
             collects: self.collects.clone(),
             parallelism: self.parallelism,
             main_output: "result",
-            outputs: NodeOutputs::named(self.collects.iter().map(|(name, _)| name.as_str())),
+            outputs: NodeOutputs::typed(self.collects.iter().map(|(name, _)| (name.as_str(), "array"))),
+            lists: self.items.iter().cloned().collect(),
             ..Shape::default()
         }
     }

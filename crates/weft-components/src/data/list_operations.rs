@@ -213,7 +213,8 @@ fn order(a: &Json, b: &Json) -> Ordering {
 #[async_trait]
 impl Component for ListOperations {
     fn shape(&self) -> Shape {
-        Shape { reads: Reads::always(self.query.clone()), main_output: "result", ..Shape::default() }
+        let lists = self.query.iter().cloned().collect();
+        Shape { reads: Reads::always(self.query.clone()), lists, main_output: "result", ..Shape::default() }
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {

@@ -32,7 +32,10 @@ fn structured(schema: &Schema) -> NodeOutputs {
             .any(|key| json.get(key).is_some());
     let members = json.get("properties").and_then(Json::as_object).filter(|_| closed);
     let members = members.map(|members| members.keys().cloned().collect());
-    NodeOutputs { named: vec![NodeOutput { name: "structured".to_owned(), members }], open: false }
+    NodeOutputs {
+        named: vec![NodeOutput { name: "structured".to_owned(), kind: "any", members }],
+        open: false,
+    }
 }
 
 impl Caller {

@@ -188,7 +188,7 @@ impl Component for CodeExec {
         Shape {
             reads: Reads::always(reads),
             main_output: "",
-            outputs: NodeOutputs::named(self.outputs.names()),
+            outputs: NodeOutputs::typed(self.outputs.kinds()),
             ..Shape::default()
         }
     }

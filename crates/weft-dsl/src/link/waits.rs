@@ -24,6 +24,10 @@ impl Linked {
                     continue;
                 }
                 let Some((waiter, source)) = read.node.and_then(|source| self.lift(ix, source)) else {
+                    // A frame reads before its body has run.
+                    if read.node.is_some_and(|source| self.around(source).any(|frame| frame == ix)) {
+                        itself.push((ix, read.reference.clone()));
+                    }
                     continue;
                 };
                 // A frame that stands for the reader has no alternatives of its own: it waits in any case.
@@ -56,14 +60,18 @@ impl Linked {
     /// The pair of nodes on one level that stand for the reader and the read: themselves or the
     /// frames around them. `None` when one is inside the other.
     fn lift(&self, reader: NodeIx, source: NodeIx) -> Option<(NodeIx, NodeIx)> {
-        let chain = |ix| std::iter::successors(Some(ix), |&ix| self.owner(ix)).take(self.nodes.len());
-        chain(reader)
+        self.around(reader)
             .find_map(|waiter| {
                 let level = self.nodes[waiter].scope;
-                let source = chain(source).find(|&s| self.nodes[s].scope == level)?;
+                let source = self.around(source).find(|&s| self.nodes[s].scope == level)?;
                 Some((waiter, source))
             })
             .filter(|(waiter, source)| waiter != source)
+    }
+
+    /// A node and the frames around it, from the inside out.
+    fn around(&self, ix: NodeIx) -> impl Iterator<Item = NodeIx> {
+        std::iter::successors(Some(ix), |&ix| self.owner(ix)).take(self.nodes.len())
     }
 
     fn grant(&mut self, scope: usize, wishes: Vec<Wish>) {
@@ -112,13 +120,13 @@ impl Linked {
         }
     }
 
-    /// What a node gave itself is there when it runs again.
+    /// What a node or its body gave itself is there when it runs again.
     fn note_itself(&mut self, ix: NodeIx, reference: Reference) {
         let node = &self.nodes[ix];
         let PlanScope { loops, owner, .. } = &self.scopes[node.scope];
         let again = loops.iter().any(|l| l.holds(ix))
             || owner.is_some_and(|owner| self.nodes[owner].role == Role::Repeat);
-        if node.role == Role::Step && !again {
+        if matches!(node.role, Role::Step | Role::Each | Role::Repeat) && !again {
             self.findings.push(Finding::ReadsLater(ix, reference));
         }
     }

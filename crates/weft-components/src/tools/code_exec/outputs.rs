@@ -49,6 +49,11 @@ impl Declared {
         self.0.iter().map(|(name, _)| name.as_str())
     }
 
+    /// The names with their types in the words of JSON Schema, in order.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = (&str, &'static str)> {
+        self.0.iter().map(|(name, kind)| (name.as_str(), kind.schema()))
+    }
+
     /// The outputs that a result fills.
     ///
     /// # Errors
@@ -145,6 +150,17 @@ impl Type {
             _ => Self::Any,
         };
         (0..lists).fold(item, |item, _| Self::List(Box::new(item)))
+    }
+
+    fn schema(&self) -> &'static str {
+        match self {
+            Self::Any => "any",
+            Self::Text => "string",
+            Self::Number => "number",
+            Self::Truth => "boolean",
+            Self::Object => "object",
+            Self::List(_) => "array",
+        }
     }
 
     fn name(&self) -> String {
