@@ -202,6 +202,16 @@ impl<'a> Compiler<'a> {
                 problems.add(Problem::warning("secret-in-clear", pointer, message).help(secrets::HELP));
             }
         }
+        // A variable that nobody declares has the value that the file holds.
+        let globals = join(&self.canvas.container().pointer, "globals");
+        for (global, value) in &self.canvas.globals {
+            let Some(name) = global.strip_prefix("env.") else { continue };
+            let message = secrets::in_variable(name, value, names);
+            if let Some(message) = message.filter(|_| !self.canvas.variables.contains_key(name)) {
+                let pointer = join(&globals, global);
+                problems.add(Problem::warning("secret-in-clear", pointer, message).help(secrets::HELP));
+            }
+        }
     }
 
     /// Where a run starts: `begin`, or else the only component of that role.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use serde_json::Map;
 use weft_core::reference::Names;
+use weft_core::seam::secrets::PREFIX;
 use weft_core::{Json, Reference, Template};
 
 use crate::globals::EnvVariable;
@@ -97,17 +98,66 @@ fn look(key: &str, value: &Json, pointer: &str, names: Names<'_>, found: &mut Ve
 }
 
 fn judge(key: &str, text: &str, names: Names<'_>) -> Option<String> {
-    if names_a_secret(key) && is_literal(text, names) {
+    // A reference with a slip of the pen is named as one.
+    let meant = text.contains(PREFIX) && text.contains(['{', '}']);
+    if !meant && names_a_secret(key) && is_literal(text, names) {
         return Some(format!(
             "`{key}` holds a secret in clear ({} characters, not shown)",
             text.chars().count()
         ));
+    }
+    if text.contains(PEM_END) {
+        return Some(format!("`{key}` holds a private key in clear (not shown)"));
+    }
+    if let Some(what) = in_address(text, names) {
+        return Some(format!("`{key}` holds an address with {what} in clear (not shown)"));
     }
     let prefix = key_in(text)?;
     Some(format!(
         "`{key}` holds what looks like a key in clear (`{}…`, the rest is not shown)",
         prefix.trim_end()
     ))
+}
+
+/// How the first line of a private key in a file ends.
+const PEM_END: &str = "PRIVATE KEY-----";
+/// How many addresses of one text are looked at.
+const ADDRESSES_MAX: usize = 64;
+/// How long a key in an address is at least: what is shorter is as likely a word.
+const ADDRESS_KEY_MIN: usize = 8;
+
+/// What of the addresses in a text is a secret: a password before the host, or a key in the query.
+fn in_address(text: &str, names: Names<'_>) -> Option<&'static str> {
+    text.match_indices("://").take(ADDRESSES_MAX).find_map(|(at, mark)| {
+        let rest = &text[at + mark.len()..];
+        let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>');
+        let address = rest.split(ends).next().unwrap_or_default();
+        let authority = address.split(['/', '?', '#']).next().unwrap_or_default();
+        let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
+        let is_password = |(name, password): (&str, &str)| {
+            !name.contains('{') && !is_placeholder(password) && is_literal(password, names)
+        };
+        let shown = user.split_once(':').is_some_and(is_password);
+        if shown {
+            return Some("a password");
+        }
+        let query = address.split_once('?').map_or("", |(_, query)| query);
+        let mut pairs = query.split(['&', '#']).filter_map(|pair| pair.split_once('='));
+        let is_key = |(name, value): (&str, &str)| {
+            names_a_secret(name)
+                && value.len() >= ADDRESS_KEY_MIN
+                && value.contains(|c: char| c.is_ascii_digit())
+                && !is_placeholder(value)
+                && is_literal(value, names)
+        };
+        pairs.any(is_key).then_some("a key")
+    })
+}
+
+/// What stands in examples for a password or a key.
+fn is_placeholder(text: &str) -> bool {
+    const WORDS: [&str; 6] = ["password", "passwd", "pass", "pwd", "secret", "token"];
+    text.contains(['{', '$', '[', '%']) || WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
 /// Whether what has this name is a secret.
@@ -216,6 +266,40 @@ mod tests {
         });
         let expected = ["/api_key", "/tools/0/params/apiKey", "/headers", "/notes/0", "/jwt/secret"];
         assert_eq!(pointers(&params), expected);
+    }
+
+    #[test]
+    fn secrets_in_addresses_and_files() {
+        let check = |text: &str, is_one: bool| {
+            assert_eq!(!pointers(&json!({"url": text})).is_empty(), is_one, "{text}");
+        };
+        check("http://ann:hunter22@example.org/x", true);
+        check("see http://example.org and postgres://ann:hunter22@{env.host}/x", true);
+        check("https://example.org/?q=1&api_key=abcdef1234", true);
+        check("-----BEGIN RSA PRIVATE KEY-----\nMIIE", true);
+        for text in [
+            "http://{begin@host}:8080/{begin@path}",
+            "http://ann:{secret.PW}@example.org",
+            "http://ann:password@example.org, http://user:<password>@example.org",
+            "http://example.org:8080/@ann?a:b@c",
+            "https://example.org/?api_key={secret.KEY}&token=YOUR_TOKEN&page_token=2",
+            "mail ann@example.org: 12345678",
+            "-----BEGIN PUBLIC KEY-----",
+        ] {
+            check(text, false);
+        }
+    }
+
+    #[test]
+    fn a_reference_with_a_slip_is_no_secret() {
+        assert!(pointers(&json!({"token": "{secret.KEY", "authorization": "Bearer secret.KEY}"})).is_empty());
+    }
+
+    #[test]
+    fn many_addresses_are_looked_at_in_moments() {
+        let began = std::time::Instant::now();
+        assert!(pointers(&json!({"url": "://".repeat(100_000)})).is_empty());
+        assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use serde_json::Map;
 use weft_core::Json;
 use weft_core::reference::{Names, Reference};
+use weft_core::seam::secrets;
 
 use crate::globals;
 use crate::suggest::Suggester;
@@ -183,7 +184,8 @@ fn reference_at<'t>(text: &'t str, known: KnownNames<'_>) -> Option<&'t str> {
     let of_path = |c: char| of_id(c) && c != ':' || c == '.';
     let word = text.find(|c: char| !of_path(c)).unwrap_or(text.len());
     let global = text[..word].trim_end_matches('.');
-    if global.contains('.') && globals::knows(known.globals, global) {
+    let is_secret = global.strip_prefix(secrets::PREFIX).is_some_and(secrets::is_name);
+    if is_secret || global.contains('.') && globals::knows(known.globals, global) {
         return Some(global);
     }
     let id_end = text.find(|c: char| !of_id(c))?;
@@ -336,6 +338,9 @@ mod tests {
         check("so {Agent:A@content. And {b@x}", "unclosed write `{Agent:A@content}`");
         check("{b@x} {Agent:A@a.b.0 and more", "unclosed write `{Agent:A@a.b.0}`");
         check("ask {sys.query now", "unclosed write `{sys.query}`");
+        check("Bearer {secret.K-1", "unclosed write `{secret.K-1}`");
+        check("Bearer secret.K-1}", "unopened write `{secret.K-1}`");
+        check("{secret.KEY} secret.txt {secret.}", "");
         check("ask {env.town.size now", "unclosed write `{env.town.size}`");
         check("{somebody@example.org", "");
         check("{\"a\": \"b@x\"}", "");
