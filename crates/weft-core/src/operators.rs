@@ -74,7 +74,8 @@ impl Operator {
         matches!(self, Self::Empty | Self::NotEmpty)
     }
 
-    fn spelled(self) -> &'static str {
+    /// How it is spelled where it is shown.
+    pub fn spelled(self) -> &'static str {
         SPELLINGS.iter().find(|(operator, _)| *operator == self).map_or("", |(_, names)| names[0])
     }
 }

@@ -7,7 +7,7 @@ use weft_core::{
 };
 
 use crate::control::repeat;
-use crate::params::{Params, pointer};
+use crate::params::{Params, described, pointer};
 use weft_core::operators::{Operator, holds_typed};
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
@@ -54,9 +54,36 @@ impl End {
             .collect();
         Self { conditions, any: logic == "or", rounds_max }
     }
+
+    /// Warns of conditions that do not fit what the loop's own variables begin with: they are looked at before the
+    /// first round.
+    pub(super) fn check<'v>(
+        &self,
+        params: &mut Params<'_>,
+        begins_with: impl Fn(&Reference) -> Option<&'v Json>,
+    ) {
+        for Condition { place, left, operator, right } in &self.conditions {
+            let (Some(value), Right::Constant(right)) = (begins_with(left), right) else { continue };
+            if holds_typed(value, *operator, right).is_ok() {
+                continue;
+            }
+            // What compares with its own kind has something else on its right side.
+            let key = if holds_typed(value, *operator, value).is_ok() { "value" } else { "operator" };
+            let message = format!(
+                "`{left}` begins with {}, which `{}` cannot compare with {}: the loop fails when it looks at that",
+                described(value),
+                operator.spelled(),
+                described(right)
+            );
+            let at = pointer(&["loop_termination_condition", &place.to_string(), key]);
+            params.warn(ParamProblem::new(at, message).help("choose what fits the type of the variable"));
+        }
+    }
 }
 
 struct Condition {
+    /// Which of the rows it is.
+    place: usize,
     left: Reference,
     operator: Operator,
     right: Right,
@@ -85,7 +112,7 @@ fn condition(
         ("variable", Some(Json::String(value))) => Right::Variable(params.reference_at(at("value"), value)?),
         (_, value) => Right::Constant(value.cloned().unwrap_or_default()),
     };
-    Some(Condition { left: left?, operator: operator?, right })
+    Some(Condition { place, left: left?, operator: operator?, right })
 }
 
 struct LoopItem {

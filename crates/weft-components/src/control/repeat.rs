@@ -1,5 +1,7 @@
 //! Loop: repeats its body until a condition holds.
 
+use std::collections::{HashMap, HashSet};
+
 use async_trait::async_trait;
 use weft_core::{
     Component, ComponentSpec, Finished, Json, NodeContext, NodeOutputs, Outputs, ParamProblem, Reads,
@@ -7,7 +9,9 @@ use weft_core::{
 };
 
 use crate::control::loop_item::End;
-use crate::params::{Choice, Field, Kind, Params, choice, fields, number, pointer, truth};
+use crate::params::{
+    Choice, Field, Kind, Params, choice, described, fields, is_empty, number, pointer, truth,
+};
 
 /// Rounds when a canvas does not say: what the editor fills in.
 pub(crate) const ROUNDS_DEFAULT: usize = 10;
@@ -65,12 +69,31 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     build: |source| {
         let mut params = Params::of(source);
         // Read here for the problems; LoopItem keeps what it says.
-        End::read(&mut params);
-        let variables = params
-            .rows(&LOOP_VARIABLES, &["variable", "value"])
-            .into_iter()
-            .filter_map(|(place, object)| variable(&mut params, place, object))
-            .collect();
+        let end = End::read(&mut params);
+        let rows = params.rows(&LOOP_VARIABLES, &["variable", "value"]);
+        let mut variables: Vec<Variable> = Vec::new();
+        let mut seen = HashSet::new();
+        for (place, object) in rows {
+            let Some(variable) = variable(&mut params, place, object) else { continue };
+            if !seen.insert(object.get("variable").and_then(Json::as_str)) {
+                let at = pointer(&["loop_variables", &place.to_string(), "variable"]);
+                let message =
+                    format!("there is a variable `{}` before this one: only this one counts", variable.name);
+                params.warn(
+                    ParamProblem::new(at, message).help("give it another name, or take one of them out"),
+                );
+            }
+            variables.push(variable);
+        }
+        // Of those with one name the last one is left.
+        let own: HashMap<&str, &Variable> =
+            variables.iter().map(|variable| (variable.name.as_str(), variable)).collect();
+        end.check(&mut params, |reference| match reference {
+            Reference::Output { component, path } if component == source.id => {
+                own.get(&**path).copied().and_then(Variable::constant)
+            }
+            Reference::Output { .. } | Reference::Global(_) => None,
+        });
         let warnings = params.warnings();
         params.finish(Loop { variables, warnings })
     },
@@ -80,11 +103,23 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
 struct Variable {
     name: String,
     start: Start,
+    /// Whether its first value is of its type, as far as that is known.
+    fits: bool,
 }
 
 enum Start {
     Constant(Json),
     From(Reference),
+}
+
+impl Variable {
+    /// What it begins with, where that is written down and as it should be.
+    fn constant(&self) -> Option<&Json> {
+        match &self.start {
+            Start::Constant(value) if self.fits => Some(value),
+            Start::Constant(_) | Start::From(_) => None,
+        }
+    }
 }
 
 fn variable(
@@ -106,7 +141,16 @@ fn variable(
         _ if value.is_null() => Start::Constant(empty(text("type"))),
         _ => Start::Constant(typed(text("type"), value)),
     };
-    (!name.is_empty()).then_some(Variable { name, start })
+    let must = match &start {
+        Start::Constant(value) => mismatch(text("type"), value),
+        Start::From(_) => None,
+    };
+    if let Some(must) = must {
+        let message =
+            format!("`{name}` must be {must}, as its type says, and begins with {}", described(value));
+        params.warn(ParamProblem::new(at("value"), message).help("change the value or the type"));
+    }
+    (!name.is_empty()).then_some(Variable { name, start, fits: must.is_none() })
 }
 
 /// A constant as a value of its declared type, if it can be one.
@@ -121,6 +165,22 @@ fn typed(kind: &str, value: &Json) -> Json {
         _ => None,
     };
     typed.unwrap_or_else(|| value.clone())
+}
+
+/// What a constant has to be, when it is something else. Nothing may stand for anything.
+fn mismatch(kind: &str, value: &Json) -> Option<&'static str> {
+    if is_empty(value) {
+        return None;
+    }
+    let (suits, must) = match kind.trim().to_ascii_lowercase().as_str() {
+        "string" => (!value.is_array() && !value.is_object(), "a text"),
+        "number" | "integer" => (value.is_number(), "a number"),
+        "boolean" => (value.is_boolean(), "true or false"),
+        "object" => (value.is_object(), "an object"),
+        kind if kind.starts_with("array") => (value.is_array(), "a list"),
+        _ => return None,
+    };
+    (!suits).then_some(must)
 }
 
 fn empty(kind: &str) -> Json {
