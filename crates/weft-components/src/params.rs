@@ -3,3 +3,16 @@
 pub(crate) use weft_core::field::{Choice, Field, FieldGroup, Kind, Widget, choice, fields};
 pub(crate) use weft_core::params::{Params, asks_for_something, is_empty, pointer};
 pub(crate) use weft_core::value::{described, number, truth, whole};
+
+use weft_core::{ParamProblem, Template};
+
+/// What is said of a node, and not of a tool, that has no text here: what follows, and what to write.
+pub(crate) fn unfilled(
+    field: &Field<Template>,
+    text: &Template,
+    so: &str,
+    help: &str,
+) -> Option<ParamProblem> {
+    let problem = || ParamProblem::new(pointer(&[field.name()]), format!("is empty, so {so}")).help(help);
+    text.source().trim().is_empty().then(problem)
+}

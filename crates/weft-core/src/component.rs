@@ -297,6 +297,9 @@ pub struct Shape {
     /// Known parameters that were given and that have no effect, and similar: shown by `check` as
     /// warnings.
     pub warnings: Vec<ParamProblem>,
+    /// What is not filled in although the node fails, or gives nothing, without it: shown by `check` as warnings. Of a
+    /// tool nothing is said, since its model fills that in.
+    pub unfilled: Vec<ParamProblem>,
     /// Set when this build knows the component and cannot run it.
     pub unsupported: Option<String>,
     /// Set when it lacks what it fails without whenever it runs, such as a key: where and what. An agent goes on

@@ -4,13 +4,13 @@ use std::collections::{HashMap, HashSet};
 
 use weft_core::component::Role;
 use weft_core::params::is_empty;
-use weft_core::{ComponentId, Reference};
+use weft_core::{ComponentId, ParamProblem, Reference};
 
 use crate::build::Builder;
 use crate::canvas::CanvasNode;
 use crate::link::{Finding, Linked, Way};
 use crate::plan::NodeIx;
-use crate::problem::{Problem, ProblemList};
+use crate::problem::{PARAMETER_WARNING, Problem, ProblemList};
 use crate::references::{NodeText, ReferencesWritten};
 use crate::targets::target_place;
 
@@ -42,6 +42,7 @@ impl Reporter<'_> {
             })
             .collect();
         self.unsupported(problems);
+        self.unfilled(&without_turn, problems);
         let mut places = ReferencePlaces { reporter: self, known: HashMap::new() };
         for finding in findings {
             let problem = match finding {
@@ -102,6 +103,20 @@ impl Reporter<'_> {
                     .help("the run stops with an error when it gets there")
             };
             problems.add(self.about(problem, ix));
+        }
+    }
+
+    /// Reports what is not filled in of nodes that have a turn of their own.
+    fn unfilled(&self, without_turn: &HashMap<NodeIx, &str>, problems: &mut ProblemList) {
+        for (ix, node) in self.linked.nodes.iter().enumerate() {
+            if without_turn.contains_key(&ix) {
+                continue;
+            }
+            for ParamProblem { pointer, message, help } in &node.shape.unfilled {
+                let place = self.place(ix, |node| format!("{}{pointer}", node.place.params));
+                let problem = Problem::warning(PARAMETER_WARNING, place, message).maybe_help(help.clone());
+                problems.add(self.about(problem, ix));
+            }
         }
     }
 

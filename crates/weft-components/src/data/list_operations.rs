@@ -13,7 +13,7 @@ use weft_core::{
     Result, Role, Shape,
 };
 
-use crate::params::{Field, Kind, Params, choice, described, fields};
+use crate::params::{Field, Kind, Params, choice, described, fields, is_empty, pointer};
 use weft_core::operators::{Operator, holds_as_text};
 
 static QUERY: Field<Option<Reference>> = Field::needed_reference("query", "the list");
@@ -70,10 +70,19 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     build: |source| {
         let mut params = Params::of(source);
         let query = params.take(&QUERY);
-        let n = params.take(&N).unwrap_or(0);
+        let given = params.take(&N);
+        let n = given.unwrap_or(0);
         let work = work(&mut params, n);
         let strict = params.take(&STRICT);
-        params.finish(ListOperations { query, work, strict })
+        // What is no whole number is named as that.
+        let is_read = given.is_some() || params.get(&N).is_none_or(is_empty);
+        if is_read && matches!(work, Work::First(..=0) | Work::Last(..=0) | Work::Nth(0)) {
+            let problem =
+                ParamProblem::new(pointer(&["n"]), format!("`n` is {n}: what comes out is always empty"));
+            params.warn(problem.help("say how many, or which, from 1 on"));
+        }
+        let warnings = params.warnings();
+        params.finish(ListOperations { query, work, strict, warnings })
     },
 };
 
@@ -99,7 +108,13 @@ fn work(params: &mut Params<'_>, n: i64) -> Work {
             let keys = params.take(&SORT_BY);
             let keys =
                 keys.split(',').map(str::trim).filter(|key| !key.is_empty()).map(str::to_owned).collect();
-            let descending = params.take(&SORT_METHOD).eq_ignore_ascii_case("desc");
+            let method = params.take(&SORT_METHOD);
+            let descending = method.trim().eq_ignore_ascii_case("desc");
+            if !descending && !method.trim().is_empty() && !method.trim().eq_ignore_ascii_case("asc") {
+                let message = format!("`{method}` is no order: the least comes first");
+                let problem = ParamProblem::new(params.pointer(&SORT_METHOD), message);
+                params.warn(problem.help("write `asc` or `desc`"));
+            }
             Work::Sort { keys, descending }
         }
         "filter" => {
@@ -126,6 +141,7 @@ struct ListOperations {
     query: Option<Reference>,
     work: Work,
     strict: bool,
+    warnings: Vec<ParamProblem>,
 }
 
 impl ListOperations {
@@ -214,7 +230,8 @@ fn order(a: &Json, b: &Json) -> Ordering {
 impl Component for ListOperations {
     fn shape(&self) -> Shape {
         let lists = self.query.iter().cloned().collect();
-        Shape { reads: Reads::always(self.query.clone()), lists, main_output: "result", ..Shape::default() }
+        let (reads, warnings) = (Reads::always(self.query.clone()), self.warnings.clone());
+        Shape { reads, lists, warnings, main_output: "result", ..Shape::default() }
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {

@@ -23,7 +23,7 @@ use crate::data::retrieval::search::{
     KEYWORDS_SIMILARITY_WEIGHT, LLM_ID, META_DATA_FILTER, RERANK_ID, SIMILARITY_THRESHOLD, TOC_ENHANCE,
     TOP_K, TOP_N, USE_KG,
 };
-use crate::params::{Field, FieldGroup, Params, Widget, choice, fields};
+use crate::params::{self, Field, FieldGroup, Params, Widget, choice, fields};
 use crate::passages::{Block, blocks, chunks, documents};
 
 static QUERY: Field<Template> = Field::template("query", "what to look for")
@@ -159,7 +159,11 @@ impl Component for Retrieval {
                 ..Shape::default()
             },
         };
-        Shape { main_output: "formalized_content", warnings: self.warnings(), ..shape }
+        let so = "nothing is looked for";
+        let unfilled =
+            params::unfilled(&QUERY, &self.query, so, "write what to look for, such as `{sys.query}`");
+        let unfilled = unfilled.into_iter().collect();
+        Shape { main_output: "formalized_content", warnings: self.warnings(), unfilled, ..shape }
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {

@@ -1,5 +1,7 @@
 //! VariableAggregator: of several values the first that is there.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use serde_json::Map;
 use weft_core::{
@@ -34,6 +36,17 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             params
                 .problem(ParamProblem::new("/groups", "there is no group").help("add a group of variables"));
         }
+        let mut seen = HashSet::new();
+        for (place, object) in &groups {
+            let name = object.get("group_name").and_then(Json::as_str).filter(|name| !name.is_empty());
+            if let Some(name) = name.filter(|name| !seen.insert(*name)) {
+                let at = pointer(&["groups", &place.to_string(), "group_name"]);
+                let message = format!("there is a group `{name}` before this one: both are one output");
+                params.warn(
+                    ParamProblem::new(at, message).help("give it another name, or put its variables there"),
+                );
+            }
+        }
         let groups = groups.into_iter().map(|(place, object)| group(&mut params, place, object)).collect();
         let warnings = params.warnings();
         params.finish(VariableAggregator { groups, warnings })
@@ -66,7 +79,7 @@ fn group(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> G
             params.passed_over(row);
             continue;
         }
-        let at = format!("{row}/value");
+        let at = if variable.is_string() { row } else { format!("{row}/value") };
         references.extend(params.reference_at(at, text));
     }
     Group { name, references }

@@ -18,7 +18,7 @@ use weft_core::{
     Template, ToolSpec, Value,
 };
 
-use crate::params::{Field, Params, fields};
+use crate::params::{self, Field, Params, fields};
 
 /// Bytes of an expression that is worked out on the spot. A longer one with large numbers may take so
 /// long that it would hold up others.
@@ -57,7 +57,10 @@ struct Calculator {
 impl Component for Calculator {
     fn shape(&self) -> Shape {
         let reads = Reads::always(self.expression.references().cloned());
-        Shape { reads, main_output: "result", ..Shape::default() }
+        let so = "there is nothing to work out, and the node fails";
+        let help = "write an expression, such as `2 * {Agent:A@n}`";
+        let unfilled = params::unfilled(&EXPRESSION, &self.expression, so, help).into_iter().collect();
+        Shape { reads, main_output: "result", unfilled, ..Shape::default() }
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {

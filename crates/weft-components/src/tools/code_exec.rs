@@ -86,7 +86,11 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let script = script(&mut params);
         let arguments = arguments(&mut params);
         let outputs = Declared::read(&params);
-        params.finish(CodeExec { language, script, arguments, outputs })
+        if let Script::Written(text) = &script {
+            doubt(&mut params, language, text);
+        }
+        let warnings = params.warnings();
+        params.finish(CodeExec { language, script, arguments, outputs, warnings })
     },
 };
 
@@ -113,6 +117,27 @@ fn script(params: &mut Params<'_>) -> Script {
         Some(reference) => Script::From(reference),
         None => Script::Written(text),
     }
+}
+
+/// Warns of a program that is written in the other language, or defines nothing that could be called.
+fn doubt(params: &mut Params<'_>, language: Language, text: &str) {
+    let begins =
+        |words: &[&str]| text.lines().any(|line| words.iter().any(|word| line.trim_end().starts_with(word)));
+    let gives = ["main", "console", "print"].iter().any(|word| text.contains(word));
+    let (message, help) = match language {
+        Language::JavaScript if begins(&["def main(", "async def main("]) => {
+            ("looks like Python, and `lang` is JavaScript: the program fails", "write `python` in `lang`")
+        }
+        Language::Python if begins(&["function main(", "async function main("]) => {
+            ("looks like JavaScript, and `lang` is Python: the program fails", "write `javascript` in `lang`")
+        }
+        Language::JavaScript if !gives && !text.trim().is_empty() => (
+            "defines no function `main` and prints nothing: the program fails",
+            "write `function main(args) { return … }`",
+        ),
+        Language::JavaScript | Language::Python => return,
+    };
+    params.warn(ParamProblem::new("/script", message).help(help));
 }
 
 fn arguments(params: &mut Params<'_>) -> Vec<(String, Argument)> {
@@ -153,6 +178,7 @@ struct CodeExec {
     script: Script,
     arguments: Vec<(String, Argument)>,
     outputs: Declared,
+    warnings: Vec<ParamProblem>,
 }
 
 impl CodeExec {
@@ -189,6 +215,7 @@ impl Component for CodeExec {
             reads: Reads::always(reads),
             main_output: "",
             outputs: NodeOutputs::typed(self.outputs.kinds()),
+            warnings: self.warnings.clone(),
             ..Shape::default()
         }
     }

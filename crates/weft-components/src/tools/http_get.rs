@@ -8,7 +8,7 @@ use weft_core::{
     Template, ToolSpec, Value,
 };
 
-use crate::params::{Field, Params, fields};
+use crate::params::{self, Field, Params, fields};
 use crate::web::fetch::{Content, How, content, fetch};
 use crate::web::{self, HEADERS, headers, page_text};
 
@@ -71,7 +71,10 @@ impl Component for HttpGet {
         let reads = Reads::always(self.url.references().chain(headers).cloned());
         let warnings = self.warnings.clone();
         let secrets = web::secrets(&self.headers);
-        Shape { reads, main_output: "result", warnings, secrets, ..Shape::default() }
+        let so = "there is nothing to fetch, and the node fails";
+        let help = "write an address, such as `https://example.org/{env.page}`";
+        let unfilled = params::unfilled(&URL, &self.url, so, help).into_iter().collect();
+        Shape { reads, main_output: "result", warnings, secrets, unfilled, ..Shape::default() }
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {

@@ -2,13 +2,14 @@
 
 use async_trait::async_trait;
 use weft_core::effect::Delivery;
+use weft_core::seam::workspace;
 use weft_core::value::to_text;
 use weft_core::{
     Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Result, Role,
     Shape, Template, ToolSpec, Value,
 };
 
-use crate::params::{Field, Kind, Params, fields, pointer};
+use crate::params::{self, Field, Kind, Params, fields, pointer};
 
 const LINE: Kind = Kind::Whole { min: 1, max: i64::MAX };
 static PATH: Field<Template> = Field::template("path", "the file, relative to the root of the files")
@@ -61,6 +62,23 @@ struct ReadFile {
     numbered: bool,
 }
 
+/// What is wrong with the path of a node, as far as that is known before it runs.
+pub(super) fn path_problem(field: &Field<Template>, path: &Template) -> Option<ParamProblem> {
+    // Braces that are left are a reference with a slip, which is named as one.
+    if path.references().next().is_some() || path.source().contains(['{', '}']) {
+        return None;
+    }
+    let so = "there is no file to work on, and the node fails";
+    params::unfilled(field, path, so, "name a file, such as `notes/today.md`").or_else(|| {
+        let Error { message, help, .. } = workspace::names(path.source().trim()).err()?;
+        let problem = ParamProblem::new(pointer(&[field.name()]), format!("{message}: the node fails"));
+        Some(match help {
+            Some(help) => problem.help(help),
+            None => problem,
+        })
+    })
+}
+
 fn ranges(params: &mut Params<'_>, pair: &[Json]) -> [Template; 2] {
     let names = params.source.names();
     match pair {
@@ -109,6 +127,7 @@ impl Component for ReadFile {
         Shape {
             reads: Reads::always(texts.into_iter().flat_map(Template::references).cloned()),
             main_output: "content",
+            unfilled: path_problem(&PATH, &self.path).into_iter().collect(),
             ..Shape::default()
         }
     }

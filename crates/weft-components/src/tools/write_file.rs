@@ -8,6 +8,7 @@ use weft_core::{
 };
 
 use crate::params::{Field, Params, Widget, fields};
+use crate::tools::read_file::path_problem;
 
 static PATH: Field<Template> = Field::template("path", "the file, relative to the root of the files")
     .by_model("the file, relative, such as notes/today.md");
@@ -53,7 +54,8 @@ struct WriteFile {
 impl Component for WriteFile {
     fn shape(&self) -> Shape {
         let reads = Reads::always(self.path.references().chain(self.content.references()).cloned());
-        Shape { reads, main_output: "result", ..Shape::default() }
+        let unfilled = path_problem(&PATH, &self.path).into_iter().collect();
+        Shape { reads, main_output: "result", unfilled, ..Shape::default() }
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
