@@ -38,6 +38,7 @@ mod screen;
 mod secret;
 mod serve;
 mod settings;
+mod settings_line;
 mod settings_page;
 mod setup;
 mod sign_in;

@@ -16,6 +16,7 @@ use weft_core::Json;
 
 use crate::failure::{Failure, Outcome};
 use crate::screen::Notes;
+use crate::settings_line::line_of;
 use crate::trust::{is_trusted, told};
 
 /// The file that is read when no other is named. It may have come with the folder that it lies in.
@@ -445,7 +446,12 @@ impl Sources {
             }
             for file in self.files.iter_mut().rev() {
                 if remove(&mut file.table, path) {
-                    return Some(format!("`{dotted}` in {}", file.path.display()));
+                    let line = line_of(&file.text, path).map(|line| format!(", line {line}"));
+                    return Some(format!(
+                        "`{dotted}` in {}{}",
+                        file.path.display(),
+                        line.unwrap_or_default()
+                    ));
                 }
             }
             path.pop();
@@ -578,7 +584,10 @@ mod tests {
         let config = sources.extract(&mut wrong);
         assert_eq!(wrong.len(), 3, "{wrong:#?}");
         assert!(wrong.iter().any(|one| one.starts_with("WEFT_LIMITS__RUN_SECONDS in the environment: ")));
-        assert!(wrong.iter().any(|one| one.starts_with("`models.entries.1.nmae` in f.toml: ")), "{wrong:#?}");
+        assert!(
+            wrong.iter().any(|one| one.starts_with("`models.entries.1.nmae` in f.toml, line 6: ")),
+            "{wrong:#?}"
+        );
         // What is right is still looked at.
         assert_eq!((config.limits.run_seconds, config.models.entries.len()), (1, 1));
     }

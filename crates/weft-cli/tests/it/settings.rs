@@ -14,8 +14,8 @@ fn every_wrong_setting_is_named_at_once_with_its_source() {
     let mut command = home.command(&["check", "c.json"]);
     command.env("WEFT_STORE__URI", "sqlite:x").env("WEFT_LIMITS__PAGE_SIZE", "many");
     ended(&mut command).with(2).says(&[
-        "`lisen` in weft.toml",
-        "`limits.run_seconds` in weft.toml",
+        "`lisen` in weft.toml, line 1: ",
+        "`limits.run_seconds` in weft.toml, line 3: ",
         "WEFT_STORE__URI in the environment",
         "WEFT_LIMITS__PAGE_SIZE in the environment",
         "limits.nodes_at_once must be at least 1",
