@@ -157,9 +157,14 @@ fn nothing_there(document: &Json) -> Problem {
         }
         _ => ("", object),
     };
-    let message = "there is neither an object `components` nor an object `graph`";
     let help = "a canvas is the exported JSON of an agent: the DSL itself, an object with the DSL under `dsl`, \
                 or a drawing of `nodes` and `edges`";
+    let other = usual.iter().find_map(|half| Some((half, object.get(*half)?)));
+    if let Some((half, value)) = other.filter(|(_, value)| !value.is_object()) {
+        let message = format!("`{half}` must be an object, and this is {}", kind_of(value));
+        return Problem::error("no-components", join(pointer, half), message).help(help);
+    }
+    let message = "there is neither an object `components` nor an object `graph`";
     let slip = object.keys().find_map(|key| misspelled(key, usual));
     let meant = slip.map(|meant| format!("did you mean `{meant}`?"));
     Problem::error("no-components", pointer, message).help(help).maybe_help(meant)

@@ -87,7 +87,9 @@ pub fn load(text: &[u8]) -> Result<Canvas, Vec<Problem>> {
 
 fn not_json(text: &str, error: &serde_json::Error) -> Problem {
     let place = format!("line {}, column {}", error.line(), error.column());
-    let problem = if error.is_eof() {
+    let problem = if text.trim().is_empty() {
+        Problem::error("truncated", "", "the document is empty").help("export or download it again")
+    } else if error.is_eof() {
         Problem::error("truncated", "", format!("the document ends in the middle of a value, at {place}"))
             .help("the file seems to be cut off: export or download it again")
     } else if error.to_string().starts_with("recursion limit exceeded") {

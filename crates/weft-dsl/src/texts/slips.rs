@@ -89,7 +89,8 @@ pub(super) fn first(text: &str, known: KnownNames<'_>, suggester: &mut Suggester
         let message = format!("`{reference}}}` is not opened{}", taken(reference));
         return Some(Slip::new("unopened-reference", message, reference));
     }
-    misspelled(text, known, suggester)
+    uneven(text, known)
+        .or_else(|| misspelled(text, known, suggester))
         .or_else(|| doubled(text, known, suggester))
         .or_else(|| unknown(text, known, suggester))
 }
@@ -237,6 +238,29 @@ fn unopened<'t>(text: &'t str, known: KnownNames<'_>) -> Option<&'t str> {
     None
 }
 
+/// A reference with two braces on one side and one on the other, in a text whose braces do not come out even: where they
+/// do, the second one belongs to something else.
+fn uneven(text: &str, known: KnownNames<'_>) -> Option<Slip> {
+    let (opening, closing) = (text.matches('{').count(), text.matches('}').count());
+    if opening == closing {
+        return None;
+    }
+    in_braces(text).find_map(|(open, inside)| {
+        let end = open + 1 + text[open + 1..].find('}')? + 1;
+        let twice_before = text[..open].trim_end_matches(' ').ends_with('{');
+        let twice_behind = text[end..].trim_start_matches(' ').starts_with('}');
+        let (code, written, what) = match (twice_before, twice_behind) {
+            (true, false) if opening > closing => ("unclosed-reference", format!("{{{{{inside}}}"), "before"),
+            (false, true) if opening < closing => ("unopened-reference", format!("{{{inside}}}}}"), "behind"),
+            _ => return None,
+        };
+        Reference::parse(inside, known.names)?;
+        let message =
+            format!("`{written}` has two braces {what} it and one on the other side: one is taken for text");
+        Some(Slip::new(code, message, inside))
+    })
+}
+
 /// The first text in single braces that is nearly a reference: a component alone, another mark where the `@` belongs, a
 /// global with a slip in its name, or one that texts cannot refer to.
 fn misspelled(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Option<Slip> {
@@ -341,6 +365,9 @@ mod tests {
         check("Bearer {secret.K-1", "unclosed write `{secret.K-1}`");
         check("Bearer secret.K-1}", "unopened write `{secret.K-1}`");
         check("{secret.KEY} secret.txt {secret.}", "");
+        check("in {{ b@x }", "unclosed write `{b@x}`");
+        check("{\"a\": {b@x}}", "");
+        check("{{b@x}: 1}", "");
         check("ask {env.town.size now", "unclosed write `{env.town.size}`");
         check("{somebody@example.org", "");
         check("{\"a\": \"b@x\"}", "");
@@ -356,6 +383,8 @@ mod tests {
         check("{\"q\": Agent:A@content}", "");
         check("{\"a\": {\"b\": 1}, \"q\": Agent:A@content}", "");
         check("}} a} ü} @}", "");
+        check("in {b@x}}, {b@y}", "unopened write `{b@x}`");
+        check("{{b@x}}", "");
     }
 
     #[test]

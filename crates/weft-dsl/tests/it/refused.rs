@@ -19,7 +19,7 @@ fn what_is_no_json() {
         "key must be a string, at line 2, column 18",
     );
     check("{\"components\": {\"begin\": ", "truncated", Some(24..25), "line 1, column 25");
-    check("", "truncated", Some(0..0), "line 1, column 0");
+    check("", "truncated", Some(0..0), "the document is empty");
     check("\u{feff}{x", "not-json", Some(4..5), "key must be a string");
     check("{\"components\": {}} trailing", "not-json", Some(19..20), "trailing characters");
     check(b"{\"a\": \"\xff\"}", "not-utf8", Some(7..8), "byte 7");
@@ -35,7 +35,7 @@ fn what_is_no_canvas() {
     check("[1]", "not-an-object", Some(0..1), "this is a list");
     check("\"x\"", "not-an-object", Some(0..3), "this is a text");
     check("{\"a\": 1}", "no-components", Some(0..1), "neither");
-    check("{\"components\": 5}", "no-components", Some(0..1), "neither");
+    check("{\"components\": 5}", "no-components", Some(15..16), "`components` must be an object");
     check("{\"dsl\": {\"a\": 1}}", "no-components", Some(1..6), "neither");
     check("{\"dsl\": null}", "no-components", Some(8..12), "neither");
     check("{\"dsl\": \"{oops\"}", "not-json", Some(8..15), "under `dsl`");
