@@ -8,7 +8,7 @@ use weft_core::{
     Reads, Reference, Result, Role, Shape, Template,
 };
 
-use crate::params::{Field, Kind, Params, fields, pointer};
+use crate::params::{Field, Kind, Params, described, fields, is_empty, number, pointer};
 
 static VARIABLES: Field = Field::raw(
     "variables",
@@ -79,8 +79,34 @@ fn change(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> 
         params.problem(ParamProblem::new(at("parameter"), "is missing").help("name the value to use"));
     }
     let operand = if operator.takes_operand() { operand(params, value) } else { Operand::Value(Json::Null) };
+    if let Some(message) = misfit(operator, &operand) {
+        params.warn(
+            ParamProblem::new(at("parameter"), message).help("write another value, or a reference to one"),
+        );
+    }
     // Read to the end first: the author is told of every mistake at once.
     Some(Assignment { target: target?, operator, operand })
+}
+
+/// Why a change by a value that is written down fails whatever the variable is.
+fn misfit(operator: AssignOperator, operand: &Operand) -> Option<String> {
+    use AssignOperator::{Add, Divide, Extend, Multiply, Subtract};
+    // Nothing is missing, which is said, and braces are a reference with a slip, which is named as one.
+    let Operand::Value(value) = operand else { return None };
+    if is_empty(value) || value.as_str().is_some_and(|text| text.contains(['{', '}'])) {
+        return None;
+    }
+    let number = number(value);
+    match operator {
+        Add | Subtract | Multiply | Divide if number.is_none() => {
+            Some(format!("is {}, not a number: the change fails", described(value)))
+        }
+        Divide if number == Some(0.0) => {
+            Some("is 0, and nothing can be divided by it: the change fails".to_owned())
+        }
+        Extend if !value.is_array() => Some(format!("is {}, not a list: the change fails", described(value))),
+        _ => None,
+    }
 }
 
 fn operand(params: &Params<'_>, value: &Json) -> Operand {
