@@ -105,7 +105,8 @@ fn case(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> Ca
             item(params, &["conditions", &place, "items", &number.to_string()], value)
         })
         .collect();
-    if items.is_empty() && object.get("items").is_none_or(Json::is_array) {
+    let written = object.get("items").filter(|items| !items.is_null());
+    if items.is_empty() && written.is_none_or(Json::is_array) {
         let at = pointer(&["conditions", &place, "items"]);
         let problem = ParamProblem::new(at, "the case has no condition, so it never holds");
         params.warn(problem.help("add a condition, or take the case out"));
@@ -132,7 +133,47 @@ fn item(params: &mut Params<'_>, place: &[&str; 4], value: &Json) -> Option<Item
         Some(Json::String(text)) => Right::Template(Template::parse(text, params.source.names())),
         other => Right::Constant(other.cloned().unwrap_or_default()),
     };
-    Some(Item { left: left?, operator: operator?, right })
+    let item = Item { left: left?, operator: operator?, right };
+    if let Some(problem) = no_option(params, at("value"), &item) {
+        params.warn(problem);
+    }
+    Some(item)
+}
+
+/// Options that are looked at and listed, at most.
+// A form may have thousands, and a Switch as many conditions.
+const OPTIONS_MAX: usize = 64;
+
+/// What is said of a comparison with something that cannot be chosen in the form that it looks at.
+fn no_option(params: &Params<'_>, at: String, item: &Item) -> Option<ParamProblem> {
+    let so = match item.operator {
+        Operator::Equal => "never",
+        Operator::NotEqual => "always",
+        _ => return None,
+    };
+    let (Reference::Output { component, path }, Right::Template(text)) = (&item.left, &item.right) else {
+        return None;
+    };
+    let (kind, form) = params.source.others.get(component)?;
+    let field = form.get("inputs")?.get(&**path)?;
+    let options =
+        field.get("options")?.as_array().filter(|options| (1..=OPTIONS_MAX).contains(&options.len()))?;
+    let value = text.source();
+    let is_form = ["Begin", "UserFillUp"].iter().any(|name| kind.eq_ignore_ascii_case(name));
+    let chosen =
+        field.get("type").and_then(Json::as_str).is_some_and(|kind| kind.eq_ignore_ascii_case("options"));
+    // Braces are a reference, also one with a slip; and an empty field may be compared with nothing.
+    if !is_form || !chosen || value.trim().is_empty() || value.contains(['{', '}']) {
+        return None;
+    }
+    let texts: Vec<&str> = options.iter().map(Json::as_str).collect::<Option<_>>()?;
+    let is_there = |option: &&str| holds(&Json::from(*option), Operator::Equal, &Json::from(value));
+    if texts.iter().any(is_there) {
+        return None;
+    }
+    let message = format!("`{value}` is none of the options of `{}`: the condition {so} holds", item.left);
+    let listed: Vec<String> = texts.iter().map(|option| format!("`{option}`")).collect();
+    Some(ParamProblem::new(at, message).help(format!("the options are {}", listed.join(", "))))
 }
 
 impl Case {
