@@ -293,9 +293,19 @@ fn schema_of_answer(params: &mut Params<'_>) -> Option<Arc<Schema>> {
     let structured = params.get(&OUTPUTS)?.get("structured")?.as_object()?;
     let below = |key: &'static str| (key, structured.get(&key[1..]).and_then(Json::as_object));
     let places = [("", Some(structured)), below("/schema"), below("/structured")];
-    let (place, schema) = places
+    let found = places
         .into_iter()
-        .find_map(|(place, schema)| Some((place, schema.filter(|schema| has_properties(schema))?)))?;
+        .find_map(|(place, schema)| Some((place, schema.filter(|schema| has_properties(schema))?)));
+    let Some((place, schema)) = found else {
+        // Editors begin with `properties` in which nothing is.
+        let none_yet = structured.contains_key("properties");
+        if !none_yet && SCHEMA_WORDS.iter().any(|word| structured.contains_key(*word)) {
+            let message = "asks for no structured answer: only a schema with `properties` does";
+            let help = "describe an object; a list can be one of its properties";
+            params.warn(ParamProblem::new("/outputs/structured", message).help(help));
+        }
+        return None;
+    };
     let mut schema = schema.clone();
     // A saved canvas may hold the last answer beside the schema.
     schema.remove("value");
@@ -307,6 +317,10 @@ fn schema_of_answer(params: &mut Params<'_>) -> Option<Arc<Schema>> {
         }
     }
 }
+
+/// What a schema has and the description of an output does not, which editors leave here as well.
+const SCHEMA_WORDS: [&str; 7] =
+    ["items", "required", "anyOf", "oneOf", "allOf", "$ref", "additionalProperties"];
 
 fn has_properties(schema: &serde_json::Map<String, Json>) -> bool {
     schema.get("properties").and_then(Json::as_object).is_some_and(|properties| !properties.is_empty())
