@@ -14,7 +14,7 @@ use weft_core::{
 };
 
 use crate::model::settings::{self, Asking};
-use crate::params::{Field, Kind, Params, fields, pointer};
+use crate::params::{Field, Kind, Params, described, fields, is_empty, pointer};
 
 const INSTRUCTIONS: &str = include_str!("../model/prompts/categorize.md");
 /// Messages of history that are shown to the model, at most.
@@ -111,7 +111,12 @@ fn categories(params: &mut Params<'_>) -> Vec<Category> {
         }
     }
     if found.is_empty() {
-        let problem = ParamProblem::new("/category_description", "there is no category");
+        let other = params.get(&CATEGORY_DESCRIPTION).filter(|other| !other.is_object() && !is_empty(other));
+        let message = other.map_or_else(
+            || "there is no category".to_owned(),
+            |other| format!("must be an object of categories by their names, and is {}", described(other)),
+        );
+        let problem = ParamProblem::new("/category_description", message);
         params.problem(problem.help("add a category with a description and a branch"));
     }
     found

@@ -49,7 +49,8 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     build: |source| {
         let mut params = Params::of(source);
         let cases = params.objects(&CONDITIONS);
-        if cases.is_empty() {
+        // Where there is something else, that has been said.
+        if cases.is_empty() && params.problems().is_empty() {
             params.problem(ParamProblem::new("/conditions", "there is no case").help("add a case"));
         }
         let cases = cases.into_iter().map(|(place, object)| case(&mut params, place, object)).collect();

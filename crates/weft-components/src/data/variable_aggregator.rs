@@ -32,7 +32,8 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     build: |source| {
         let mut params = Params::of(source);
         let groups = params.objects(&GROUPS);
-        if groups.is_empty() {
+        // Where there is something else, that has been said.
+        if groups.is_empty() && params.problems().is_empty() {
             params
                 .problem(ParamProblem::new("/groups", "there is no group").help("add a group of variables"));
         }
