@@ -237,17 +237,29 @@ impl App {
             tokio::time::sleep(pause).await;
             return Ok(());
         };
-        let stopped = busy.abandoned || (strategy == MultitaskStrategy::Interrupt && !busy.background);
-        if let Some(run) = busy.run.as_ref().filter(|_| stopped)
-            && self.engine.cancel_here(run)
-        {
-            tracing::info!(run.id = %run.id, "a run gives way to the next question of its session");
+        let interrupts = strategy == MultitaskStrategy::Interrupt && !busy.background;
+        let mut look_every = LOOK_EVERY;
+        if let Some(run) = busy.run.as_ref().filter(|_| interrupts || busy.abandoned) {
+            if interrupts || !self.engine.was_listened_to_elsewhere(run).await? {
+                self.stop_for_question(run);
+            } else {
+                // Its reader may still be there: asked in the store, it answers, or the next looks of this process find
+                // that it does not.
+                self.engine.ask_to_give_way(run).await?;
+                look_every = PAUSE_MAX;
+            }
         }
         tokio::select! {
             () = busy.freed() => {}
-            () = tokio::time::sleep(LOOK_EVERY) => {}
+            () = tokio::time::sleep(look_every) => {}
         }
         Ok(())
+    }
+
+    fn stop_for_question(&self, run: &RunKey) {
+        if self.engine.cancel_here(run) {
+            tracing::info!(run.id = %run.id, "a run gives way to the next question of its session");
+        }
     }
 
     /// Asks the process that has the run of a session to stop it, unless it is the queue's.

@@ -106,3 +106,17 @@ async fn a_reader_elsewhere_that_leaves_holds_nothing_up() {
     assert_eq!(ending, Ending::Cancelled);
     assert!(after > Duration::from_secs(4) && after < Duration::from_secs(8), "{after:?}");
 }
+
+/// So the process of a run knows that it has to ask before it stops the run for a question of its own.
+#[tokio::test(start_paused = true)]
+async fn who_reads_elsewhere_is_known_before_anybody_asks() {
+    let (memory, engine, handle) = begun().await;
+    assert!(!engine.was_listened_to_elsewhere(&handle.key).await.unwrap());
+    let mut elsewhere = engine_on(&memory).events(&handle.key, 0).await.unwrap();
+    let read = async { while elsewhere.next().await.unwrap().is_some() {} };
+    let known = async {
+        sleep(Duration::from_millis(500)).await;
+        engine.was_listened_to_elsewhere(&handle.key).await.unwrap()
+    };
+    assert!(tokio::join!(read, known).1);
+}
