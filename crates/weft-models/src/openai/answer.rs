@@ -331,6 +331,8 @@ impl Stream for OpenAiAnswer {
                     if let Some(data) = this.events.last() {
                         this.assembly.take(data);
                     }
+                    // A stream without a word is one that broke off, and no other protocol.
+                    this.assembly.understood |= this.events.is_silent();
                     this.assembly.ended();
                 }
             }
