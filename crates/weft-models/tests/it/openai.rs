@@ -58,6 +58,15 @@ async fn a_missing_done_is_forgiven_and_a_missing_end_is_not() {
     assert_eq!(made_of(SSE, "<html></html>\n").await.1, Some(ErrorKind::Garbled));
 }
 
+/// Some servers cut an answer by the units of UTF-16, and some by bytes.
+#[tokio::test]
+async fn a_character_that_is_cut_in_half_fails_no_answer() {
+    let body = "data: {\"choices\":[{\"delta\":{\"content\":\"a \\ud83d\"}}]}\n\n\
+        data: {\"choices\":[{\"delta\":{\"content\":\"\\ude00 b\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    let (seen, error) = made_of(SSE, body).await;
+    assert_eq!((error, seen.text.as_str()), (None, "a \u{fffd}\u{fffd} b"));
+}
+
 #[tokio::test]
 async fn usage_is_estimated_when_none_is_sent() {
     let body = "data: {\"choices\":[{\"delta\":{\"content\":\"one two three\"},\"finish_reason\":\"stop\"}],\"usage\":null}\n\ndata: [DONE]\n\n";
