@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use weft_core::error::found;
 use weft_core::seam::run_store::{RunFilter, StoredRun, is_busy};
-use weft_core::{Ending, Error, ErrorKind, Result, RunId, RunKey, SessionKey};
+use weft_core::{Ending, Error, ErrorKind, Record, Result, RunId, RunKey, SessionKey};
 use weft_engine::RunHandle;
 
 use crate::app::App;
@@ -262,16 +262,26 @@ impl App {
         }
     }
 
-    /// Asks the process that has the run of a session to stop it, unless it is the queue's.
+    /// Asks the process that has the run of a session to stop it, unless it was begun in the background.
     async fn interrupt_elsewhere(&self, session: &SessionKey) -> Result<()> {
         let Some(run) = self.engine.at_work(session).await? else { return Ok(()) };
         if run.cancel_ms.is_some() {
             return Ok(());
         }
-        if found(self.queue.get(&run.key).await)?.is_none() {
+        if !self.is_in_background(&run.key).await? {
             self.engine.cancel(&run.key).await?;
         }
         Ok(())
+    }
+
+    /// Whether a run of another process gives way to no question: the queue has asked for it, or its first entry says so.
+    async fn is_in_background(&self, run: &RunKey) -> Result<bool> {
+        if found(self.queue.get(run).await)?.is_some() {
+            return Ok(true);
+        }
+        let first = self.runs.entries(run, 0, 1).await?.into_iter().next();
+        let first: Option<Record> = first.and_then(|entry| serde_json::from_str(&entry.record).ok());
+        Ok(matches!(first, Some(Record::RunStarted { input, .. }) if input.background))
     }
 }
 

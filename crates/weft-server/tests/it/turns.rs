@@ -300,6 +300,22 @@ async fn a_run_that_is_read_in_another_process_does_not_give_way() {
 }
 
 #[tokio::test]
+async fn a_response_in_the_background_is_interrupted_by_no_process() {
+    let script = Script::new().reply(slow(400).times(1)).reply(Reply::text("next").always());
+    let here = bench(script).await;
+    let there = process(here.store.clone(), here.model.clone(), (Auth::On, LimitsConfig::default()));
+    let there = Bench { token: here.token.clone(), ..there };
+    let on = session(&here).await;
+    let first = json!({"model": on.0, "conversation": on.1, "input": "first", "background": true});
+    let begun = here.post("/v1/responses", first).await.json();
+    let run = begun["id"].as_str().unwrap().trim_start_matches("resp_").to_owned();
+    let frames = there.post(ASK, with(turn(&on, "now"), "interrupt")).await.frames();
+    assert_eq!(said(&frames), "next");
+    let run = here.get(&format!("/api/v1/runs/{run}")).await.data();
+    assert_eq!(run["status"], "succeeded", "{run}");
+}
+
+#[tokio::test]
 async fn a_question_that_waited_for_a_form_answers_it() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Form", form_canvas()).await;
