@@ -64,7 +64,17 @@ async fn heard_of(left: &LeftMessage, until: Instant, waiting: &Waiting) -> Resu
 
 /// Whether a question has nothing but its words: what else it may have belongs to the beginning of a turn.
 fn is_words_alone(input: &TurnInput) -> bool {
-    let TurnInput { query, user_id: _, files, inputs, pins, parallel_messages: _, notes: _, webhook } = input;
+    let TurnInput {
+        query,
+        user_id: _,
+        files,
+        inputs,
+        pins,
+        parallel_messages: _,
+        background: _,
+        notes: _,
+        webhook,
+    } = input;
     !query.trim().is_empty() && files.is_empty() && inputs.is_empty() && pins.is_empty() && webhook.is_none()
 }
 

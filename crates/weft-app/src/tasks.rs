@@ -57,19 +57,19 @@ impl App {
         answers: Vec<(TaskKey, TaskAnswer)>,
         waiting: &Waiting,
     ) -> Result<RunHandle> {
-        self.answer_tasks_noting(session, answers, waiting, None).await
+        self.answer_tasks_in(session, answers, waiting, TurnInput::default()).await
     }
 
-    /// The same with notes for the journal of the run, as [`TurnInput::notes`] has them.
+    /// The same in a turn that has notes, or is in the background, as `turn` has it.
     ///
     /// # Errors
     /// As [`App::answer_tasks`].
-    pub async fn answer_tasks_noting(
+    pub async fn answer_tasks_in(
         &self,
         session: &Session,
         answers: Vec<(TaskKey, TaskAnswer)>,
         waiting: &Waiting,
-        notes: Option<Box<Map<String, Json>>>,
+        turn: TurnInput,
     ) -> Result<RunHandle> {
         let (mut inputs, mut first) = (Map::new(), None);
         for (key, answer) in answers {
@@ -89,7 +89,7 @@ impl App {
             first.get_or_insert(task);
         }
         let Some(task) = first else { return Err(Error::invalid("no task is answered")) };
-        let input = TurnInput { inputs, notes, user_id: session.user_id.clone(), ..TurnInput::default() };
+        let input = TurnInput { inputs, user_id: session.user_id.clone(), ..turn };
         let start = || -> BoxFuture<'_, Result<RunHandle>> {
             Box::pin(self.start_for_task(session, &task, input.clone()))
         };
@@ -201,11 +201,9 @@ impl App {
             tracing::warn!(task.id = %task.key.id, error = error.detail(), "nobody will be told that a task is overdue");
         }
         let session = self.sessions.load(&SessionKey::new(&task.key.tenant, task.session.clone())).await?;
-        let input = TurnInput { user_id: session.user_id.clone(), ..TurnInput::default() };
-        let handle = self.start_for_task(&session, task, input).await?;
         // Nobody asked for it, so nobody listens to it.
-        self.engine.run_in_background(&handle.key);
-        Ok(handle)
+        let input = TurnInput { user_id: session.user_id.clone(), background: true, ..TurnInput::default() };
+        self.start_for_task(&session, task, input).await
     }
 
     fn due(&self) -> TaskFilter {

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use weft_core::error::found;
 use weft_core::seam::run_store::{RunFilter, StoredRun, is_busy};
-use weft_core::{Ending, Error, ErrorKind, Result, RunId, RunKey, SessionKey};
+use weft_core::{Ending, Error, ErrorKind, Record, Result, RunId, RunKey, SessionKey};
 use weft_engine::RunHandle;
 
 use crate::app::App;
@@ -237,29 +237,51 @@ impl App {
             tokio::time::sleep(pause).await;
             return Ok(());
         };
-        let stopped = busy.abandoned || (strategy == MultitaskStrategy::Interrupt && !busy.background);
-        if let Some(run) = busy.run.as_ref().filter(|_| stopped)
-            && self.engine.cancel_here(run)
-        {
-            tracing::info!(run.id = %run.id, "a run gives way to the next question of its session");
+        let interrupts = strategy == MultitaskStrategy::Interrupt && !busy.background;
+        let mut look_every = LOOK_EVERY;
+        if let Some(run) = busy.run.as_ref().filter(|_| interrupts || busy.abandoned) {
+            if interrupts || !self.engine.was_listened_to_elsewhere(run).await? {
+                self.stop_for_question(run);
+            } else {
+                // Its reader may still be there: asked in the store, it answers, or the next looks of this process find
+                // that it does not.
+                self.engine.ask_to_give_way(run).await?;
+                look_every = PAUSE_MAX;
+            }
         }
         tokio::select! {
             () = busy.freed() => {}
-            () = tokio::time::sleep(LOOK_EVERY) => {}
+            () = tokio::time::sleep(look_every) => {}
         }
         Ok(())
     }
 
-    /// Asks the process that has the run of a session to stop it, unless it is the queue's.
+    fn stop_for_question(&self, run: &RunKey) {
+        if self.engine.cancel_here(run) {
+            tracing::info!(run.id = %run.id, "a run gives way to the next question of its session");
+        }
+    }
+
+    /// Asks the process that has the run of a session to stop it, unless it was begun in the background.
     async fn interrupt_elsewhere(&self, session: &SessionKey) -> Result<()> {
         let Some(run) = self.engine.at_work(session).await? else { return Ok(()) };
         if run.cancel_ms.is_some() {
             return Ok(());
         }
-        if found(self.queue.get(&run.key).await)?.is_none() {
+        if !self.is_in_background(&run.key).await? {
             self.engine.cancel(&run.key).await?;
         }
         Ok(())
+    }
+
+    /// Whether a run of another process gives way to no question: the queue has asked for it, or its first entry says so.
+    async fn is_in_background(&self, run: &RunKey) -> Result<bool> {
+        if found(self.queue.get(run).await)?.is_some() {
+            return Ok(true);
+        }
+        let first = self.runs.entries(run, 0, 1).await?.into_iter().next();
+        let first: Option<Record> = first.and_then(|entry| serde_json::from_str(&entry.record).ok());
+        Ok(matches!(first, Some(Record::RunStarted { input, .. }) if input.background))
     }
 }
 

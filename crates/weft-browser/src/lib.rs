@@ -65,7 +65,7 @@ pub struct Chromium {
 impl Chromium {
     /// Every window starts it anew.
     pub fn new(settings: BrowserSettings, outbound: Arc<Outbound>) -> Self {
-        let turns = Arc::new(Semaphore::new(settings.at_once));
+        let turns = Arc::new(Semaphore::new(settings.at_once.min(Semaphore::MAX_PERMITS)));
         Self { settings, outbound, turns }
     }
 

@@ -49,6 +49,9 @@ pub struct TurnInput {
     /// that can show several; else one of them speaks and the others are held back until it has ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub parallel_messages: bool,
+    /// Nobody need listen: it gives way to no question of its session, whichever process works on it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub background: bool,
     /// What the route that began the turn wants to find in its journal again, under a name of its own. No component
     /// sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

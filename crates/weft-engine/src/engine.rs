@@ -227,7 +227,7 @@ impl Engine {
             allowances,
             accounts: SharedBudgets::default(),
             ownership: Ownership::new(process),
-            places: Arc::new(Semaphore::new(limits.runs_at_once)),
+            places: Arc::new(Semaphore::new(limits.runs_at_once.min(Semaphore::MAX_PERMITS))),
             counts: Arc::default(),
             running: Mutex::default(),
             tasks: TaskTracker::new(),

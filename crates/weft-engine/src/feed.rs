@@ -27,6 +27,10 @@ const LOOK_MAX: Duration = Duration::from_secs(1);
 /// How often it is looked whether a question asks who listens: as often as its process asks.
 const ANSWER_EVERY: Duration = Duration::from_secs(1);
 
+/// Fewer times than a run may have been asked about. A reader says that it is there before anybody asks: the process that
+/// works on the run then knows that it has to ask before it stops the run.
+const NEVER_ASKED: i64 = -1;
+
 #[derive(Debug, Default)]
 struct FeedState {
     kept: VecDeque<Arc<Entry>>,
@@ -411,10 +415,10 @@ impl EntryReader {
     }
 }
 
-/// Answers, for as long as a run goes on, each question that asks whether somebody listens to it. A reader cannot do
-/// that itself: while its client takes nothing it does not look.
+/// Says that somebody listens to a run, and answers, for as long as it goes on, each question that asks whether anybody
+/// does. A reader cannot do that itself: while its client takes nothing it does not look.
 async fn say_that_somebody_listens(store: Arc<dyn RunStore>, key: RunKey) {
-    let mut answered = 0;
+    let mut answered = NEVER_ASKED;
     loop {
         match answer_who_asks(store.as_ref(), &key, answered).await {
             Ok(Some(asked)) => answered = asked,

@@ -17,7 +17,7 @@ use weft_core::budget::Budget;
 use weft_core::component::{Finished, Role, Route};
 use weft_core::context::{RunContext, Signal};
 use weft_core::effect::Effects;
-use weft_core::journal::NextEdges;
+use weft_core::journal::{ActivationRef, NextEdges};
 use weft_core::reference::Inputs;
 use weft_core::value::{DEPTH_MAX, weight};
 use weft_core::{Error, ErrorKind, Floor, Json, NodeContext, Outputs, Result, Value};
@@ -292,6 +292,12 @@ pub(crate) fn too_much(values_bytes: usize) -> Error {
     let message = format!("the values of the run take more than {values_bytes} bytes together");
     Error::new(ErrorKind::QuotaExceeded, message)
         .help("keep less in outputs, results of rounds and variables, or raise limits.values_bytes")
+}
+
+/// What a run says that fails with an activation.
+pub(crate) fn failed_with(who: &ActivationRef, error: &str) -> String {
+    let id = if *who.name == *who.node.as_str() { String::new() } else { format!(" ({})", who.node) };
+    format!("{}{id} failed: {error}", who.name)
 }
 
 /// What came of an activation; what is too large is a failure.

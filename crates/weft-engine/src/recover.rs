@@ -27,7 +27,7 @@ use crate::drive::STOPPED;
 use crate::journal::written_bytes;
 use crate::machine::{ActivationStart, Consequence, FinishedActivation, Machine};
 use crate::output_dedup::{SaidSoFar, SaidTexts};
-use crate::perform::settle_frame;
+use crate::perform::{failed_with, settle_frame};
 use crate::scope::{Filled, ScopeId, SuspendedNode};
 use crate::turn_calls::TurnCalls;
 
@@ -384,8 +384,7 @@ impl JournalReader {
             |error: &str| !error.starts_with(STOPPED) && all.machine.catching(who.activation).is_some();
         let fatal = error.as_deref().filter(|error| at_work && *route == NextEdges::None && !caught(error));
         if let Some(error) = fatal {
-            let message = format!("{} ({}) failed: {error}", who.name, who.node);
-            all.failed.get_or_insert_with(|| Error::new(ErrorKind::Unavailable, message));
+            all.failed.get_or_insert_with(|| Error::new(ErrorKind::Unavailable, failed_with(who, error)));
         }
         // What could be applied when it was written can be now, whatever the limits are; a journal that was edited may not fit.
         let changes =

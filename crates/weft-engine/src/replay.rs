@@ -5,7 +5,7 @@
 //! whatever the speed of this machine. The entries are the events of the replay, byte for byte; the
 //! differences say where they are no longer true.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -112,6 +112,8 @@ pub struct Replay {
     active: BTreeMap<u32, ReplayedActivation>,
     /// Work waits for a call that never came back.
     stuck: bool,
+    /// Activations that listen to such work.
+    unheard: HashSet<u32>,
     /// The entries of steps whose outputs were given by hand, when the run was forked.
     given: Vec<u64>,
     differences: Vec<Difference>,
@@ -138,6 +140,7 @@ impl Replay {
             signals,
             active: BTreeMap::new(),
             stuck: false,
+            unheard: HashSet::new(),
             given: Vec::new(),
             differences: Vec::new(),
         }
@@ -245,8 +248,9 @@ impl Replay {
         let by_hand = self.given.contains(&entry.seq);
         let stopped = error.as_ref().is_some_and(|error| error.starts_with(STOPPED));
         let suspended = *route == NextEdges::Suspended && suspension.is_none();
-        if stopped || suspended || by_hand {
-            // It did not end by itself then, or what it gave was put there by hand: there is nothing to compare.
+        if stopped || suspended || by_hand || self.unheard.remove(&who.activation) {
+            // It did not end by itself then, or what it gave was put there by hand, or nobody knows what it would have
+            // heard: there is nothing to compare.
             if let Some(active) = self.active.remove(&who.activation) {
                 active.cancel.cancel();
             }
@@ -259,12 +263,14 @@ impl Replay {
             }
             return;
         }
+        let listeners = self.reading.machine().listening_to(who.activation);
         let Some((active, ActivationEnd { settled, suspended })) = self.end(who.activation).await else {
+            self.unheard.extend(listeners);
             return;
         };
         let node = Arc::clone(&self.plan);
         let node = &node.nodes[active.ix];
-        self.compare(at, "suspension", json!(suspension), json!(suspended));
+        self.compare(at, "suspension", timeless(json!(suspension)), timeless(json!(suspended)));
         if suspended.is_some() || suspension.is_some() {
             return;
         }
@@ -403,4 +409,22 @@ impl Replay {
             | Signal::Stored(_) => {}
         }
     }
+}
+
+/// What work remembers while it waits, without how long it took: that is never the same twice.
+fn timeless(mut remembered: Json) -> Json {
+    let mut inside = vec![&mut remembered];
+    while let Some(value) = inside.pop() {
+        match value {
+            Json::Object(members) => {
+                if let Some(Json::Object(spent)) = members.get_mut("spent") {
+                    spent.remove("millis");
+                }
+                inside.extend(members.values_mut());
+            }
+            Json::Array(items) => inside.extend(items),
+            _ => {}
+        }
+    }
+    remembered
 }

@@ -123,8 +123,17 @@ impl Turn {
 
     /// From what an engine was given, with nothing expected.
     pub fn of(input: TurnInput) -> Self {
-        let TurnInput { query, user_id, files, inputs, pins, webhook, parallel_messages: _, notes: _ } =
-            input;
+        let TurnInput {
+            query,
+            user_id,
+            files,
+            inputs,
+            pins,
+            webhook,
+            parallel_messages: _,
+            background: _,
+            notes: _,
+        } = input;
         Self { query, inputs, files, user_id, pins, webhook: webhook.map(|call| *call), expect: Vec::new() }
     }
 }

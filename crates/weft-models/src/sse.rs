@@ -14,6 +14,8 @@ pub(crate) struct SseBuffer {
     data: Vec<u8>,
     /// Whether a `data` line was seen since the last event.
     open: bool,
+    /// Whether any line was seen that is no comment.
+    spoke: bool,
 }
 
 impl SseBuffer {
@@ -58,6 +60,11 @@ impl SseBuffer {
         whole.then_some(&self.data[..])
     }
 
+    /// Whether nothing has come but comments, by which servers keep a line open.
+    pub(crate) fn is_silent(&self) -> bool {
+        !self.spoke
+    }
+
     /// Reads one line; `true` when it ends an event.
     fn line(&mut self, from: usize, to: usize) -> bool {
         let line = &self.buffer[from..to];
@@ -66,6 +73,7 @@ impl SseBuffer {
         if line.is_empty() {
             return self.open;
         }
+        self.spoke |= !line.starts_with(b":");
         if let Some(data) = line.strip_prefix(b"data:") {
             if self.open {
                 self.data.push(b'\n');

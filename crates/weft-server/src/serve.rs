@@ -110,7 +110,8 @@ pub async fn serve(
         app.engine.shut_down(options.grace.saturating_sub(from.elapsed())).await;
     };
     // Connections are served while the runs end: whoever reads one of them gets its last frames.
-    let (served, ()) = futures::join!(tokio::time::timeout(options.grace + LAST_FRAMES, serving), runs_end);
+    let time = options.grace.saturating_add(LAST_FRAMES);
+    let (served, ()) = futures::join!(tokio::time::timeout(time, serving), runs_end);
     if served.is_err() {
         tracing::warn!("some connections did not end in time and are cut");
     }

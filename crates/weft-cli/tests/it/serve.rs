@@ -169,6 +169,21 @@ fn without_tokens_only_this_machine_is_served() {
 }
 
 #[test]
+fn numbers_as_large_as_they_can_be_are_no_limit() {
+    let home = Home::quoting();
+    let agent = format!("memory={}", sample("remember_turns"));
+    let mut command = home.command(&["serve", "--listen", "127.0.0.1:0", "--no-auth", "--agent", &agent]);
+    for name in ["LIMITS__RUNS_AT_ONCE", "LIMITS__SHUTDOWN_SECONDS", "BROWSER__AT_ONCE"] {
+        command.env(format!("WEFT_{name}"), u64::MAX.to_string());
+    }
+    let server = Server::with(command);
+    let ask = json!({"query": "x", "session_id": "s", "stream": true});
+    let (_, stream) = server.post("/api/v1/agents/memory/completions", None, &ask);
+    assert_eq!(said(&stream).1, 1, "{stream}");
+    server.stop();
+}
+
+#[test]
 fn an_agent_with_errors_keeps_the_server_from_starting() {
     let home = Home::quoting();
     home.write("c.json", "{\"components\": {}}");

@@ -6,7 +6,7 @@ use weft_core::{Assignment, Error, ErrorKind, Result};
 
 use super::RunDriver;
 use crate::assign::VariableChanges;
-use crate::perform::{ActivationOutcome, NodeResult, settle, too_much};
+use crate::perform::{ActivationOutcome, NodeResult, failed_with, settle, too_much};
 
 /// What an activation leaves for the nodes behind it.
 #[derive(Clone, Copy)]
@@ -72,8 +72,7 @@ impl RunDriver<'_> {
             return None;
         }
         let who = &self.active.get(&settled.activation)?.who;
-        let id = if *who.name == *who.node.as_str() { String::new() } else { format!(" ({})", who.node) };
-        Some(Error::new(error.kind, format!("{}{id} failed: {}", who.name, error.full())))
+        Some(Error::new(error.kind, failed_with(who, &error.full())))
     }
 
     /// Whether the run still has room. What a single activation gives was looked at before; here it is

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use weft_core::error::found;
 use weft_core::seam::run_store::{GiveWay, GiveWayWord, RunRequest};
 use weft_core::{Result, RunKey};
 
@@ -55,6 +56,15 @@ impl Engine {
     /// When the store cannot be written.
     pub async fn ask_to_give_way(&self, key: &RunKey) -> Result<bool> {
         self.stores()?.runs.say_of_giving_way(key, GiveWayWord::Asked).await
+    }
+
+    /// Whether somebody has listened to a run in another process. Who still does answers those who ask.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn was_listened_to_elsewhere(&self, key: &RunKey) -> Result<bool> {
+        let run = found(self.stores()?.runs.get(key).await)?;
+        Ok(run.is_some_and(|run| run.give_way.listened > 0))
     }
 
     /// Does what others want of the runs of this process.

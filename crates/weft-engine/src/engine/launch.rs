@@ -61,7 +61,7 @@ impl Engine {
             cancel: cancel.clone(),
             leave: leave.clone(),
             session,
-            background: false,
+            background: prepared.request.input.background,
             inbox: prepared.context.inbox.clone(),
         };
         self.running().runs.insert(key.clone(), live);

@@ -24,6 +24,7 @@ use crate::drive::STOPPED;
 use crate::feed::Feed;
 use crate::journal::RunJournal;
 use crate::machine::Machine;
+use crate::perform::failed_with;
 use crate::recover::JournalReader;
 use crate::secrets::SecretValues;
 use crate::session::SessionState;
@@ -306,9 +307,7 @@ fn told(entries: &[Entry]) -> (Ending, Option<Error>) {
     let failure = entries.iter().rev().find_map(|entry| match &entry.record {
         Record::NodeFinished { who, error: Some(error), route: NextEdges::None, .. } => {
             let caught = who.frame.iter().any(|step| went_on.contains(&step.activation));
-            (!caught).then(|| {
-                Error::new(ErrorKind::Unavailable, format!("{} ({}) failed: {error}", who.name, who.node))
-            })
+            (!caught).then(|| Error::new(ErrorKind::Unavailable, failed_with(who, error)))
         }
         Record::NodeFinished { who, route, .. } => {
             if !matches!(route, NextEdges::None | NextEdges::Suspended) {
@@ -493,6 +492,16 @@ mod tests {
             suspension: None,
             spent: Spent::default(),
         })
+    }
+
+    #[test]
+    fn a_failure_is_told_as_the_run_itself_would_have_told_it() {
+        let mut entry = finished(1, "", NextEdges::None);
+        if let Record::NodeFinished { error, .. } = &mut entry.record {
+            *error = Some("it broke".into());
+        }
+        let (ending, error) = told(&[entry]);
+        assert_eq!((ending, error.unwrap().message.as_str()), (Ending::Failed, "X failed: it broke"));
     }
 
     fn message_ended(activation: u32) -> Entry {

@@ -1,8 +1,11 @@
 //! The calls of tools that a journal tells of.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use weft_core::context::{ToolFinished, ToolStarted};
+use weft_core::effect::{EffectResult, Known};
+use weft_core::{ErrorKind, Json};
 
 use super::JournalReader;
 
@@ -18,8 +21,76 @@ impl JournalReader {
         // What was cut off then is made again, or told as interrupted, by the work that begins again.
         if activation >= self.lives_from {
             self.all.calls.note(&self.all.machine.plan.nodes[open.place.1], call);
+            if took_too_long(call) {
+                give_up(&mut open.before.effects, &call.started.call);
+            }
         }
         open.calls.retain(|started| *started != call.started);
         open.before.told.insert((Arc::clone(&call.started.path), Arc::clone(&call.started.call)));
+    }
+}
+
+/// Whether a limit of time has ended a call.
+fn took_too_long(call: &ToolFinished) -> bool {
+    let kind = call.result.pointer("/error/kind").and_then(Json::as_str);
+    call.failed && kind == Some(ErrorKind::Timeout.code())
+}
+
+/// What a call that took too long still waited for has failed with it. The work that begins again is told so as well, and
+/// neither waits for it anew nor takes it for cut off by the end of the process.
+fn give_up(effects: &mut HashMap<Arc<str>, Known>, call: &str) {
+    let of_call = |key: &str| key.strip_prefix(call).is_some_and(|rest| rest.starts_with('/'));
+    for (_, known) in effects.iter_mut().filter(|(key, _)| of_call(key)) {
+        if *known == Known::Begun {
+            let message = "it took too long, and was given up before it came back".into();
+            *known = Known::Ended(EffectResult::Failure { kind: ErrorKind::Timeout, message });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_limit_of_time_is_told_by_the_kind_of_the_failure() {
+        let check = |result: Json, failed: bool, expected: bool| {
+            let started = ToolStarted {
+                agent: "A".into(),
+                path: "A-->t".into(),
+                call: "c1".into(),
+                tool: "t".into(),
+                arguments: Json::Null.into(),
+            };
+            let result = Arc::new(result);
+            let call = ToolFinished { started, result, failed, repaired: false, elapsed: 1.0 };
+            assert_eq!(took_too_long(&call), expected);
+        };
+        let failure = |kind: &str| json!({"error": {"kind": kind, "message": "it took longer than its 1 s"}});
+        check(failure("TIMEOUT"), true, true);
+        check(failure("TIMEOUT"), false, false);
+        check(failure("SERVER_ERROR"), true, false);
+        check(json!("cut off: the process was stopped"), true, false);
+    }
+
+    #[test]
+    fn what_a_call_still_waited_for_when_it_failed_has_failed_with_it() {
+        let came_back = Known::Ended(EffectResult::Value(Arc::new(Json::Null)));
+        let known = |key: &str, known: &Known| (Arc::from(key), known.clone());
+        let mut effects = HashMap::from([
+            known("c1/http#0", &Known::Begun),
+            known("c1/inner/model#1", &Known::Begun),
+            known("c1/http#1", &came_back),
+            known("c10/http#0", &Known::Begun),
+            known("model#0", &Known::Begun),
+        ]);
+        give_up(&mut effects, "c1");
+        let failed = |key: &str| {
+            matches!(&effects[key], Known::Ended(EffectResult::Failure { kind: ErrorKind::Timeout, .. }))
+        };
+        assert!(failed("c1/http#0") && failed("c1/inner/model#1"));
+        assert_eq!(effects["c1/http#1"], came_back);
+        assert!(effects["c10/http#0"] == Known::Begun && effects["model#0"] == Known::Begun);
     }
 }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use weft_core::RunKey;
 use weft_core::journal::Ending;
 use weft_core::seam::RunStore as _;
+use weft_core::{RunKey, TurnInput};
+use weft_engine::engine::PickedUp;
 use weft_engine::{Engine, RunHandle};
 use weft_testkit::memory_store::MemoryStore;
 
@@ -105,4 +106,35 @@ async fn a_reader_elsewhere_that_leaves_holds_nothing_up() {
     let ((ending, after), _) = tokio::join!(ended(&memory, &run, u32::MAX), read);
     assert_eq!(ending, Ending::Cancelled);
     assert!(after > Duration::from_secs(4) && after < Duration::from_secs(8), "{after:?}");
+}
+
+/// So the process of a run knows that it has to ask before it stops the run for a question of its own.
+#[tokio::test(start_paused = true)]
+async fn who_reads_elsewhere_is_known_before_anybody_asks() {
+    let (memory, engine, handle) = begun().await;
+    assert!(!engine.was_listened_to_elsewhere(&handle.key).await.unwrap());
+    let mut elsewhere = engine_on(&memory).events(&handle.key, 0).await.unwrap();
+    let read = async { while elsewhere.next().await.unwrap().is_some() {} };
+    let known = async {
+        sleep(Duration::from_millis(500)).await;
+        engine.was_listened_to_elsewhere(&handle.key).await.unwrap()
+    };
+    assert!(tokio::join!(read, known).1);
+}
+
+/// A run in the background has no reader wherever it goes on.
+#[tokio::test(start_paused = true)]
+async fn what_was_begun_in_the_background_gives_way_to_nobody_in_the_next_process_either() {
+    let plan = plan(&[node("begin", Does::Echo, &["slow"]), node("slow", Does::Slow(10_000), &[])]);
+    let memory = Arc::new(MemoryStore::default());
+    stored(&memory, &plan).await;
+    let first = engine_on(&memory);
+    let input = TurnInput { background: true, ..asking("q") };
+    let run = first.start(turn(&plan, input)).await.unwrap().key;
+    sleep(Duration::from_secs(1)).await;
+    first.shut_down(Duration::ZERO).await;
+    let handed_over = memory.get(&run).await.unwrap();
+    let next = engine_on(&memory);
+    assert!(matches!(next.pick_up(&handed_over, plan).await.unwrap(), PickedUp::Running(_)));
+    assert_eq!(ended(&memory, &run, u32::MAX).await.0, Ending::Succeeded);
 }

@@ -204,3 +204,35 @@ fn what_is_no_longer_true_is_named() {
         }
     });
 }
+
+/// A limit of time has ended the work in the middle of a call, and with it what its listeners heard.
+#[test]
+fn who_listens_to_work_whose_call_never_came_back_is_not_compared() {
+    let folder = samples().join("agent_tools");
+    let input: Input = serde_json::from_str(&read(&folder.join("input.json")).unwrap()).unwrap();
+    let question = input.conversations[0].turns[0].clone();
+    let told = runtime().block_on(retold(&folder, &question, |entry| {
+        if matches!(&entry.record, Record::EffectFinished { key, .. } if &**key == "model#1") {
+            entry.record = Record::Warned { node: "begin".into(), message: "it is late".into() };
+        }
+    }));
+    assert_eq!(told, [""; 0]);
+}
+
+/// How long work took before it waits for a person is remembered with it, for its budget.
+#[test]
+fn what_waits_for_a_person_need_not_have_taken_as_long() {
+    let folder = samples().join("agent_approval");
+    let input: Input = serde_json::from_str(&read(&folder.join("input.json")).unwrap()).unwrap();
+    let question = input.conversations[0].turns[0].clone();
+    let told = |member: &'static str| {
+        let change = move |entry: &mut Entry| {
+            if let Record::NodeFinished { suspension: Some(suspension), .. } = &mut entry.record {
+                suspension.state["spent"][member] = json!(20);
+            }
+        };
+        runtime().block_on(retold(&folder, &question, change))
+    };
+    assert_eq!(told("millis"), [""; 0]);
+    assert_eq!(told("model_calls"), ["suspension"]);
+}

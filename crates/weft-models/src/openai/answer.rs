@@ -12,7 +12,7 @@ use weft_core::seam::chat_model::{ChatDelta, ChatRequest, StopReason};
 use weft_core::{Error, Result};
 
 use super::calls::{CallAssembly, CallPiece};
-use super::content;
+use super::{content, halves};
 use crate::estimate::SentUsage;
 use crate::inline_tags::{InlineTags, TaggedPart};
 use crate::secret::Secret;
@@ -149,7 +149,8 @@ impl OpenAiAssembly {
         if data == b"[DONE]" {
             return self.finish();
         }
-        let chunk: WireChunk = match serde_json::from_slice(data) {
+        let mended = |cause| serde_json::from_str(&halves::mended(data)).map_err(|_| cause);
+        let chunk: WireChunk = match serde_json::from_slice(data).or_else(mended) {
             Ok(chunk) => chunk,
             Err(cause) => {
                 // Whoever looks for the mistake has to see what came, and an event may have megabytes.
@@ -331,6 +332,8 @@ impl Stream for OpenAiAnswer {
                     if let Some(data) = this.events.last() {
                         this.assembly.take(data);
                     }
+                    // A stream without a word is one that broke off, and no other protocol.
+                    this.assembly.understood |= this.events.is_silent();
                     this.assembly.ended();
                 }
             }

@@ -12,6 +12,7 @@ mod answer;
 mod body;
 mod calls;
 mod content;
+mod halves;
 
 use async_trait::async_trait;
 use futures::StreamExt as _;

@@ -51,7 +51,20 @@ async fn a_missing_done_is_forgiven_and_a_missing_end_is_not() {
     assert_eq!((error, seen.end.map(|(reason, _)| reason)), (None, Some(StopReason::Length)));
     let half = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n";
     assert_eq!(made_of(SSE, half).await.1, Some(ErrorKind::Unavailable));
-    assert_eq!(made_of(SSE, "").await.1, Some(ErrorKind::Garbled));
+    // Before the first event, too: it is asked again, and what is no such stream is not.
+    for silent in ["", "\n\n", ": working on it\n\n: still\n\n"] {
+        assert_eq!(made_of(SSE, silent).await.1, Some(ErrorKind::Unavailable), "{silent:?}");
+    }
+    assert_eq!(made_of(SSE, "<html></html>\n").await.1, Some(ErrorKind::Garbled));
+}
+
+/// Some servers cut an answer by the units of UTF-16, and some by bytes.
+#[tokio::test]
+async fn a_character_that_is_cut_in_half_fails_no_answer() {
+    let body = "data: {\"choices\":[{\"delta\":{\"content\":\"a \\ud83d\"}}]}\n\n\
+        data: {\"choices\":[{\"delta\":{\"content\":\"\\ude00 b\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    let (seen, error) = made_of(SSE, body).await;
+    assert_eq!((error, seen.text.as_str()), (None, "a \u{fffd}\u{fffd} b"));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json};
 use weft_core::journal::Ending;
 use weft_core::seam::run_store::{RunFilter, StoredRun};
 use weft_core::seam::task_store::{Task, TaskStatus};
-use weft_core::{ErrorKind, RunKey, SessionKey};
+use weft_core::{ErrorKind, RunKey, SessionKey, TurnInput};
 use weft_mcp::serving::{Questions, RpcError, TaskState, TaskView};
 
 use super::forms::{self, Heard};
@@ -113,9 +113,9 @@ impl Offering {
         };
         let session = SessionKey::new(self.tenant(), standing.now.session.clone());
         let session = self.app().sessions.load(&session).await?;
-        let handle = self.app().answer_tasks(&session, given, &self.state.waiting(None)).await?;
         // Nobody reads it here, and a run without a reader would give way to the next question.
-        self.app().engine.run_in_background(&handle.key);
+        let turn = TurnInput { background: true, ..TurnInput::default() };
+        self.app().answer_tasks_in(&session, given, &self.state.waiting(None), turn).await?;
         Ok(())
     }
 

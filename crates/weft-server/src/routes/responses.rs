@@ -13,7 +13,9 @@ use weft_core::reference::Inputs;
 use weft_core::seam::run_store::StoredRun;
 use weft_core::seam::session_store::Session;
 use weft_core::seam::task_store::{Task, TaskKind};
-use weft_core::{CanvasKey, Entry, Error, ErrorKind, Record, Role, RunKey, SessionKey, TaskKey, TenantId};
+use weft_core::{
+    CanvasKey, Entry, Error, ErrorKind, Record, Role, RunKey, SessionKey, TaskKey, TenantId, TurnInput,
+};
 use weft_engine::{EntryReader, RunHandle};
 
 use super::turn::{UnknownSession, begin_turn, canvas_key, session};
@@ -272,7 +274,9 @@ async fn answered(
     }
     let session: Session = session(state, canvas, &turn, UnknownSession::Refuse).await?;
     let waiting = state.waiting(turn.strategy);
-    Ok(state.app.answer_tasks_noting(&session, given, &waiting, turn.input.notes).await?)
+    let TurnInput { notes, background, .. } = turn.input;
+    let turn = TurnInput { notes, background, ..TurnInput::default() };
+    Ok(state.app.answer_tasks_in(&session, given, &waiting, turn).await?)
 }
 
 /// What a reply says to a task. What a function gives is a form's values as JSON, the value of the only field, or a word

@@ -351,8 +351,13 @@ async fn begun(
     payload: Json,
     once: Option<String>,
 ) -> weft_core::Result<Begun> {
-    let input =
-        TurnInput { user_id: USER.to_owned(), webhook: Some(Box::new(payload)), ..TurnInput::default() };
+    let input = TurnInput {
+        user_id: USER.to_owned(),
+        webhook: Some(Box::new(payload)),
+        // Nobody reads the run, and it must not be taken for one that nobody wants.
+        background: matches!(by, By::Program) && !matches!(called.webhook.answer, WebhookAnswer::Streaming),
+        ..TurnInput::default()
+    };
     let name = match by {
         By::Program => NAME,
         By::Owner => TEST_NAME,

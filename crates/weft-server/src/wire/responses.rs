@@ -110,6 +110,7 @@ impl ResponseRequest {
         turn.input.files = files;
         // Items keep apart what is said at the same time.
         turn.input.parallel_messages = true;
+        turn.input.background = note.background;
         turn.input.notes = note.notes();
         if let Some(user) = user {
             turn.input.user_id = user;

@@ -53,7 +53,8 @@ pub fn changed(body: &Body, before: Terms, now_ms: i64) -> Result<Terms, ApiErro
 
 fn the_rest(body: &Body, terms: Terms) -> Result<Terms, ApiError> {
     let Terms { name, timing, input, session, misfire, enabled } = terms;
-    let TurnInput { query, user_id, files, inputs, pins, parallel_messages, notes, webhook } = input;
+    let TurnInput { query, user_id, files, inputs, pins, parallel_messages, background, notes, webhook } =
+        input;
     Ok(Terms {
         name: body.text("name")?.unwrap_or(name),
         timing,
@@ -64,6 +65,7 @@ fn the_rest(body: &Body, terms: Terms) -> Result<Terms, ApiError> {
             inputs: body.object("inputs")?.unwrap_or(inputs),
             pins,
             parallel_messages,
+            background,
             notes,
             webhook,
         },
@@ -172,8 +174,17 @@ impl From<Schedule> for ScheduleItem {
             created_ms,
             updated_ms,
         } = schedule;
-        let TurnInput { query, user_id, files, inputs, pins: _, parallel_messages: _, notes: _, webhook: _ } =
-            input;
+        let TurnInput {
+            query,
+            user_id,
+            files,
+            inputs,
+            pins: _,
+            parallel_messages: _,
+            background: _,
+            notes: _,
+            webhook: _,
+        } = input;
         let (cron, timezone, every) = match timing {
             Timing::Cron { expression, zone } => (Some(expression), Some(zone), None),
             Timing::Every { every_ms, .. } => (None, None, Some(interval_text(every_ms))),

@@ -272,6 +272,49 @@ async fn the_run_of_another_process_gives_way_when_its_client_has_left() {
     assert_eq!(asked(&there, &on).await, ["first", "second"]);
 }
 
+/// A client whose connection broke may read on at any process.
+#[tokio::test]
+async fn a_run_that_is_read_in_another_process_does_not_give_way() {
+    let script = Script::new().reply(slow(1_500).times(1)).reply(Reply::text("next").always());
+    let here = bench(script).await;
+    let there = process(here.store.clone(), here.model.clone(), (Auth::On, LimitsConfig::default()));
+    let there = Bench { token: here.token.clone(), ..there };
+    let on = session(&here).await;
+    let first = begun(&here, turn(&on, "first")).await;
+    let run = first.frames()[0].json()["message_id"].as_str().unwrap().to_owned();
+    let events = format!("/api/v1/runs/{run}/events");
+    let key = RunKey::new(&default_tenant(), run);
+    let (read, second) = tokio::join!(there.get(&events), async {
+        // Until the other process has said so, or should have.
+        for _ in 0..60 {
+            if here.app.runs.get(&key).await.unwrap().give_way.listened > 0 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        drop(first);
+        here.post(ASK, turn(&on, "second")).await
+    });
+    assert_eq!((said(&read.frames()), said(&second.frames())), ("So on".into(), "next".into()));
+    assert_eq!(asked(&here, &on).await, ["first", "second"]);
+}
+
+#[tokio::test]
+async fn a_response_in_the_background_is_interrupted_by_no_process() {
+    let script = Script::new().reply(slow(400).times(1)).reply(Reply::text("next").always());
+    let here = bench(script).await;
+    let there = process(here.store.clone(), here.model.clone(), (Auth::On, LimitsConfig::default()));
+    let there = Bench { token: here.token.clone(), ..there };
+    let on = session(&here).await;
+    let first = json!({"model": on.0, "conversation": on.1, "input": "first", "background": true});
+    let begun = here.post("/v1/responses", first).await.json();
+    let run = begun["id"].as_str().unwrap().trim_start_matches("resp_").to_owned();
+    let frames = there.post(ASK, with(turn(&on, "now"), "interrupt")).await.frames();
+    assert_eq!(said(&frames), "next");
+    let run = here.get(&format!("/api/v1/runs/{run}")).await.data();
+    assert_eq!(run["status"], "succeeded", "{run}");
+}
+
 #[tokio::test]
 async fn a_question_that_waited_for_a_form_answers_it() {
     let bench = bench(Script::new()).await;
