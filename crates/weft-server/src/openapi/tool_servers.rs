@@ -132,7 +132,11 @@ pub static SIGN_OUT: Operation =
 /// `POST …/import`.
 pub static IMPORT: Operation = Operation::edits("Writes MCP servers down as other programs have them.")
     .body(&[
-        member("mcpServers", Type::Map(&Type::Any), "by name: `type`, `url`, also `authorization_token`"),
+        member(
+            "mcpServers",
+            Type::Map(&Type::Any),
+            "by name: `type`, `url`, also `authorization_token`, `headers`, and what these name as `${name}`",
+        ),
         ADDRESS[4],
     ])
     .data(Type::Object(&[list(

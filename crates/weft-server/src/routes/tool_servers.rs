@@ -14,7 +14,7 @@ use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::document::once;
 use crate::wire::envelope::Success;
-use crate::wire::tool_server::{changed, check_address, exported, fresh, seconds, view, with_flags};
+use crate::wire::tool_server::{brought, changed, check_address, exported, fresh, seconds, view, with_flags};
 
 /// Servers that one request may name or bring: each may have to be asked.
 const AT_ONCE_MAX: usize = 50;
@@ -295,9 +295,9 @@ pub(crate) async fn import(
     let mut results = Vec::new();
     // One that fails stops none of the others.
     for (name, said) in servers {
-        results.push(match imported(&state, &caller, &name, said, seconds).await {
+        results.push(match imported(&state, &caller, &name, &said, seconds).await {
             Ok((id, new_name)) => {
-                let message = if new_name == name { String::new() } else { format!("Renamed from '{name}' to '{new_name}' to avoid duplication") };
+                let message = if new_name == name { String::new() } else { format!("Renamed from '{name}' to '{new_name}' avoid duplication") };
                 json!({"server": name, "success": true, "action": "created", "id": id, "new_name": new_name, "message": message})
             }
             Err(error) => json!({"server": name, "success": false, "message": error.message()}),
@@ -311,22 +311,13 @@ async fn imported(
     state: &ServerState,
     caller: &Caller,
     name: &str,
-    said: Json,
+    said: &Json,
     seconds: u64,
 ) -> Result<(String, String), ApiError> {
-    let (Some(kind), Some(url)) = (said["type"].as_str(), said["url"].as_str()) else {
-        return Err(ApiError::data("Missing required fields (type or url)"));
-    };
-    let mut body = json!({"name": name, "url": url, "server_type": kind,
-        "headers": said.get("headers").cloned().unwrap_or_else(|| json!({}))});
-    if let Some(token) = said["authorization_token"].as_str().filter(|token| !token.is_empty()) {
-        body["headers"]["Authorization"] = "Bearer ${authorization_token}".into();
-        body["variables"] = json!({"authorization_token": token});
-    }
     let new = fresh(weft_core::id::generate(), state.app.clock.now_ms());
-    let mut server = asked(state, caller, changed(new, &Body::of(body)?)?, seconds).await?;
+    let mut server = asked(state, caller, changed(new, &brought(name, said)?)?, seconds).await?;
     // Whether a name is taken only the store can say: a look beforehand could be overtaken.
-    for number in 1..=NUMBERS_MAX {
+    for number in 0..NUMBERS_MAX {
         match state.app.tool_servers.store().add(&caller.tenant, &server).await {
             Err(error) if error.kind == ErrorKind::Conflict => server.name = format!("{name}_{number}"),
             outcome => {
