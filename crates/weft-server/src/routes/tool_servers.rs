@@ -18,6 +18,8 @@ use crate::wire::tool_server::{brought, changed, check_address, exported, fresh,
 
 /// Servers that one request may name or bring: each may have to be asked.
 const AT_ONCE_MAX: usize = 50;
+/// What says where a server is.
+const ADDRESS: [&str; 2] = ["url", "server_type"];
 /// Numbers that are tried behind a name that is taken.
 const NUMBERS_MAX: usize = 200;
 
@@ -93,7 +95,8 @@ pub(crate) async fn list(
     caller: Caller,
     params: Params,
 ) -> Result<Response, ApiError> {
-    page(&state, &caller, &params, &[]).await
+    let ids: Vec<String> = params.all("mcp_ids").chain(params.all("mcp_id")).map(str::to_owned).collect();
+    page(&state, &caller, &params, &ids).await
 }
 
 /// `POST /v1/mcp_server/list {mcp_ids}`.
@@ -392,7 +395,7 @@ async fn called(
 }
 
 /// `POST /api/v1/mcp/servers/{server}/test`: calls the tool that is named, and else lists what the server offers, also with
-/// changes that are not stored.
+/// changes that are not stored. One that is not there yet is described by the body.
 ///
 /// # Errors
 /// As [`test_tool`] and [`try_out`].
@@ -402,8 +405,12 @@ pub(crate) async fn test(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let server = found(&state, &caller, &id).await?;
-    if body.get("tool_name").is_some() {
+    let lists = body.get("tool_name").is_none();
+    let server = match found(&state, &caller, &id).await {
+        Err(_) if lists && body.require(&ADDRESS).is_ok() => return described(&state, &caller, body).await,
+        found => found?,
+    };
+    if !lists {
         return called(&state, &caller, &server, &body).await;
     }
     let server = changed(server, &body)?;
@@ -417,13 +424,18 @@ pub(crate) async fn test(
 pub(crate) async fn try_out(
     State(state): State<ServerState>,
     caller: Caller,
-    mut body: Body,
+    body: Body,
 ) -> Result<Response, ApiError> {
-    body.require(&["url", "server_type"])?;
+    body.require(&ADDRESS)?;
+    described(&state, &caller, body).await
+}
+
+/// What a server offers that is nowhere but in the body.
+async fn described(state: &ServerState, caller: &Caller, mut body: Body) -> Result<Response, ApiError> {
     body.0.insert("name".to_owned(), "test".into());
     let server = changed(fresh(weft_core::id::generate(), 0), &body)?;
     check_address(&server)?;
-    tried(&state, &caller, &server, seconds(&body)?).await
+    tried(state, caller, &server, seconds(&body)?).await
 }
 
 async fn tried(

@@ -9,7 +9,7 @@ use weft_core::value::to_text;
 use weft_core::{Secret, TenantId};
 
 use super::time::http_date;
-use crate::body::Body;
+use crate::body::{Body, VALUES_MAX, values_of};
 use crate::error::ApiError;
 
 /// Bytes of a name.
@@ -46,14 +46,14 @@ pub fn fresh(id: String, now_ms: i64) -> StoredToolServer {
 /// was given for the one before; 101 for values of other types.
 pub fn changed(before: StoredToolServer, body: &Body) -> Result<StoredToolServer, ApiError> {
     let SentAlong { headers, variables } = SentAlong::of(&before)?;
-    let (headers, keeps_headers) = match body.object("headers")? {
+    let (headers, keeps_headers) = match object(body, "headers")? {
         Some(given) => texts(given, &headers),
         None => {
             let hidden = headers.values().any(|value| shown(value) == MASK);
             (headers, hidden)
         }
     };
-    let (variables, keeps_variables) = match body.object("variables")? {
+    let (variables, keeps_variables) = match object(body, "variables")? {
         Some(mut given) => {
             // Tools are shown among the variables and come back with them.
             given.remove(TOOLS);
@@ -85,6 +85,17 @@ pub fn changed(before: StoredToolServer, body: &Body) -> Result<StoredToolServer
         return Err(ApiError::data(message));
     }
     Ok(server)
+}
+
+/// An object, which forms for JSON send as a text; an empty text is an empty one.
+fn object(body: &Body, key: &str) -> Result<Option<Map<String, Json>>, ApiError> {
+    let Some(Json::String(text)) = body.get(key) else { return body.object(key) };
+    if text.trim().is_empty() {
+        return Ok(Some(Map::new()));
+    }
+    // Parsed values take their memory, as those of the body itself do.
+    let parsed = (values_of(text.as_bytes()) <= VALUES_MAX).then(|| serde_json::from_str(text).ok());
+    parsed.flatten().map_or_else(|| body.object(key), |object| Ok(Some(object)))
 }
 
 /// What other programs write down of a server, as the body that makes it. Members that its headers name are variables.
@@ -276,6 +287,22 @@ mod tests {
         let again = changed(server.clone(), &body(back)).unwrap();
         assert_eq!((&again.sealed, again.description.as_str()), (&server.sealed, "d"));
         assert!(!exported(&[server]).to_string().contains("s3cret"));
+    }
+
+    #[test]
+    fn headers_and_variables_may_be_texts_of_json() {
+        let given = json!({"name": "n", "url": "https://a.example", "server_type": "sse",
+            "headers": "{\"X-Key\": \"${key}\"}", "variables": "{\"key\": \"s3cret\", \"tools\": {\"x\": {}}}"});
+        let server = changed(fresh("i".into(), 1), &body(given)).unwrap();
+        let told = view(&"t".into(), &server).unwrap();
+        assert_eq!(told["headers"], json!({"X-Key": "${key}"}));
+        assert_eq!(told["variables"], json!({"key": "***", "tools": {}}));
+        let emptied = changed(server.clone(), &body(json!({"headers": " "}))).unwrap();
+        assert_eq!(view(&"t".into(), &emptied).unwrap()["headers"], json!({}));
+        for text in ["x", "[]", "1", "{\"a\": }"] {
+            let error = changed(server.clone(), &body(json!({"headers": text}))).unwrap_err();
+            assert!(error.message().contains("Input should be a valid dictionary"), "{text}");
+        }
     }
 
     #[test]

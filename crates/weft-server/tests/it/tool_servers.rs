@@ -179,6 +179,37 @@ async fn tools_that_are_switched_off_are_not_offered_and_servers_are_handed_on_w
 }
 
 #[tokio::test]
+async fn servers_are_listed_by_their_ids_and_tried_before_they_are_there() {
+    let bench = bench(Script::new()).await;
+    let (url, _served) = served(&bench).await;
+    let path = "/api/v1/mcp/servers";
+    // As a form for JSON sends it.
+    let mut first = server("First", &url, &bench.token);
+    for key in ["headers", "variables"] {
+        first[key] = first[key].to_string().into();
+    }
+    let first = bench.post(path, first).await.data()["id"].as_str().unwrap().to_owned();
+    let second = bench.post(path, server("Second", &url, &bench.token)).await.data();
+    let total = async |query: &str| bench.get(&format!("{path}?{query}")).await.data()["total"].clone();
+    assert_eq!(total(&format!("mcp_ids={first}")).await, 1);
+    assert_eq!(total(&format!("mcp_id={first}&keywords=second")).await, 0);
+    assert_eq!(total(&format!("mcp_ids={first},{}", second["id"].as_str().unwrap())).await, 2);
+    assert_eq!(total("mcp_ids=unknown").await, 0);
+
+    let unknown = format!("{path}/unknown/test");
+    let tried = json!({"url": url, "server_type": "streamable-http", "headers": {"x-api-key": bench.token}});
+    assert!(bench.post(&unknown, tried).await.data().as_array().unwrap().len() > 1);
+    let wrong = json!({"url": "", "server_type": "sse"});
+    assert_eq!(bench.post(&unknown, wrong).await.refusal(), (102, "Invalid url.".into()));
+    for lacking in
+        [json!({}), json!({"url": url}), json!({"url": url, "server_type": "sse", "tool_name": "x"})]
+    {
+        let (code, message) = bench.post(&unknown, lacking).await.refusal();
+        assert!(code == 102 && message.starts_with("Cannot find MCP server unknown"), "{message}");
+    }
+}
+
+#[tokio::test]
 async fn an_imported_server_is_sent_what_was_written_down_of_it() {
     let bench = bench(Script::new()).await;
     let (url, _served) = served(&bench).await;
