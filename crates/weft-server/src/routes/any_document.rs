@@ -215,9 +215,10 @@ pub(crate) async fn ingest(
         stop(&state, &found).await?;
         return Ok(Success(true).into_response());
     }
-    for Document { key, .. } in found.iter().filter(|document| document.state != DocumentState::Running) {
+    for Document { key, state: now, .. } in &found {
         let ids = std::slice::from_ref(&key.id);
-        if anew {
+        // What is being read goes on, unless it was called off.
+        if anew && *now != DocumentState::Running {
             state.app.library.reset_documents(&key.dataset, ids).await?;
         }
         match state.app.library.queue(&key.dataset, ids).await {

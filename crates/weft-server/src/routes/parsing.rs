@@ -57,11 +57,19 @@ async fn begin(
     let (documents, missing) = owned::documents(state, &dataset.key, &ids).await?;
     let (running, others): (Vec<Document>, Vec<Document>) =
         documents.into_iter().partition(|document| document.state == DocumentState::Running);
+    let ids =
+        |of: &[Document]| of.iter().map(|document| document.key.id.clone()).collect::<Vec<DocumentId>>();
+    // What was called off may still be with its worker. It is read again, and not just until that one hears of it.
+    let again = match running.as_slice() {
+        [] => Vec::new(),
+        some => state.app.library.queue(&dataset.key, &ids(some)).await?,
+    };
     // What waits to be read is read in any case: asking for it again is no mistake.
-    if missing.is_empty() && running.iter().any(|document| document.progress > 0.0) {
+    let is_busy = |document: &Document| document.progress > 0.0 && !again.contains(&document.key.id);
+    if missing.is_empty() && running.iter().any(is_busy) {
         return Err(ApiError::data("Can't parse document that is currently being processed"));
     }
-    let ids: Vec<DocumentId> = others.into_iter().map(|document| document.key.id).collect();
+    let ids = ids(&others);
     if !ids.is_empty() {
         state.app.library.queue(&dataset.key, &ids).await?;
     }

@@ -355,6 +355,16 @@ impl Both<'_> {
         let third = self.one(3_000, 4_000).await;
         assert_eq!(third.stage, IngestStage::Reading);
         assert_eq!(self.queue.new_chunks(&third.lease, None, 9).await.unwrap(), []);
+        // Asked for again before its worker has heard that it was called off, it is not lost.
+        self.queue.put_new(&third.lease, &chunks, IngestStage::Embedding).await.unwrap();
+        self.queue.stop(&made.key, Wanted::Cancel, 3_100).await.unwrap();
+        self.queue_at(&made, 3_200).await;
+        assert_eq!(self.state(&made).await, DocumentState::Running);
+        refused(self.queue.settle(&third.lease, &IngestOutcome::Stopped, 3_300).await, Conflict);
+        let fourth = self.one(3_400, 4_400).await;
+        assert_eq!((fourth.stage, fourth.attempts), (IngestStage::Reading, 1));
+        assert_eq!(self.queue.new_chunks(&fourth.lease, None, 9).await.unwrap(), []);
+        assert_eq!(hears(&fourth.lease).await, Wanted::GoOn);
         self.drain().await;
     }
 
