@@ -15,6 +15,7 @@ use weft_core::{DatasetKey, DocumentId, ErrorKind};
 use weft_knowledge::pictures::{self, ImageId};
 
 use super::metadata::each;
+use super::parsing::heard;
 use super::{attachments, owned};
 use crate::auth::Caller;
 use crate::body::{Body, Params};
@@ -243,6 +244,7 @@ async fn stop(state: &ServerState, documents: &[Document]) -> Result<(), ApiErro
             Err(error) => return Err(error.into()),
         }
     }
+    heard(state, documents).await;
     if all { Ok(()) } else { Err(ApiError::data("Cannot cancel a task that is not in RUNNING status")) }
 }
 

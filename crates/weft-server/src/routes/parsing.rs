@@ -1,11 +1,14 @@
 //! Documents are read in the background: asked for here, and called off.
 
+use std::time::Duration;
+
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
+use tokio::time::{Instant, sleep};
 use weft_core::seam::dataset_store::{Document, DocumentState};
 use weft_core::seam::ingest_queue::Wanted;
-use weft_core::{DocumentId, ErrorKind};
+use weft_core::{DocumentId, DocumentKey, ErrorKind};
 
 use super::owned;
 use crate::auth::Caller;
@@ -165,7 +168,34 @@ async fn call_off(
             Err(error) => return Err(error.into()),
         }
     }
+    heard(state, &documents).await;
     Ok(Stopped { count: documents.len() - over.len(), over, twice })
+}
+
+/// How long workers have to hear that documents were called off. They ask twice a second; one that does not is not waited for.
+const HEARD_MAX: Duration = Duration::from_secs(2);
+/// How often it is looked whether they have.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Waits until documents that were called off are not being read any more, so that whoever looks at them next sees it.
+pub(super) async fn heard(state: &ServerState, documents: &[Document]) {
+    let running = documents.iter().filter(|document| document.state == DocumentState::Running);
+    let mut open: Vec<&DocumentKey> = running.map(|document| &document.key).collect();
+    let until = Instant::now() + HEARD_MAX;
+    loop {
+        let mut left = Vec::new();
+        for key in open {
+            let document = state.app.datasets.document(key).await;
+            if document.is_ok_and(|document| document.state == DocumentState::Running) {
+                left.push(key);
+            }
+        }
+        if left.is_empty() || Instant::now() >= until {
+            return;
+        }
+        open = left;
+        sleep(LOOK_EVERY).await;
+    }
 }
 
 const NOT_UNDER_WAY: &str = "Can't stop parsing document that has not started or already completed";

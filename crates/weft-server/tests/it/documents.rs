@@ -1,5 +1,7 @@
 //! Documents: uploaded, read, listed, changed, downloaded, removed.
 
+use std::time::Duration;
+
 use serde_json::{Value as Json, json};
 use weft_app::Auth;
 use weft_app::config::LimitsConfig;
@@ -392,6 +394,28 @@ async fn reading_is_asked_for_and_called_off() {
     for (method, path) in [("POST", &chunks), ("DELETE", &chunks), ("POST", &parse), ("POST", &halt)] {
         let refusal = other.ask(method, path, json!({"document_ids": [id(2)]})).await.refusal();
         assert_eq!(refusal, (102, own.clone()), "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_called_off_is_so_when_the_answer_comes() {
+    let bench = bench(Script::new()).await;
+    let dataset = bench.dataset("Docs").await;
+    let id = bench.document(&dataset, "a.txt", "endless").await;
+    let (chunks, any) = (format!("{dataset}/chunks"), "/api/v1/documents/ingest".to_owned());
+    let by_id = json!({"document_ids": [id]});
+    for (method, path, body) in
+        [("DELETE", &chunks, by_id.clone()), ("POST", &any, json!({"doc_ids": [id], "run": 2}))]
+    {
+        bench.post(&chunks, by_id.clone()).await.data();
+        let stop = async {
+            // A worker has it by then.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            bench.ask(method, path, body).await.data();
+            bench.get(&format!("{dataset}/documents")).await.data()["docs"][0]["run"].take()
+        };
+        let (_, run) = futures::join!(bench.work(&dataset), stop);
+        assert_eq!(run, "CANCEL", "{path}");
     }
 }
 
