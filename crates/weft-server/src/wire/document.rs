@@ -20,7 +20,7 @@ use crate::error::{ApiError, code};
 
 mod listing;
 
-pub use listing::query;
+pub use listing::{DocumentQuery, query};
 pub(crate) use listing::{RUNS, states};
 
 /// What is said of work that is done. Clients look for it.
