@@ -2,7 +2,6 @@ use weft_core::seam::dataset_store::DocumentOrder;
 use weft_core::{DatasetKey, DocumentId, DocumentKey};
 
 use super::super::named::Named;
-use super::listing::DocumentQuery;
 use super::*;
 use crate::body::Params;
 
