@@ -287,6 +287,7 @@ fn of_search_apps() -> Routes {
         .on(POST, "/api/v1/searches/{id}/completion", searches::of_search, &of_search::ASK)
         .on(POST, "/api/v1/searchbots/ask", searches::of_searchbot, &of_search::ASK_ANY)
         .on(POST, "/api/v1/searchbots/mindmap", searches::mind_map, &of_search::MIND_MAP)
+        .on(POST, "/api/v1/chat/mindmap", searches::mind_map, &of_search::MIND_MAP)
         .on(POST, "/api/v1/searchbots/retrieval_test", searches::found_by_searchbot, &of_search::FIND)
         .on(POST, "/api/v1/sessions/ask", searches::of_sessions, &of_search::ASK_DATASETS)
         .on(GET, "/api/v1/searchbots/detail", searches::searchbot, &of_search::DETAIL)

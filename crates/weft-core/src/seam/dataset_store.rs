@@ -214,10 +214,14 @@ pub struct DocumentFilter {
     pub keywords: Option<String>,
     /// Only those with one of these endings, without the dot; empty: all.
     pub suffixes: Vec<String>,
+    /// None of those with one of these endings.
+    pub other_suffixes: Vec<String>,
     /// Only those in one of these states; empty: all.
     pub states: Vec<DocumentState>,
     /// Only those whose metadata fits.
     pub metadata: Option<Filter>,
+    /// Only those without any metadata.
+    pub bare: bool,
     /// Only those added at this time or later, in milliseconds since 1970.
     pub from_ms: Option<i64>,
     /// Only those added at this time or earlier.

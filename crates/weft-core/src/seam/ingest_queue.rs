@@ -131,8 +131,8 @@ pub enum IngestOutcome {
 #[async_trait]
 pub trait IngestQueue: Send + Sync {
     /// Asks for documents to be read, from the beginning, or from where they were paused or given up. Those that are
-    /// waiting or being read already are passed over, unless they are about to pause: then they go on. Which
-    /// ones were queued.
+    /// waiting or being read already are passed over, unless they are about to pause: then they go on; or were called off
+    /// and their worker has not heard of it: then it has lost them, and they begin anew. Which ones were queued.
     ///
     /// # Errors
     /// `NotFound` naming a document that is not there, and then none is queued.

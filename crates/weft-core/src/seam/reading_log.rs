@@ -48,6 +48,10 @@ pub struct ReadingFilter {
     pub states: Vec<DocumentState>,
     /// Only those of documents whose name held this, whatever its case.
     pub keywords: String,
+    /// Only those that ended at this time or later, in milliseconds since 1970.
+    pub from_ms: Option<i64>,
+    /// Only those that ended at this time or earlier.
+    pub to_ms: Option<i64>,
     /// The oldest first.
     pub ascending: bool,
     /// How many to pass over.

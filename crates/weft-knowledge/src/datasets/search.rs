@@ -265,6 +265,8 @@ async fn reranked(
     request: &SearchRequest,
     mut list: Vec<Scored>,
 ) -> Result<(Vec<Scored>, u64)> {
+    // One that is not there is told also where nothing is found.
+    let reranker = parts.models.reranker(parts.tenant, &request.reranker)?;
     let question = request.questions.first().map(String::as_str).unwrap_or_default();
     let ids: Vec<ChunkId> = list.iter().map(|scored| scored.chunk.clone()).collect();
     let chunks = parts.store.chunks_by_id(parts.tenant, &ids).await?;
@@ -273,7 +275,6 @@ async fn reranked(
     if texts.is_empty() {
         return Ok((Vec::new(), 0));
     }
-    let reranker = parts.models.reranker(parts.tenant, &request.reranker)?;
     let Reranked { scores, tokens } = reranker.rerank(question, &texts).await?;
     if scores.len() != texts.len() {
         return Err(Error::new(ErrorKind::Garbled, "it returned no score for each passage"));

@@ -123,8 +123,11 @@ async fn without_the_ranking_model_the_own_order_stands_and_says_so() {
     );
     // One that is not there is a mistake, and no reason to go on.
     let asked = Retrieval { reranker: "none@test".to_owned(), ..asked };
-    let refused = library.try_ask(&asked).await.unwrap_err();
-    assert_eq!(refused.kind, ErrorKind::NotFound);
+    let nothing = Retrieval { vector_weight: 0.0, question: "nowhere".to_owned(), ..asked.clone() };
+    for asked in [asked, nothing] {
+        let refused = library.try_ask(&asked).await.unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::NotFound);
+    }
 }
 
 /// Row 57: by name, whatever its case, or by id; what is not there is named.

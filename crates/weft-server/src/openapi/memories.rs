@@ -170,7 +170,7 @@ pub static RECENT: Operation = Operation::reads("Lists the latest messages of me
 pub static SEARCH: Operation = Operation::reads("Searches memories.")
     .query(&[
         text("query", "the question"),
-        text("memory_id", "in which memories"),
+        text("memory_id", "in which memories; nothing is found in none").optional(),
         text("agent_id", "only of these agents").optional(),
         text("session_id", "only of this conversation").optional(),
         text("user_id", "only of this user").optional(),

@@ -43,6 +43,8 @@ pub static LIST: Operation = Operation::reads(
     text("operation_status", "only those that ended so; repeatable: DONE, FAIL, CANCEL, or 3, 4, 2")
         .optional(),
     text("keywords", "only those of documents with this in their name").optional(),
+    text("create_date_from", "only those that ended then or later: a day, or a time in UTC").optional(),
+    text("create_date_to", "only those that ended then or earlier").optional(),
 ])
 .data(Type::Object(&[
     list("logs", &Type::Of(&READING), "the page"),

@@ -89,7 +89,7 @@ pub static ASK_ANY: Operation = Operation::runs("Asks datasets, as a search app 
         text("search_id", "the search app; without one the datasets have to be named").optional(),
     ])
     .answer(Answer::EventsOrData(Type::Of(&ANSWER)));
-/// `POST /api/v1/searchbots/mindmap`.
+/// `POST /api/v1/searchbots/mindmap` and `POST /api/v1/chat/mindmap`.
 pub static MIND_MAP: Operation = Operation::runs("Draws a mind map of what datasets say about a question.")
     .body(&[
         QUESTION[0],

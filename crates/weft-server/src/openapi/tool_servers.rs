@@ -36,6 +36,14 @@ const QUERY: [Member; 5] = [
     member("orderby", Type::OneOf(&["create_time", "update_time", "name"]), "by what").optional(),
     flag("desc", "whether the newest come first; true when absent").optional(),
 ];
+const LISTED: [Member; 6] = [
+    QUERY[0],
+    QUERY[1],
+    QUERY[2],
+    QUERY[3],
+    QUERY[4],
+    text("mcp_ids", "only these, with commas between them").optional(),
+];
 const KIND: Member = member("server_type", Type::OneOf(&["sse", "streamable-http"]), "what is spoken there");
 const ADDRESS: [Member; 5] = [
     text("url", "where it is"),
@@ -74,7 +82,7 @@ const EXPORTED: Type = Type::Object(&[member(
 
 /// `GET /api/v1/mcp/servers`.
 pub static LIST: Operation =
-    Operation::reads("Lists the MCP servers of the tenant.").query(&QUERY).data(SERVERS);
+    Operation::reads("Lists the MCP servers of the tenant.").query(&LISTED).data(SERVERS);
 /// `POST /v1/mcp_server/list`.
 pub static LIST_NAMED: Operation = Operation::reads("Lists the MCP servers of the tenant.")
     .query(&QUERY)
@@ -132,7 +140,11 @@ pub static SIGN_OUT: Operation =
 /// `POST …/import`.
 pub static IMPORT: Operation = Operation::edits("Writes MCP servers down as other programs have them.")
     .body(&[
-        member("mcpServers", Type::Map(&Type::Any), "by name: `type`, `url`, also `authorization_token`"),
+        member(
+            "mcpServers",
+            Type::Map(&Type::Any),
+            "by name: `type`, `url`, also `authorization_token`, `headers`, and what these name as `${name}`",
+        ),
         ADDRESS[4],
     ])
     .data(Type::Object(&[list(
@@ -154,7 +166,8 @@ pub static TEST_TOOL: Operation = Operation::edits("Calls a tool of an MCP serve
     .data(Type::Text);
 /// `POST /api/v1/mcp/servers/{server}/test`.
 pub static TEST: Operation = Operation::edits(
-    "Calls a tool of an MCP server once, or asks what it offers, also with changes that are not stored.",
+    "Calls a tool of an MCP server once, or asks what it offers, also with changes that are not stored; one that is not there \
+     yet is described by `url` and `server_type`.",
 )
 .body(&[
     text("tool_name", "which tool").optional(),

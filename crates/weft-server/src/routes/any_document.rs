@@ -15,6 +15,7 @@ use weft_core::{DatasetKey, DocumentId, ErrorKind};
 use weft_knowledge::pictures::{self, ImageId};
 
 use super::metadata::each;
+use super::parsing::heard;
 use super::{attachments, owned};
 use crate::auth::Caller;
 use crate::body::{Body, Params};
@@ -215,9 +216,10 @@ pub(crate) async fn ingest(
         stop(&state, &found).await?;
         return Ok(Success(true).into_response());
     }
-    for Document { key, .. } in found.iter().filter(|document| document.state != DocumentState::Running) {
+    for Document { key, state: now, .. } in &found {
         let ids = std::slice::from_ref(&key.id);
-        if anew {
+        // What is being read goes on, unless it was called off.
+        if anew && *now != DocumentState::Running {
             state.app.library.reset_documents(&key.dataset, ids).await?;
         }
         match state.app.library.queue(&key.dataset, ids).await {
@@ -242,6 +244,7 @@ async fn stop(state: &ServerState, documents: &[Document]) -> Result<(), ApiErro
             Err(error) => return Err(error.into()),
         }
     }
+    heard(state, documents).await;
     if all { Ok(()) } else { Err(ApiError::data("Cannot cancel a task that is not in RUNNING status")) }
 }
 

@@ -88,7 +88,8 @@ async fn complete(
     let chat = owned(state, caller, id, missing).await?;
     let (before, asked) = conversation(body.get("messages").unwrap_or(&Json::Array(Vec::new())), &OPENAI)?;
     let metadata = metadata(&body)?;
-    let mut options = ChatOptions::read(&body)?;
+    let options = ChatOptions::read(&body);
+    let mut options = options.map_err(|error| error.with_status(StatusCode::BAD_REQUEST))?;
     if let Some(model) =
         body.text("model")?.filter(|model| model != OWN_MODEL && *model != chat.settings.llm_id)
     {

@@ -26,8 +26,9 @@ use crate::wire::metadata::Summary;
 /// Documents that are removed in one go.
 const REMOVED_AT_ONCE: u64 = 100;
 
-/// `GET …/documents`: by `id`, `ids`, `name`, `keywords`, `suffix`, `run`, `metadata_condition`,
-/// `create_time_from`, `create_time_to`, `page`, `page_size`, `orderby` and `desc`; with `?type=filter` what they differ in.
+/// `GET …/documents`: by `id`, `ids`, `name`, `keywords`, `suffix`, `types`, `run`, `metadata_condition`, `metadata`,
+/// `return_empty_metadata`, `create_time_from`, `create_time_to`, `page`, `page_size`, `orderby` and `desc`; with
+/// `?type=filter` what they differ in.
 ///
 /// # Errors
 /// 102 for an unknown dataset, id or name.
@@ -80,15 +81,19 @@ async fn choices(
         }
     }
     let keywords = filter.keywords.as_deref().unwrap_or_default().to_lowercase();
-    let (mut endings, mut summary) = (BTreeMap::<String, u64>::new(), Summary::default());
+    let (mut endings, mut summary, mut bare) = (BTreeMap::<String, u64>::new(), Summary::default(), 0_u64);
     each(state, dataset, |head| {
         if head.name.to_lowercase().contains(&keywords) {
             *endings.entry(ending(&head.name)).or_default() += 1;
             summary.add(&head.metadata);
+            bare += u64::from(head.metadata.is_empty());
         }
     })
     .await?;
-    let filter = json!({"suffix": endings, "run_status": runs, "metadata": summary.into_counts()});
+    // Beside the keys, as what `metadata` may ask for.
+    let mut metadata = summary.into_counts();
+    metadata["empty_metadata"] = json!({"true": bare});
+    let filter = json!({"suffix": endings, "run_status": runs, "metadata": metadata});
     Ok(json!({"total": total, "filter": filter}))
 }
 

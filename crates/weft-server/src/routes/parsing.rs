@@ -1,11 +1,14 @@
 //! Documents are read in the background: asked for here, and called off.
 
+use std::time::Duration;
+
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
+use tokio::time::{Instant, sleep};
 use weft_core::seam::dataset_store::{Document, DocumentState};
 use weft_core::seam::ingest_queue::Wanted;
-use weft_core::{DocumentId, ErrorKind};
+use weft_core::{DocumentId, DocumentKey, ErrorKind};
 
 use super::owned;
 use crate::auth::Caller;
@@ -57,11 +60,19 @@ async fn begin(
     let (documents, missing) = owned::documents(state, &dataset.key, &ids).await?;
     let (running, others): (Vec<Document>, Vec<Document>) =
         documents.into_iter().partition(|document| document.state == DocumentState::Running);
+    let ids =
+        |of: &[Document]| of.iter().map(|document| document.key.id.clone()).collect::<Vec<DocumentId>>();
+    // What was called off may still be with its worker. It is read again, and not just until that one hears of it.
+    let again = match running.as_slice() {
+        [] => Vec::new(),
+        some => state.app.library.queue(&dataset.key, &ids(some)).await?,
+    };
     // What waits to be read is read in any case: asking for it again is no mistake.
-    if missing.is_empty() && running.iter().any(|document| document.progress > 0.0) {
+    let is_busy = |document: &Document| document.progress > 0.0 && !again.contains(&document.key.id);
+    if missing.is_empty() && running.iter().any(is_busy) {
         return Err(ApiError::data("Can't parse document that is currently being processed"));
     }
-    let ids: Vec<DocumentId> = others.into_iter().map(|document| document.key.id).collect();
+    let ids = ids(&others);
     if !ids.is_empty() {
         state.app.library.queue(&dataset.key, &ids).await?;
     }
@@ -157,7 +168,34 @@ async fn call_off(
             Err(error) => return Err(error.into()),
         }
     }
+    heard(state, &documents).await;
     Ok(Stopped { count: documents.len() - over.len(), over, twice })
+}
+
+/// How long workers have to hear that documents were called off. They ask twice a second; one that does not is not waited for.
+const HEARD_MAX: Duration = Duration::from_secs(2);
+/// How often it is looked whether they have.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Waits until documents that were called off are not being read any more, so that whoever looks at them next sees it.
+pub(super) async fn heard(state: &ServerState, documents: &[Document]) {
+    let running = documents.iter().filter(|document| document.state == DocumentState::Running);
+    let mut open: Vec<&DocumentKey> = running.map(|document| &document.key).collect();
+    let until = Instant::now() + HEARD_MAX;
+    loop {
+        let mut left = Vec::new();
+        for key in open {
+            let document = state.app.datasets.document(key).await;
+            if document.is_ok_and(|document| document.state == DocumentState::Running) {
+                left.push(key);
+            }
+        }
+        if left.is_empty() || Instant::now() >= until {
+            return;
+        }
+        open = left;
+        sleep(LOOK_EVERY).await;
+    }
 }
 
 const NOT_UNDER_WAY: &str = "Can't stop parsing document that has not started or already completed";

@@ -22,7 +22,7 @@ use crate::wire::reading::{filter, view};
 /// `GET …/ingestions`: readings that are over, those that ended last first.
 ///
 /// # Errors
-/// 101 for an ending that there is not; 102 for an unknown dataset.
+/// 101 for an ending that there is not and for what is no date; 102 for an unknown dataset.
 pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,

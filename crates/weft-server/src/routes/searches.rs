@@ -202,7 +202,7 @@ async fn named(state: &ServerState, caller: &Caller, body: &Body) -> Result<Chat
     }
 }
 
-/// `POST /api/v1/searchbots/mindmap`: what the datasets say about a question, as a tree.
+/// `POST /api/v1/searchbots/mindmap` and `POST /api/v1/chat/mindmap`: what the datasets say about a question, as a tree.
 ///
 /// # Errors
 /// As [`of_search`]; when the model fails.

@@ -24,7 +24,17 @@ const LETTERS_MAX: usize = 4_096;
 const PARTS_MAX: usize = 20;
 
 /// What names of recordings end in.
-const RECORDINGS: &str = ".aac, .flac, .m4a, .mp3, .ogg, .opus, .wav, .weba";
+const RECORDINGS: &str = ".aac, .flac, .m4a, .mp3, .ogg, .opus, .wav, .weba, .webm, .wma";
+
+/// The media type of a recording by its name; none for what is no recording.
+fn kind_of(name: &str) -> Option<&'static str> {
+    // Elsewhere these endings may stand for a film, too. Browsers call what their microphone heard `.webm`.
+    match media_type::ending(name).as_str() {
+        "webm" => Some("audio/webm"),
+        "wma" => Some("audio/x-ms-wma"),
+        _ => Some(media_type::of_name(name)).filter(|kind| kind.starts_with("audio/")),
+    }
+}
 
 fn no_file() -> ApiError {
     ApiError::data("Missing 'file' in multipart form-data")
@@ -100,12 +110,11 @@ pub(crate) async fn transcribe(
     let Some((name, bytes)) = recording.filter(|(_, bytes)| !bytes.is_empty()) else {
         return Err(no_file());
     };
-    let kind = media_type::of_name(&name);
-    if !kind.starts_with("audio/") {
+    let Some(kind) = kind_of(&name) else {
         let ending = media_type::ending(&name);
         let message = format!("Unsupported audio format: .{ending}. Allowed: {RECORDINGS}");
         return Err(ApiError::data(message));
-    }
+    };
     let recording = Recording { media_type: kind.to_owned(), name, bytes };
     let model = state.app.models.transcription(&caller.tenant, "").map_err(|error| without(error, "ASR"))?;
     let text = model.transcribe(&recording).await?;

@@ -14,10 +14,12 @@ use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::document::once;
 use crate::wire::envelope::Success;
-use crate::wire::tool_server::{changed, check_address, exported, fresh, seconds, view, with_flags};
+use crate::wire::tool_server::{brought, changed, check_address, exported, fresh, seconds, view, with_flags};
 
 /// Servers that one request may name or bring: each may have to be asked.
 const AT_ONCE_MAX: usize = 50;
+/// What says where a server is.
+const ADDRESS: [&str; 2] = ["url", "server_type"];
 /// Numbers that are tried behind a name that is taken.
 const NUMBERS_MAX: usize = 200;
 
@@ -93,7 +95,8 @@ pub(crate) async fn list(
     caller: Caller,
     params: Params,
 ) -> Result<Response, ApiError> {
-    page(&state, &caller, &params, &[]).await
+    let ids: Vec<String> = params.all("mcp_ids").chain(params.all("mcp_id")).map(str::to_owned).collect();
+    page(&state, &caller, &params, &ids).await
 }
 
 /// `POST /v1/mcp_server/list {mcp_ids}`.
@@ -295,9 +298,9 @@ pub(crate) async fn import(
     let mut results = Vec::new();
     // One that fails stops none of the others.
     for (name, said) in servers {
-        results.push(match imported(&state, &caller, &name, said, seconds).await {
+        results.push(match imported(&state, &caller, &name, &said, seconds).await {
             Ok((id, new_name)) => {
-                let message = if new_name == name { String::new() } else { format!("Renamed from '{name}' to '{new_name}' to avoid duplication") };
+                let message = if new_name == name { String::new() } else { format!("Renamed from '{name}' to '{new_name}' avoid duplication") };
                 json!({"server": name, "success": true, "action": "created", "id": id, "new_name": new_name, "message": message})
             }
             Err(error) => json!({"server": name, "success": false, "message": error.message()}),
@@ -311,22 +314,13 @@ async fn imported(
     state: &ServerState,
     caller: &Caller,
     name: &str,
-    said: Json,
+    said: &Json,
     seconds: u64,
 ) -> Result<(String, String), ApiError> {
-    let (Some(kind), Some(url)) = (said["type"].as_str(), said["url"].as_str()) else {
-        return Err(ApiError::data("Missing required fields (type or url)"));
-    };
-    let mut body = json!({"name": name, "url": url, "server_type": kind,
-        "headers": said.get("headers").cloned().unwrap_or_else(|| json!({}))});
-    if let Some(token) = said["authorization_token"].as_str().filter(|token| !token.is_empty()) {
-        body["headers"]["Authorization"] = "Bearer ${authorization_token}".into();
-        body["variables"] = json!({"authorization_token": token});
-    }
     let new = fresh(weft_core::id::generate(), state.app.clock.now_ms());
-    let mut server = asked(state, caller, changed(new, &Body::of(body)?)?, seconds).await?;
+    let mut server = asked(state, caller, changed(new, &brought(name, said)?)?, seconds).await?;
     // Whether a name is taken only the store can say: a look beforehand could be overtaken.
-    for number in 1..=NUMBERS_MAX {
+    for number in 0..NUMBERS_MAX {
         match state.app.tool_servers.store().add(&caller.tenant, &server).await {
             Err(error) if error.kind == ErrorKind::Conflict => server.name = format!("{name}_{number}"),
             outcome => {
@@ -401,7 +395,7 @@ async fn called(
 }
 
 /// `POST /api/v1/mcp/servers/{server}/test`: calls the tool that is named, and else lists what the server offers, also with
-/// changes that are not stored.
+/// changes that are not stored. One that is not there yet is described by the body.
 ///
 /// # Errors
 /// As [`test_tool`] and [`try_out`].
@@ -411,8 +405,12 @@ pub(crate) async fn test(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let server = found(&state, &caller, &id).await?;
-    if body.get("tool_name").is_some() {
+    let lists = body.get("tool_name").is_none();
+    let server = match found(&state, &caller, &id).await {
+        Err(_) if lists && body.require(&ADDRESS).is_ok() => return described(&state, &caller, body).await,
+        found => found?,
+    };
+    if !lists {
         return called(&state, &caller, &server, &body).await;
     }
     let server = changed(server, &body)?;
@@ -426,13 +424,18 @@ pub(crate) async fn test(
 pub(crate) async fn try_out(
     State(state): State<ServerState>,
     caller: Caller,
-    mut body: Body,
+    body: Body,
 ) -> Result<Response, ApiError> {
-    body.require(&["url", "server_type"])?;
+    body.require(&ADDRESS)?;
+    described(&state, &caller, body).await
+}
+
+/// What a server offers that is nowhere but in the body.
+async fn described(state: &ServerState, caller: &Caller, mut body: Body) -> Result<Response, ApiError> {
     body.0.insert("name".to_owned(), "test".into());
     let server = changed(fresh(weft_core::id::generate(), 0), &body)?;
     check_address(&server)?;
-    tried(&state, &caller, &server, seconds(&body)?).await
+    tried(state, caller, &server, seconds(&body)?).await
 }
 
 async fn tried(

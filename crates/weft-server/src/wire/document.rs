@@ -3,23 +3,25 @@
 use std::collections::HashSet;
 
 use serde_json::{Value as Json, json};
+use weft_core::TenantId;
 use weft_core::media_type::ending;
-use weft_core::seam::dataset_store::{
-    Document, DocumentChange, DocumentFilter, DocumentOrder, DocumentState, Settings,
-};
+use weft_core::seam::dataset_store::{Document, DocumentChange, DocumentState, Settings};
 use weft_core::seam::document_reader::ChunkMethod;
-use weft_core::{DocumentId, TenantId};
 use weft_knowledge::ingest::{NAME_BYTES_MAX, PIPELINE};
 use weft_knowledge::pictures;
 
 use super::dataset::{self, Removal};
 use super::method;
-use super::named::Named;
 use super::rules::{Problems, Rule, line};
 use super::time::http_date;
 use super::{metadata, python};
-use crate::body::{Body, Params};
+use crate::body::Body;
 use crate::error::{ApiError, code};
+
+mod listing;
+
+pub use listing::{DocumentQuery, query};
+pub(crate) use listing::{RUNS, states};
 
 /// What is said of work that is done. Clients look for it.
 const DONE: &str = "Task done";
@@ -64,11 +66,14 @@ pub(crate) fn name_taken() -> ApiError {
     ApiError::data("Duplicated document name in the same dataset.")
 }
 
+/// Endings of pictures.
+const VISUAL: [&str; 12] =
+    ["jpg", "jpeg", "png", "tif", "tiff", "gif", "bmp", "webp", "svg", "ico", "avif", "heic"];
+/// Endings of recordings.
+const AURAL: [&str; 8] = ["wav", "flac", "ape", "alac", "mp3", "aac", "ogg", "m4a"];
+
 /// What a file is, in the API's words.
 pub(super) fn kind(name: &str) -> &'static str {
-    const VISUAL: [&str; 12] =
-        ["jpg", "jpeg", "png", "tif", "tiff", "gif", "bmp", "webp", "svg", "ico", "avif", "heic"];
-    const AURAL: [&str; 8] = ["wav", "flac", "ape", "alac", "mp3", "aac", "ogg", "m4a"];
     match ending(name).as_str() {
         "pdf" => "pdf",
         "" => "other",
@@ -262,80 +267,6 @@ fn cut(body: &Body, document: &Document) -> Result<Cut, ApiError> {
         Some(given) => Some(method::merged(method::defaults(wanted), &given)),
     };
     Ok(((!same).then_some(wanted), settings))
-}
-
-/// Which documents to list.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DocumentQuery {
-    /// By the store's words.
-    pub filter: DocumentFilter,
-    /// The id and the name that must be there, each by itself.
-    pub named: Vec<Named>,
-}
-
-/// Reads the parameters of a list. No page is larger than `size_max`.
-///
-/// # Errors
-/// 101 for an order that there is none; 102 for conditions that cannot be read and for an unknown state.
-pub fn query(params: &Params, size_max: u64) -> Result<DocumentQuery, ApiError> {
-    let condition = match params.get("metadata_condition") {
-        None => None,
-        Some(text) => {
-            let json: Json = serde_json::from_str(text)
-                .map_err(|_| ApiError::data("metadata_condition must be valid JSON."))?;
-            metadata::condition(Some(&json))?
-        }
-    };
-    let state = |text: &str| {
-        let message = || ApiError::data(format!("Invalid filter run status conditions: {text}"));
-        states(text).ok_or_else(message)
-    };
-    let words = params.all("run").chain(params.all("run_status"));
-    let states: Vec<DocumentState> =
-        words.map(state).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().copied().collect();
-    let time = |key: &str| params.get(key).and_then(|text| text.parse::<i64>().ok()).filter(|ms| *ms > 0);
-    let ids: Vec<DocumentId> =
-        params.get("id").into_iter().chain(params.all("ids")).map(DocumentId::from).collect();
-    let order = match params.get("orderby") {
-        None | Some("create_time") => DocumentOrder::Created,
-        Some("update_time") => DocumentOrder::Updated,
-        Some("name") => DocumentOrder::Name,
-        Some(other) => return Err(ApiError::argument(format!("invalid orderby field: {other}"))),
-    };
-    let page = params.page(size_max);
-    let name = params.get("name").map(str::to_owned);
-    let filter = DocumentFilter {
-        ids: (!ids.is_empty()).then_some(ids),
-        name: name.clone(),
-        keywords: params.get("keywords").map(str::to_owned),
-        suffixes: params.all("suffix").map(|suffix| suffix.trim_start_matches('.').to_lowercase()).collect(),
-        states,
-        metadata: condition,
-        from_ms: time("create_time_from"),
-        to_ms: time("create_time_to"),
-        order,
-        ascending: params.ascending(),
-        offset: page.offset,
-        limit: page.limit,
-    };
-    let id = params.get("id").map(|id| Named::Id(id.to_owned()));
-    let named = id.into_iter().chain(name.map(Named::Name)).collect();
-    Ok(DocumentQuery { filter, named })
-}
-
-/// The API's digits for states.
-pub(crate) const RUNS: [&str; 5] = ["0", "1", "2", "3", "4"];
-
-/// The states of one of the API's words or digits.
-pub(crate) fn states(text: &str) -> Option<&'static [DocumentState]> {
-    Some(match text.to_uppercase().as_str() {
-        "UNSTART" | "0" => &[DocumentState::Unstarted],
-        "RUNNING" | "1" => &[DocumentState::Running],
-        "CANCEL" | "2" => &[DocumentState::Cancelled, DocumentState::Paused],
-        "DONE" | "3" => &[DocumentState::Done],
-        "FAIL" | "4" => &[DocumentState::Failed],
-        _ => return None,
-    })
 }
 
 /// The API's word for a state. It has none for a pause; who waits for the end of the work need not wait

@@ -8,7 +8,7 @@ use weft_knowledge::ingest::PIPELINE;
 
 use super::document::run;
 use super::method;
-use super::time::http_date;
+use super::time::{self, http_date};
 use crate::body::Params;
 use crate::error::ApiError;
 
@@ -22,7 +22,7 @@ const ENDINGS: [(DocumentState, &str, &str); 3] = [
 /// Which readings a list is asked for.
 ///
 /// # Errors
-/// 101 for an ending that there is not.
+/// 101 for an ending that there is not, and for what is no date.
 pub fn filter(params: &Params, page_max: u64) -> Result<ReadingFilter, ApiError> {
     let mut states = Vec::new();
     for word in params.all("operation_status").chain(params.all("run")) {
@@ -34,11 +34,19 @@ pub fn filter(params: &Params, page_max: u64) -> Result<ReadingFilter, ApiError>
         })?;
         states.push(*state);
     }
+    let dated = |key: &str, read: fn(&str) -> Option<i64>| {
+        let wrong = || {
+            ApiError::argument(format!("`{key}` must be a date, such as 2024-10-11 or 2024-10-11 08:46:43"))
+        };
+        params.get(key).map(|text| read(text.trim()).ok_or_else(wrong)).transpose()
+    };
     let page = params.page(page_max);
     Ok(ReadingFilter {
         document: params.get("document_id").map(Into::into),
         states,
         keywords: params.get("keywords").unwrap_or_default().to_owned(),
+        from_ms: dated("create_date_from", time::read)?,
+        to_ms: dated("create_date_to", time::read_end)?,
         ascending: params.ascending(),
         offset: page.offset,
         limit: page.limit,
@@ -88,6 +96,12 @@ mod tests {
         assert_eq!(states("operation_status=fail,3"), [DocumentState::Failed, DocumentState::Done]);
         assert_eq!(states("run=CANCEL"), [DocumentState::Cancelled]);
         assert!(format!("{:?}", read("run=1").unwrap_err()).contains("DONE, FAIL or CANCEL"));
+        let dated = read("create_date_from=2024-10-11&create_date_to=2024-10-11").unwrap();
+        assert_eq!((dated.from_ms, dated.to_ms), (Some(1_728_604_800_000), Some(1_728_691_199_999)));
+        assert!(
+            format!("{:?}", read("create_date_to=soon").unwrap_err())
+                .contains("`create_date_to` must be a date")
+        );
         let all = read("document_id=d&keywords=K&desc=false&page=3&page_size=10").unwrap();
         assert_eq!((all.document, all.keywords.as_str()), (Some("d".into()), "K"));
         assert_eq!((all.ascending, all.offset, all.limit), (true, 20, 10));

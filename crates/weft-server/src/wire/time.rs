@@ -14,6 +14,22 @@ pub(crate) fn date_and_time(ms: i64) -> String {
         .unwrap_or_default()
 }
 
+/// The milliseconds since 1970 of `2024-10-11 08:46:43` in UTC, or of the midnight with which `2024-10-11` begins.
+pub(crate) fn read(text: &str) -> Option<i64> {
+    // One that names its zone means no other.
+    if let Ok(time) = text.parse::<jiff::Timestamp>() {
+        return Some(time.as_millisecond());
+    }
+    let time: jiff::civil::DateTime = text.parse().ok()?;
+    Some(time.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_millisecond())
+}
+
+/// The last millisecond that a time of this precision means: of a day, or of a second.
+pub(crate) fn read_end(text: &str) -> Option<i64> {
+    let is_day = text.parse::<jiff::civil::Date>().is_ok() && !text.contains(':');
+    Some(read(text)?.saturating_add(if is_day { 86_399_999 } else { 999 }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -22,6 +38,13 @@ mod tests {
     fn dates() {
         assert_eq!(http_date(1_728_636_403_000), "Fri, 11 Oct 2024 08:46:43 GMT");
         assert_eq!(date_and_time(1_728_636_403_000), "2024-10-11 08:46:43");
+        assert_eq!(read("2024-10-11 08:46:43"), Some(1_728_636_403_000));
+        assert_eq!(read("2024-10-11T08:46:43"), Some(1_728_636_403_000));
+        assert_eq!(read("2024-10-11T10:46:43+02:00"), Some(1_728_636_403_000));
+        assert_eq!(read("2024-10-11"), Some(1_728_604_800_000));
+        assert_eq!(read_end("2024-10-11"), Some(1_728_691_199_999));
+        assert_eq!(read_end("2024-10-11 08:46:43"), Some(1_728_636_403_999));
+        assert_eq!((read("yesterday"), read_end("2024-13-01")), (None, None));
         assert_eq!((http_date(i64::MAX), date_and_time(i64::MIN)), (String::new(), String::new()));
     }
 }

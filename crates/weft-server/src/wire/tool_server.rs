@@ -9,7 +9,7 @@ use weft_core::value::to_text;
 use weft_core::{Secret, TenantId};
 
 use super::time::http_date;
-use crate::body::Body;
+use crate::body::{Body, VALUES_MAX, values_of};
 use crate::error::ApiError;
 
 /// Bytes of a name.
@@ -20,6 +20,8 @@ const URL_MAX: usize = 2_048;
 const MASK: &str = "***";
 /// Where variables have the tools that a server has offered.
 const TOOLS: &str = "tools";
+/// Where other programs write the token down that a server wants.
+const TOKEN: &str = "authorization_token";
 
 /// What is known of a server before it is stored.
 pub fn fresh(id: String, now_ms: i64) -> StoredToolServer {
@@ -44,14 +46,14 @@ pub fn fresh(id: String, now_ms: i64) -> StoredToolServer {
 /// was given for the one before; 101 for values of other types.
 pub fn changed(before: StoredToolServer, body: &Body) -> Result<StoredToolServer, ApiError> {
     let SentAlong { headers, variables } = SentAlong::of(&before)?;
-    let (headers, keeps_headers) = match body.object("headers")? {
+    let (headers, keeps_headers) = match object(body, "headers")? {
         Some(given) => texts(given, &headers),
         None => {
             let hidden = headers.values().any(|value| shown(value) == MASK);
             (headers, hidden)
         }
     };
-    let (variables, keeps_variables) = match body.object("variables")? {
+    let (variables, keeps_variables) = match object(body, "variables")? {
         Some(mut given) => {
             // Tools are shown among the variables and come back with them.
             given.remove(TOOLS);
@@ -62,7 +64,11 @@ pub fn changed(before: StoredToolServer, body: &Body) -> Result<StoredToolServer
             (variables, hidden)
         }
     };
-    let url = body.text("url")?.map(|url| url.trim().to_owned());
+    let url = match body.get("url") {
+        None => None,
+        Some(Json::String(url)) => Some(url.trim().to_owned()),
+        Some(_) => return Err(ApiError::data("Invalid url.")),
+    };
     let goes_elsewhere = url.as_deref().is_some_and(|url| host(url) != host(&before.url));
     let server = StoredToolServer {
         name: body.text("name")?.unwrap_or(before.name),
@@ -79,6 +85,59 @@ pub fn changed(before: StoredToolServer, body: &Body) -> Result<StoredToolServer
         return Err(ApiError::data(message));
     }
     Ok(server)
+}
+
+/// An object, which forms for JSON send as a text; an empty text is an empty one.
+fn object(body: &Body, key: &str) -> Result<Option<Map<String, Json>>, ApiError> {
+    let Some(Json::String(text)) = body.get(key) else { return body.object(key) };
+    if text.trim().is_empty() {
+        return Ok(Some(Map::new()));
+    }
+    // Parsed values take their memory, as those of the body itself do.
+    let parsed = (values_of(text.as_bytes()) <= VALUES_MAX).then(|| serde_json::from_str(text).ok());
+    parsed.flatten().map_or_else(|| body.object(key), |object| Ok(Some(object)))
+}
+
+/// What other programs write down of a server, as the body that makes it. Members that its headers name are variables.
+///
+/// # Errors
+/// 102 in the API's words for what lacks a type or an address, and for headers and a token that are none.
+pub fn brought(name: &str, said: &Json) -> Result<Body, ApiError> {
+    let (Some(kind), Some(url)) = (said.get("type"), said.get("url")) else {
+        return Err(ApiError::data("Missing required fields (type or url)"));
+    };
+    let mut headers = match said.get("headers") {
+        None | Some(Json::Null) => Map::new(),
+        Some(Json::Object(headers)) if headers.values().all(Json::is_string) => headers.clone(),
+        Some(_) => return Err(ApiError::data("MCP headers must be a string-to-string object.")),
+    };
+    let token = match said.get(TOKEN) {
+        None => "",
+        Some(Json::String(token)) => token.as_str(),
+        Some(_) => return Err(ApiError::data("authorization_token must be a string.")),
+    };
+    let mut variables = Map::new();
+    for value in headers.values().filter_map(Json::as_str) {
+        variables.extend(named(value).filter_map(|name| Some((name.to_owned(), said.get(name)?.clone()))));
+    }
+    // Two headers of one name would say different things, and who names the token has said where it goes.
+    let is_placed = headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
+    if !token.is_empty() && !is_placed && !variables.contains_key(TOKEN) {
+        headers.insert("Authorization".to_owned(), format!("Bearer ${{{TOKEN}}}").into());
+        variables.insert(TOKEN.to_owned(), token.into());
+    }
+    Body::of(
+        json!({"name": name, "url": url, "server_type": kind, "headers": headers, "variables": variables}),
+    )
+}
+
+/// The variables that a header names, as `$name` or `${name}`.
+fn named(value: &str) -> impl Iterator<Item = &str> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    value
+        .split('$')
+        .skip(1)
+        .filter_map(move |rest| rest.strip_prefix('{').unwrap_or(rest).split(|c: char| !is_part(c)).next())
 }
 
 /// The scheme of an address, and whom it leads to.
@@ -231,6 +290,54 @@ mod tests {
     }
 
     #[test]
+    fn headers_and_variables_may_be_texts_of_json() {
+        let given = json!({"name": "n", "url": "https://a.example", "server_type": "sse",
+            "headers": "{\"X-Key\": \"${key}\"}", "variables": "{\"key\": \"s3cret\", \"tools\": {\"x\": {}}}"});
+        let server = changed(fresh("i".into(), 1), &body(given)).unwrap();
+        let told = view(&"t".into(), &server).unwrap();
+        assert_eq!(told["headers"], json!({"X-Key": "${key}"}));
+        assert_eq!(told["variables"], json!({"key": "***", "tools": {}}));
+        let emptied = changed(server.clone(), &body(json!({"headers": " "}))).unwrap();
+        assert_eq!(view(&"t".into(), &emptied).unwrap()["headers"], json!({}));
+        for text in ["x", "[]", "1", "{\"a\": }"] {
+            let error = changed(server.clone(), &body(json!({"headers": text}))).unwrap_err();
+            assert!(error.message().contains("Input should be a valid dictionary"), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_other_programs_write_down_is_sent_as_it_is_there() {
+        let said = |members: Json| {
+            let mut said = json!({"type": "sse", "url": "https://a.example"});
+            said.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+            brought("n", &said).map(|Body(body)| (body["headers"].clone(), body["variables"].clone()))
+        };
+        let with_token = (
+            json!({"Authorization": "Bearer ${authorization_token}"}),
+            json!({"authorization_token": "s3cret"}),
+        );
+        assert_eq!(said(json!({"authorization_token": "s3cret"})).unwrap(), with_token);
+        let named = json!({"X-Key": "${key}", "X-Other": "$other.", "X-Unknown": "a$b ${c"});
+        let of_named =
+            said(json!({"headers": named, "key": "k", "other": 7, "c": null, "unused": "u"})).unwrap();
+        assert_eq!(of_named, (named, json!({"key": "k", "other": 7, "c": null})));
+        // Where the token goes has been said.
+        for headers in [json!({"authorization": "Token x"}), json!({"X-Key": "${authorization_token}"})] {
+            let sent = said(json!({"headers": headers, "authorization_token": "s3cret"})).unwrap();
+            assert_eq!(sent.0, headers);
+        }
+        for headers in [json!([]), json!("x"), json!({"X": 1})] {
+            let error = said(json!({"headers": headers, "authorization_token": "s3cret"})).unwrap_err();
+            assert_eq!(error.message(), "MCP headers must be a string-to-string object.", "{headers}");
+        }
+        for token in [json!(1), json!(null), json!({}), json!([])] {
+            let error = said(json!({"authorization_token": token})).unwrap_err();
+            assert_eq!(error.message(), "authorization_token must be a string.", "{token}");
+        }
+        assert!(brought("n", &json!("x")).is_err() && brought("n", &json!({"type": "sse"})).is_err());
+    }
+
+    #[test]
     fn what_cannot_be_a_server_is_refused_in_the_words_of_the_api() {
         let refused = |name: &str, value: Json| {
             let mut given = json!({"name": "n", "url": "https://a.example", "server_type": "sse"});
@@ -241,6 +348,7 @@ mod tests {
         {
             assert!(refused("url", url.into()).contains("Invalid url."), "{url}");
         }
+        assert!(refused("url", json!(123)).contains("Invalid url."));
         assert!(refused("name", "n".repeat(256).into()).contains("length is 256"));
         assert!(refused("server_type", "stdio".into()).contains("Unsupported MCP server type."));
         for timeout in [json!(0), json!(61), json!(-1), json!("x"), json!(1e300)] {

@@ -401,6 +401,8 @@ async fn openai_clients_ask_assistants() {
             .await;
         let metadata = json!({"model": "m", "messages": question, "reference_metadata": {"fields": 1}});
         check(metadata, "reference_metadata.fields must be an array.").await;
+        let condition = json!({"model": "m", "messages": question, "metadata_condition": 1});
+        check(condition, "metadata_condition must be an object.").await;
         let answered = json!([{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]);
         let words = "The last content of this conversation is not from user.";
         check(json!({"model": "m", "messages": answered}), words).await;

@@ -1,5 +1,7 @@
 //! Documents: uploaded, read, listed, changed, downloaded, removed.
 
+use std::time::Duration;
+
 use serde_json::{Value as Json, json};
 use weft_app::Auth;
 use weft_app::config::LimitsConfig;
@@ -119,7 +121,8 @@ async fn what_documents_differ_in_is_counted() {
     }
     bench.read(&dataset, &[&ids[0]]).await;
     let told = bench.get(&format!("{dataset}/documents?type=filter")).await.data();
-    let metadata = json!({"author": {"Ada": 2, "Grace": 2}, "pages": {"3": 2}});
+    let metadata =
+        json!({"author": {"Ada": 2, "Grace": 2}, "pages": {"3": 2}, "empty_metadata": {"true": 1}});
     let filter = json!({"suffix": {"md": 1, "txt": 2}, "run_status": {"0": 2, "3": 1}, "metadata": metadata});
     assert_eq!(told, json!({"total": 3, "filter": filter}));
     let told = bench.get(&format!("{dataset}/documents?type=filter&keywords=THREE")).await.data();
@@ -127,6 +130,48 @@ async fn what_documents_differ_in_is_counted() {
     assert_eq!(names(&bench, &format!("{dataset}/documents?run_status=3")).await, ["one.txt"]);
     let words = (102, "Invalid filter run status conditions: nope".to_owned());
     assert_eq!(bench.get(&format!("{dataset}/documents?run_status=nope")).await.refusal(), words);
+}
+
+#[tokio::test]
+async fn documents_are_listed_by_kind_and_metadata() {
+    let bench = bench(Script::new()).await;
+    let dataset = bench.dataset("Docs").await;
+    for (name, metadata) in [
+        ("a.txt", json!({"author": ["Ada", "Grace"], "year": 1843})),
+        ("b.md", json!({"author": "Grace", "year": 1952})),
+        ("c.pdf", json!({"author": "Ada"})),
+        ("d.png", json!({})),
+        ("e", json!({})),
+    ] {
+        let id = bench.document(&dataset, name, "text").await;
+        let given = json!({"meta_fields": metadata});
+        bench.ask("PATCH", &format!("{dataset}/documents/{id}"), given).await.data();
+    }
+    let path = |query: &str| format!("{dataset}/documents?orderby=name&desc=false&{query}");
+    for (query, expected) in [
+        ("types=doc", vec!["a.txt", "b.md"]),
+        ("types=pdf&types=visual", vec!["c.pdf", "d.png"]),
+        ("types=doc,other", vec!["a.txt", "b.md", "e"]),
+        ("types=doc&suffix=md&suffix=png", vec!["b.md"]),
+        ("types=visual&suffix=md", vec![]),
+        ("types=folder", vec![]),
+        // {"author": "ada"}, {"author": ["Ada", "Grace"], "year": "1952"}, {"author": [], "year": 1843}
+        ("metadata=%7B%22author%22:%22ada%22%7D", vec!["a.txt", "c.pdf"]),
+        ("metadata=%7B%22author%22:%5B%22Ada%22,%22Grace%22%5D,%22year%22:%221952%22%7D", vec!["b.md"]),
+        ("metadata=%7B%22author%22:%5B%5D,%22year%22:1843%7D", vec!["a.txt"]),
+        ("metadata=%7B%22empty_metadata%22:%5B%22true%22%5D%7D", vec!["d.png", "e"]),
+        ("return_empty_metadata=true&types=other", vec!["e"]),
+    ] {
+        assert_eq!(names(&bench, &path(query)).await, expected, "{query}");
+    }
+    for (query, words) in [
+        ("types=txt", "Invalid filter conditions: txt type"),
+        ("types=txt,doc,md", "Invalid filter conditions: txt, md types"),
+        ("metadata=%7B", "metadata must be valid JSON."),
+        ("metadata=%5B1%5D", "metadata must be an object."),
+    ] {
+        assert_eq!(bench.get(&path(query)).await.refusal(), (102, words.to_owned()), "{query}");
+    }
 }
 
 #[tokio::test]
@@ -349,6 +394,28 @@ async fn reading_is_asked_for_and_called_off() {
     for (method, path) in [("POST", &chunks), ("DELETE", &chunks), ("POST", &parse), ("POST", &halt)] {
         let refusal = other.ask(method, path, json!({"document_ids": [id(2)]})).await.refusal();
         assert_eq!(refusal, (102, own.clone()), "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_called_off_is_so_when_the_answer_comes() {
+    let bench = bench(Script::new()).await;
+    let dataset = bench.dataset("Docs").await;
+    let id = bench.document(&dataset, "a.txt", "endless").await;
+    let (chunks, any) = (format!("{dataset}/chunks"), "/api/v1/documents/ingest".to_owned());
+    let by_id = json!({"document_ids": [id]});
+    for (method, path, body) in
+        [("DELETE", &chunks, by_id.clone()), ("POST", &any, json!({"doc_ids": [id], "run": 2}))]
+    {
+        bench.post(&chunks, by_id.clone()).await.data();
+        let stop = async {
+            // A worker has it by then.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            bench.ask(method, path, body).await.data();
+            bench.get(&format!("{dataset}/documents")).await.data()["docs"][0]["run"].take()
+        };
+        let (_, run) = futures::join!(bench.work(&dataset), stop);
+        assert_eq!(run, "CANCEL", "{path}");
     }
 }
 

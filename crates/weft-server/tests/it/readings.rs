@@ -38,6 +38,8 @@ async fn every_reading_is_listed_with_what_became_of_it() {
     let count = async |query: &str| logs(&bench, &path, query).await["total"].as_u64().unwrap();
     assert_eq!(count("?operation_status=FAIL").await, 2);
     assert_eq!(count("?operation_status=3,2").await, 1);
+    assert_eq!(count("?create_date_from=2025-02-01&create_date_to=2025-01-01").await, 0);
+    assert_eq!(count("?create_date_from=1970-01-01&create_date_to=9998-12-31%2023:59:59").await, 3);
     assert_eq!(count("?keywords=GOOD").await, 1);
     assert_eq!(count(&format!("?document_id={bad}")).await, 2);
     assert_eq!(bench.get(&format!("{path}/ingestions?operation_status=RUNNING")).await.refusal().0, 101);

@@ -198,7 +198,9 @@ async fn a_mind_map_is_drawn_of_what_is_found() {
     for body in [json!({"kb_ids": [dataset]}), json!({"search_id": app})] {
         let mut body = body;
         body["question"] = "fox".into();
-        assert_eq!(bench.post(DRAW, body).await.data(), tree);
+        for path in [DRAW, "/api/v1/chat/mindmap"] {
+            assert_eq!(bench.post(path, body.clone()).await.data(), tree, "{path}");
+        }
     }
     let asked = bench.model.requests().remove(0);
     let system = &asked.messages[0].text;

@@ -26,7 +26,8 @@ use weft_testkit::memory_datasets::{MemoryBlobs, MemoryDatasets};
 
 use crate::support::{Bench, Reading};
 
-/// Each line of a file is a piece; a file with the word `broken` cannot be read. What follows `figure: ` was read in a picture.
+/// Each line of a file is a piece; a file with the word `broken` cannot be read, and one with `endless` is never through. What
+/// follows `figure: ` was read in a picture.
 struct Lines;
 
 /// What a line begins with that was read in a picture.
@@ -38,6 +39,9 @@ impl DocumentReader for Lines {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         if text.contains("broken") {
             return Err(Error::invalid(format!("`{}` is broken", request.name)));
+        }
+        if text.contains("endless") {
+            std::future::pending::<()>().await;
         }
         let place = Position { page: 1, left: 1.0, right: 2.0, top: 3.0, bottom: 4.0 };
         let mut figures = 0..;

@@ -109,7 +109,10 @@ async fn transcribed(bench: &Bench, files: &[(&str, &str)]) -> Reading {
 #[tokio::test]
 async fn a_recording_is_written_down_also_when_it_is_attached() {
     let bench = bench(Script::new()).await;
-    assert_eq!(transcribed(&bench, &[("a.mp3", "hello")]).await.data(), json!({"text": "a.mp3: hello"}));
+    for name in ["a.mp3", "recording.webm", "a.WMA"] {
+        let text = transcribed(&bench, &[(name, "hello")]).await.data();
+        assert_eq!(text, json!({"text": format!("{name}: hello")}));
+    }
     let missing = "Missing 'file' in multipart form-data";
     let other = "Unsupported audio format: .txt. Allowed: ";
     for (files, words) in [(&[][..], missing), (&[("a.mp3", "")], missing), (&[("a.txt", "hello")], other)] {

@@ -147,7 +147,7 @@ async fn tools_that_are_switched_off_are_not_offered_and_servers_are_handed_on_w
     assert_eq!(told("two")["message"], "Unsupported MCP server type.");
     assert_eq!(told("three")["message"], "Missing required fields (type or url)");
     let again = bench.post("/api/v1/mcp/servers/import", wanted).await.data()["results"].to_string();
-    assert!(again.contains("one_1"), "{again}");
+    assert!(again.contains("Renamed from 'one' to 'one_0' avoid duplication"), "{again}");
     assert_eq!(
         bench.post("/v1/mcp_server/import", json!({})).await.refusal(),
         (102, "No MCP servers provided.".into())
@@ -176,6 +176,67 @@ async fn tools_that_are_switched_off_are_not_offered_and_servers_are_handed_on_w
     );
     let wrong = json!({"url": "file:///etc/passwd", "server_type": "sse"});
     assert_eq!(bench.post("/v1/mcp_server/test_mcp", wrong).await.refusal(), (102, "Invalid url.".into()));
+}
+
+#[tokio::test]
+async fn servers_are_listed_by_their_ids_and_tried_before_they_are_there() {
+    let bench = bench(Script::new()).await;
+    let (url, _served) = served(&bench).await;
+    let path = "/api/v1/mcp/servers";
+    // As a form for JSON sends it.
+    let mut first = server("First", &url, &bench.token);
+    for key in ["headers", "variables"] {
+        first[key] = first[key].to_string().into();
+    }
+    let first = bench.post(path, first).await.data()["id"].as_str().unwrap().to_owned();
+    let second = bench.post(path, server("Second", &url, &bench.token)).await.data();
+    let total = async |query: &str| bench.get(&format!("{path}?{query}")).await.data()["total"].clone();
+    assert_eq!(total(&format!("mcp_ids={first}")).await, 1);
+    assert_eq!(total(&format!("mcp_id={first}&keywords=second")).await, 0);
+    assert_eq!(total(&format!("mcp_ids={first},{}", second["id"].as_str().unwrap())).await, 2);
+    assert_eq!(total("mcp_ids=unknown").await, 0);
+
+    let unknown = format!("{path}/unknown/test");
+    let tried = json!({"url": url, "server_type": "streamable-http", "headers": {"x-api-key": bench.token}});
+    assert!(bench.post(&unknown, tried).await.data().as_array().unwrap().len() > 1);
+    let wrong = json!({"url": "", "server_type": "sse"});
+    assert_eq!(bench.post(&unknown, wrong).await.refusal(), (102, "Invalid url.".into()));
+    for lacking in
+        [json!({}), json!({"url": url}), json!({"url": url, "server_type": "sse", "tool_name": "x"})]
+    {
+        let (code, message) = bench.post(&unknown, lacking).await.refusal();
+        assert!(code == 102 && message.starts_with("Cannot find MCP server unknown"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn an_imported_server_is_sent_what_was_written_down_of_it() {
+    let bench = bench(Script::new()).await;
+    let (url, _served) = served(&bench).await;
+    let (kind, token) = ("streamable-http", &bench.token);
+    let wanted = json!({"mcpServers": {
+        "own": {"type": kind, "url": url, "headers": {"x-api-key": "${my_key}"}, "my_key": token},
+        "lower": {"type": kind, "url": url, "headers": {"authorization": "Bearer ${authorization_token}"},
+            "authorization_token": token},
+        "list": {"type": kind, "url": url, "headers": [], "authorization_token": token},
+        "text": {"type": kind, "url": url, "headers": "x", "authorization_token": token},
+        "number": {"type": kind, "url": url, "headers": {"x-api-key": token, "X": 1}},
+        "token": {"type": kind, "url": url, "headers": {"x-api-key": token}, "authorization_token": 1},
+        "address": {"type": kind, "url": true},
+    }});
+    let results = bench.post("/api/v1/mcp/servers/import", wanted).await.data()["results"].clone();
+    let told = |name: &str| {
+        let results = results.as_array().unwrap();
+        let one = results.iter().find(|one| one["server"] == name).unwrap();
+        (one["success"] == true, one["message"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(told("own"), (true, String::new()));
+    assert_eq!(told("lower"), (true, String::new()));
+    for name in ["list", "text", "number"] {
+        assert_eq!(told(name), (false, "MCP headers must be a string-to-string object.".into()), "{name}");
+    }
+    assert_eq!(told("token"), (false, "authorization_token must be a string.".into()));
+    assert_eq!(told("address"), (false, "Invalid url.".into()));
 }
 
 #[tokio::test]

@@ -273,9 +273,17 @@ fn filtered(dataset: &DatasetKey, filter: &DocumentFilter) -> Select<Entity> {
     if let Some(keywords) = filter.keywords.as_deref().filter(|keywords| !keywords.is_empty()) {
         found = found.filter(Column::NameFolded.like(containing(keywords)));
     }
+    let endings = |of: &[String]| -> Vec<String> {
+        of.iter().map(|suffix| ids::fold(suffix.trim_start_matches('.'))).collect()
+    };
     if !filter.suffixes.is_empty() {
-        let suffixes = filter.suffixes.iter().map(|suffix| ids::fold(suffix.trim_start_matches('.')));
-        found = found.filter(Column::Suffix.is_in(suffixes));
+        found = found.filter(Column::Suffix.is_in(endings(&filter.suffixes)));
+    }
+    if !filter.other_suffixes.is_empty() {
+        found = found.filter(Column::Suffix.is_not_in(endings(&filter.other_suffixes)));
+    }
+    if filter.bare {
+        found = found.filter(Column::Metadata.eq("{}"));
     }
     if !filter.states.is_empty() {
         found = found.filter(Column::State.is_in(filter.states.iter().map(|one| state(*one))));

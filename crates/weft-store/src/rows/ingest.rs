@@ -138,12 +138,13 @@ impl Store {
             let key = DocumentKey::new(dataset, id.clone());
             let Some(row) = document::locked(&transaction, &key).await? else { return Ok(Err(id.clone())) };
             let mut fields = vec![to(Column::Wanted, 0_i64), to(Column::UpdatedMs, now_ms)];
-            if row.state == RUNNING {
-                // Who changes his mind before the worker has heard of a pause goes on.
-                if wanted(row.wanted) != Wanted::Pause {
-                    continue;
-                }
-            } else {
+            let asked = (row.state == RUNNING).then(|| wanted(row.wanted));
+            if asked == Some(Wanted::GoOn) {
+                continue;
+            }
+            // Who changes his mind before the worker has heard of a pause goes on. What was called off is read from the
+            // beginning: the worker that still has it has lost it.
+            if asked != Some(Wanted::Pause) {
                 fields.extend([
                     to(Column::State, RUNNING),
                     to(Column::Taken, 0_i64),

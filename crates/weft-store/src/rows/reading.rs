@@ -136,6 +136,12 @@ impl ReadingLog for Store {
         if !filter.keywords.is_empty() {
             found = found.filter(Column::NameFolded.like(containing(&filter.keywords)));
         }
+        if let Some(from) = filter.from_ms {
+            found = found.filter(Column::EndedMs.gte(from));
+        }
+        if let Some(to) = filter.to_ms {
+            found = found.filter(Column::EndedMs.lte(to));
+        }
         let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
         let order = if filter.ascending { Order::Asc } else { Order::Desc };
         let page = found

@@ -101,11 +101,13 @@ impl KeptDocument {
         let document = &self.document;
         let folded = document.name.to_lowercase();
         let suffix = folded.rsplit_once('.').map_or("", |(_, suffix)| suffix);
+        let ends = |of: &[String]| of.iter().any(|one| one.trim_start_matches('.').to_lowercase() == suffix);
         filter.ids.as_ref().is_none_or(|ids| ids.contains(&document.key.id))
             && filter.name.as_ref().is_none_or(|name| name.to_lowercase() == folded)
             && filter.keywords.as_ref().is_none_or(|words| folded.contains(&words.to_lowercase()))
-            && (filter.suffixes.is_empty()
-                || filter.suffixes.iter().any(|one| one.trim_start_matches('.').to_lowercase() == suffix))
+            && (filter.suffixes.is_empty() || ends(&filter.suffixes))
+            && !ends(&filter.other_suffixes)
+            && !(filter.bare && !document.metadata.is_empty())
             && (filter.states.is_empty() || filter.states.contains(&document.state))
             && filter.metadata.as_ref().is_none_or(|wanted| wanted.matches(&document.metadata))
             && filter.from_ms.is_none_or(|from| document.created_ms >= from)

@@ -54,10 +54,11 @@ impl KeptDocument {
     fn queue(&mut self, now_ms: i64) -> bool {
         match self.document.state {
             DocumentState::Running if self.wanted == Wanted::Pause => self.wanted = Wanted::GoOn,
-            DocumentState::Running => return false,
+            DocumentState::Running if self.wanted == Wanted::GoOn => return false,
             DocumentState::Paused => self.go_on(now_ms),
             DocumentState::Failed if !self.fresh.is_empty() => self.go_on(now_ms),
             DocumentState::Unstarted
+            | DocumentState::Running
             | DocumentState::Cancelled
             | DocumentState::Done
             | DocumentState::Failed => {

@@ -54,6 +54,8 @@ impl ReadingLog for MemoryDatasets {
                 && filter.document.as_ref().is_none_or(|id| reading.document.id == *id)
                 && (filter.states.is_empty() || filter.states.contains(&reading.state))
                 && reading.name.to_lowercase().contains(&words)
+                && filter.from_ms.is_none_or(|from| reading.ended_ms >= from)
+                && filter.to_ms.is_none_or(|to| reading.ended_ms <= to)
         };
         let mut found: Vec<Reading> = self.tables().readings.iter().filter(fits).cloned().collect();
         found.sort_by_key(|reading| reading.ended_ms);

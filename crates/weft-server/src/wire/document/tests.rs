@@ -1,6 +1,9 @@
-use weft_core::{DatasetKey, DocumentKey};
+use weft_core::seam::dataset_store::DocumentOrder;
+use weft_core::{DatasetKey, DocumentId, DocumentKey};
 
+use super::super::named::Named;
 use super::*;
+use crate::body::Params;
 
 fn body(json: Json) -> Body {
     let Json::Object(map) = json else { panic!("{json}") };
@@ -185,6 +188,14 @@ fn lists_are_asked_for() {
     };
     check("metadata_condition=%7B", "\"metadata_condition must be valid JSON.\"");
     check("metadata_condition=1", "\"metadata_condition must be an object.\"");
+    // {"a":"x"} with one of several conditions would need brackets.
+    let or = "%7B%22logic%22:%22or%22,%22conditions%22:%5B%7B%22name%22:%22a%22,%22value%22:1%7D,%7B%22name%22:%22b%22,%22value%22:1%7D%5D%7D";
+    check(&format!("metadata=%7B%22a%22:%22x%22%7D&metadata_condition={or}"), "metadata cannot go together");
+    let and = read(&format!("metadata=%7B%22b%22:%5B2,%22%22%5D%7D&metadata_condition={condition}"));
+    let filter = and.unwrap().filter.metadata.unwrap();
+    let conditions: Vec<_> =
+        filter.conditions.iter().map(|one| (one.key.as_str(), one.value.clone())).collect();
+    assert_eq!(conditions, [("a", json!(1)), ("b", json!([2]))]);
     check("run=SOON", "Invalid filter run status conditions: SOON");
     assert_eq!(read("orderby=name").unwrap().filter.order, DocumentOrder::Name);
     assert!(told(read("orderby=size").unwrap_err()).contains("\"invalid orderby field: size\""));

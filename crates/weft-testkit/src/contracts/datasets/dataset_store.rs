@@ -179,6 +179,7 @@ async fn documents_are_listed(store: &dyn DatasetStore) {
     check(DocumentFilter { keywords: Some("ärg".into()), ..every() }, &[3], 1).await;
     check(DocumentFilter { suffixes: vec!["txt".into()], ..every() }, &[2, 1], 2).await;
     check(DocumentFilter { suffixes: vec!["PDF".into(), "doc".into()], ..every() }, &[0], 1).await;
+    check(DocumentFilter { other_suffixes: vec!["TXT".into(), String::new()], ..every() }, &[0], 1).await;
     check(DocumentFilter { states: vec![DocumentState::Failed], ..every() }, &[2], 1).await;
     check(DocumentFilter { from_ms: Some(1_001), to_ms: Some(1_002), ..every() }, &[2, 1], 2).await;
     check(DocumentFilter { ids: Some(vec![all[0].clone(), "x".into()]), ..every() }, &[0], 1).await;
@@ -210,6 +211,9 @@ async fn documents_are_found_by_metadata(store: &dyn DatasetStore) {
     check(FilterOperator::AtLeast, json!("2003"), (1, 1), &["4.txt"], 3).await;
     check(FilterOperator::NotEqual, json!(2000), (4, 99), &["5.txt", "6.txt"], 6).await;
     check(FilterOperator::Empty, Json::Null, (0, 0), &[], 1).await;
+    let (bare, total) =
+        store.documents(&set.key, &DocumentFilter { bare: true, ..all_documents() }).await.unwrap();
+    assert_eq!((bare.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), total), (vec!["6.txt"], 1));
 }
 
 /// Pages begin where others ended, however many documents were added at one time.

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
 mod added;
+mod called_off;
 mod turns;
 
 use std::collections::BTreeSet;
@@ -321,41 +322,6 @@ impl Both<'_> {
         self.queue.stop(&made.key, Wanted::Pause, 1_600).await.unwrap();
         self.queue.stop(&made.key, Wanted::Cancel, 1_700).await.unwrap();
         assert_eq!(self.state(&made).await, DocumentState::Cancelled);
-    }
-
-    async fn who_has_it_hears_that_it_is_to_stop(&self) {
-        let made = self.queued().await;
-        let first = self.one(1_000, 2_000).await;
-        let chunks = [chunk(&made.key, 0, "text")];
-        self.queue.put_new(&first.lease, &chunks, IngestStage::Enriching).await.unwrap();
-        let hears = async |lease: &IngestLease| {
-            self.queue.report(lease, &progress(IngestStage::Embedding, 0.5), 5_000).await.unwrap()
-        };
-        self.queue.stop(&made.key, Wanted::Pause, 1_100).await.unwrap();
-        assert_eq!(self.state(&made).await, DocumentState::Running);
-        assert_eq!(hears(&first.lease).await, Wanted::Pause);
-        // Who changes his mind in time is heard, too.
-        self.queue_at(&made, 1_150).await;
-        assert_eq!(hears(&first.lease).await, Wanted::GoOn);
-        self.queue.stop(&made.key, Wanted::Pause, 1_200).await.unwrap();
-        assert_eq!(hears(&first.lease).await, Wanted::Pause);
-        self.queue.settle(&first.lease, &IngestOutcome::Stopped, 1_300).await.unwrap();
-        assert_eq!(self.state(&made).await, DocumentState::Paused);
-        self.none(END).await;
-        self.queue_at(&made, 2_000).await;
-        let second = self.one(2_000, 3_000).await;
-        assert_eq!((second.stage, second.attempts), (IngestStage::Embedding, 1));
-        assert_eq!(self.queue.new_chunks(&second.lease, None, 9).await.unwrap(), chunks);
-        self.queue.stop(&made.key, Wanted::Cancel, 2_100).await.unwrap();
-        self.queue.stop(&made.key, Wanted::Pause, 2_200).await.unwrap();
-        assert_eq!(hears(&second.lease).await, Wanted::Cancel);
-        self.queue.settle(&second.lease, &IngestOutcome::Stopped, 2_300).await.unwrap();
-        assert_eq!(self.state(&made).await, DocumentState::Cancelled);
-        self.queue_at(&made, 3_000).await;
-        let third = self.one(3_000, 4_000).await;
-        assert_eq!(third.stage, IngestStage::Reading);
-        assert_eq!(self.queue.new_chunks(&third.lease, None, 9).await.unwrap(), []);
-        self.drain().await;
     }
 
     async fn a_stop_that_nobody_heard_is_heeded(&self) {

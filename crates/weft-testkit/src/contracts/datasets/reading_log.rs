@@ -116,6 +116,8 @@ impl Three<'_> {
         assert_eq!(ended(ReadingFilter { states: vec![DocumentState::Failed], ..all() }).await, [310, 210]);
         assert_eq!(ended(ReadingFilter { keywords: "TWO".into(), ..all() }).await, [210]);
         assert_eq!(ended(ReadingFilter { keywords: "%".into(), ..all() }).await, [0_i64; 0]);
+        assert_eq!(ended(ReadingFilter { from_ms: Some(210), ..all() }).await, [310, 210]);
+        assert_eq!(ended(ReadingFilter { from_ms: Some(111), to_ms: Some(210), ..all() }).await, [210]);
         let page = ReadingFilter { offset: 1, limit: 1, ..all() };
         let (found, total) = self.log.readings(&dataset, &page).await.unwrap();
         assert_eq!((found[0].ended_ms, found.len(), total), (210, 1, 3));
