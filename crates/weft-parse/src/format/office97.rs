@@ -2,6 +2,7 @@
 //!
 //! The library gives them as Markdown, which is read as any other.
 
+mod bullets;
 mod slide_texts;
 
 use std::io::Cursor;
@@ -33,7 +34,8 @@ pub(super) const POWERPOINT: FileFormat = FileFormat {
 };
 
 fn read_word(file: &FileInput<'_>) -> ReadResult {
-    let document = DocDocument::from_reader(Cursor::new(file.bytes))
+    let with_bullets = bullets::known(file.bytes);
+    let document = DocDocument::from_reader(Cursor::new(with_bullets.as_deref().unwrap_or(file.bytes)))
         .map_err(|cause| Unreadable::because("the document cannot be opened", cause))?;
     let mut parts = PartCollector::default();
     properties(document.summary_properties(), &mut parts);

@@ -25,11 +25,8 @@ fn documents_of_word_97() {
     for line in expected {
         assert!(shown.iter().any(|one| one == line), "{line}: {shown:?}");
     }
-    assert!(
-        ["pens", "ink"]
-            .iter()
-            .all(|item| shown.iter().any(|line| line.starts_with("* ") && line.ends_with(item)))
-    );
+    // They have bullets, which are not counted.
+    assert!(["* pens", "* ink"].iter().all(|item| shown.iter().any(|line| line == item)), "{shown:?}");
     assert!(shown.iter().any(|line| line.ends_with("Product|Sold / Pen|2,248 / Ink|1,135")), "{shown:?}");
     assert_eq!((&parsed.metadata["title"], &parsed.metadata["author"]), (&"A report".into(), &"Ada".into()));
 }
