@@ -1,5 +1,7 @@
 //! Spreadsheets: a table for every sheet.
 
+mod annotations;
+
 use std::io::Cursor;
 
 use calamine::{Data, DataRef, Reader as _, SheetType, SheetVisible, Sheets, Xlsx};
@@ -86,14 +88,23 @@ fn comments(archive: &mut Archive<'_>, parts: &mut PartCollector) -> Result<(), 
     };
     for name in files {
         let Some(text) = office::xml(archive, &name)? else { continue };
-        let rows = remarks(&text)?;
-        if !rows.is_empty() {
-            let header = vec!["Cell".to_owned(), "Comment".to_owned()];
-            let rows = std::iter::once(header).chain(rows).collect();
-            parts.table(TableElement { caption: Some("Comments".to_owned()), header_rows: 1, rows });
+        add_remarks(remarks(&text)?, parts);
+    }
+    if let Some(content) = office::xml(archive, "content.xml")? {
+        match annotations::of_sheets(&content) {
+            Ok(sheets) => sheets.into_iter().for_each(|rows| add_remarks(rows, parts)),
+            Err(cause) => parts.warn(format!("comments were not read: {}", cause.0)),
         }
     }
     Ok(())
+}
+
+fn add_remarks(rows: Vec<Vec<String>>, parts: &mut PartCollector) {
+    if !rows.is_empty() {
+        let header = vec!["Cell".to_owned(), "Comment".to_owned()];
+        let rows = std::iter::once(header).chain(rows).collect();
+        parts.table(TableElement { caption: Some("Comments".to_owned()), header_rows: 1, rows });
+    }
 }
 
 /// Cells and what is remarked on them.

@@ -151,6 +151,26 @@ pub(crate) fn opendocument(content: &str) -> Vec<u8> {
 }
 
 #[test]
+fn spreadsheets_of_opendocument_have_their_comments_at_the_end() {
+    // The library does not want blanks between cells.
+    let content = "<office:document-content><office:body><office:spreadsheet><table:table table:name='Stock'>\
+        <table:table-row><table:table-cell office:value-type='string'><text:p>name</text:p></table:table-cell>\
+        <table:table-cell office:value-type='string'><text:p>left</text:p></table:table-cell></table:table-row>\
+        <table:table-row><table:table-cell office:value-type='string'><text:p>Pen</text:p></table:table-cell>\
+        <table:table-cell office:value-type='float' office:value='5'><office:annotation><dc:creator>Ada</dc:creator>\
+        <text:p>Order more.</text:p></office:annotation><text:p>5</text:p></table:table-cell></table:table-row>\
+        </table:table></office:spreadsheet></office:body></office:document-content>";
+    let parts = [
+        ("mimetype", "application/vnd.oasis.opendocument.spreadsheet"),
+        ("META-INF/manifest.xml", "<manifest:manifest/>"),
+        ("content.xml", content),
+    ];
+    let shown = shown(&read("a.ods", &archive(&parts)));
+    assert!(shown.iter().any(|line| line.ends_with("name|left / Pen|5")), "{shown:?}");
+    assert_eq!(shown.last().unwrap(), "table(1) Comments: Cell|Comment / B2|Order more.");
+}
+
+#[test]
 fn texts_of_opendocument() {
     let bytes = opendocument(
         "<office:text><text:tracked-changes><text:p>deleted</text:p></text:tracked-changes>
