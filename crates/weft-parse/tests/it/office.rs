@@ -207,7 +207,8 @@ fn presentations_of_opendocument() {
         "<office:presentation><draw:page><draw:frame presentation:class='title'><draw:text-box><text:p>One</text:p>
          </draw:text-box></draw:frame><draw:frame><draw:text-box><text:list><text:list-item><text:p>a point</text:p>
          </text:list-item></text:list></draw:text-box></draw:frame><presentation:notes><draw:frame><draw:text-box>
-         <text:p>Say hello</text:p></draw:text-box></draw:frame></presentation:notes></draw:page>
+         <text:p>Say hello</text:p></draw:text-box></draw:frame><draw:frame><draw:text-box><text:p><text:span><text:page-number>
+         &lt;number&gt;</text:page-number></text:span></text:p></draw:text-box></draw:frame></presentation:notes></draw:page>
          <draw:page><draw:frame><draw:text-box><text:p>The end</text:p></draw:text-box></draw:frame></draw:page>
          </office:presentation>",
     );
