@@ -1,6 +1,7 @@
 //! Spreadsheets: a table for every sheet.
 
 mod annotations;
+mod text_boxes;
 
 use std::io::Cursor;
 
@@ -68,9 +69,31 @@ fn read(file: &FileInput<'_>) -> ReadResult {
         }
     }
     if file.bytes.starts_with(b"PK") {
-        comments(&mut Archive::open(file.bytes)?, &mut parts)?;
+        let mut archive = Archive::open(file.bytes)?;
+        shapes(&mut archive, &mut parts)?;
+        comments(&mut archive, &mut parts)?;
     }
     Ok(parts.finish())
+}
+
+/// What stands in shapes, which no cell has: at the end, as one table for each drawing. A spreadsheet is tables and nothing else.
+fn shapes(archive: &mut Archive<'_>, parts: &mut PartCollector) -> Result<(), Unreadable> {
+    let names =
+        archive.names().filter(|name| name.starts_with("xl/drawings/drawing") && name.ends_with(".xml"));
+    let mut names: Vec<String> = names.map(String::from).collect();
+    office::in_order(&mut names);
+    for name in names {
+        let Some(drawing) = office::xml(archive, &name)? else { continue };
+        match text_boxes::texts(&drawing) {
+            Ok(texts) if texts.is_empty() => {}
+            Ok(texts) => {
+                let rows = std::iter::once("Text".to_owned()).chain(texts).map(|text| vec![text]).collect();
+                parts.table(TableElement { caption: Some("Shapes".to_owned()), header_rows: 1, rows });
+            }
+            Err(cause) => parts.warn(format!("text in shapes was not read: {}", cause.0)),
+        }
+    }
+    Ok(())
 }
 
 /// What people have remarked on cells: at the end, as one table of cells and remarks for each sheet.

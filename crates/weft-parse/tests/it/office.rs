@@ -285,6 +285,12 @@ fn remarks_on_cells_are_told() {
         "<comments><commentList><comment ref='A1'><text><r><t>Not </t></r><r><t>sure</t></r></text></comment></commentList></comments>",
     );
     assert_eq!(sheet(&[old])[2], "table(1) Comments: Cell|Comment / A1|Not sure");
+    let shape = (
+        "xl/drawings/drawing1.xml",
+        "<xdr:wsDr><xdr:sp><xdr:txBody><a:p><a:r><a:t>As </a:t></a:r><a:r><a:t>of May</a:t></a:r></a:p><a:p><a:r><a:t>2024</a:t></a:r>
+         </a:p></xdr:txBody></xdr:sp></xdr:wsDr>",
+    );
+    assert_eq!(sheet(&[old, shape])[2], "table(1) Shapes: Text / As of May 2024");
     let new = (
         "xl/threadedComments/threadedComment1.xml",
         "<ThreadedComments><threadedComment ref='A1'><text>Sure</text></threadedComment></ThreadedComments>",
