@@ -47,7 +47,7 @@ fn found(bytes: &[u8]) -> Option<(&'static str, Vec<u64>)> {
     }
     let stream = if head[0xb] & 2 == 0 { "/0Table" } else { "/1Table" };
     let start = u64::from(u32::from_le_bytes([head[0x2e2], head[0x2e3], head[0x2e4], head[0x2e5]]));
-    if head[0x2e6..] == [0; 4] {
+    if head[0x2e6..] == [0_u8; 4] {
         return None;
     }
     let mut table = file.open_stream(stream).ok()?;
