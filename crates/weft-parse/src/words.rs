@@ -1,7 +1,7 @@
 //! Bytes as text, and text in order.
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
-use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
+use encoding_rs::{Encoding, ISO_2022_JP, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 
 /// Bytes that are looked at to guess an encoding.
 const GUESSED_BYTES_MAX: usize = 1 << 20;
@@ -14,6 +14,9 @@ pub(crate) fn decode(bytes: &[u8]) -> String {
     }
     if let Some((encoding, mark)) = Encoding::for_bom(bytes) {
         return encoding.decode_without_bom_handling(&bytes[mark..]).0.into_owned();
+    }
+    if let Some(text) = iso_2022_jp(bytes) {
+        return text;
     }
     match std::str::from_utf8(bytes) {
         // Latin letters in UTF-16 are valid UTF-8 as well, with zeros between them.
@@ -51,6 +54,16 @@ fn utf32(bytes: &[u8]) -> Option<String> {
     let (letters, rest) = bytes[4..].as_chunks::<4>();
     let text: Option<String> = letters.iter().map(|four| char::from_u32(number(*four))).collect();
     text.filter(|_| rest.is_empty())
+}
+
+/// Japanese in seven bits, which is valid UTF-8 as well: a sign of its own stands before two-byte letters.
+fn iso_2022_jp(bytes: &[u8]) -> Option<String> {
+    let begins = |three: &[u8]| matches!(three, b"\x1b$B" | b"\x1b$@");
+    if !bytes.is_ascii() || !bytes.windows(3).any(begins) {
+        return None;
+    }
+    let (text, wrong) = ISO_2022_JP.decode_without_bom_handling(bytes);
+    (!wrong).then(|| text.into_owned())
 }
 
 /// Whether each letter of a text takes two bytes or four.
@@ -209,6 +222,9 @@ mod tests {
         check(&japanese, "名前,年齢,住所\n佐藤太郎,30,東京\n");
         let (chinese, ..) = encoding_rs::GB18030.encode("中华人民共和国宪法，第一章总纲。");
         check(&chinese, "中华人民共和国宪法，第一章总纲。");
+        let seven_bits = b"\x1b$BL>A0\x1b(B, \x1b$BG/Np\x1b(B\n";
+        check(seven_bits, "名前, 年齢\n");
+        check(b"a \x1b$B price", "a \x1b$B price");
         let mut broken = "数据库".repeat(20).into_bytes();
         broken.push(0xff);
         check(&broken, &("数据库".repeat(20) + "\u{fffd}"));

@@ -198,7 +198,9 @@ mod tests {
         check("ＫＸ２００", "kx200");
         assert_eq!(terms("e\u{301}tude"), terms("étude"));
         assert_eq!(terms("Straße Łódź"), terms("strasse lodz"));
-        check("Ёлка ΑΘΉΝΑ", "елка αθην");
+        check("Ёлка ΑΘΉΝΑ", "елк αθην");
+        assert_eq!(terms("Ёлка тётя чёрная лёд"), terms("елка тетя черная лед"));
+        assert_eq!(terms("чёрный"), terms("черная"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable};
+use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, code};
 use crate::parts::PartCollector;
 use crate::words::{beginning, decode};
 
@@ -30,7 +30,11 @@ const PATH_BYTES_MAX: usize = 500;
 
 fn read(file: &FileInput<'_>) -> ReadResult {
     let mut parts = PartCollector::default();
-    let (values, broken) = values(&decode(file.bytes))?;
+    let (values, broken) = match values(&decode(file.bytes)) {
+        // What has comments, or names without quotes, is text as people have written it.
+        Err(_) if file.ending() == "json5" => return (code::FORMAT.read)(file),
+        values => values?,
+    };
     if broken > 0 {
         parts.warn(format!("{broken} lines are not JSON and were left out"));
     }

@@ -23,7 +23,12 @@ pub(super) const FORMAT: FileFormat = FileFormat {
 
 fn read(file: &FileInput<'_>) -> ReadResult {
     let mut parts = PartCollector::default();
-    add(&decode(file.bytes), &mut parts);
+    let mut text = decode(file.bytes);
+    if text.contains('\r') {
+        // The library knows no lines that end in this sign alone.
+        text = text.replace("\r\n", "\n").replace('\r', "\n");
+    }
+    add(&text, &mut parts);
     Ok(parts.finish())
 }
 

@@ -2,6 +2,7 @@
 //!
 //! The library gives them as Markdown, which is read as any other.
 
+mod bullets;
 mod slide_texts;
 
 use std::io::Cursor;
@@ -33,11 +34,12 @@ pub(super) const POWERPOINT: FileFormat = FileFormat {
 };
 
 fn read_word(file: &FileInput<'_>) -> ReadResult {
-    let document = DocDocument::from_reader(Cursor::new(file.bytes))
+    let with_bullets = bullets::known(file.bytes);
+    let document = DocDocument::from_reader(Cursor::new(with_bullets.as_deref().unwrap_or(file.bytes)))
         .map_err(|cause| Unreadable::because("the document cannot be opened", cause))?;
     let mut parts = PartCollector::default();
     properties(document.summary_properties(), &mut parts);
-    markdown::add(&document.to_markdown(), &mut parts);
+    markdown::add(&plain_signs(&document.to_markdown()), &mut parts);
     warn(document.warnings(), &mut parts);
     Ok(parts.finish())
 }
@@ -52,7 +54,7 @@ fn read_powerpoint(file: &FileInput<'_>) -> ReadResult {
     let said = slide_texts::of(file.bytes);
     for (number, slide) in told.iter().enumerate() {
         parts.page(None);
-        markdown::add(slide, &mut parts);
+        markdown::add(&plain_signs(slide), &mut parts);
         // With fewer or more of them nobody knows which is which.
         if let Some(said) = said.get(number).filter(|_| said.len() == told.len()) {
             for text in missing(slide, &said.outline).chain(missing(slide, &said.notes)) {
@@ -62,6 +64,21 @@ fn read_powerpoint(file: &FileInput<'_>) -> ReadResult {
     }
     warn(deck.warnings(), &mut parts);
     Ok(parts.finish())
+}
+
+/// Markdown of the library, in which signs that it never means as marks, and does not escape, stand for themselves.
+fn plain_signs(markdown: &str) -> String {
+    let mut plain = String::with_capacity(markdown.len());
+    for sign in markdown.chars() {
+        match sign {
+            '&' => plain.push_str("&amp;"),
+            '_' => plain.push_str("&#95;"),
+            '$' => plain.push_str("&#36;"),
+            '{' => plain.push_str("&#123;"),
+            sign => plain.push(sign),
+        }
+    }
+    plain
 }
 
 /// The paragraphs that a slide, as the library writes it, lacks.
@@ -110,7 +127,23 @@ fn warn(warnings: &[String], parts: &mut PartCollector) {
 
 #[cfg(test)]
 mod tests {
-    use super::{missing, slides};
+    use super::{markdown, missing, plain_signs, slides};
+    use crate::element::ElementBody;
+    use crate::parts::PartCollector;
+
+    #[test]
+    fn signs_of_the_text_are_no_marks() {
+        let said = "def __init__(self): R&amp;D, $x$ and $y$, _a_ [here](http://a.example/b_c_d?e=1&f=2)";
+        let mut parts = PartCollector::default();
+        markdown::add(&plain_signs(&format!("# Sets {{a b}}\n\n{said}\n")), &mut parts);
+        let texts = parts.finish().elements.into_iter().map(|element| match element.body {
+            ElementBody::Heading { text, .. } | ElementBody::Paragraph(text) => text,
+            other => panic!("{other:?}"),
+        });
+        let texts: Vec<String> = texts.collect();
+        let expected = "def __init__(self): R&amp;D, $x$ and $y$, _a_ here (http://a.example/b_c_d?e=1&f=2)";
+        assert_eq!(texts, ["Sets {a b}", expected]);
+    }
 
     #[test]
     fn what_a_slide_lacks_is_found() {

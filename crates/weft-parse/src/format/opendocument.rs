@@ -134,6 +134,8 @@ impl<'a> OpenDocumentWalk<'a> {
             // Styles, what was deleted, what a program made of an object, and cells that others reach over.
             "automatic-styles" | "font-face-decls" | "scripts" | "tracked-changes" | "sequence-decls"
             | "forms" | "object" | "note-citation" | "covered-table-cell" => self.passed_over = 1,
+            // On the sheet with the notes it is the number of the slide, or a word in its place.
+            "page-number" if self.speaker.is_some() => self.passed_over = 1,
             "page" => self.parts.page(None),
             "frame" => self.is_title = tag.attribute("class").as_deref() == Some("title"),
             "image" => {

@@ -1,5 +1,8 @@
 //! Spreadsheets: a table for every sheet.
 
+mod annotations;
+mod text_boxes;
+
 use std::io::Cursor;
 
 use calamine::{Data, DataRef, Reader as _, SheetType, SheetVisible, Sheets, Xlsx};
@@ -66,9 +69,31 @@ fn read(file: &FileInput<'_>) -> ReadResult {
         }
     }
     if file.bytes.starts_with(b"PK") {
-        comments(&mut Archive::open(file.bytes)?, &mut parts)?;
+        let mut archive = Archive::open(file.bytes)?;
+        shapes(&mut archive, &mut parts)?;
+        comments(&mut archive, &mut parts)?;
     }
     Ok(parts.finish())
+}
+
+/// What stands in shapes, which no cell has: at the end, as one table for each drawing. A spreadsheet is tables and nothing else.
+fn shapes(archive: &mut Archive<'_>, parts: &mut PartCollector) -> Result<(), Unreadable> {
+    let names =
+        archive.names().filter(|name| name.starts_with("xl/drawings/drawing") && name.ends_with(".xml"));
+    let mut names: Vec<String> = names.map(String::from).collect();
+    office::in_order(&mut names);
+    for name in names {
+        let Some(drawing) = office::xml(archive, &name)? else { continue };
+        match text_boxes::texts(&drawing) {
+            Ok(texts) if texts.is_empty() => {}
+            Ok(texts) => {
+                let rows = std::iter::once("Text".to_owned()).chain(texts).map(|text| vec![text]).collect();
+                parts.table(TableElement { caption: Some("Shapes".to_owned()), header_rows: 1, rows });
+            }
+            Err(cause) => parts.warn(format!("text in shapes was not read: {}", cause.0)),
+        }
+    }
+    Ok(())
 }
 
 /// What people have remarked on cells: at the end, as one table of cells and remarks for each sheet.
@@ -86,14 +111,23 @@ fn comments(archive: &mut Archive<'_>, parts: &mut PartCollector) -> Result<(), 
     };
     for name in files {
         let Some(text) = office::xml(archive, &name)? else { continue };
-        let rows = remarks(&text)?;
-        if !rows.is_empty() {
-            let header = vec!["Cell".to_owned(), "Comment".to_owned()];
-            let rows = std::iter::once(header).chain(rows).collect();
-            parts.table(TableElement { caption: Some("Comments".to_owned()), header_rows: 1, rows });
+        add_remarks(remarks(&text)?, parts);
+    }
+    if let Some(content) = office::xml(archive, "content.xml")? {
+        match annotations::of_sheets(&content) {
+            Ok(sheets) => sheets.into_iter().for_each(|rows| add_remarks(rows, parts)),
+            Err(cause) => parts.warn(format!("comments were not read: {}", cause.0)),
         }
     }
     Ok(())
+}
+
+fn add_remarks(rows: Vec<Vec<String>>, parts: &mut PartCollector) {
+    if !rows.is_empty() {
+        let header = vec!["Cell".to_owned(), "Comment".to_owned()];
+        let rows = std::iter::once(header).chain(rows).collect();
+        parts.table(TableElement { caption: Some("Comments".to_owned()), header_rows: 1, rows });
+    }
 }
 
 /// Cells and what is remarked on them.

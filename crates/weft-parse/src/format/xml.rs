@@ -1,5 +1,7 @@
 //! XML: feeds as lists of articles, everything else as its values under the names of their elements.
 
+mod values;
+
 use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, html};
 use crate::markup::{Tag, Xml, XmlNode, escaped, written};
 use crate::parts::PartCollector;
@@ -28,10 +30,10 @@ fn read(file: &FileInput<'_>) -> ReadResult {
             if !found.elements.is_empty() {
                 return Ok(found);
             }
-            values(&text, &mut parts)?;
+            values::add(&text, &mut parts)?;
         }
         Some("html") => html::page(&text, &mut parts),
-        Some(_) => values(&text, &mut parts)?,
+        Some(_) => values::add(&text, &mut parts)?,
         None => return Err(Unreadable::new("it has no element")),
     }
     Ok(parts.finish())
@@ -206,68 +208,4 @@ fn show_feed(about: &FeedEntry, shown: &mut bool, parts: &mut PartCollector) {
         parts.say("date", &about.date);
         about.add(1, parts);
     }
-}
-
-/// An element that is open.
-struct OpenElement {
-    name: String,
-    text: String,
-    /// What its children without children say, with their names.
-    lines: Vec<String>,
-    has_children: bool,
-}
-
-/// Children that hold nothing but text are lines of one paragraph.
-fn values(text: &str, parts: &mut PartCollector) -> Result<(), Unreadable> {
-    let mut xml = Xml::new(text);
-    let mut open: Vec<OpenElement> = Vec::new();
-    while let Some(node) = xml.next()? {
-        match node {
-            XmlNode::Open(tag) => {
-                if let Some(parent) = open.last_mut() {
-                    parent.has_children = true;
-                }
-                let lines = tag
-                    .attributes()
-                    .filter(|(key, _)| !key.starts_with("xmlns") && !key.starts_with("xsi:"))
-                    .map(|(key, value)| format!("{key}: {}", line(&value)))
-                    .collect();
-                open.push(OpenElement {
-                    name: tag.name().to_owned(),
-                    text: String::new(),
-                    lines,
-                    has_children: false,
-                });
-            }
-            XmlNode::Text(text) => {
-                if let Some(element) = open.last_mut() {
-                    element.text.push_str(&text);
-                }
-            }
-            XmlNode::Close(_) => {
-                let Some(element) = open.pop() else { continue };
-                close(element, open.last_mut(), parts);
-            }
-        }
-    }
-    // A broken file may not end what it has begun.
-    while let Some(element) = open.pop() {
-        close(element, open.last_mut(), parts);
-    }
-    Ok(())
-}
-
-fn close(element: OpenElement, parent: Option<&mut OpenElement>, parts: &mut PartCollector) {
-    let text = line(&element.text);
-    if let (false, true, Some(parent)) = (element.has_children, element.lines.is_empty(), parent) {
-        if !text.is_empty() {
-            parent.lines.push(format!("{}: {text}", element.name));
-        }
-        return;
-    }
-    let mut all = element.lines;
-    if !text.is_empty() {
-        all.push(if element.has_children { text } else { format!("{}: {text}", element.name) });
-    }
-    parts.paragraph(&all.join("\n"));
 }

@@ -28,6 +28,7 @@ fn markdown() {
         | a | b |\n|---|---|\n| 1 | `2` |\n\n```python title=x\nprint()\n```\n\nSee [the site](https://example.com/x) and [this](#one).\n\n\
         ![A chart](x.png)\n\n<div><p>from <b>HTML</b></div>\n\nText[^n] and $x^2$.\n\n[^n]: The note.\n\n> quoted\n";
     check("a.md", "A PDF begins with `%PDF-1.7`.", &["A PDF begins with %PDF-1.7."]);
+    check("a.md", "# One\r\rfirst\rline\r\r## Two\r\rlast\r", &["# One", "first line", "## Two", "last"]);
     let parsed = read("a.md", source.as_bytes());
     assert_eq!(parsed.metadata["title"], "The title");
     assert_eq!(parsed.metadata["date"], "2024-01-02");
@@ -97,6 +98,8 @@ fn html() {
 #[test]
 fn json_and_xml() {
     check("a.jsonl", "{\"q\": 1}\n{\"q\": 2}\n", &["q: 1", "q: 2"]);
+    check("a.json5", "{\"q\": 1}", &["q: 1"]);
+    check("a.json5", "// Ports\n{web: 80, 'api': 0x50,}\n", &["`` // Ports\n{web: 80, 'api': 0x50,}"]);
     check(
         "a.xml",
         "<?xml version='1.0'?><people xmlns='x'><person id='1'><name>Ada</name><age>36</age></person></people>",

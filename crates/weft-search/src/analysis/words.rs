@@ -99,6 +99,10 @@ impl WordCutter {
             Some(first) => match of_script(first).filter(|_| folded.chars().all(char::is_alphabetic)) {
                 Some(stemmer) => {
                     lower(word, &mut self.lower);
+                    // Both are written for the same letter, and the stemmer knows only one of them for a vowel.
+                    if self.lower.contains('ё') {
+                        self.lower = self.lower.replace('ё', "е");
+                    }
                     self.form.clear();
                     fold::fold(&stemmer.stem(cut(&self.lower)), &mut self.form);
                     // A stemmer may leave nothing, and an empty term would be that of many words.

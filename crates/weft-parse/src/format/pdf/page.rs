@@ -7,6 +7,7 @@ use pdf_oxide::extractors::text::ArtifactType;
 use pdf_oxide::geometry::Rect;
 use pdf_oxide::layout::{FontWeight, TextSpan};
 use pdf_oxide::structure::spatial_table_detector::{TableDetectionConfig, TableStrategy};
+use pdf_oxide::structure::table_extractor::Table;
 use pdf_oxide::{PdfDocument, ReadingOrder};
 use weft_core::seam::document_reader::Position;
 
@@ -166,7 +167,55 @@ fn usual_size(spans: &[TextSpan]) -> f32 {
     sizes.get(sizes.len() / 2).copied().unwrap_or(SIZE)
 }
 
-type RuledTable = (Vec<Vec<String>>, Position);
+/// A table with lines between its cells.
+struct RuledTable {
+    rows: Vec<Vec<String>>,
+    place: Position,
+    /// Where the cells are that the library takes for empty: their rows and columns, and their places.
+    empty: Vec<(usize, usize, Position)>,
+}
+
+impl RuledTable {
+    fn of(table: &Table, frame: PageFrame) -> Option<Self> {
+        let place = frame.rectangle(table.bbox?);
+        let (mut rows, mut empty, mut filled) = (Vec::new(), Vec::new(), Vec::<Position>::new());
+        for (number, row) in table.rows.iter().enumerate() {
+            let mut cells = Vec::new();
+            for (column, cell) in row.cells.iter().enumerate() {
+                let text = line(&cell.text);
+                match cell.bbox.map(|place| frame.rectangle(place)) {
+                    Some(place) if text.is_empty() => empty.push((number, column, place)),
+                    place => filled.extend(place),
+                }
+                cells.push(text);
+            }
+            rows.push(cells);
+        }
+        // Of a row that was taken apart each part has the places of its whole.
+        empty.retain(|(.., place)| !filled.iter().any(|cell| is_within(*cell, *place)));
+        let columns = rows.iter().map(|row| row.iter().filter(|cell| !cell.is_empty()).count()).max();
+        (rows.len() > 1 && columns > Some(1)).then_some(Self { rows, place, empty })
+    }
+
+    /// Takes a text within it: its cells have theirs already, but for those that go over several columns or rows. Such a
+    /// text stands in the first of these.
+    fn take(&mut self, piece: &PageLine) {
+        let place = piece.place;
+        let y = (place.top + place.bottom) / 2.0;
+        let at = |x: f32| {
+            let is_at = |cell: &Position| {
+                (cell.left..=cell.right).contains(&x) && (cell.top..=cell.bottom).contains(&y)
+            };
+            self.empty.iter().find(|(.., cell)| is_at(cell)).map(|(row, column, _)| (*row, *column))
+        };
+        let Some(middle) = at((place.left + place.right) / 2.0) else { return };
+        let (row, column) = at(place.left).unwrap_or(middle);
+        if let Some(cell) = self.rows.get_mut(row).and_then(|cells| cells.get_mut(column)) {
+            cell.push_str(if cell.is_empty() { "" } else { " " });
+            cell.push_str(&plain(&piece.text));
+        }
+    }
+}
 
 /// Tables with lines between their rows and columns. Those by blanks alone are found among the rows of the text
 /// (`spaced_table`): what the library takes for one would do more harm than it is of use.
@@ -184,21 +233,14 @@ fn tables(document: &PdfDocument, index: usize, frame: PageFrame) -> Vec<RuledTa
         ..TableDetectionConfig::default()
     };
     let found = document.extract_tables_with_config(index, config).unwrap_or_default();
-    let tables = found.into_iter().filter_map(|table| {
-        let place = frame.rectangle(table.bbox?);
-        let rows: Vec<Vec<String>> =
-            table.rows.iter().map(|row| row.cells.iter().map(|cell| line(&cell.text)).collect()).collect();
-        let columns = rows.iter().map(|row| row.iter().filter(|cell| !cell.is_empty()).count()).max();
-        (rows.len() > 1 && columns > Some(1)).then_some((rows, place))
-    });
-    tables.collect()
+    found.iter().filter_map(|table| RuledTable::of(table, frame)).collect()
 }
 
 /// The blocks of a page, text of each turn by itself: first what most of the page is. A table stands in front of the
 /// first line that begins below its upper edge.
 fn blocks(
     spans: &[TextSpan],
-    tables: Vec<RuledTable>,
+    mut tables: Vec<RuledTable>,
     fields: Vec<PageLine>,
     frame: PageFrame,
     glyphs: &mut Glyphs<'_>,
@@ -209,9 +251,9 @@ fn blocks(
     }
     for span in spans.iter().filter(|span| !span.text.trim().is_empty() && !is_artifact(span)) {
         for (turn, piece) in pieces(span, frame, glyphs) {
-            // The cells of a table have its text already.
-            if !tables.iter().any(|(_, table)| is_within(piece.place, *table)) {
-                turns.entry(turn).or_default().push(piece);
+            match tables.iter_mut().find(|table| is_within(piece.place, table.place)) {
+                Some(table) => table.take(&piece),
+                None => turns.entry(turn).or_default().push(piece),
             }
         }
     }
@@ -221,12 +263,12 @@ fn blocks(
     let mut tables = tables.into_iter().peekable();
     let mut blocks = Vec::new();
     for block in turns.into_iter().flat_map(|(turn, pieces)| in_order(turn, pieces)) {
-        while let Some((rows, place)) = tables.next_if(|(_, place)| place.top < block.place().top) {
-            blocks.push(PageBlock::Table(rows, place));
+        while let Some(table) = tables.next_if(|table| table.place.top < block.place().top) {
+            blocks.push(PageBlock::Table(table.rows, table.place));
         }
         blocks.push(block);
     }
-    blocks.extend(tables.map(|(rows, place)| PageBlock::Table(rows, place)));
+    blocks.extend(tables.map(|table| PageBlock::Table(table.rows, table.place)));
     blocks
 }
 
@@ -379,7 +421,38 @@ fn without_leaders(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_bold_name, plain};
+    use weft_core::seam::document_reader::Position;
+
+    use super::{PageLine, RuledTable, is_bold_name, plain};
+
+    #[test]
+    fn what_goes_over_several_columns_is_in_the_first_of_them() {
+        let place =
+            |left: f32, right: f32, top: f32| Position { page: 1, left, right, top, bottom: top + 10.0 };
+        let piece = |text: &str, place| PageLine {
+            text: text.to_owned(),
+            place,
+            size: 8.0,
+            is_bold: false,
+            is_mono: false,
+            has_cells: false,
+        };
+        let rows = [["", "", "Third"], ["a", "b", ""]];
+        let mut table = RuledTable {
+            rows: rows.map(|row| row.map(str::to_owned).to_vec()).to_vec(),
+            place: Position { bottom: 20.0, ..place(0.0, 300.0, 0.0) },
+            empty: vec![
+                (0, 0, place(0.0, 100.0, 0.0)),
+                (0, 1, place(100.0, 200.0, 0.0)),
+                (1, 2, place(200.0, 300.0, 10.0)),
+            ],
+        };
+        table.take(&piece("Over", place(70.0, 95.0, 0.0)));
+        table.take(&piece("two of them", place(80.0, 150.0, 0.0)));
+        table.take(&piece("Third", place(210.0, 240.0, 0.0)));
+        table.take(&piece("b", place(110.0, 120.0, 10.0)));
+        assert_eq!(table.rows, [["Over two of them", "", "Third"], ["a", "b", ""]]);
+    }
 
     #[test]
     fn bold_fonts_are_known_by_their_names() {

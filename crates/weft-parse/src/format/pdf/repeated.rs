@@ -1,6 +1,7 @@
 //! Running heads and feet: what stands at the same place of most pages.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use super::page::{PageBlock, PageLine, PdfPage};
 
@@ -8,6 +9,12 @@ use super::page::{PageBlock, PageLine, PdfPage};
 const PAGES_MIN: usize = 3;
 /// The part of a page, at its top and at its bottom, where heads and feet are.
 const MARGIN: f32 = 0.12;
+/// Numbers of one line that may be that of its page.
+const NUMBERS_MAX: usize = 8;
+
+/// A text in the margin, and where.
+type MarginKey = (String, i32);
+type Counts = HashMap<MarginKey, usize>;
 
 /// The pages without their running heads and feet.
 pub(super) fn without(mut pages: Vec<PdfPage>) -> Vec<PdfPage> {
@@ -15,29 +22,41 @@ pub(super) fn without(mut pages: Vec<PdfPage>) -> Vec<PdfPage> {
     if with_text < PAGES_MIN {
         return pages;
     }
-    let mut counts: HashMap<(String, i32), usize> = HashMap::new();
+    let (mut alike, mut same) = (Counts::new(), Counts::new());
     for page in &pages {
-        let mut keys: Vec<_> = page.blocks.iter().filter_map(|block| key(block, page.height)).collect();
-        // Once a page: a line that a page repeats by itself is not yet a running head.
-        keys.sort();
-        keys.dedup();
-        for key in keys {
-            *counts.entry(key).or_default() += 1;
-        }
+        count(page.blocks.iter().filter_map(|block| key(block, page.height)).collect(), &mut alike);
+        let keys = page.blocks.iter().flat_map(|block| exact_keys(block, page.height, page.number));
+        count(keys.collect(), &mut same);
     }
     // Heads of left and right pages differ, so each is on half of them.
     let enough = (with_text * 2 / 5).max(PAGES_MIN);
     for page in &mut pages {
-        let height = page.height;
+        let (height, number) = (page.height, page.number);
         page.blocks.retain(|block| {
-            key(block, height).is_none_or(|key| counts.get(&key).is_none_or(|count| *count < enough))
+            let is_alike =
+                key(block, height).is_some_and(|key| alike.get(&key).is_some_and(|count| *count >= enough));
+            // The number of an invoice, or a row of a table, is on each page as well, and says something else each time.
+            let is_same = || {
+                let keys = exact_keys(block, height, number);
+                keys.iter().any(|key| same.get(key).is_some_and(|count| *count >= PAGES_MIN))
+            };
+            !(is_alike && is_same())
         });
     }
     pages
 }
 
+/// Once a page: a line that a page repeats by itself is not yet a running head.
+fn count(mut keys: Vec<MarginKey>, counts: &mut Counts) {
+    keys.sort();
+    keys.dedup();
+    for key in keys {
+        *counts.entry(key).or_default() += 1;
+    }
+}
+
 /// What a line says but for its numbers, and where, if it is in the margin.
-fn key(block: &PageBlock, height: f32) -> Option<(String, i32)> {
+fn key(block: &PageBlock, height: f32) -> Option<MarginKey> {
     let PageBlock::Line(PageLine { text, place, .. }) = block else { return None };
     let in_margin = place.bottom < height * MARGIN || place.top > height * (1.0 - MARGIN);
     if !in_margin {
@@ -52,6 +71,43 @@ fn key(block: &PageBlock, height: f32) -> Option<(String, i32)> {
     )]
     let row = (place.top / 4.0).round() as i32;
     Some((words, row))
+}
+
+/// What a line in the margin says with its numbers, as they are and with one of them counted from the number of the page.
+fn exact_keys(block: &PageBlock, height: f32, page: usize) -> Vec<MarginKey> {
+    let (Some((words, row)), PageBlock::Line(PageLine { text, .. })) = (key(block, height), block) else {
+        return Vec::new();
+    };
+    let numbers = numbers(text);
+    let is_number_of_page = numbers.len() <= 2 && words.chars().all(is_beside_numbers);
+    if numbers.is_empty() || is_number_of_page {
+        return vec![(words, row)];
+    }
+    let page = i64::try_from(page).unwrap_or_default();
+    let counted = numbers.into_iter().take(NUMBERS_MAX).filter_map(|number| {
+        let value: i64 = text[number.clone()].parse().ok()?;
+        let offset = value - page;
+        Some((format!("{}\u{1}{offset}\u{1}{}", &text[..number.start], &text[number.end..]), row))
+    });
+    counted.chain([(text.clone(), row)]).collect()
+}
+
+/// Whether a sign stands beside the numbers of pages: `- 12 -`, `3–12`, `12/20`.
+fn is_beside_numbers(sign: char) -> bool {
+    matches!(sign, ' ' | '-' | '–' | '—' | '/' | '|')
+}
+
+/// Where the numbers of a text are.
+fn numbers(text: &str) -> Vec<Range<usize>> {
+    let mut numbers: Vec<Range<usize>> = Vec::new();
+    for (at, digit) in text.match_indices(|sign: char| sign.is_ascii_digit()) {
+        let end = at + digit.len();
+        match numbers.last_mut() {
+            Some(last) if last.end == at => last.end = end,
+            _ => numbers.push(at..end),
+        }
+    }
+    numbers
 }
 
 #[cfg(test)]
@@ -105,5 +161,26 @@ mod tests {
         assert_eq!(texts(&pages)[3], ["text 4", "said again"]);
         let pages = without((1..=2).map(page).collect());
         assert_eq!(texts(&pages)[0].len(), 4);
+    }
+
+    #[test]
+    fn what_says_something_else_on_each_page_stays() {
+        let page = |number: usize| PdfPage {
+            number,
+            height: 800.0,
+            has_pictures: false,
+            blocks: vec![
+                line(&format!("Invoice no. {}", 10_000 + number * 37), 20.0),
+                line(&format!("{}.5 {}.25", number * 7, number * 3), 40.0),
+                line(&format!("Chapter {}", number / 4), 60.0),
+                line(&format!("{number} text"), 400.0),
+                line(&format!("Total {}.00", number * number), 720.0),
+                line(&format!("Page {}-{}", number / 4, number % 4 + 1), 760.0),
+                line(&format!("- {} -", number * 2), 780.0),
+            ],
+            fields: Vec::new(),
+        };
+        let pages = without((1..=7).map(page).collect());
+        assert_eq!(texts(&pages)[1], ["Invoice no. 10074", "14.5 6.25", "2 text", "Total 4.00"]);
     }
 }

@@ -1,0 +1,4 @@
+//! RTF.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| weft_fuzz::read("a.rtf", bytes));
