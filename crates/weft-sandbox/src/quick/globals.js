@@ -216,7 +216,7 @@
     if (isA("error", value)) return ofError;
     if (!isResult) return undefined;
     if (isA("promise", value))
-      throw new Mistake("what `main` returns has a promise in it; use `await`, or `await Promise.all(...)` for a list of them");
+      throw new Mistake("the result has a promise in it; use `await`, or `await Promise.all(...)` for a list of them");
     // Going through it leaves nothing, so that it is done with what nobody needs any more.
     return goesOn(steps, value) ? ofSteps : undefined;
   }
