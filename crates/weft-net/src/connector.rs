@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use weft_core::seam::http::{HttpBody, HttpRequest, HttpResponse};
 use weft_core::{Error, ErrorKind, Result};
 
@@ -17,6 +17,9 @@ use crate::streaming::{self, StreamRequest, StreamResponse};
 const CLIENTS_MAX: usize = 32;
 /// Bytes at the beginning of a page in which it says itself what its characters are.
 const DECLARATION_MAX: usize = 1024;
+/// Ways to pack a body. What an answer says of another, such as `utf-8` or `none`, is a mistake of its server's about a body that
+/// is none of these.
+const PACKINGS: [&str; 7] = ["gzip", "x-gzip", "deflate", "br", "zstd", "compress", "x-compress"];
 
 /// Connects over TCP and TLS.
 #[derive(Debug, Default)]
@@ -134,6 +137,8 @@ async fn read(mut response: reqwest::Response, host: &str, body_max: usize) -> R
     let headers =
         response.headers().iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect();
     let content_type = response.headers().get(CONTENT_TYPE).map(text).unwrap_or_default();
+    // What is unpacked here has no such header any more.
+    let packing = response.headers().get(CONTENT_ENCODING).map(text).and_then(|value| packed_as(&value));
     let announced = response.content_length().unwrap_or(0);
     if usize::try_from(announced).map_or(true, |length| length > body_max) {
         return Err(too_long());
@@ -146,7 +151,24 @@ async fn read(mut response: reqwest::Response, host: &str, body_max: usize) -> R
         }
         body.extend_from_slice(&piece);
     }
-    Ok(HttpResponse { status, headers, body: decode(&body, &content_type) })
+    let body = match packing {
+        Some(packing) if !body.is_empty() => unread(&packing, host, status)?,
+        _ => decode(&body, &content_type),
+    };
+    Ok(HttpResponse { status, headers, body })
+}
+
+/// How a body is packed that nobody here unpacks.
+fn packed_as(content_encoding: &str) -> Option<String> {
+    let mut named = content_encoding.split(',').map(|name| name.trim().to_ascii_lowercase());
+    named.find(|name| PACKINGS.contains(&name.as_str()))
+}
+
+/// What stands for a body that would be taken for a text without being one. Of an answer that is an error anyway the status says
+/// more.
+fn unread(packing: &str, host: &str, status: u16) -> Result<String> {
+    let message = format!("the answer of `{host}` is packed as `{packing}`, which cannot be read here");
+    if status >= 400 { Ok(message) } else { Err(Error::new(ErrorKind::Garbled, message)) }
 }
 
 /// By a byte order mark, by the character set that the header declares, by the one that a page declares itself, else as

@@ -121,7 +121,7 @@ fn run(
 ) -> Result<Json, Failure> {
     let fails = |thrown| failure(ctx, thrown, FILE, watch);
     console::install(ctx, printed).catch(ctx).map_err(fails)?;
-    let Globals { timers, json, called } = Globals::install(ctx).catch(ctx).map_err(fails)?;
+    let Globals { timers, gathered, json, called } = Globals::install(ctx).catch(ctx).map_err(fails)?;
     let arguments = serde_json::to_string(&program.arguments).unwrap_or_default();
     // Handed over as data: in the text of the program they could be some of it.
     let arguments = ctx.json_parse(arguments).catch(ctx).map_err(fails)?;
@@ -138,6 +138,7 @@ fn run(
         Some(called) => called.get::<_, Value<'_>>("value").catch(ctx).map_err(fails)?,
         None => main.call((arguments,)).catch(ctx).map_err(fails)?,
     };
+    let returned: Value<'_> = gathered.call((returned,)).catch(ctx).map_err(fails)?;
     let returned = match returned.as_promise() {
         Some(promise) => job.settled(promise)?,
         None => returned,

@@ -237,6 +237,14 @@ fn combined(objects: Vec<Object>) -> Json {
     members.into_iter().map(|(key, values)| (key, joined(values))).collect()
 }
 
+/// An object with other names for some of its members. What has such a name already gives way to them, whichever comes first.
+fn renamed(object: Object, names: &HashMap<String, String>) -> Object {
+    let taken: HashSet<String> = object.keys().filter_map(|key| names.get(key).cloned()).collect();
+    let stays = |key: &String| names.contains_key(key) || !taken.contains(key);
+    let members = object.into_iter().filter(|(key, _)| stays(key));
+    members.map(|(key, value)| (names.get(&key).cloned().unwrap_or(key), value)).collect()
+}
+
 struct DataOperations {
     query: Vec<Reference>,
     work: Work,
@@ -257,10 +265,7 @@ impl DataOperations {
             Work::RemoveKeys(keys) => {
                 each(&|o| o.into_iter().filter(|(key, _)| !keys.contains(key)).collect())
             }
-            Work::RenameKeys(names) => each(&|o| {
-                let renamed = |key: String| names.get(&key).cloned().unwrap_or(key);
-                o.into_iter().map(|(key, value)| (renamed(key), value)).collect()
-            }),
+            Work::RenameKeys(names) => each(&|o| renamed(o, names)),
             Work::AppendOrUpdate(updates) => {
                 // Worked out once: references are the same for each object.
                 let news = updates.iter().map(|(key, value)| Ok((key, value.get(ctx)?)));
@@ -347,6 +352,8 @@ mod tests {
         check(json!({"operations": "combine"}), json!({"a": ["1", "True"], "b": ["x"], "c": "汉"})).await;
         let renames = json!({"operations": "rename_keys", "rename_keys": [{"old_key": "a", "new_key": "z"}]});
         check(renames, json!([{"z": "1", "b": ["x"]}, {"z": "True", "c": "汉"}])).await;
+        let renames = json!({"operations": "rename_keys", "rename_keys": [{"old_key": "a", "new_key": "b"}, {"old_key": "c", "new_key": "a"}]});
+        check(renames, json!([{"b": "1"}, {"b": "True", "a": "汉"}])).await;
         let filter = |key: &str, operator: &str, value: &str| json!({"operations": "filter_values", "filter_values": [{"key": key, "operator": operator, "value": value}]});
         check(filter("a", "start with", "T"), json!([{"a": "True", "c": "汉"}])).await;
         check(filter("c", "≠", "x"), json!([{"a": "True", "c": "汉"}])).await;

@@ -43,9 +43,12 @@ impl fmt::Display for Language {
     }
 }
 
-/// A program without the fence of Markdown around the whole of it, which models like to write. Its lines keep their numbers.
+/// A program without the fence of Markdown around the whole of it, which models like to write, and without the mark that
+/// some editors begin files with. Its lines keep their numbers.
 pub fn unfenced(source: &str) -> Cow<'_, str> {
     const FENCES: [&str; 2] = ["```", "~~~"];
+    // No part of a program: interpreters take it for a sign that is not allowed when they get a text.
+    let source = source.strip_prefix('\u{feff}').unwrap_or(source);
     let text = source.trim();
     let Some(fence) = FENCES.into_iter().find(|fence| text.starts_with(fence)) else { return source.into() };
     let Some((first, rest)) = text.split_once('\n') else { return source.into() };
@@ -323,6 +326,8 @@ mod tests {
             ("```python\n1\n```\nand\n```python\n2\n```", "```python\n1\n```\nand\n```python\n2\n```"),
             ("``` a `${b}` \n```", "``` a `${b}` \n```"),
             ("```", "```"),
+            ("\u{feff}x = 1", "x = 1"),
+            ("\u{feff}```python\n1\n```", "\n1\n"),
             ("", ""),
         ] {
             assert_eq!(unfenced(source), expected, "{source:?}");

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::HeaderMap;
+use axum::extract::Path;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect};
 use axum::routing::{any, get as on_get};
 use futures::StreamExt as _;
@@ -34,6 +35,12 @@ pub(crate) async fn server() -> Server {
             any(|headers: HeaderMap, body: String| async move {
                 let key = headers.get("x-key").map(|v| v.to_str().unwrap().to_owned()).unwrap_or_default();
                 ([("x-seen", key)], body).into_response()
+            }),
+        )
+        .route(
+            "/packed/{status}/{packing}",
+            on_get(|Path((status, packing)): Path<(u16, String)>| async move {
+                (StatusCode::from_u16(status).unwrap(), [("content-encoding", packing)], "\u{8}plain")
             }),
         )
         .route("/away", on_get(|| async { Redirect::temporary("/echo") }))
@@ -75,6 +82,24 @@ async fn redirects_are_not_followed_and_endless_bodies_are_cut() {
     let error = outbound.send(&tenant, get(&format!("http://{}/endless", server.address))).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Invalid);
     assert!(error.message.contains("more than 1000 bytes"));
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_unpacks_is_no_text() {
+    let server = server().await;
+    let outbound = outbound(&server);
+    let tenant = TenantId::from("t");
+    let ask =
+        async |path: &str| outbound.send(&tenant, get(&format!("http://{}{path}", server.address))).await;
+    let error = ask("/packed/200/br").await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Garbled);
+    assert!(error.message.contains("packed as `br`"), "{}", error.message);
+    assert_eq!(ask("/packed/200/identity,%20Zstd").await.unwrap_err().kind, ErrorKind::Garbled);
+    let refused = ask("/packed/401/deflate").await.unwrap();
+    assert_eq!(refused.status, 401);
+    assert!(refused.body.contains("packed as `deflate`"), "{}", refused.body);
+    // A mistake of many servers, whose answers can be read.
+    assert_eq!(ask("/packed/200/utf-8").await.unwrap().body, "\u{8}plain");
 }
 
 #[tokio::test]

@@ -59,7 +59,10 @@ impl TextBlock {
 
 /// What the texts of this project are written in.
 pub(super) fn options() -> Options {
-    Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS
+    Options::ENABLE_TABLES
+        | Options::ENABLE_STRIKETHROUGH
+        | Options::ENABLE_TASKLISTS
+        | Options::ENABLE_FOOTNOTES
 }
 
 /// Whether a character may stand in a document.
@@ -131,7 +134,7 @@ impl BlockReader {
             }
             Event::Html(text) | Event::InlineHtml(text) => self.html(&text),
             Event::InlineMath(text) | Event::DisplayMath(text) => self.text(&text),
-            Event::FootnoteReference(name) => self.text(&format!("[{name}]")),
+            Event::FootnoteReference(name) => self.text(&note_mark(&name)),
             Event::SoftBreak => self.text(" "),
             Event::HardBreak => self.text("\n"),
             Event::Rule => {
@@ -200,6 +203,11 @@ impl BlockReader {
                 self.end_block();
                 self.table = Some(Vec::new());
             }
+            // Where it is written: a note that is named nowhere would have no place at the foot of a page.
+            Tag::FootnoteDefinition(name) => {
+                self.end_block();
+                self.text(&format!("{} ", note_mark(&name)));
+            }
             Tag::TableHead | Tag::TableRow => {
                 if let Some(table) = &mut self.table {
                     table.push(Vec::new());
@@ -217,7 +225,11 @@ impl BlockReader {
 
     fn end(&mut self, tag: TagEnd) {
         match tag {
-            TagEnd::Heading(_) | TagEnd::Paragraph | TagEnd::Item | TagEnd::HtmlBlock => self.end_block(),
+            TagEnd::Heading(_)
+            | TagEnd::Paragraph
+            | TagEnd::Item
+            | TagEnd::HtmlBlock
+            | TagEnd::FootnoteDefinition => self.end_block(),
             TagEnd::BlockQuote(_) => {
                 self.end_block();
                 self.quotes = self.quotes.saturating_sub(1);
@@ -291,6 +303,11 @@ impl BlockReader {
             None => TextBlock::Paragraph(self.quotes, spans),
         });
     }
+}
+
+/// What stands for a note, and in front of it.
+fn note_mark(name: &str) -> String {
+    format!("[{name}]")
 }
 
 fn number(level: HeadingLevel) -> u8 {
@@ -371,6 +388,21 @@ mod tests {
         let text = "a ![one *two*](data:image/png;base64,iVBORw0KGgo=) b\n\n![x](data:image/png;base64,AAAA) \
             ![y](data:image/jpeg;base64,AAAA)\n\n| h |\n|---|\n| ![z](data:image/png;base64,iVBORw0KGgo=) |\n";
         assert_eq!(shown(text), ["a ", "picture 8 one two", " b", "x y", "h//z"]);
+    }
+
+    #[test]
+    fn notes_are_kept_with_what_names_them() {
+        let text = "It grew[^1] and fell[^b], see[^none].\n\n[^1]: https://e.example/report\n[^b]: Ada, *Looms*, 1843.\n\n    More.\n\nEnd";
+        assert_eq!(
+            shown(text),
+            [
+                "It grew[1] and fell[b], see[^none].",
+                "[1] https://e.example/report",
+                "[b] Ada, I(Looms), 1843.",
+                "More.",
+                "End",
+            ]
+        );
     }
 
     #[test]

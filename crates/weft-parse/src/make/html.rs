@@ -10,7 +10,7 @@ use crate::markup::escaped;
 const STYLE: &str = "img{max-width:100%}p,li,h1,h2,h3,h4,h5,h6,td,th,pre{unicode-bidi:plaintext}body{overflow-wrap:anywhere;font:16px/1.5 sans-serif;max-width:45em;margin:2em auto;padding:0 1em}\
     table{border-collapse:collapse}th,td{border:1px solid #999;padding:.3em .6em;text-align:start}\
     pre{background:#f4f4f4;padding:.8em;overflow:auto}blockquote{border-left:3px solid #ccc;margin-left:0;padding-left:1em}\
-    header,footer{color:#666;font-size:.9em}.watermark{position:fixed;top:40%;left:0;right:0;text-align:center;\
+    .footnote-definition p:first-of-type{display:inline}header,footer{color:#666;font-size:.9em}.watermark{position:fixed;top:40%;left:0;right:0;text-align:center;\
     font-size:5em;opacity:.12;transform:rotate(-30deg);pointer-events:none}";
 
 /// Writes a text as a page.
@@ -71,6 +71,13 @@ mod tests {
             "{html}"
         );
         assert_eq!((html.matches("<img").count(), html.matches("data:").count()), (1, 1), "{html}");
+    }
+
+    #[test]
+    fn notes_are_shown_and_led_to() {
+        let html = write("It grew[^1].\n\n[^1]: https://e.example/<i>\n", &PageSettings::default());
+        assert!(html.contains("<a href=\"#1\">1</a>") && html.contains("id=\"1\""), "{html}");
+        assert!(html.contains("https://e.example/") && !html.contains("<i>"), "{html}");
     }
 
     #[test]

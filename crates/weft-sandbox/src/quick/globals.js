@@ -1,6 +1,7 @@
 // What programs for Node.js and for browsers expect to find beside the language, as far as it needs nothing outside. `load`
 // makes what is in `web.js`. Gives functions: how many milliseconds the next timer waits (-1 when there is none), one that
-// lets it run, one that writes a value as JSON, and one that says what `main` gave when the program called it itself.
+// lets it run, one that gathers what `main` gives one by one and later, one that writes what it gave as JSON, and one that
+// says what it gave when the program called it itself.
 (load) => {
   "use strict";
   const clock = Date.now;
@@ -146,7 +147,7 @@
   const inherits = method(Function.prototype[Symbol.hasInstance]);
   const sizeOf = (kind) => method(Object.getOwnPropertyDescriptor(kind.prototype, "size").get);
   const visit = { map: method(Map.prototype.forEach), set: method(Set.prototype.forEach) };
-  const kinds = { map: Map, set: Set, error: Error };
+  const kinds = { map: Map, set: Set, error: Error, promise: Promise };
   const sizes = { map: sizeOf(Map), set: sizeOf(Set) };
   const knownOf = method(WeakMap.prototype.get);
   const know = method(WeakMap.prototype.set);
@@ -154,7 +155,19 @@
   const isA = (kind, value) => {
     try {
       // Whoever only looks like one throws.
-      return inherits(kinds[kind], value) && (kind === "error" || sizes[kind](value) >= 0);
+      return inherits(kinds[kind], value) && (sizes[kind] === undefined || sizes[kind](value) >= 0);
+    } catch {
+      return false;
+    }
+  };
+  const prototypeOf = Object.getPrototypeOf;
+  const isBehind = method(Object.prototype.isPrototypeOf);
+  // What generators and the like have in common, which has no name of its own everywhere.
+  const steps = prototypeOf(prototypeOf([][Symbol.iterator]()));
+  const stepsLater = prototypeOf(prototypeOf(async function* () {}.prototype));
+  const goesOn = (prototype, value) => {
+    try {
+      return isBehind(prototype, value) && typeof value.next === "function";
     } catch {
       return false;
     }
@@ -175,15 +188,48 @@
     visit.set(set, (value) => (made[made.length] = value));
     return made;
   }
+  function ofSteps(steps) {
+    const made = list();
+    for (let step = steps.next(); !step.done; step = steps.next()) made[made.length] = step.value;
+    return made;
+  }
+  async function ofStepsLater(steps) {
+    const made = list();
+    for (let step = await steps.next(); !step.done; step = await steps.next()) made[made.length] = step.value;
+    return made;
+  }
+  // Of an error its name and message can be seen by nobody who lists its members.
+  const ofError = (error) => ({ __proto__: null, name: asText(error.name), message: asText(error.message), ...error });
+  const Plain = Object.prototype;
+  const isPlain = (value) => {
+    try {
+      return prototypeOf(value) === Plain;
+    } catch {
+      return false;
+    }
+  };
+  function makerOf(value, isResult) {
+    // Nearly everything is.
+    if (isPlain(value)) return undefined;
+    if (isA("map", value)) return ofMap;
+    if (isA("set", value)) return ofSet;
+    if (isA("error", value)) return ofError;
+    if (!isResult) return undefined;
+    if (isA("promise", value))
+      throw new Mistake("the result has a promise in it; use `await`, or `await Promise.all(...)` for a list of them");
+    // Going through it leaves nothing, so that it is done with what nobody needs any more.
+    return goesOn(steps, value) ? ofSteps : undefined;
+  }
+  const Mistake = TypeError;
   const SAFE = 9007199254740991n;
   // What JSON has no word for, in its words.
-  function json(value) {
+  function json(value, isResult) {
     // The same for the same, so that what holds itself is seen to.
     let known;
     return stringify(value, (_, value) => {
       if (typeof value === "bigint") return value >= -SAFE && value <= SAFE ? asNumber(value) : asText(value);
       if (typeof value !== "object" || value === null || isArray(value)) return value;
-      const make = isA("map", value) ? ofMap : isA("set", value) ? ofSet : undefined;
+      const make = makerOf(value, isResult);
       if (make === undefined) return value;
       known ??= new Known();
       let made = knownOf(known, value);
@@ -200,7 +246,7 @@
         const value = values[at];
         if (typeof value !== "object" || value === null || isA("error", value)) continue;
         try {
-          values[at] = json(value) ?? value;
+          values[at] = json(value, false) ?? value;
         } catch {
           // It is shown in another way.
         }
@@ -208,6 +254,28 @@
       return apply(print, undefined, values);
     };
   }
+  const { log, error: complain } = console;
+  const [started, counted] = [{ __proto__: null }, { __proto__: null }];
+  const took = (name) => `${name}: ${clock() - (started[name] ?? clock())}ms`;
+  const others = {
+    dir: (value) => log(value),
+    dirxml: log,
+    table: (rows) => log(rows),
+    group: (...values) => (values.length > 0 ? log(...values) : undefined),
+    groupEnd() {},
+    time: (name = "default") => void (started[name] = clock()),
+    timeLog: (name = "default", ...values) => log(took(name), ...values),
+    timeEnd(name = "default") {
+      log(took(name));
+      delete started[name];
+    },
+    count: (name = "default") => log(`${name}: ${(counted[name] = (counted[name] ?? 0) + 1)}`),
+    countReset: (name = "default") => void delete counted[name],
+    assert: (holds, ...values) => (holds ? undefined : complain("Assertion failed", ...values)),
+    trace: (...values) => complain("Trace", ...values),
+  };
+  for (const name of Object.keys(others)) console[name] = others[name];
+  console.groupCollapsed = console.group;
 
   // What calls of `main` by the program itself go through, until it would be called.
   let own = true;
@@ -216,7 +284,8 @@
     if (typeof main !== "function") return main;
     return function (...given) {
       const value = apply(main, this, given);
-      if (own) gave = { value };
+      // What can be gone through once has been, and would be empty.
+      if (own && !goesOn(steps, value) && !goesOn(stepsLater, value)) gave = { value };
       return value;
     };
   };
@@ -241,7 +310,8 @@
       else clear(timer.id);
       timer.run();
     },
-    json,
+    gathered: (value) => (goesOn(stepsLater, value) ? ofStepsLater(value) : value),
+    json: (value) => json(value, true),
     called() {
       own = false;
       deleteProperty(globalThis, "__main");

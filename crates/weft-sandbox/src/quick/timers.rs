@@ -26,7 +26,9 @@ pub(super) struct Timers<'js> {
 /// What is written in a program's own language and called from here.
 pub(super) struct Globals<'js> {
     pub timers: Timers<'js>,
-    /// Writes a value as JSON.
+    /// Gives a promise of all that comes where `main` gives one thing after the other and later, and anything else as it is.
+    pub gathered: Function<'js>,
+    /// Writes what `main` gave as JSON.
     pub json: Function<'js>,
     /// Gives an object with what `main` gave as its `value`, when the program has called it.
     pub called: Function<'js>,
@@ -39,7 +41,12 @@ impl<'js> Globals<'js> {
         let globals: Function<'js> = module.get("default")?;
         let functions: Object<'js> = globals.call((Function::new(ctx.clone(), web::load)?,))?;
         let timers = Timers { wait: functions.get("wait")?, fire: functions.get("fire")? };
-        Ok(Self { timers, json: functions.get("json")?, called: functions.get("called")? })
+        Ok(Self {
+            timers,
+            gathered: functions.get("gathered")?,
+            json: functions.get("json")?,
+            called: functions.get("called")?,
+        })
     }
 }
 

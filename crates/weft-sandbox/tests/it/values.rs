@@ -246,6 +246,58 @@ async fn maps_sets_and_large_whole_numbers_are_what_json_has() {
 }
 
 #[tokio::test]
+async fn errors_and_what_comes_one_by_one_are_what_json_has() {
+    let check =
+        async |source: &str, expected: Json| assert_eq!(result(source).await, Ok(expected), "{source}");
+    check("function* main() { yield 1; yield {a: 2n} }", json!([1, {"a": 2}])).await;
+    check("async function* main() { yield 1; await null; yield new Set([2]) }", json!([1, [2]])).await;
+    check(
+        "function main() { return {keys: new Map([['a', 1]]).keys(), g: (function* () { yield [1] })()} }",
+        json!({"keys": ["a"], "g": [[1]]}),
+    )
+    .await;
+    check(
+        "function main() { try { null.x } catch (error) { return {ok: false, error} } }",
+        json!({"ok": false, "error": {"name": "TypeError", "message": "cannot read property 'x' of null"}}),
+    )
+    .await;
+    check(
+        "const main = () => [Object.assign(new RangeError('r'), {code: 3}), Object.assign(new Error(), {toJSON: () => 4})]",
+        json!([{"name": "RangeError", "message": "r", "code": 3}, 4]),
+    )
+    .await;
+    // A program that goes through it itself has left nothing in it.
+    let ran = run("function* main() { yield 1 }\nfor (const one of main()) console.log(one)", LIMITS).await;
+    assert_eq!((ran.result, ran.stdout.as_str()), (Ok(json!([1])), "1\n"));
+    let printed = "const g = (function* () { yield 1 })(); console.log(g, [new Error('e')]);
+        function main() { return [...g] }";
+    let ran = run(printed, LIMITS).await;
+    assert_eq!(
+        (ran.result, ran.stdout.as_str()),
+        (Ok(json!([1])), "{} [{\"name\":\"Error\",\"message\":\"e\"}]\n")
+    );
+    let ran = run("function* main() { for (;;) yield 1 }", crate::kit::SHORT).await;
+    let ended = weft_core::seam::sandbox::Failure::Time;
+    assert!(ran.result == Err(ended) || ran.result == Err(weft_core::seam::sandbox::Failure::Memory));
+}
+
+#[tokio::test]
+async fn a_console_has_what_programs_use_of_it() {
+    let source = "function main() {
+        console.table([{a: 1}]); console.dir({b: 2}); console.group('g'); console.groupEnd(); console.groupCollapsed();
+        console.time('t'); console.timeLog('t'); console.timeEnd('t'); console.count(); console.count(); console.countReset();
+        console.count(); console.assert(true, 'no'); console.assert(false, 'yes'); console.trace('here');
+    }";
+    let ran = run(source, LIMITS).await;
+    assert_eq!(ran.result, Ok(Json::Null));
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert_eq!(lines[..3], ["[{\"a\":1}]", "{\"b\":2}", "g"]);
+    assert!(lines[3..5].iter().all(|line| line.starts_with("t: ") && line.ends_with("ms")), "{lines:?}");
+    assert_eq!(lines[5..], ["default: 1", "default: 2", "default: 1"]);
+    assert_eq!(ran.stderr, "Assertion failed yes\nTrace here\n");
+}
+
+#[tokio::test]
 async fn results_without_json_are_failures_with_a_reason() {
     let check = async |body: &str, part: &str| {
         let (message, _) = failed(returned(body).await);
@@ -259,6 +311,7 @@ async fn results_without_json_are_failures_with_a_reason() {
     check("let a = 1; for (let i = 0; i < 200; i++) a = [a]; return a", "recursion limit").await;
     check("return new Promise(() => {})", "never happens").await;
     check("return Promise.reject(new Error('later'))", "Error: later").await;
+    check("return [1].map(async (one) => one)", "has a promise in it").await;
 }
 
 #[tokio::test]
