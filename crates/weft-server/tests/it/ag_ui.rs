@@ -137,6 +137,12 @@ async fn what_is_wrong_is_refused_before_anything_begins() {
     assert_eq!(bench.post("/api/v1/agents/gone/ag-ui", asked("t", "r", "q")).await.status, 404);
     let long = "x".repeat(10_000);
     assert_eq!(bench.post(&path, asked("t", &long, "q")).await.status, 400);
+    let mut picture = asked("t", "r", "q");
+    picture["messages"][0]["content"] = json!([{"type": "binary", "mimeType": "image/png", "data": "eA=="}]);
+    assert_eq!(bench.post(&path, picture).await.status, 400, "the agent is there, the request is wrong");
+    let mut silent = asked("t", "r", "q");
+    silent["messages"] = json!([]);
+    assert_eq!(bench.post(&path, silent).await.status, 400);
     let stranger = Bench { token: bench.stranger().await, ..bench.restarted() };
     assert_eq!(stranger.post(&path, asked("t", "r", "q")).await.status, 404);
     let nobody = Bench { token: "wrong".to_owned(), ..bench.restarted() };

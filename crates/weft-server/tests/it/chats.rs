@@ -397,6 +397,10 @@ async fn openai_clients_ask_assistants() {
         check(json!({"model": "m"}), "You have to provide messages.").await;
         check(json!({"model": "m", "messages": 1}), "messages must be an array.").await;
         check(json!({"model": "m", "messages": ["x"]}), "Each message must be an object.").await;
+        let picture =
+            json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]);
+        let unread = "Parts of the type `image_url` are not read: send the question as text.";
+        check(json!({"model": "m", "messages": picture}), unread).await;
         check(json!({"model": "m", "messages": question, "extra_body": 1}), "extra_body must be an object.")
             .await;
         let metadata = json!({"model": "m", "messages": question, "reference_metadata": {"fields": 1}});
