@@ -29,7 +29,7 @@ use crate::wire::completion::{CompletionRequest, ResponseMode};
 use crate::wire::envelope::respond;
 use crate::wire::response_input::Reply;
 use crate::wire::responses::{ResponseRequest, item_page, no_response, run_of};
-use weft_app::tasks::TaskAnswer;
+use weft_app::tasks::{Answering, TaskAnswer};
 
 /// Entries of a journal that are read at once.
 const ENTRIES_AT_ONCE: u64 = 500;
@@ -271,8 +271,12 @@ async fn answered(
         given.push((key, answer(&task, reply)));
     }
     let session: Session = session(state, canvas, &turn, UnknownSession::Refuse).await?;
-    let waiting = state.waiting(turn.strategy);
-    Ok(state.app.answer_tasks_noting(&session, given, &waiting, turn.input.notes).await?)
+    let run = match &turn.idempotency_key {
+        Some(key) => Some(state.app.keyed(canvas, key).await?.run),
+        None => None,
+    };
+    let (waiting, with) = (state.waiting(turn.strategy), Answering { run, notes: turn.input.notes });
+    Ok(state.app.answer_tasks_with(&session, given, &waiting, with).await?)
 }
 
 /// What a reply says to a task. What a function gives is a form's values as JSON, the value of the only field, or a word

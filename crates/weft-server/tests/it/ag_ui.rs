@@ -124,7 +124,18 @@ async fn a_form_is_an_interrupt_and_its_answer_resumes_the_run() {
     check(&resumed);
     assert_eq!(resumed.last().unwrap()["outcome"], json!({"type": "success"}));
     assert!(words(&resumed).contains("Ada"), "{}", words(&resumed));
-    let twice = bench.post(&path, resume("resolved", json!(values))).await;
+    let again = events(&bench.restarted(), &id, resume("resolved", json!(values))).await;
+    assert_eq!(again, resumed, "a request that is sent again is the same run");
+    let mut changed = values.clone();
+    changed.values_mut().for_each(|value| *value = json!("Grace"));
+    assert_eq!(
+        bench.post(&path, resume("resolved", json!(changed))).await.status,
+        400,
+        "it is another answer"
+    );
+    let mut twice = resume("resolved", json!(values));
+    twice["runId"] = json!("r3");
+    let twice = bench.post(&path, twice).await;
     assert_eq!(twice.status, 409, "it was answered already: {}", twice.text);
 }
 
