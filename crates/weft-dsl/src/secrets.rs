@@ -1,5 +1,6 @@
 //! Finds secrets that are written into a canvas. What it says never holds the secret.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
@@ -103,11 +104,13 @@ fn judge(key: &str, text: &str, names: Names<'_>) -> Option<String> {
             text.chars().count()
         ));
     }
-    let prefix = key_in(text)?;
-    Some(format!(
-        "`{key}` holds what looks like a key in clear (`{}…`, the rest is not shown)",
-        prefix.trim_end()
-    ))
+    if let Some(prefix) = key_in(text) {
+        let prefix = prefix.trim_end();
+        return Some(format!(
+            "`{key}` holds what looks like a key in clear (`{prefix}…`, the rest is not shown)"
+        ));
+    }
+    passwords(text).next().map(|_| format!("`{key}` holds an address with a password in clear (not shown)"))
 }
 
 /// Whether what has this name is a secret.
@@ -136,11 +139,13 @@ pub(crate) fn names_a_secret(key: &str) -> bool {
 /// A value of its own: not empty, no reference, no placeholder.
 pub(crate) fn is_literal(text: &str, names: Names<'_>) -> bool {
     let trimmed = text.trim();
-    // What pages show in place of a password, and what people write to be filled in later; also nothing at
-    // all.
-    let filler = trimmed.chars().all(|c| matches!(c, '*' | 'x' | 'X' | '.' | '•' | '-'));
     let placeholder = (trimmed.starts_with('<') && trimmed.ends_with('>')) || trimmed.starts_with("${");
-    !filler && !placeholder && Template::parse_value(trimmed, names).references().next().is_none()
+    !is_filler(trimmed) && !placeholder && Template::parse_value(trimmed, names).references().next().is_none()
+}
+
+/// What pages show in place of a password, and what people write to be filled in later; also nothing at all.
+fn is_filler(text: &str) -> bool {
+    text.chars().all(|c| matches!(c, '*' | 'x' | 'X' | '.' | '•' | '-'))
 }
 
 /// The prefix of the first key in a text.
@@ -150,8 +155,44 @@ fn key_in(text: &str) -> Option<&'static str> {
         .find(|prefix| text.match_indices(prefix).any(|(at, _)| is_key(text, at, prefix.len())))
 }
 
-/// A text with something else in the place of keys of well-known services, if it holds any.
+/// Where a text holds passwords of addresses, such as that of `https://ann:PASSWORD@erp.example`.
+fn passwords(text: &str) -> impl Iterator<Item = Range<usize>> {
+    const MARK: &str = "://";
+    let ends = |c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '"' | '\'' | '\\' | '<' | '>');
+    text.match_indices(MARK).filter_map(move |(at, _)| {
+        let from = at + MARK.len();
+        let host = text[from..].split(ends).next().unwrap_or_default();
+        let (who, _) = host.rsplit_once('@')?;
+        let (user, password) = who.split_once(':')?;
+        // A reference, a variable of a shell, what is to be filled in, and what examples say.
+        let example = ["pass", "password"].iter().any(|word| password.eq_ignore_ascii_case(word));
+        if is_filler(password) || example || who.contains(['{', '$']) {
+            return None;
+        }
+        let start = from + user.len() + 1;
+        Some(start..start + password.len())
+    })
+}
+
+/// A text with something else in the place of keys of well-known services and of passwords in addresses, if it holds any.
 pub(crate) fn without_keys(text: &str, by: &str) -> Option<String> {
+    let keyless = without_known_keys(text, by);
+    let done = without_passwords(keyless.as_deref().unwrap_or(text), by);
+    done.or(keyless)
+}
+
+fn without_passwords(text: &str, by: &str) -> Option<String> {
+    let mut cleaned = String::new();
+    let mut from = 0;
+    for place in passwords(text) {
+        cleaned += &text[from..place.start];
+        cleaned += by;
+        from = place.end;
+    }
+    (from > 0).then(|| cleaned + &text[from..])
+}
+
+fn without_known_keys(text: &str, by: &str) -> Option<String> {
     let places = PREFIXES
         .into_iter()
         .flat_map(|prefix| text.match_indices(prefix).map(move |(at, _)| (at, prefix.len())));
@@ -226,6 +267,30 @@ mod tests {
         assert_eq!(cleaned, "***, ".repeat(40_000));
         assert_eq!(without_keys("Bearer sk-abcdefghijklmnop1234 x", "***").unwrap(), "*** x");
         assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn passwords_of_addresses_are_found_and_taken_out() {
+        for plain in [
+            "https://erp.example:8080/a@b:c",
+            "https://ann@erp.example",
+            "https://ann:{secret.ERP}@erp.example",
+            "https://{begin@host}:80/x",
+            "https://ann:***@h",
+            "postgres://user:password@host/db",
+            "a:b@c",
+            "://",
+            "https://ann:$PW@h",
+            "https://ann:@h",
+        ] {
+            assert_eq!(without_keys(plain, "***"), None, "{plain}");
+            assert_eq!(pointers(&json!({"url": plain})), Vec::<String>::new(), "{plain}");
+        }
+        let text =
+            "ask https://ann:rose:bud@erp.example/x?y or 'mysql://a:0815@h', with sk-abcdefghijklmnop1234";
+        let cleaned = "ask https://ann:***@erp.example/x?y or 'mysql://a:***@h', with ***";
+        assert_eq!(without_keys(text, "***").unwrap(), cleaned);
+        assert_eq!(pointers(&json!({"url": "https://ann:rosebud@erp.example/x"})), ["/url"]);
     }
 
     #[test]
