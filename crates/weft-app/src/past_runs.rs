@@ -10,6 +10,7 @@ use weft_engine::engine::{ForkPoint, PickedUp, Replayed};
 
 use crate::app::App;
 use crate::checking::{Purpose, refusal};
+use crate::removal::stays_with;
 
 impl App {
     /// The version of its canvas that a run ran.
@@ -33,7 +34,7 @@ impl App {
             Some(Ok(Record::RunStarted { canvas_version, .. })) => Ok((canvas, canvas_version)),
             // It was cut off before its first record, and has done nothing by any version.
             _ => {
-                let newest = self.canvases.newest(&canvas).await?;
+                let newest = self.canvases.get(&canvas).await?.version;
                 Ok((canvas, newest))
             }
         }
@@ -67,7 +68,9 @@ impl App {
         let plan = self.plan_of(&run).await?;
         let session = SessionKey::new(&key.tenant, session.unwrap_or_else(SessionId::generate));
         let (new, forked) = self.engine.fork(&run, plan, session.clone(), point).await?;
-        self.stays_with_canvas(&CanvasKey::new(&key.tenant, run.canvas), &session).await?;
+        // It may be an assistant's as well.
+        let canvas = self.canvases.get(&CanvasKey::new(&key.tenant, run.canvas)).await;
+        stays_with(canvas, self.sessions.delete(&session)).await?;
         Ok((session, new, forked))
     }
 

@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use serde_json::Map;
 use weft_core::seam::session_store::{Session, SessionCommit};
 use weft_core::seam::task_store::{Task, TaskChange, TaskFilter, TaskKind, TaskStatus};
-use weft_core::{CanvasKey, Error, ErrorKind, Json, Result, RunId, SessionKey, TaskKey, TurnInput};
+use weft_core::{CanvasKey, Error, ErrorKind, Json, Result, RunId, RunKey, SessionKey, TaskKey, TurnInput};
 use weft_engine::form::satisfied;
 use weft_engine::{RunHandle, StartRun};
 
@@ -27,6 +27,17 @@ pub enum TaskAnswer {
     Inputs(Map<String, Json>),
     /// A word such as `approve`, or an object with a `decision`.
     Decision(Json),
+}
+
+/// What is known of the run that goes on with an answer, before it has begun.
+#[derive(Clone, Debug, Default)]
+pub struct Answering {
+    /// Which run it is to be, where a key of the caller stands for it.
+    pub run: Option<RunId>,
+    /// Notes for its journal, as [`TurnInput::notes`] has them.
+    pub notes: Option<Box<Map<String, Json>>>,
+    /// Whether nobody listens to it, as [`TurnInput::background`] has it.
+    pub background: bool,
 }
 
 impl App {
@@ -57,27 +68,67 @@ impl App {
         answers: Vec<(TaskKey, TaskAnswer)>,
         waiting: &Waiting,
     ) -> Result<RunHandle> {
-        self.answer_tasks_in(session, answers, waiting, TurnInput::default()).await
+        self.answer_tasks_with(session, answers, waiting, Answering::default()).await
     }
 
-    /// The same in a turn that has notes, or is in the background, as `turn` has it.
+    /// The same with what is to be known of the run beside them. For a run that has begun with the same answers it is that
+    /// one.
     ///
     /// # Errors
-    /// As [`App::answer_tasks`].
-    pub async fn answer_tasks_in(
+    /// As [`App::answer_tasks`]; `Invalid` also when the run has begun with other ones.
+    pub async fn answer_tasks_with(
         &self,
         session: &Session,
         answers: Vec<(TaskKey, TaskAnswer)>,
         waiting: &Waiting,
-        turn: TurnInput,
+        Answering { run, notes, background }: Answering,
     ) -> Result<RunHandle> {
+        let (task, inputs) = self.given_to_tasks(session, answers, run.as_ref()).await?;
+        // Who waits is not who answers, also where a client calls both by one name.
+        let waits = session.state.pointer("/paused/run").and_then(Json::as_str);
+        let run = run.filter(|run| task.status != TaskStatus::Open || waits != Some(run.as_str()));
+        let (_asks, known) = match &run {
+            Some(run) => {
+                let key = RunKey::new(&session.key.tenant, run.clone());
+                let (asks, known) = self.one_of_equals(&key, waiting).await?;
+                (Some(asks), known)
+            }
+            None => (None, None),
+        };
+        let input =
+            TurnInput { inputs, notes, background, user_id: session.user_id.clone(), ..TurnInput::default() };
+        match known {
+            Some(known) if known.session != session.key.id => {
+                return Err(Error::invalid("the idempotency key was used in another session"));
+            }
+            Some(known) => return self.again(&known, &input).await,
+            None => {}
+        }
+        let start = || -> BoxFuture<'_, Result<RunHandle>> {
+            Box::pin(self.start_for_task(session, &task, input.clone(), run.clone()))
+        };
+        match self.take_turn(&session.key, waiting, start).await {
+            // Whoever was first may have ended it while this answer waited or was looked at.
+            Err(error) if error.kind == ErrorKind::Conflict => Err(self.ended_since(&task.key, error).await),
+            outcome => outcome,
+        }
+    }
+
+    /// The first of some tasks of a session, which are open or were ended by `run`, and all answers to them as a turn takes
+    /// them.
+    async fn given_to_tasks(
+        &self,
+        session: &Session,
+        answers: Vec<(TaskKey, TaskAnswer)>,
+        run: Option<&RunId>,
+    ) -> Result<(Task, Map<String, Json>)> {
         let (mut inputs, mut first) = (Map::new(), None);
         for (key, answer) in answers {
             let task = self.tasks.get(&key).await?;
             if task.session != session.key.id {
                 return Err(Error::not_found(format!("there is no task {} in this session", key.id)));
             }
-            if task.status != TaskStatus::Open {
+            if task.status != TaskStatus::Open && (run.is_none() || task.ended_by.as_ref() != run) {
                 return Err(ended(&task));
             }
             let given = given(&task, answer)?;
@@ -88,16 +139,8 @@ impl App {
             }
             first.get_or_insert(task);
         }
-        let Some(task) = first else { return Err(Error::invalid("no task is answered")) };
-        let input = TurnInput { inputs, user_id: session.user_id.clone(), ..turn };
-        let start = || -> BoxFuture<'_, Result<RunHandle>> {
-            Box::pin(self.start_for_task(session, &task, input.clone()))
-        };
-        match self.take_turn(&session.key, waiting, start).await {
-            // Whoever was first may have ended it while this answer waited or was looked at.
-            Err(error) if error.kind == ErrorKind::Conflict => Err(self.ended_since(&task.key, error).await),
-            outcome => outcome,
-        }
+        let task = first.ok_or_else(|| Error::invalid("no task is answered"))?;
+        Ok((task, inputs))
     }
 
     /// Why a task cannot be answered that was open: how it has ended since then, if it has.
@@ -203,7 +246,7 @@ impl App {
         let session = self.sessions.load(&SessionKey::new(&task.key.tenant, task.session.clone())).await?;
         // Nobody asked for it, so nobody listens to it.
         let input = TurnInput { user_id: session.user_id.clone(), background: true, ..TurnInput::default() };
-        self.start_for_task(&session, task, input).await
+        self.start_for_task(&session, task, input, None).await
     }
 
     fn due(&self) -> TaskFilter {
@@ -211,14 +254,21 @@ impl App {
         TaskFilter { status: Some(TaskStatus::Open), due_by_ms, ..TaskFilter::default() }
     }
 
-    /// Starts a turn that is only for a task which is still open.
-    async fn start_for_task(&self, session: &Session, task: &Task, input: TurnInput) -> Result<RunHandle> {
+    /// Starts a turn that is only for a task which is still open, as this run if it is to be a certain one.
+    async fn start_for_task(
+        &self,
+        session: &Session,
+        task: &Task,
+        input: TurnInput,
+        run: Option<RunId>,
+    ) -> Result<RunHandle> {
         let canvas = CanvasKey::new(&session.key.tenant, session.canvas.clone());
         let plan = self.plan(&canvas, &session.canvas_version).await?;
         let (canvas, session) = (canvas.id, session.key.clone());
         let task = Some(task.key.id.clone());
         let input = self.with_files_read(&session, input).await?;
-        self.engine.start(StartRun { plan, canvas, session, input, seed: None, task }).await
+        let run = run.unwrap_or_else(RunId::generate);
+        self.engine.start_as(run, StartRun { plan, canvas, session, input, seed: None, task }).await
     }
 }
 

@@ -1,5 +1,6 @@
 //! Finds secrets that are written into a canvas. What it says never holds the secret.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
@@ -109,8 +110,11 @@ fn judge(key: &str, text: &str, names: Names<'_>) -> Option<String> {
     if text.contains(PEM_END) {
         return Some(format!("`{key}` holds a private key in clear (not shown)"));
     }
-    if let Some(what) = in_address(text, names) {
-        return Some(format!("`{key}` holds an address with {what} in clear (not shown)"));
+    if passwords(text).next().is_some() {
+        return Some(format!("`{key}` holds an address with a password in clear (not shown)"));
+    }
+    if has_key_in_address(text, names) {
+        return Some(format!("`{key}` holds an address with a key in clear (not shown)"));
     }
     let prefix = key_in(text)?;
     Some(format!(
@@ -126,38 +130,29 @@ const ADDRESSES_MAX: usize = 64;
 /// How long a key in an address is at least: what is shorter is as likely a word.
 const ADDRESS_KEY_MIN: usize = 8;
 
-/// What of the addresses in a text is a secret: a password before the host, or a key in the query.
-fn in_address(text: &str, names: Names<'_>) -> Option<&'static str> {
-    text.match_indices("://").take(ADDRESSES_MAX).find_map(|(at, mark)| {
+/// Whether an address in a text has a key in its query.
+fn has_key_in_address(text: &str, names: Names<'_>) -> bool {
+    text.match_indices("://").take(ADDRESSES_MAX).any(|(at, mark)| {
         let rest = &text[at + mark.len()..];
         let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>');
         let address = rest.split(ends).next().unwrap_or_default();
-        let authority = address.split(['/', '?', '#']).next().unwrap_or_default();
-        let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
-        let is_password = |(name, password): (&str, &str)| {
-            !name.contains('{') && !is_placeholder(password) && is_literal(password, names)
-        };
-        let shown = user.split_once(':').is_some_and(is_password);
-        if shown {
-            return Some("a password");
-        }
         let query = address.split_once('?').map_or("", |(_, query)| query);
         let mut pairs = query.split(['&', '#']).filter_map(|pair| pair.split_once('='));
-        let is_key = |(name, value): (&str, &str)| {
+        pairs.any(|(name, value)| {
             names_a_secret(name)
                 && value.len() >= ADDRESS_KEY_MIN
                 && value.contains(|c: char| c.is_ascii_digit())
                 && !is_placeholder(value)
                 && is_literal(value, names)
-        };
-        pairs.any(is_key).then_some("a key")
+        })
     })
 }
 
 /// What stands in examples for a password or a key.
 fn is_placeholder(text: &str) -> bool {
     const WORDS: [&str; 6] = ["password", "passwd", "pass", "pwd", "secret", "token"];
-    text.contains(['{', '$', '[', '%']) || WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
+    let is_variable = text.contains(['{', '$', '[']) || (text.starts_with('%') && text.ends_with('%'));
+    is_variable || WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
 /// Whether what has this name is a secret.
@@ -186,11 +181,13 @@ pub(crate) fn names_a_secret(key: &str) -> bool {
 /// A value of its own: not empty, no reference, no placeholder.
 pub(crate) fn is_literal(text: &str, names: Names<'_>) -> bool {
     let trimmed = text.trim();
-    // What pages show in place of a password, and what people write to be filled in later; also nothing at
-    // all.
-    let filler = trimmed.chars().all(|c| matches!(c, '*' | 'x' | 'X' | '.' | '•' | '-'));
     let placeholder = (trimmed.starts_with('<') && trimmed.ends_with('>')) || trimmed.starts_with("${");
-    !filler && !placeholder && Template::parse_value(trimmed, names).references().next().is_none()
+    !is_filler(trimmed) && !placeholder && Template::parse_value(trimmed, names).references().next().is_none()
+}
+
+/// What pages show in place of a password, and what people write to be filled in later; also nothing at all.
+fn is_filler(text: &str) -> bool {
+    text.chars().all(|c| matches!(c, '*' | 'x' | 'X' | '.' | '•' | '-'))
 }
 
 /// The prefix of the first key in a text.
@@ -200,8 +197,43 @@ fn key_in(text: &str) -> Option<&'static str> {
         .find(|prefix| text.match_indices(prefix).any(|(at, _)| is_key(text, at, prefix.len())))
 }
 
-/// A text with something else in the place of keys of well-known services, if it holds any.
+/// Where a text holds passwords of addresses, such as that of `https://ann:PASSWORD@erp.example`.
+fn passwords(text: &str) -> impl Iterator<Item = Range<usize>> {
+    const MARK: &str = "://";
+    let ends = |c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '"' | '\'' | '\\' | '<' | '>');
+    text.match_indices(MARK).filter_map(move |(at, _)| {
+        let from = at + MARK.len();
+        let host = text[from..].split(ends).next().unwrap_or_default();
+        let (who, _) = host.rsplit_once('@')?;
+        let (user, password) = who.split_once(':')?;
+        // A reference, a variable of a shell, what is to be filled in, and what examples say.
+        if is_filler(password) || is_placeholder(password) || who.contains(['{', '$']) {
+            return None;
+        }
+        let start = from + user.len() + 1;
+        Some(start..start + password.len())
+    })
+}
+
+/// A text with something else in the place of keys of well-known services and of passwords in addresses, if it holds any.
 pub(crate) fn without_keys(text: &str, by: &str) -> Option<String> {
+    let keyless = without_known_keys(text, by);
+    let done = without_passwords(keyless.as_deref().unwrap_or(text), by);
+    done.or(keyless)
+}
+
+fn without_passwords(text: &str, by: &str) -> Option<String> {
+    let mut cleaned = String::new();
+    let mut from = 0;
+    for place in passwords(text) {
+        cleaned += &text[from..place.start];
+        cleaned += by;
+        from = place.end;
+    }
+    (from > 0).then(|| cleaned + &text[from..])
+}
+
+fn without_known_keys(text: &str, by: &str) -> Option<String> {
     let places = PREFIXES
         .into_iter()
         .flat_map(|prefix| text.match_indices(prefix).map(move |(at, _)| (at, prefix.len())));
@@ -310,6 +342,30 @@ mod tests {
         assert_eq!(cleaned, "***, ".repeat(40_000));
         assert_eq!(without_keys("Bearer sk-abcdefghijklmnop1234 x", "***").unwrap(), "*** x");
         assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn passwords_of_addresses_are_found_and_taken_out() {
+        for plain in [
+            "https://erp.example:8080/a@b:c",
+            "https://ann@erp.example",
+            "https://ann:{secret.ERP}@erp.example",
+            "https://{begin@host}:80/x",
+            "https://ann:***@h",
+            "postgres://user:password@host/db",
+            "a:b@c",
+            "://",
+            "https://ann:$PW@h",
+            "https://ann:@h",
+        ] {
+            assert_eq!(without_keys(plain, "***"), None, "{plain}");
+            assert_eq!(pointers(&json!({"url": plain})), Vec::<String>::new(), "{plain}");
+        }
+        let text =
+            "ask https://ann:rose:bud@erp.example/x?y or 'mysql://a:0815@h', with sk-abcdefghijklmnop1234";
+        let cleaned = "ask https://ann:***@erp.example/x?y or 'mysql://a:***@h', with ***";
+        assert_eq!(without_keys(text, "***").unwrap(), cleaned);
+        assert_eq!(pointers(&json!({"url": "https://ann:rosebud@erp.example/x"})), ["/url"]);
     }
 
     #[test]

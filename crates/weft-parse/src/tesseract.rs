@@ -6,13 +6,13 @@ use std::process::{Command, ExitCode};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use tokio::sync::Semaphore;
 use weft_child::{AskLimits, Bounds, Confinement, Duty, Worker, WorkerEnd, become_bounded_program};
 use weft_core::seam::PictureReader;
 use weft_core::seam::picture_reader::{PIXELS_MAX, Picture, PictureLine, PicturePlace, TEXT_CHARS_MAX};
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::reader::{Limits, ReaderJob, ReaderOrder};
+use crate::slots::Slots;
 use crate::words::is_unspaced;
 
 const DUTY: Duty = Duty { thing: "a picture", does: "reads pictures", section: "documents" };
@@ -33,6 +33,8 @@ pub(crate) const LIBRARIES: [&str; 7] =
     ["/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/local/lib", "/opt/homebrew", "/etc/ld.so.cache"];
 /// Bytes of what it says of one picture, at most.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
+/// Pictures that wait for a place, at most: each is in memory.
+const WAITING_MAX: usize = 256;
 /// A word that it is less sure of than that (of 100) is most often a part of a drawing.
 const SURE_MIN: f32 = 30.0;
 
@@ -82,7 +84,7 @@ pub struct Tesseract {
     data: PathBuf,
     languages: String,
     limits: Limits,
-    slots: Semaphore,
+    slots: Slots,
     confinement: Confinement,
 }
 
@@ -111,8 +113,7 @@ impl Tesseract {
             );
         }
         let languages = languages.join("+");
-        let (slots, confinement) =
-            (Semaphore::new(at_once.clamp(1, Semaphore::MAX_PERMITS)), Confinement::default());
+        let (slots, confinement) = (Slots::new(at_once.max(1), WAITING_MAX), Confinement::default());
         Ok(Self { worker, program, data, languages, limits, slots, confinement })
     }
 
@@ -165,7 +166,7 @@ impl PictureReader for Tesseract {
         if u64::from(picture.width) * u64::from(picture.height) > PIXELS_MAX {
             return Err(Error::invalid(crate::pictures::too_many_pixels(picture.width, picture.height, "")));
         }
-        let _slot = self.slots.acquire().await.map_err(|_| Error::internal("the reader is closed"))?;
+        let _slot = self.slots.acquire("the picture").await?;
         let kept = |cause: std::io::Error| {
             Error::new(ErrorKind::Unavailable, "cannot keep a picture for the program that reads it")
                 .because(cause)
@@ -294,6 +295,23 @@ mod tests {
         assert_eq!(texts, ["Invoice 4711", "合计金额", "", "Thanks"]);
         let place = found[0].place.unwrap();
         assert_eq!((place.left, place.right, place.top, place.bottom), (0.1, 0.5, 0.08, 0.2));
+    }
+
+    #[tokio::test]
+    async fn a_picture_that_finds_the_line_full_is_refused() {
+        let reader = Tesseract {
+            worker: Worker { program: "/nowhere".into(), arguments: Vec::new() },
+            program: "/nowhere".into(),
+            data: "/nowhere".into(),
+            languages: "eng".to_owned(),
+            limits: Limits::default(),
+            slots: Slots::new(1, 0),
+            confinement: Confinement::default(),
+        };
+        let _first = reader.slots.acquire("another").await.unwrap();
+        let picture = Picture { media_type: "image/png".into(), bytes: "x".into(), width: 1, height: 1 };
+        let refused = reader.read(&picture).await.unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::RateLimited, "{}", refused.full());
     }
 
     #[test]

@@ -60,14 +60,8 @@ impl App {
                 "since": date(membership.created_ms)}),
             )
             .await?;
-            let (tenant, owner) = (Some(membership.tenant.clone()), Some(user.id.clone()));
-            let theirs = TokenFilter { tenant, user: owner, limit: LISTED_MAX, ..TokenFilter::default() };
-            for key in self.tokens.list(&theirs).await? {
-                give(sink, json!({"kind": "api_key", "id": key.id(), "tenant": key.tenant, "name": key.name,
-                    "role": key.role, "created": date(key.created_ms), "last_used": key.last_used_ms.map(date)}))
-                .await?;
-            }
             let tenant = &membership.tenant;
+            self.gather_keys(tenant, &user.id, sink).await?;
             self.gather_sessions(tenant, &user.id, sink).await?;
             self.gather_memories(tenant, &user.id, sink).await?;
             self.gather_audit(tenant, &user.id, sink).await?;
@@ -84,15 +78,7 @@ impl App {
             "signed_in": user.signed_in_ms.map(date)}),
         )
         .await?;
-        for login in self.accounts.stores.users.logins(&user.id, LISTED_MAX).await? {
-            give(
-                sink,
-                json!({"kind": "sign_in", "id": login.id(), "tenant": login.tenant,
-                "created": date(login.created_ms), "expires": date(login.expires_ms),
-                "last_used": login.last_used_ms.map(date)}),
-            )
-            .await?;
-        }
+        self.gather_logins(&user.id, sink).await?;
         for one in self.identities(&user.id).await? {
             give(
                 sink,
@@ -103,6 +89,50 @@ impl App {
             .await?;
         }
         Ok(())
+    }
+
+    async fn gather_logins(&self, user: &UserId, sink: &mut Sink) -> Result<()> {
+        let mut offset = 0;
+        loop {
+            let logins = self.accounts.stores.users.logins(user, offset, AT_ONCE).await?;
+            offset += logins.len() as u64;
+            for login in &logins {
+                give(
+                    sink,
+                    json!({"kind": "sign_in", "id": login.id(), "tenant": login.tenant,
+                    "created": date(login.created_ms), "expires": date(login.expires_ms),
+                    "last_used": login.last_used_ms.map(date)}),
+                )
+                .await?;
+            }
+            if (logins.len() as u64) < AT_ONCE {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn gather_keys(&self, tenant: &TenantId, user: &UserId, sink: &mut Sink) -> Result<()> {
+        let mut theirs = TokenFilter {
+            tenant: Some(tenant.clone()),
+            user: Some(user.clone()),
+            limit: AT_ONCE,
+            ..TokenFilter::default()
+        };
+        loop {
+            let keys = self.tokens.list(&theirs).await?;
+            theirs.offset += keys.len() as u64;
+            for key in &keys {
+                give(
+                    sink,
+                    json!({"kind": "api_key", "id": key.id(), "tenant": key.tenant, "name": key.name,
+                    "role": key.role, "created": date(key.created_ms), "last_used": key.last_used_ms.map(date)}),
+                )
+                .await?;
+            }
+            if (keys.len() as u64) < AT_ONCE {
+                return Ok(());
+            }
+        }
     }
 
     async fn memberships_in(&self, user: &UserId, tenant: Option<&TenantId>) -> Result<Vec<Membership>> {

@@ -25,6 +25,9 @@ const SCHEDULES_MAX: u64 = 10_000;
 /// How long a schedule's name is at most, in characters.
 const NAME_CHARS_MAX: usize = 255;
 
+/// How long the name of a user is at most, as sessions have it.
+const USER_BYTES_MAX: usize = 255;
+
 /// Schedules that are looked at together.
 const DUE_AT_ONCE: u64 = 100;
 
@@ -63,6 +66,11 @@ impl Terms {
         if self.name.chars().count() > NAME_CHARS_MAX {
             let message = "the name of the schedule is too long";
             return Err(Error::invalid(message).help(format!("use at most {NAME_CHARS_MAX} characters")));
+        }
+        // Who their conversations belong to: each of them would be refused, when nobody looks any more.
+        if self.input.user_id.len() > USER_BYTES_MAX || self.input.user_id.contains('\0') {
+            let message = "`user_id` of the schedule is too long, or holds a NUL character";
+            return Err(Error::invalid(message).help(format!("use at most {USER_BYTES_MAX} bytes")));
         }
         if let Misfire::All { max } = self.misfire
             && !(1..=MADE_UP_MAX).contains(&max)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::id::{CanvasId, CanvasKey, TenantId};
 
 /// What people say about a canvas, apart from the drawing.
@@ -124,9 +124,13 @@ pub trait CanvasStore: Send + Sync {
     /// version is at hand most of the time, and the DSL may be large.
     ///
     /// # Errors
-    /// `NotFound`.
+    /// `NotFound`, also for the canvas that a chat assistant is run as: only its assistant's questions begin anything on it.
     async fn newest(&self, key: &CanvasKey) -> Result<Arc<str>> {
-        Ok(self.get(key).await?.version)
+        let canvas = self.get(key).await?;
+        if canvas.head.canvas_type == CHAT_TYPE {
+            return Err(Error::not_found(format!("there is no canvas `{}`", key.id)));
+        }
+        Ok(canvas.version)
     }
 
     /// The DSL of one version.

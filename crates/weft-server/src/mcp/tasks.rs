@@ -2,10 +2,11 @@
 //! the task goes on with the run that goes on. All of it is read from the store, so any process can tell.
 
 use serde_json::{Map, Value as Json};
+use weft_app::tasks::Answering;
 use weft_core::journal::Ending;
 use weft_core::seam::run_store::{RunFilter, StoredRun};
 use weft_core::seam::task_store::{Task, TaskStatus};
-use weft_core::{ErrorKind, RunKey, SessionKey, TurnInput};
+use weft_core::{ErrorKind, RunKey, SessionKey};
 use weft_mcp::serving::{Questions, RpcError, TaskState, TaskView};
 
 use super::forms::{self, Heard};
@@ -114,8 +115,8 @@ impl Offering {
         let session = SessionKey::new(self.tenant(), standing.now.session.clone());
         let session = self.app().sessions.load(&session).await?;
         // Nobody reads it here, and a run without a reader would give way to the next question.
-        let turn = TurnInput { background: true, ..TurnInput::default() };
-        self.app().answer_tasks_in(&session, given, &self.state.waiting(None), turn).await?;
+        let with = Answering { background: true, ..Answering::default() };
+        self.app().answer_tasks_with(&session, given, &self.state.waiting(None), with).await?;
         Ok(())
     }
 

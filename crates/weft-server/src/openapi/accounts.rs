@@ -87,7 +87,9 @@ static LOGIN: Shape = Shape {
 };
 /// `GET /api/v1/users/me/logins`.
 pub static LOGINS: Operation =
-    Operation::reads("Lists one's own sign-ins.").data(Type::List(&Type::Of(&LOGIN)));
+    Operation::reads("Lists one's own sign-ins, the newest first; without a page up to 10,000.")
+        .query(&PAGE)
+        .data(Type::List(&Type::Of(&LOGIN)));
 /// `DELETE /api/v1/users/me/logins`.
 pub static END_LOGINS: Operation =
     Operation::reads("Ends all of one's own sign-ins but the one that the request is made with.")

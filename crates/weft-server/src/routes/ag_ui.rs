@@ -14,6 +14,7 @@ use crate::sse;
 use crate::state::ServerState;
 use crate::wire::ag_ui::RunInput;
 use crate::wire::completion::{CompletionRequest, ResponseMode};
+use weft_app::tasks::Answering;
 
 /// `POST /api/v1/agents/{id}/ag-ui`: a run of the protocol, whose thread is a session. A thread that nobody
 /// knows begins; a run that is asked for again is the same run.
@@ -46,8 +47,9 @@ async fn begun(state: &ServerState, caller: &Caller, id: String, body: &Body) ->
         let session = session(state, &canvas, &request, UnknownSession::Refuse).await?;
         let answers =
             answers.into_iter().map(|(id, answer)| (TaskKey::new(&caller.tenant, id), answer)).collect();
-        let waiting = state.waiting(request.strategy);
-        state.app.answer_tasks(&session, answers, &waiting).await?.entries
+        let run = Some(state.app.keyed(&canvas, &names.run).await?.run);
+        let (waiting, with) = (state.waiting(request.strategy), Answering { run, ..Answering::default() });
+        state.app.answer_tasks_with(&session, answers, &waiting, with).await?.entries
     };
     Ok(sse::respond(entries, AgUiEvents::new(names)))
 }

@@ -31,7 +31,7 @@ use crate::wire::completion::{CompletionRequest, ResponseMode};
 use crate::wire::envelope::respond;
 use crate::wire::response_input::Reply;
 use crate::wire::responses::{ResponseRequest, item_page, no_response, run_of};
-use weft_app::tasks::TaskAnswer;
+use weft_app::tasks::{Answering, TaskAnswer};
 
 /// Entries of a journal that are read at once.
 const ENTRIES_AT_ONCE: u64 = 500;
@@ -273,10 +273,14 @@ async fn answered(
         given.push((key, answer(&task, reply)));
     }
     let session: Session = session(state, canvas, &turn, UnknownSession::Refuse).await?;
+    let run = match &turn.idempotency_key {
+        Some(key) => Some(state.app.keyed(canvas, key).await?.run),
+        None => None,
+    };
     let waiting = state.waiting(turn.strategy);
     let TurnInput { notes, background, .. } = turn.input;
-    let turn = TurnInput { notes, background, ..TurnInput::default() };
-    Ok(state.app.answer_tasks_in(&session, given, &waiting, turn).await?)
+    let with = Answering { run, notes, background };
+    Ok(state.app.answer_tasks_with(&session, given, &waiting, with).await?)
 }
 
 /// What a reply says to a task. What a function gives is a form's values as JSON, the value of the only field, or a word

@@ -11,7 +11,7 @@ use weft_core::{Error, ErrorKind, Secret, TenantId};
 
 use crate::audit::address_of;
 use crate::auth::{Actor, Caller};
-use crate::body::Body;
+use crate::body::{Body, Page, Params};
 use crate::error::{ApiError, code};
 use crate::path::Path;
 use crate::state::ServerState;
@@ -334,13 +334,18 @@ pub(crate) async fn export_me(
     Ok(streamed(r#"{"code":0,"message":"success","data":["#, found, "]}".to_owned()))
 }
 
-/// `GET /api/v1/users/me/logins`.
+/// `GET /api/v1/users/me/logins`: the newest first, by `page` and `page_size`.
 ///
 /// # Errors
 /// 103 for an API key.
-pub(crate) async fn logins(State(state): State<ServerState>, caller: Caller) -> Result<Response, ApiError> {
+pub(crate) async fn logins(
+    State(state): State<ServerState>,
+    caller: Caller,
+    params: Params,
+) -> Result<Response, ApiError> {
     let (id, hash) = signed_in(&caller)?;
-    let all = state.app.accounts.stores.users.logins(id, LISTED_MAX).await?;
+    let Page { offset, limit } = params.page_if_asked(LISTED_MAX);
+    let all = state.app.accounts.stores.users.logins(id, offset, limit).await?;
     Ok(Success(all.iter().map(|one| account::login(one, hash)).collect::<Vec<_>>()).into_response())
 }
 

@@ -1,5 +1,6 @@
 //! The request of the AG-UI protocol.
 
+use axum::http::StatusCode;
 use serde_json::Value as Json;
 use weft_core::{TaskId, TurnInput};
 
@@ -40,8 +41,13 @@ impl RunInput {
         // Read before the question, since with answers there need be none.
         let answers = answers.iter().map(answer).collect::<Result<Vec<_>, _>>()?;
         let messages = body.list("messages")?.unwrap_or_default();
-        let query =
-            if answers.is_empty() { last_question(&messages)?.unwrap_or_default() } else { String::new() };
+        let query = if answers.is_empty() {
+            // The code is that of what is not there, too.
+            let asked = last_question(&messages);
+            asked.map_err(|error| error.with_status(StatusCode::BAD_REQUEST))?.unwrap_or_default()
+        } else {
+            String::new()
+        };
         let props = body.get("forwardedProps").and_then(|props| props.get("inputs"));
         let inputs = match props {
             None | Some(Json::Null) => serde_json::Map::new(),

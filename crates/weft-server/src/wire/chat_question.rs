@@ -64,6 +64,7 @@ pub fn conversation(messages: &Json, words: &MessageWords) -> Result<(Vec<Said>,
     if list.is_empty() {
         return Err(refuse(words.missing));
     }
+    let text = |content: &Json| content_text(content).map_err(|error| error.with_status(words.status));
     let mut said: Vec<Said> = Vec::new();
     let mut last = "";
     for message in list {
@@ -74,8 +75,8 @@ pub fn conversation(messages: &Json, words: &MessageWords) -> Result<(Vec<Said>,
         };
         last = role;
         match role {
-            "user" => said.push(("user", content_text(content)?)),
-            "assistant" if !said.is_empty() => said.push(("assistant", content_text(content)?)),
+            "user" => said.push(("user", text(content)?)),
+            "assistant" if !said.is_empty() => said.push(("assistant", text(content)?)),
             _ => {}
         }
     }

@@ -96,6 +96,9 @@ fn one_condition(json: &Json) -> Result<Condition, ApiError> {
 /// The message for what it must not hold.
 pub(crate) fn given(json: &Json) -> Result<Metadata, String> {
     let Json::Object(object) = json else { return Err("Input should be a valid dictionary".to_owned()) };
+    if object.contains_key("") {
+        return Err("a key is empty; every key needs a name".to_owned());
+    }
     let plain = |value: &Json| value.is_string() || value.is_number() || value.is_boolean();
     for value in object.values() {
         match value {

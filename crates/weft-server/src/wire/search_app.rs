@@ -38,8 +38,8 @@ pub fn name(body: &Body) -> Result<String, ApiError> {
     if trimmed.is_empty() {
         return Err(ApiError::data("Search name can't be empty."));
     }
-    if name.len() > NAME_BYTES_MAX {
-        let length = name.chars().count();
+    let length = name.len();
+    if length > NAME_BYTES_MAX {
         let message = format!("Search name length is {length} which is large than {NAME_BYTES_MAX}.");
         return Err(ApiError::data(message));
     }
@@ -165,5 +165,7 @@ mod tests {
             told(json!({"name": "x".repeat(256)})),
             "Search name length is 256 which is large than 255."
         );
+        // Told in what it is measured in.
+        assert!(told(json!({"name": "é".repeat(128)})).contains("length is 256"));
     }
 }

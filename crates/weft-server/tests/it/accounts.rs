@@ -11,7 +11,7 @@ use weft_app::config::{AccountsConfig, AuditLevel, LimitsConfig};
 use weft_core::TenantId;
 use weft_core::access::MemberRole;
 use weft_core::id::UserId;
-use weft_core::seam::user_store::UserChange;
+use weft_core::seam::user_store::{Login, UserChange};
 use weft_engine::clock::SystemClock;
 use weft_server::webhook::Peer;
 use weft_testkit::memory_store::MemoryStore;
@@ -316,6 +316,29 @@ async fn members_and_keys_are_listed_page_by_page_and_counted() {
     assert_eq!((all.len(), total), (3, 3));
     let second = part(&editor, &format!("{path}?page=2&page_size=2"), "id").await;
     assert_eq!(second, (all[2..].to_vec(), 3));
+}
+
+#[tokio::test]
+async fn sign_ins_are_listed_page_by_page_and_all_of_them_are_exported() {
+    let bench = bench(Script::new()).await;
+    let user = UserId::from(with_ann(&bench, MemberRole::User).await);
+    let ann = bench.signed_in("ann@example.com", PASSWORD).await;
+    for nth in 0..250_i64 {
+        let hash = format!("{nth:064}");
+        let (tenant, user) = (default_tenant(), user.clone());
+        let login =
+            Login { hash, user, tenant, created_ms: nth, expires_ms: 4_000_000_000_000, last_used_ms: None };
+        bench.app.accounts.stores.users.add_login(&login).await.unwrap();
+    }
+    let path = "/api/v1/users/me/logins";
+    let all = ann.get(path).await.data();
+    let all = all.as_array().unwrap();
+    assert_eq!((all.len(), &all[0]["current"]), (251, &json!(true)), "the newest first");
+    let last = ann.get(&format!("{path}?page=3&page_size=100")).await.data();
+    assert_eq!(last.as_array().unwrap().as_slice(), &all[200..]);
+    let told = ann.get("/api/v1/users/me/export").await.data();
+    let of_kind = |kind: &str| told.as_array().unwrap().iter().filter(|one| one["kind"] == kind).count();
+    assert_eq!((of_kind("sign_in"), of_kind("membership")), (251, 1));
 }
 
 #[tokio::test]

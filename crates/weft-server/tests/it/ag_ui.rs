@@ -124,7 +124,18 @@ async fn a_form_is_an_interrupt_and_its_answer_resumes_the_run() {
     check(&resumed);
     assert_eq!(resumed.last().unwrap()["outcome"], json!({"type": "success"}));
     assert!(words(&resumed).contains("Ada"), "{}", words(&resumed));
-    let twice = bench.post(&path, resume("resolved", json!(values))).await;
+    let again = events(&bench.restarted(), &id, resume("resolved", json!(values))).await;
+    assert_eq!(again, resumed, "a request that is sent again is the same run");
+    let mut changed = values.clone();
+    changed.values_mut().for_each(|value| *value = json!("Grace"));
+    assert_eq!(
+        bench.post(&path, resume("resolved", json!(changed))).await.status,
+        400,
+        "it is another answer"
+    );
+    let mut twice = resume("resolved", json!(values));
+    twice["runId"] = json!("r3");
+    let twice = bench.post(&path, twice).await;
     assert_eq!(twice.status, 409, "it was answered already: {}", twice.text);
 }
 
@@ -137,6 +148,12 @@ async fn what_is_wrong_is_refused_before_anything_begins() {
     assert_eq!(bench.post("/api/v1/agents/gone/ag-ui", asked("t", "r", "q")).await.status, 404);
     let long = "x".repeat(10_000);
     assert_eq!(bench.post(&path, asked("t", &long, "q")).await.status, 400);
+    let mut picture = asked("t", "r", "q");
+    picture["messages"][0]["content"] = json!([{"type": "binary", "mimeType": "image/png", "data": "eA=="}]);
+    assert_eq!(bench.post(&path, picture).await.status, 400, "the agent is there, the request is wrong");
+    let mut silent = asked("t", "r", "q");
+    silent["messages"] = json!([]);
+    assert_eq!(bench.post(&path, silent).await.status, 400);
     let stranger = Bench { token: bench.stranger().await, ..bench.restarted() };
     assert_eq!(stranger.post(&path, asked("t", "r", "q")).await.status, 404);
     let nobody = Bench { token: "wrong".to_owned(), ..bench.restarted() };

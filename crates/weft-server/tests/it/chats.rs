@@ -40,6 +40,28 @@ fn lines(request: &ChatRequest) -> Vec<String> {
 }
 
 #[tokio::test]
+async fn an_assistant_is_no_agent() {
+    let bench = bench(Script::new().reply(Reply::text("Hello.").always())).await;
+    let chat = plain_chat(&bench, "Plain").await;
+    // With its first question there is the canvas that it is run as.
+    let asked = json!({"question": "Hi", "stream": false});
+    bench.post(&format!("{CHATS}/{chat}/completions"), asked.clone()).await.data();
+    let agent = format!("/api/v1/agents/{chat}");
+    for (path, body) in [
+        ("completions", json!({"query": "q", "stream": false})),
+        ("sessions", json!({})),
+        ("schedules", json!({"every": "1h"})),
+    ] {
+        assert_eq!(bench.post(&format!("{agent}/{path}"), body).await.refusal().0, 102, "{path}");
+    }
+    let thread =
+        json!({"threadId": "t", "runId": "r", "messages": [{"id": "1", "role": "user", "content": "q"}]});
+    assert_eq!(bench.post(&format!("{agent}/ag-ui"), thread).await.status, 404);
+    assert_eq!(bench.post("/v1/responses", json!({"model": chat, "input": "q"})).await.status, 404);
+    bench.post(&format!("{CHATS}/{chat}/completions"), asked).await.data();
+}
+
+#[tokio::test]
 async fn an_assistant_is_made_listed_changed_and_removed() {
     let bench = bench(Script::new()).await;
     let dataset = animals(&bench).await;
@@ -397,6 +419,10 @@ async fn openai_clients_ask_assistants() {
         check(json!({"model": "m"}), "You have to provide messages.").await;
         check(json!({"model": "m", "messages": 1}), "messages must be an array.").await;
         check(json!({"model": "m", "messages": ["x"]}), "Each message must be an object.").await;
+        let picture =
+            json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]);
+        let unread = "Parts of the type `image_url` are not read: send the question as text.";
+        check(json!({"model": "m", "messages": picture}), unread).await;
         check(json!({"model": "m", "messages": question, "extra_body": 1}), "extra_body must be an object.")
             .await;
         let metadata = json!({"model": "m", "messages": question, "reference_metadata": {"fields": 1}});

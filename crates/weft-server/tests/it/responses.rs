@@ -194,18 +194,26 @@ async fn a_form_is_a_call_that_the_client_answers() {
     let wrong = bench.post(PATH, output("{\"size\": 1}")).await;
     assert_eq!(wrong.status, 400, "{}", wrong.text);
     // The task says which conversation it is of.
-    let answered = whole(&bench, output("{\"colour\": \"red\"}")).await;
+    let red = || with(output("{\"colour\": \"red\"}"), &json!({"idempotency_key": "k"}));
+    let answered = whole(&bench, red()).await;
     assert_eq!(
         (text(&answered).as_str(), &answered["conversation"]),
         ("red it is", &response["conversation"])
+    );
+    assert_eq!(
+        whole(&bench.restarted(), red()).await["id"],
+        answered["id"],
+        "it is sent again, and not done again"
     );
     assert_eq!(bench.post(PATH, output("{\"colour\": \"blue\"}")).await.status, 409);
     // The only field takes a text as it is.
     let second = whole(&bench, asked(&id, &json!("q"))).await;
     let call = second["output"].as_array().unwrap().last().unwrap();
     let item = json!([{"type": "function_call_output", "call_id": call["call_id"], "output": "green"}]);
-    let body = json!({"input": item, "previous_response_id": second["id"]});
-    assert_eq!(text(&whole(&bench, body).await), "green it is");
+    let body = json!({"input": item, "previous_response_id": second["id"], "idempotency_key": "k2"});
+    let green = whole(&bench, body.clone()).await;
+    assert_eq!(text(&green), "green it is");
+    assert_eq!(whole(&bench, body).await["id"], green["id"]);
 }
 
 #[tokio::test]

@@ -221,6 +221,8 @@ async fn what_makes_no_sense_and_what_is_somebody_elses_is_refused() {
         (json!({"every": "1m", "misfire": "all", "misfire_max": 0}), "missed times"),
         (json!({"every": "1m", "query": 7}), "query"),
         (json!({"every": "1m", "name": "n".repeat(300)}), "too long"),
+        (json!({"every": "1m", "user_id": "u".repeat(300)}), "`user_id`"),
+        (json!({"every": "1m", "user_id": "u\0"}), "`user_id`"),
     ] {
         let (code, message) = refused(body.clone()).await;
         assert!(code == 101 && message.contains(word), "{body}: {code} {message}");

@@ -321,7 +321,8 @@ impl CanvasStore for Store {
     }
 
     async fn newest(&self, key: &CanvasKey) -> Result<Arc<str>> {
-        let found = Entity::find().select_only().column(Column::Version).filter(of(key)).into_tuple();
+        let found = Entity::find().select_only().column(Column::Version).filter(of(key));
+        let found = found.filter(Column::CanvasType.ne(CHAT_TYPE)).into_tuple();
         let version: Option<String> =
             found.one(&self.inner.read).await.map_err(|error| self.fail("read the canvas", error))?;
         version.map(Into::into).ok_or_else(|| missing(key))

@@ -239,11 +239,12 @@ impl UserStore for Store {
         Ok((login, role))
     }
 
-    async fn logins(&self, user: &UserId, count_max: u64) -> Result<Vec<Login>> {
+    async fn logins(&self, user: &UserId, offset: u64, count_max: u64) -> Result<Vec<Login>> {
         let rows = login::Entity::find()
             .filter(login::Column::UserId.eq(text(user.as_str())))
             .order_by_desc(login::Column::CreatedMs)
             .order_by_asc(login::Column::Hash)
+            .offset(bounded(offset))
             .limit(bounded(count_max))
             .all(&self.inner.read)
             .await

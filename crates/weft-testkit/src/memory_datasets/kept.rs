@@ -107,7 +107,7 @@ impl KeptDocument {
             && filter.keywords.as_ref().is_none_or(|words| folded.contains(&words.to_lowercase()))
             && (filter.suffixes.is_empty() || ends(&filter.suffixes))
             && !ends(&filter.other_suffixes)
-            && !(filter.bare && !document.metadata.is_empty())
+            && (!filter.bare || document.metadata.is_empty())
             && (filter.states.is_empty() || filter.states.contains(&document.state))
             && filter.metadata.as_ref().is_none_or(|wanted| wanted.matches(&document.metadata))
             && filter.from_ms.is_none_or(|from| document.created_ms >= from)

@@ -171,13 +171,12 @@ impl UserStore for MemoryStore {
         Ok((login, role))
     }
 
-    async fn logins(&self, user: &UserId, count_max: u64) -> Result<Vec<Login>> {
+    async fn logins(&self, user: &UserId, offset: u64, count_max: u64) -> Result<Vec<Login>> {
         let tables = self.tables();
         let mut found: Vec<Login> =
             tables.accounts.logins.values().filter(|login| login.user == *user).cloned().collect();
         found.sort_by(|a, b| b.created_ms.cmp(&a.created_ms).then_with(|| a.hash.cmp(&b.hash)));
-        found.truncate(usize::try_from(count_max).unwrap_or(usize::MAX));
-        Ok(found)
+        Ok(part(found, offset, count_max))
     }
 
     async fn login_used(&self, hash: &str, at_ms: i64) -> Result<()> {

@@ -141,6 +141,7 @@ fn what_cannot_be_changed_has_its_words() {
     data(json!({"name": 1}), "Field: <name> - Message: <Input should be a valid string> - Value: <1>");
     data(json!({"meta_fields": []}), "Field: <meta_fields> - Message: <Input should be a valid dictionary>");
     data(json!({"meta_fields": {"a": {}}}), "The type is not supported: {}");
+    data(json!({"meta_fields": {"a": "b", "": "c"}}), "a key is empty");
     data(json!({"meta_fields": {"a": [{}]}}), "The type is not supported in list: [{}]");
     data(json!({"enabled": "perhaps"}), "Field: <enabled> - Message: <Input should be a valid boolean>");
     data(

@@ -8,7 +8,9 @@ use weft_core::ErrorKind::{Conflict, NotFound};
 use weft_core::changes;
 use weft_core::id::{CanvasId, CanvasKey, TenantId};
 use weft_core::seam::CanvasStore;
-use weft_core::seam::canvas_store::{CanvasFilter, CanvasHead, CanvasOrder, PIPELINE_TYPE, StoredCanvas};
+use weft_core::seam::canvas_store::{
+    CHAT_TYPE, CanvasFilter, CanvasHead, CanvasOrder, PIPELINE_TYPE, StoredCanvas,
+};
 
 use super::{LARGE, later, refused, tenant};
 
@@ -70,6 +72,13 @@ async fn versions_are_immutable_and_named_by_content(store: &dyn CanvasStore) {
     assert_eq!(store.get(&key).await.unwrap().version, first.version);
     assert_eq!(store.newest(&key).await.unwrap(), first.version);
     assert_eq!(store.put(&key, &titled("Uno"), r#"{"n":1}"#).await.unwrap().version, first.version);
+
+    // Nothing but the questions of an assistant begins on its canvas.
+    let of_chat = CanvasKey::new(&key.tenant, "assistant");
+    let head = CanvasHead { canvas_type: CHAT_TYPE.to_owned(), ..titled("Assistant") };
+    store.put(&of_chat, &head, r#"{"n":1}"#).await.unwrap();
+    refused(store.newest(&of_chat).await, NotFound);
+    assert_eq!(store.get(&of_chat).await.unwrap().head, head);
 }
 
 async fn titles_are_unique_without_regard_to_case(store: &dyn CanvasStore) {
