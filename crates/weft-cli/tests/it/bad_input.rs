@@ -27,7 +27,7 @@ fn truncated_json() {
 #[test]
 fn no_json_and_no_canvas() {
     refused("hello", &["not JSON", "line 1"]);
-    refused("", &["ends in the middle"]);
+    refused("", &["the document is empty"]);
     refused("[1, 2]", &["c.json"]);
     refused("{\"components\": 5}", &["components"]);
     refused(b"{\"a\": \"\xff\"}", &["not UTF-8", "byte 7"]);

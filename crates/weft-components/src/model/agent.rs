@@ -285,7 +285,9 @@ impl Agent {
         }
         if self.toolbox.is_empty() {
             let budget = ctx.budget.within(self.budget, earlier);
-            return self.caller.run(&NodeContext { budget, ..ctx.clone() }, asker).await;
+            let mut done = self.caller.run(&NodeContext { budget, ..ctx.clone() }, asker).await?;
+            done.outputs.set("stop_reason", Value::text(COMPLETED));
+            return Ok(done);
         }
         let resumed = ctx.resumed.clone().map(waiting).transpose()?;
         let spent = resumed.as_ref().map(|waiting| waiting.spent).unwrap_or_default();
@@ -396,6 +398,9 @@ fn waiting(state: Json) -> Result<Waiting> {
     })
 }
 
+/// The `stop_reason` of work that no limit has cut short.
+const COMPLETED: &str = "completed";
+
 fn outputs(answer: Answer) -> Outputs {
     let mut outputs = match answer.structured {
         Some(value) => Outputs::of("structured", value),
@@ -404,7 +409,7 @@ fn outputs(answer: Answer) -> Outputs {
     if !answer.used.is_empty() {
         outputs.set("use_tools", json!(answer.used));
     }
-    outputs.set("stop_reason", Value::text(answer.limited.map_or("completed", Limited::as_str)));
+    outputs.set("stop_reason", Value::text(answer.limited.map_or(COMPLETED, Limited::as_str)));
     outputs
 }
 

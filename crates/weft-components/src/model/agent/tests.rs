@@ -11,7 +11,8 @@ async fn without_tools_it_is_an_llm() {
     assert!(component.shape().streams && component.shape().unsupported.is_none());
     let stage = Stage::new(&node, &*component, Setting { query: "Q", ..Setting::default() });
     stage.answer_text("hello");
-    assert_eq!(json!(component.run(&stage.ctx).await.unwrap().outputs), json!({"content": "hello"}));
+    let outputs = component.run(&stage.ctx).await.unwrap().outputs;
+    assert_eq!(json!(outputs), json!({"content": "hello", "stop_reason": "completed"}));
     assert!(stage.asked()[0].tools.is_empty());
 }
 
