@@ -66,6 +66,8 @@ async fn missing_answers_are_asked_again() {
     let first = go_on(&plan, SessionState::new(&plan), asking(""), Default::default()).await;
     let second = go_on(&plan, first.state, filled(&json!({"a": 1})), Default::default()).await;
     assert_eq!(second.report.ending, Ending::Waiting);
+    let tips = second.report.forms[0].form.tips.as_deref().unwrap_or_default();
+    assert!(tips.contains("nothing was filled in for `b`: the form is asked again"), "{tips}");
     let third = go_on(&plan, second.state, filled(&json!({"a": 1, "b": 2})), Default::default()).await;
     assert_eq!(third.report.said, "12");
 }
