@@ -18,6 +18,7 @@ use weft_dsl::plan::{NodeIx, Plan};
 use crate::form::{left_out, only_field, unwrap, unwrapped};
 use crate::machine::Machine;
 use crate::scope::ScopeId;
+use crate::session::QUERY;
 
 type Given = Map<String, Json>;
 
@@ -31,7 +32,8 @@ pub(crate) enum AnswerStatus {
 }
 
 /// Gives the caller's answers to the forms they are for, and lets those nodes go on that have all
-/// they need. What is for none of them is noted, for those who are asked again, and so is what they have left out.
+/// they need. What is for none of them is noted, for those who are asked again, and so is what they have
+/// left out.
 pub(crate) fn give(machine: &mut Machine, given: &Given, query: &str) {
     let waiting = machine.waiting_nodes().into_iter();
     let mut open: Vec<_> = waiting.map(|(scope, ix)| ((scope, ix), machine.form(scope, ix))).collect();
@@ -63,6 +65,10 @@ pub(crate) fn give(machine: &mut Machine, given: &Given, query: &str) {
             machine.decide(*place, answers, TaskStatus::Answered);
         } else {
             let left_out = incomplete(waiting, &answers);
+            // A form without fields has no other place for what somebody says to it.
+            if bare && fields == 0 && open.len() == 1 {
+                machine.globals.insert(QUERY.to_owned(), Json::String(query.to_owned()));
+            }
             machine.answer(*place, &waiting.form, &source(waiting, given), answers);
             machine.unused = machine.unused.take().or(left_out);
         }
