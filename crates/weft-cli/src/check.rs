@@ -4,7 +4,7 @@ use std::path::Path;
 
 use weft_app::App;
 use weft_core::Json;
-use weft_dsl::{CompileOptions, Compiled, Problem};
+use weft_dsl::{CompileOptions, Compiled, Problem, WILL_FAIL};
 
 use crate::args::CheckArgs;
 use crate::document::Document;
@@ -103,17 +103,21 @@ fn check(path: &Path, app: &App, setup: &Setup, stored: &Stored) -> Outcome<Chec
 fn show(document: &Document, problems: &[Problem], colour: Colour) {
     let report = Report::new(document).hiding(problems);
     problems.iter().for_each(|problem| Notes::coloured(&(report.render(problem, colour) + "\n")));
-    let errors = problems.iter().filter(|problem| problem.is_error()).count();
-    Notes::line(format!("{}: {}", document.path.display(), summary(errors, problems.len() - errors)));
+    Notes::line(format!("{}: {}", document.path.display(), summary(problems)));
 }
 
-fn summary(errors: usize, warnings: usize) -> String {
+fn summary(problems: &[Problem]) -> String {
+    let errors = problems.iter().filter(|problem| problem.is_error()).count();
+    let warnings = problems.len() - errors;
+    // No error, since it can be drawn and stored; and yet no run of it gets to its end.
+    let fails = problems.iter().any(|problem| problem.code == WILL_FAIL);
     let count = |count, word| match count {
         1 => format!("1 {word}"),
         count => format!("{count} {word}s"),
     };
     match (errors, warnings) {
         (0, 0) => "nothing is wrong".to_owned(),
+        (0, warnings) if fails => format!("every run of it fails; {}", count(warnings, "warning")),
         (0, warnings) => format!("it can run; {}", count(warnings, "warning")),
         (errors, 0) => format!("it cannot run; {}", count(errors, "error")),
         (errors, warnings) => {
@@ -203,10 +207,14 @@ mod tests {
 
     #[test]
     fn summaries() {
-        let check = |errors, warnings, expected| assert_eq!(summary(errors, warnings), expected);
-        check(0, 0, "nothing is wrong");
-        check(0, 2, "it can run; 2 warnings");
-        check(1, 0, "it cannot run; 1 error");
-        check(2, 1, "it cannot run; 2 errors, 1 warning");
+        let check = |problems: &[Problem], expected| assert_eq!(summary(problems), expected);
+        let error = || Problem::error("e", "", "wrong");
+        let warning = || Problem::warning("w", "", "strange");
+        let fails = || Problem::warning(WILL_FAIL, "", "not there");
+        check(&[], "nothing is wrong");
+        check(&[warning(), warning()], "it can run; 2 warnings");
+        check(&[warning(), fails()], "every run of it fails; 2 warnings");
+        check(&[error()], "it cannot run; 1 error");
+        check(&[error(), fails(), error()], "it cannot run; 2 errors, 1 warning");
     }
 }

@@ -127,7 +127,7 @@ mod tests {
 
     /// Every name that published canvases have used for a component or a tool of an agent, of both generations, after the
     /// renames of loading.
-    const PUBLISHED: &str = "Agent AkShare Answer ArXiv BGPT Begin Bing Browser Categorize CodeExec Compiler Crawler
+    const PUBLISHED: &str = "Agent AgentInvoke AkShare Answer ArXiv BGPT Begin Bing Browser Categorize CodeExec Compiler Crawler
         DataOperations DeepL DocGenerator DuckDuckGo Email ExcelProcessor ExeSQL ExitLoop ExtractKeywords Extractor File
         Generate GitHub Google GoogleScholar Invoke Iteration IterationItem Jin10 KeenableSearch KeywordExtract LLM
         ListOperations Loop LoopItem Message Parser PubMed QWeather QueritContents QueritSearch Retrieval RewriteQuestion

@@ -10,7 +10,7 @@ use crate::build::Builder;
 use crate::canvas::CanvasNode;
 use crate::link::{Finding, Linked, Way};
 use crate::plan::NodeIx;
-use crate::problem::{PARAMETER_WARNING, Problem, ProblemList};
+use crate::problem::{PARAMETER_WARNING, Problem, ProblemList, WILL_FAIL};
 use crate::references::{NodeText, ReferencesWritten};
 use crate::targets::target_place;
 
@@ -95,7 +95,7 @@ impl Reporter<'_> {
             let pointer = self.place(ix, |node| node.place.kind.clone());
             // Also then a warning and no error: a canvas is drawn and saved before all of it can run.
             let problem = if certain.contains(&ix) && !node.exception.catches() {
-                Problem::warning("will-fail", pointer, format!("{reason}, and every run gets there")).help(
+                Problem::warning(WILL_FAIL, pointer, format!("{reason}, and every run gets there")).help(
                     "take it out, or say in `exception_default_value` what takes the place of its result",
                 )
             } else {

@@ -40,7 +40,7 @@ pub use canvas::{Canvas, CanvasNode};
 pub use compile::{CompileOptions, Compiled, PIPELINE, compile};
 pub use plan::Plan;
 use problem::ProblemList;
-pub use problem::{Problem, Severity};
+pub use problem::{Problem, Severity, WILL_FAIL};
 pub use references::prefixes;
 pub use schema::canvas_schema;
 pub use tool_servers::LeftOutTool;

@@ -118,6 +118,9 @@ impl fmt::Display for Problem {
 /// What a component says of its parameters that does not keep it from working.
 pub const PARAMETER_WARNING: &str = "parameter-warning";
 
+/// That every run gets to a component which this build cannot run.
+pub const WILL_FAIL: &str = "will-fail";
+
 /// How many problems of one canvas are kept; the rest is only counted.
 // Each is placed in the text and told to somebody; what is generated wrongly is wrong ten thousand times.
 pub const PROBLEMS_MAX: usize = 1_000;

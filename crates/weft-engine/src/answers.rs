@@ -15,9 +15,10 @@ use weft_core::seam::task_store::TaskStatus;
 use weft_core::{ComponentId, Error, Json, Result};
 use weft_dsl::plan::{NodeIx, Plan};
 
-use crate::form::{only_field, unwrap, unwrapped};
+use crate::form::{left_out, only_field, unwrap, unwrapped};
 use crate::machine::Machine;
 use crate::scope::ScopeId;
+use crate::session::QUERY;
 
 type Given = Map<String, Json>;
 
@@ -31,7 +32,8 @@ pub(crate) enum AnswerStatus {
 }
 
 /// Gives the caller's answers to the forms they are for, and lets those nodes go on that have all
-/// they need. What is for none of them is noted, for those who are asked again.
+/// they need. What is for none of them is noted, for those who are asked again, and so is what they have
+/// left out.
 pub(crate) fn give(machine: &mut Machine, given: &Given, query: &str) {
     let waiting = machine.waiting_nodes().into_iter();
     let mut open: Vec<_> = waiting.map(|(scope, ix)| ((scope, ix), machine.form(scope, ix))).collect();
@@ -62,7 +64,13 @@ pub(crate) fn give(machine: &mut Machine, given: &Given, query: &str) {
         if machine.suspended_node(place.0, place.1).is_some() {
             machine.decide(*place, answers, TaskStatus::Answered);
         } else {
+            let left_out = incomplete(waiting, &answers);
+            // A form without fields has no other place for what somebody says to it.
+            if bare && fields == 0 && open.len() == 1 {
+                machine.globals.insert(QUERY.to_owned(), Json::String(query.to_owned()));
+            }
             machine.answer(*place, &waiting.form, &source(waiting, given), answers);
+            machine.unused = machine.unused.take().or(left_out);
         }
     }
     // Only where a call waits in the middle of work is it a loss to be passed over: a plain form is simply
@@ -75,7 +83,27 @@ pub(crate) fn give(machine: &mut Machine, given: &Given, query: &str) {
     } else {
         strangers(machine, &forms, given)
     };
-    machine.unused = told(&strangers, &forms).map(|message| (node, message));
+    let told = told(&strangers, &forms).map(|message| (node, message));
+    machine.unused = told.or(machine.unused.take());
+}
+
+/// How many fields are named at once.
+const NAMED_MAX: usize = 5;
+
+/// That a form has got some of its answers and not all of those it needs.
+fn incomplete(waiting: &WaitingForm, answers: &Given) -> Option<(ComponentId, String)> {
+    if answers.values().all(Json::is_null) {
+        return None;
+    }
+    let left_out: Vec<String> = left_out(&waiting.form, answers)
+        .take(NAMED_MAX)
+        .map(|field| format!("`{}`", clipped(field)))
+        .collect();
+    let message = format!(
+        "nothing was filled in for {}: the form is asked again, with all of its fields",
+        left_out.join(", ")
+    );
+    (!left_out.is_empty()).then(|| (waiting.node.clone(), message))
 }
 
 /// The numbers of the rounds that a form is in, the outermost first.
@@ -183,7 +211,6 @@ fn clipped(text: &str) -> &str {
 
 /// That these answers have no effect.
 fn told(strangers: &[String], open: &[WaitingForm]) -> Option<String> {
-    const NAMED_MAX: usize = 5;
     let (first, more) = strangers.split_at(strangers.len().min(NAMED_MAX));
     if first.is_empty() {
         return None;

@@ -9,6 +9,9 @@ use weft_dsl::Plan;
 
 use crate::pause::Paused;
 
+/// The question, as canvases refer to it and may change it.
+pub(crate) const QUERY: &str = "sys.query";
+
 /// Turns of the conversation that every canvas gets, for `sys.history`.
 const HISTORY_TURNS: usize = 13;
 
@@ -94,13 +97,28 @@ impl SessionState {
         let mut globals = self.globals.clone();
         let lines =
             history.iter().map(|message| Json::String(format!("{}: {}", message.role, message.content)));
-        globals.insert("sys.query".to_owned(), Json::String(input.query.clone()));
+        globals.insert(QUERY.to_owned(), Json::String(input.query.clone()));
         globals.insert("sys.user_id".to_owned(), Json::String(input.user_id.clone()));
         globals.insert("sys.files".to_owned(), Json::Array(input.files.clone()));
         globals.insert("sys.conversation_turns".to_owned(), Json::from(self.turns + 1));
         globals.insert("sys.history".to_owned(), Json::Array(lines.collect()));
         globals.insert("sys.date".to_owned(), Json::String(now.to_owned()));
         globals.insert("sys.run_id".to_owned(), Json::String(run.to_string()));
+        globals
+    }
+
+    /// The same for a turn that goes on after a pause: the question is what the run has made of it.
+    pub(crate) fn globals_going_on(
+        &self,
+        input: &TurnInput,
+        history: &[HistoryMessage],
+        run: &RunId,
+        now: &str,
+    ) -> serde_json::Map<String, Json> {
+        let mut globals = self.globals_for(input, history, run, now);
+        if let Some(question) = self.globals.get(QUERY) {
+            globals.insert(QUERY.to_owned(), question.clone());
+        }
         globals
     }
 

@@ -85,7 +85,8 @@ fn a_canvas_that_will_fail_can_be_kept_out() {
         "WenCai:W": {"obj": {"component_name": "WenCai", "params": {}}, "downstream": []},
     }});
     home.write("c.json", canvas.to_string());
-    let said = ["warning", "will-fail", "every run gets there", "exception_default_value"];
+    let said =
+        ["warning", "will-fail", "every run gets there", "exception_default_value", "every run of it fails"];
     home.weft(&["check", "c.json"]).with(0).says(&said);
     home.weft(&["check", "--strict", "c.json"]).with(2).says(&said);
     let checked = home.weft(&["check", "--strict", "--json", "c.json"]).with(2);

@@ -40,11 +40,12 @@ const CATEGORY: [Field; 3] = [
     Field::raw("to", Kind::Targets, "where to go on"),
 ];
 static CATEGORY_DESCRIPTION: Field =
-    Field::raw("category_description", Kind::Named(&CATEGORY), "the categories, by name");
+    Field::raw("category_description", Kind::Named(&CATEGORY), "the categories, by name")
+        .elsewhere(&["categories"]);
 static ITEMS: Field =
     Field::raw("items", Kind::List, "the same as a list, each with its `name`").not_offered();
 static QUERY: Field<Option<Reference>> =
-    Field::reference("query", "the text to sort; the question when absent");
+    Field::reference("query", "the text to sort; the question when absent").elsewhere(&["input"]);
 static MESSAGE_HISTORY_WINDOW_SIZE: Field<usize> = Field::count(
     "message_history_window_size",
     1,

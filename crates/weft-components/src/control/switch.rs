@@ -26,13 +26,15 @@ static CONDITIONS: Field = Field::raw(
                 Field::raw("value", Kind::Template, "what to compare with"),
             ]),
             "what has to hold",
-        ),
-        Field::raw("to", Kind::Targets, "where to go on"),
+        )
+        .elsewhere(&["cpn_id", "clauses", "expression"]),
+        Field::raw("to", Kind::Targets, "where to go on").elsewhere(&["goto"]),
     ]),
     "the cases, of which the first counts that matches",
 )
 .elsewhere(&["cases", "condition"]);
-static END_CPN_IDS: Field = Field::raw("end_cpn_ids", Kind::Targets, "where to go on when no case matches");
+static END_CPN_IDS: Field = Field::raw("end_cpn_ids", Kind::Targets, "where to go on when no case matches")
+    .elsewhere(&["default", "default_goto"]);
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Switch",

@@ -23,7 +23,8 @@ const fn unbuilt(kind: &'static str, summary: &'static str) -> ComponentSpec {
 }
 
 /// What this build knows by name only.
-pub(crate) static ALL: [ComponentSpec; 13] = [
+pub(crate) static ALL: [ComponentSpec; 14] = [
+    unbuilt("AgentInvoke", "A node of other editors that asked another agent."),
     unbuilt("Answer", "An older way to show an answer and wait for the next question."),
     unbuilt("Baidu", "An older search of the web."),
     unbuilt("BaiduFanyi", "An older translation."),
@@ -42,6 +43,9 @@ pub(crate) static ALL: [ComponentSpec; 13] = [
 /// What takes the place of a name of [`ALL`]. None of these means exactly the same, so none is put there silently.
 fn remedy(kind: &str) -> &'static str {
     match kind {
+        "AgentInvoke" => {
+            "give the other agent to an Agent among its `tools`, or ask it by Invoke at `/api/v1/agents/ID/completions`"
+        }
         "Answer" => {
             "show the answer with Message, and wait for a reply with UserFillUp; a conversation needs no node to go on"
         }

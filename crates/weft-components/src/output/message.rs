@@ -28,7 +28,7 @@ const WAITING_MAX: Duration = Duration::from_secs(24 * 3_600);
 
 static CONTENT: Field<Vec<String>> =
     Field::texts("content", "the texts to choose from, with references or as Jinja templates")
-        .older(&["messages"]);
+        .older(&["messages", "text"]);
 static STREAM: Field<bool> =
     Field::flag("stream", "whether to show the text while it is being written").on_by_default();
 static STATUS: Field<Option<i64>> = Field::whole("status", "the HTTP status of a webhook's answer");
@@ -393,6 +393,16 @@ mod tests {
         let mut stage = Stage::new(&node, &*component, setting);
         component.run(&stage.ctx).await.unwrap();
         assert_eq!(said(&mut stage), ["b ", "0"]);
+    }
+
+    /// As newer canvases have it that hold one text only.
+    #[tokio::test]
+    async fn a_text_may_stand_by_itself() {
+        let node = Node::new("Message", json!({"text": "a {Agent:B@x}"}));
+        let component = node.build();
+        let mut stage = Stage::new(&node, &*component, Setting::values([("Agent:B@x", json!(0))]));
+        component.run(&stage.ctx).await.unwrap();
+        assert_eq!(said(&mut stage), ["a ", "0"]);
     }
 
     #[tokio::test]

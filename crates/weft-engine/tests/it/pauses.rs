@@ -1,8 +1,8 @@
 //! Human tasks: row 10 of the scheduling table.
 
 use serde_json::json;
-use weft_core::TurnInput;
 use weft_core::journal::{Ending, Record};
+use weft_core::{AssignOperator, TurnInput};
 use weft_engine::SessionState;
 
 use crate::kit::{Does, Node, asking, go_on, node, plan};
@@ -66,6 +66,8 @@ async fn missing_answers_are_asked_again() {
     let first = go_on(&plan, SessionState::new(&plan), asking(""), Default::default()).await;
     let second = go_on(&plan, first.state, filled(&json!({"a": 1})), Default::default()).await;
     assert_eq!(second.report.ending, Ending::Waiting);
+    let tips = second.report.forms[0].form.tips.as_deref().unwrap_or_default();
+    assert!(tips.contains("nothing was filled in for `b`: the form is asked again"), "{tips}");
     let third = go_on(&plan, second.state, filled(&json!({"a": 1, "b": 2})), Default::default()).await;
     assert_eq!(third.report.said, "12");
 }
@@ -95,6 +97,40 @@ async fn a_bare_question_answers_a_form_with_one_field() {
     let first = go_on(&plan, SessionState::new(&plan), asking("poem"), Default::default()).await;
     let second = go_on(&plan, first.state, asking("yes"), Default::default()).await;
     assert_eq!(second.report.said, "draft of poem: yes");
+}
+
+#[tokio::test]
+async fn an_assigned_question_survives_a_pause() {
+    let plan = plan(&[
+        node("begin", Does::Echo, &["set"]),
+        node("set", Does::Assign(vec![("sys.query", AssignOperator::Set, "about {sys.query}")]), &["ask"]),
+        node("ask", Does::Ask(vec!["ok"]), &["m"]),
+        node("m", Does::Say(false), &[]).text("{sys.query}: {ask@ok}"),
+    ]);
+    let first = go_on(&plan, SessionState::new(&plan), asking("tea"), Default::default()).await;
+    let second =
+        go_on(&plan, elsewhere(&first.state), filled(&json!({"ok": "yes"})), Default::default()).await;
+    assert_eq!(second.report.said, "about tea: yes");
+    let third = go_on(&plan, second.state, asking("milk"), Default::default()).await;
+    assert_eq!(third.state.globals["sys.query"], "about milk");
+}
+
+/// As it is when canvases wait for the next thing that somebody says.
+#[tokio::test]
+async fn what_is_said_to_a_form_without_fields_is_the_question_from_there_on() {
+    let plan = plan(&[
+        node("begin", Does::Echo, &["ask"]),
+        node("ask", Does::Ask(vec![]), &["m"]).text("And?"),
+        node("m", Does::Say(false), &["more"]).text("{sys.query}"),
+        node("more", Does::Ask(vec!["ok"]), &["n"]),
+        node("n", Does::Say(false), &[]).text("{sys.query}, {more@ok}"),
+    ]);
+    let first = go_on(&plan, SessionState::new(&plan), asking("tea"), Default::default()).await;
+    let second = go_on(&plan, elsewhere(&first.state), asking("with milk"), Default::default()).await;
+    assert_eq!((second.report.said.as_str(), second.report.ending), ("with milk", Ending::Waiting));
+    let third =
+        go_on(&plan, elsewhere(&second.state), filled(&json!({"ok": "hot"})), Default::default()).await;
+    assert_eq!(third.report.said, "with milk, hot");
 }
 
 /// Row 10 and 11: counters and results survive a pause inside an iteration, in another process.
