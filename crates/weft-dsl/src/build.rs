@@ -209,6 +209,7 @@ impl<'a> Builder<'a> {
             &node.place.kind,
             format!("there is no component type `{}`", node.kind),
         )
+        .help("use one that there is: `weft components` lists them")
         .maybe_help(suggester.did_you_mean(&node.kind, kinds))
         .about(&node.id, &node.name)
     }

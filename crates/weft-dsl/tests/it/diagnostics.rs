@@ -62,6 +62,12 @@ fn an_unknown_component() {
         &json!({"begin": node("Bgin", json!({}), &[])}),
         &[r#"error unknown-component /begin/obj/component_name "Bgin""#],
     );
+    // What is like none of them has a remedy, too.
+    let found = check(
+        &json!({"begin": begin(&["a"]), "a": node("AgentInvoke", json!({}), &[])}),
+        &[r#"error unknown-component /a/obj/component_name "AgentInvoke""#],
+    );
+    assert_eq!(found[0].help.as_deref(), Some("use one that there is: `weft components` lists them"));
 }
 
 #[test]
