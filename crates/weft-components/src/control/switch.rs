@@ -32,7 +32,8 @@ static CONDITIONS: Field = Field::raw(
     "the cases, of which the first counts that matches",
 )
 .elsewhere(&["cases", "condition"]);
-static END_CPN_IDS: Field = Field::raw("end_cpn_ids", Kind::Targets, "where to go on when no case matches");
+static END_CPN_IDS: Field = Field::raw("end_cpn_ids", Kind::Targets, "where to go on when no case matches")
+    .elsewhere(&["default", "default_goto", "else"]);
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Switch",
