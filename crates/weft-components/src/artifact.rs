@@ -118,6 +118,12 @@ pub(crate) fn download(file: &StoredFile) -> Json {
     })
 }
 
+/// A link to a file in Markdown; a picture is shown.
+pub(crate) fn link(name: &str, mime_type: &str, id: &FileId) -> String {
+    let mark = if mime_type.starts_with("image/") { "!" } else { "" };
+    format!("{mark}[{}]({})", name.replace(['[', ']'], ""), download_path(id))
+}
+
 /// The files that a value names: descriptors of uploads, what [`download`] gives, texts that were read from files, and
 /// lists of these.
 ///

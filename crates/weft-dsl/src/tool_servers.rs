@@ -44,15 +44,22 @@ pub(crate) fn check_tools(node: &CanvasNode, left_out: &[LeftOutTool], problems:
     }
 }
 
-/// Warns of servers that nobody has configured: the agents run without their tools.
+/// Warns of servers that nobody has configured, and of those that there are and of which no tool is named: the agents run
+/// without their tools.
 pub(crate) fn check(
     node: &CanvasNode,
     configured: &[String],
     suggester: &mut Suggester,
     problems: &mut ProblemList,
 ) {
-    for NamedServer { at, id, .. } in named(node) {
+    for NamedServer { at, id, tools } in named(node) {
         if configured.iter().any(|known| known == id) {
+            if tools.is_some_and(Map::is_empty) {
+                let message = format!("no tool of `{id}` is named: the agent runs without all of them");
+                let problem = Problem::warning("no-tool-named", join(&at, "tools"), message)
+                    .help("write {\"NAME\": {}} for each tool that it may use; `weft mcp list` and `weft plugins` show them");
+                problems.add(problem.about(&node.id, &node.name));
+            }
             continue;
         }
         let pointer = join(&at, "mcp_id");

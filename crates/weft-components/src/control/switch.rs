@@ -34,7 +34,7 @@ static CONDITIONS: Field = Field::raw(
 )
 .elsewhere(&["cases", "condition"]);
 static END_CPN_IDS: Field = Field::raw("end_cpn_ids", Kind::Targets, "where to go on when no case matches")
-    .elsewhere(&["default", "default_goto"]);
+    .elsewhere(&["default", "default_goto", "else"]);
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Switch",

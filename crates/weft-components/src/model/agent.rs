@@ -5,6 +5,7 @@ mod called;
 mod component_tool;
 mod entries;
 mod extras;
+mod made_files;
 mod mcp_tools;
 mod needs;
 mod sub_agent;
@@ -326,7 +327,7 @@ impl Agent {
         let driver: &dyn Driver = if planned { &Planner } else { &Native };
         let drive = async |writer: Option<&TextWriter>| {
             let job = Job { ctx: &ctx, model: &*model, tools: &toolkit, options: &options, writer };
-            driver.run(&job, start).await
+            made_files::shown(driver.run(&job, start).await, writer)
         };
         let end = if settings.streams && ctx.heard {
             let (writer, text) = SharedText::new();

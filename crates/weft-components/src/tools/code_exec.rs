@@ -14,7 +14,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Map;
 use weft_core::effect::Delivery;
-use weft_core::seam::file_store::{StoredFile, download_path};
+use weft_core::seam::file_store::StoredFile;
 use weft_core::seam::sandbox::{Language, Program, Ran, unfenced};
 use weft_core::{
     Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, NodeOutputs, Outputs,
@@ -280,10 +280,7 @@ async fn ran(ctx: &NodeContext, program: Program) -> Result<(Ran, Vec<StoredFile
 
 /// Files as links; pictures are shown.
 fn links(files: &[StoredFile]) -> String {
-    let link = |file: &StoredFile| {
-        let mark = if file.mime_type.starts_with("image/") { "!" } else { "" };
-        format!("{mark}[{}]({})", file.name.replace(['[', ']'], ""), download_path(&file.id))
-    };
+    let link = |file: &StoredFile| artifact::link(&file.name, &file.mime_type, &file.id);
     files.iter().map(link).collect::<Vec<_>>().join("\n")
 }
 

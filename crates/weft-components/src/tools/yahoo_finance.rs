@@ -1,9 +1,10 @@
 //! YahooFinance: tells what Yahoo Finance knows about a stock, as a report.
 //!
 //! Figures of companies are given to browsers only: a first page sets a cookie, and for the cookie there is a word that
-//! every further question carries. Prices and news need neither.
+//! every further question carries. Statements, prices and news need neither.
 
 mod report;
+mod statements;
 
 use std::time::Duration;
 
@@ -15,11 +16,16 @@ use super::search::request::BROWSER;
 use super::search::{Ask, Asks, BASE_URL, Facts, Request, Service, Step, component};
 use crate::params::{Field, FieldGroup, Params, fields};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
+use statements::{BALANCE_SHEETS, CASH_FLOWS, INCOME_STATEMENTS, Statement};
 
 /// Where figures, prices and news are.
 const HOST: &str = "https://query1.finance.yahoo.com";
 /// The page that sets the cookie.
 const COOKIES: &str = "https://fc.yahoo.com";
+/// The time that statements are asked for, in seconds since 1970: from the end of 2016 on. The service gives the last four
+/// years of it.
+const SINCE: &str = "1483142400";
+const UNTIL: &str = "9999999999";
 /// Characters of the word that goes with the cookie, at most.
 const CRUMB_MAX: usize = 100;
 /// Characters of a stock's symbol, at most.
@@ -82,11 +88,12 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
 };
 
 /// One request of a report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Part {
     Cookie,
     Crumb,
     Figures,
+    Years(&'static Statement),
     Prices,
     News,
 }
@@ -104,14 +111,17 @@ impl YahooFinance {
         let mut add = |wanted: bool, names: &[&'static str]| modules.extend(names.iter().filter(|_| wanted));
         add(params.take(&INFO), &["assetProfile", "price", "summaryDetail", "financialData"]);
         add(params.take(&COUNT), &["defaultKeyStatistics"]);
-        let (income, financials) = (params.take(&INCOME_STMT), params.take(&FINANCIALS));
-        add(income || financials, &["incomeStatementHistory"]);
-        add(params.take(&BALANCE_SHEET), &["balanceSheetHistory"]);
-        add(params.take(&CASH_FLOW_STATEMENT), &["cashflowStatementHistory"]);
         let mut parts = Vec::new();
         if !modules.is_empty() {
             parts.extend([Part::Cookie, Part::Crumb, Part::Figures]);
         }
+        let (income, financials) = (params.take(&INCOME_STMT), params.take(&FINANCIALS));
+        let statements = [
+            (income || financials, &INCOME_STATEMENTS),
+            (params.take(&BALANCE_SHEET), &BALANCE_SHEETS),
+            (params.take(&CASH_FLOW_STATEMENT), &CASH_FLOWS),
+        ];
+        parts.extend(statements.into_iter().filter(|(wanted, _)| *wanted).map(|(_, of)| Part::Years(of)));
         parts.extend(Some(Part::Prices).filter(|_| params.take(&HISTORY)));
         parts.extend(Some(Part::News).filter(|_| params.take(&NEWS)));
         Self { modules, parts }
@@ -137,6 +147,15 @@ impl YahooFinance {
                     .append_pair("modules", &self.modules.join(","))
                     .append_pair("crumb", crumb(answers.get(1))?);
                 Request::get(url).header("Cookie", cookies(answers.first())?)
+            }
+            Part::Years(statement) => {
+                let mut url = below("/ws/fundamentals-timeseries/v1/finance/timeseries", ask.query)?;
+                url.query_pairs_mut()
+                    .append_pair("symbol", ask.query)
+                    .append_pair("type", &statement.asked_for())
+                    .append_pair("period1", SINCE)
+                    .append_pair("period2", UNTIL);
+                Request::get(url)
             }
             Part::Prices => {
                 let mut url = below("/v8/finance/chart", ask.query)?;
@@ -185,6 +204,7 @@ impl Service for YahooFinance {
             match part {
                 Part::Cookie | Part::Crumb => {}
                 Part::Figures => known.figures = report::figures(&answer::json(answer)?)?,
+                Part::Years(statement) => known.years.push(statement.years(&answer::json(answer)?)?),
                 Part::Prices => known.prices = report::prices(&answer::json(answer)?)?,
                 Part::News => known.news = report::news(&answer::json(answer)?)?,
             }

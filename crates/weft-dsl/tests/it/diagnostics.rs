@@ -62,6 +62,12 @@ fn an_unknown_component() {
         &json!({"begin": node("Bgin", json!({}), &[])}),
         &[r#"error unknown-component /begin/obj/component_name "Bgin""#],
     );
+    // What is like none of them has a remedy, too.
+    let found = check(
+        &json!({"begin": begin(&["a"]), "a": node("AgentInvoke", json!({}), &[])}),
+        &[r#"error unknown-component /a/obj/component_name "AgentInvoke""#],
+    );
+    assert_eq!(found[0].help.as_deref(), Some("use one that there is: `weft components` lists them"));
 }
 
 #[test]
@@ -225,7 +231,8 @@ fn what_this_build_cannot_run() {
 fn servers_of_tools() {
     let servers = ["files".to_owned()];
     let options = CompileOptions { tool_servers: Some(&servers), ..CompileOptions::default() };
-    let mcp = |id: &str| json!([{"mcp_id": "files", "tools": {}}, {"mcp_id": id, "tools": {}}]);
+    let mcp =
+        |id: &str| json!([{"mcp_id": "files", "tools": {"read_file": {}}}, {"mcp_id": id, "tools": {}}]);
     let helper = json!({"component_name": "Agent", "params": {"mcp": mcp("gone")}});
     let params = json!({"mcp": mcp("flies"), "tools": [helper]});
     let components = json!({"begin": begin(&["a"]), "a": node("Agent", params, &[])});
@@ -238,6 +245,27 @@ fn servers_of_tools() {
         ],
     );
     assert_eq!(found[0].help.as_deref(), Some("did you mean `files`?"));
+    check(&components, &[]);
+}
+
+/// Published canvases have entries of this kind: the agent is told of a server and given nothing of it.
+#[test]
+fn servers_of_which_no_tool_is_named() {
+    let servers = ["files".to_owned()];
+    let options = CompileOptions { tool_servers: Some(&servers), ..CompileOptions::default() };
+    let mcp = json!([{"mcp_id": "files", "tools": {}}, {"mcp_id": "files", "tools": {"read_file": {}}}]);
+    let helper = json!({"component_name": "Agent", "params": {"mcp": [{"mcp_id": "files", "tools": {}}]}});
+    let components =
+        json!({"begin": begin(&["a"]), "a": node("Agent", json!({"mcp": mcp, "tools": [helper]}), &[])});
+    let found = check_with(
+        &components,
+        &options,
+        &[
+            "warning no-tool-named /a/obj/params/mcp/0/tools {}",
+            "warning no-tool-named /a/obj/params/tools/0/params/mcp/0/tools {}",
+        ],
+    );
+    assert_eq!(found[0].message, "no tool of `files` is named: the agent runs without all of them");
     check(&components, &[]);
 }
 

@@ -1,6 +1,11 @@
+use std::sync::Arc;
+
 use serde_json::{Map, json};
 use weft_core::context::Signal;
+use weft_core::seam::chat_model::ChatDelta;
+use weft_core::seam::sandbox::{Language, Program, Ran, WrittenFile};
 use weft_core::{ComponentId, ErrorKind};
+use weft_testkit::{MemoryFiles, ScriptedSandbox};
 
 use crate::testing::{Node, Setting, Stage, failure};
 
@@ -32,6 +37,45 @@ async fn a_budget_of_money_warns_of_a_model_without_prices() {
     };
     check(json!({"money": 1}), 1).await;
     check(json!({"tokens": 1000}), 0).await;
+}
+
+/// What a program has drawn is seen by whoever asked, also when the model only talks of it.
+#[tokio::test]
+async fn files_that_tools_make_stand_below_the_answer() {
+    let source = "open('chart.png', 'wb').write(b'PNG')";
+    let drawn = |_: &Program| Ran {
+        files: vec![WrittenFile { name: "chart.png".to_owned(), base64: "UE5H".to_owned() }],
+        ..Ran::silent(Ok(json!(3)))
+    };
+    let kept = Arc::new(MemoryFiles::default());
+    let store = Arc::clone(&kept);
+    let setting = Setting {
+        query: "Q",
+        heard: true,
+        sandbox: Some(Arc::new(ScriptedSandbox::new(&[Language::Python]).with(source, drawn))),
+        seams: Some(Box::new(move |seams| seams.files = store)),
+        ..Setting::default()
+    };
+    let tools = json!([{"component_name": "CodeExec", "name": "CodeExec", "params": {}}]);
+    let node = Node::new("Agent", json!({"llm_id": "tools", "tools": tools}));
+    let component = node.build();
+    let mut stage = Stage::new(&node, &*component, setting);
+    stage.answer([ChatDelta::ToolCall {
+        index: 0,
+        id: Some("c0".to_owned()),
+        name: Some("execute_code_0".to_owned()),
+        arguments: json!({"lang": "python", "script": source}).to_string(),
+    }]);
+    stage.answer_text("Here is the chart.");
+    let outputs = json!(component.run(&stage.ctx).await.unwrap().outputs);
+    let file = kept.all().pop().unwrap();
+    let expected =
+        format!("Here is the chart.\n\n![chart.png](/api/v1/agents/attachments/{}/download)", file.id);
+    assert_eq!(outputs["content"], expected.as_str());
+    for signal in stage.signals() {
+        let Signal::Publish(_, shared) = signal else { continue };
+        assert_eq!(&*shared.text().await.unwrap(), expected.as_str());
+    }
 }
 
 #[tokio::test]

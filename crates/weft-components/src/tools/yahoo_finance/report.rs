@@ -7,16 +7,12 @@ use weft_core::{Json, Result};
 use crate::tools::search::answer::{garbled, rows_if_any, text};
 use crate::tools::search::table::{ROWS_MAX, table};
 
+use super::statements::Years;
+
 /// News of a report, at most.
 const NEWS_MAX: usize = 20;
 /// Characters of one figure, at most: the business of a company is told in a paragraph.
 const FIGURE_MAX: usize = 2_000;
-/// The service's names of statements, the list in each, and what they are.
-const STATEMENTS: [(&str, &str); 3] = [
-    ("/incomeStatementHistory/incomeStatementHistory", "Income statements"),
-    ("/balanceSheetHistory/balanceSheetStatements", "Balance sheets"),
-    ("/cashflowStatementHistory/cashflowStatements", "Cash flows"),
-];
 /// What is told about a company, with its place among the figures.
 const INFORMATION: [(&str, &str); 26] = [
     ("Name", "/price/longName"),
@@ -58,6 +54,8 @@ const SHARES: [(&str, &str); 3] = [
 pub(super) struct Known {
     /// Figures by the service's names.
     pub figures: Json,
+    /// The statements that were asked for.
+    pub years: Vec<Years>,
     /// One row a day.
     pub prices: Vec<Json>,
     /// Newest first.
@@ -67,7 +65,11 @@ pub(super) struct Known {
 impl Known {
     /// As data.
     pub(super) fn into_json(self) -> Json {
-        json!({"info": self.figures, "history": self.prices, "news": self.news})
+        let mut known = json!({"info": self.figures, "history": self.prices, "news": self.news});
+        if !self.years.is_empty() {
+            known["statements"] = self.years.into_iter().map(Years::into_json).collect();
+        }
+        known
     }
 }
 
@@ -128,10 +130,7 @@ pub(super) fn markdown(symbol: &str, known: &Known) -> String {
     };
     let mut sections = vec![("Information", figures(&INFORMATION)), ("Shares", figures(&SHARES))];
     sections.push(("Prices of the last month", table(&known.prices)));
-    for (place, title) in STATEMENTS {
-        let periods = known.figures.pointer(place).and_then(Json::as_array);
-        sections.push((title, table(&statement(periods.map(Vec::as_slice).unwrap_or_default()))));
-    }
+    sections.extend(known.years.iter().map(|years| (years.title(), years.table())));
     let item = |news: &Json| {
         let (title, link, publisher) = (text(news, "/title"), text(news, "/link"), text(news, "/publisher"));
         // A bracket in a title would end the link.
@@ -153,23 +152,4 @@ fn figure(value: &Json) -> String {
             line.chars().take(FIGURE_MAX).collect()
         }
     }
-}
-
-/// Statements side by side: a row for each item, a column for each period.
-fn statement(periods: &[Json]) -> Vec<Json> {
-    let mut rows: Map<String, Json> = Map::new();
-    for period in periods {
-        let Some(figures) = period.as_object() else { continue };
-        let end = period.get("endDate").map(figure).unwrap_or_default();
-        for (name, value) in figures.iter().filter(|(name, _)| !matches!(name.as_str(), "endDate" | "maxAge"))
-        {
-            let value = figure(value);
-            if value.is_empty() {
-                continue;
-            }
-            let row = rows.entry(name.clone()).or_insert_with(|| json!({"item": name}));
-            row[&end] = value.into();
-        }
-    }
-    rows.into_iter().map(|(_, row)| row).collect()
 }

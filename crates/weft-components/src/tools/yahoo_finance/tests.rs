@@ -10,13 +10,25 @@ fn cookie() -> HttpResponse {
 }
 
 fn figures() -> HttpResponse {
-    let statement = |end: &str, revenue: &str| json!({"maxAge": 1, "endDate": {"raw": 1, "fmt": end}, "totalRevenue": {"raw": 1, "fmt": revenue}, "ebit": {}});
     good(json!({"quoteSummary": {"error": null, "result": [{
         "price": {"longName": "A Inc.", "regularMarketPrice": {"raw": 189.5, "fmt": "189.50"}, "currency": "USD"},
         "assetProfile": {"sector": "Technology", "fullTimeEmployees": 161_000},
         "defaultKeyStatistics": {"sharesOutstanding": {"raw": 1.5e10, "fmt": "15B"}},
-        "incomeStatementHistory": {"incomeStatementHistory": [statement("2023-09-30", "383B"), statement("2022-09-30", "394B")]},
     }]}}))
+}
+
+/// An answer with series: each with its name, and the figures of its years.
+fn series(all: &[(&str, &[(&str, f64)])]) -> HttpResponse {
+    let point = |(end, raw): &(&str, f64)| json!({"asOfDate": end, "periodType": "12M", "currencyCode": "USD", "reportedValue": {"raw": raw, "fmt": "?"}});
+    let one = |(name, years): &(&str, &[(&str, f64)])| {
+        let mut points: Vec<_> = years.iter().map(point).collect();
+        points.push(json!(null));
+        json!({"meta": {"symbol": ["A"], "type": [name]}, "timestamp": [1, 2], *name: points})
+    };
+    let mut result: Vec<_> = all.iter().map(one).collect();
+    // What the company does not report.
+    result.push(json!({"meta": {"symbol": ["A"], "type": ["annualInventory"]}}));
+    good(json!({"timeseries": {"result": result, "error": null}}))
 }
 
 fn prices() -> HttpResponse {
@@ -51,10 +63,18 @@ async fn it_does_what_every_service_does() {
 #[tokio::test]
 async fn a_report_has_what_is_wanted_and_no_more_is_asked() {
     let params = json!({"stock_code": "0700.HK", "history": true, "income_stmt": true, "count": true});
-    let answers = [cookie(), good("cr.umb/1\n"), figures(), prices(), news()];
+    let revenue: &[(&str, f64)] = &[("2022-09-30", 394.0e9), ("2023-09-30", 383.0e9)];
+    let answers = [
+        cookie(),
+        good("cr.umb/1\n"),
+        figures(),
+        series(&[("annualTotalRevenue", revenue)]),
+        prices(),
+        news(),
+    ];
     let (sent, result) = asked("YahooFinance", params, &answers).await;
     let host = "https://query1.finance.yahoo.com";
-    let modules = "assetProfile%2Cprice%2CsummaryDetail%2CfinancialData%2CdefaultKeyStatistics%2CincomeStatementHistory";
+    let modules = "assetProfile%2Cprice%2CsummaryDetail%2CfinancialData%2CdefaultKeyStatistics";
     let expected = [
         "https://fc.yahoo.com/".to_owned(),
         format!("{host}/v1/test/getcrumb"),
@@ -62,18 +82,48 @@ async fn a_report_has_what_is_wanted_and_no_more_is_asked() {
         format!("{host}/v8/finance/chart/0700.HK?range=1mo&interval=1d"),
         format!("{host}/v1/finance/search?q=0700.HK&quotesCount=0&newsCount=10"),
     ];
-    assert_eq!(sent.iter().map(|request| request.url.clone()).collect::<Vec<_>>(), expected);
+    let mut urls: Vec<_> = sent.iter().map(|request| request.url.clone()).collect();
+    let statements = urls.remove(3);
+    assert_eq!(urls, expected);
+    let place = format!(
+        "{host}/ws/fundamentals-timeseries/v1/finance/timeseries/0700.HK?symbol=0700.HK&type=annualTotalRevenue%2C"
+    );
+    assert!(statements.starts_with(&place), "{statements}");
     assert_eq!(header(&sent[2], "Cookie"), Some("A3=d=x&S=y"));
     let report = "# 0700.HK\n\n## Information\n\n- Name: A Inc.\n- Currency: USD\n- Price: 189.50\n- Sector: Technology\n\
         - Employees: 161000\n\n## Shares\n\n- Shares outstanding: 15B\n\n## Prices of the last month\n\n\
         | date | open | high | low | close | volume |\n| --- | --- | --- | --- | --- | --- |\n\
         | 2024-05-01 | 1.0 | 2 | 1 | 1.5 | 100 |\n| 2024-05-02 |  | 2 | 1 | 1.6 | 200 |\n\n## Income statements\n\n\
-        | item | 2023-09-30 | 2022-09-30 |\n| --- | --- | --- |\n| totalRevenue | 383B | 394B |\n\n## News\n\n\
+        | item | 2023-09-30 | 2022-09-30 |\n| --- | --- | --- |\n| Total Revenue | 383000000000 | 394000000000 |\n\n## News\n\n\
         - [A  grows ](https://n.example/a), The N";
     assert_eq!(result.unwrap()["report"], report);
     let params = json!({"stock_code": "AAPL", "info": false, "news": false, "history": true});
     let (sent, _) = asked("YahooFinance", params, &[prices()]).await;
     assert_eq!(sent.len(), 1);
+}
+
+/// Scripts of canvases read them: by the names of the items, and the first number of a line as that of the newest year.
+#[tokio::test]
+async fn statements_have_whole_numbers_of_each_year_and_no_empty_cells() {
+    let params = json!({"stock_code": "A", "info": false, "news": false, "balance_sheet": true});
+    let answer = series(&[
+        ("annualLongTermDebtAndCapitalLeaseObligation", &[("2023-09-30", 2.0)]),
+        ("annualLongTermDebt", &[("2022-09-30", 98_959_000_000.0)]),
+        ("annualTotalAssets", &[("2022-09-30", 352_755_000_000.0), ("2023-09-30", 0.5)]),
+        ("annualUnknown", &[("2021-09-30", 1.0)]),
+    ]);
+    let (sent, result) = asked("YahooFinance", params, &[answer]).await;
+    let result = result.unwrap();
+    assert_eq!(sent.len(), 1, "neither a cookie nor its word is needed");
+    let report = "# A\n\n## Balance sheets\n\n| item | 2023-09-30 | 2022-09-30 |\n| --- | --- | --- |\n\
+        | Total Assets | 0.5 | 352755000000 |\n| Long Term Debt | nan | 98959000000 |\n\
+        | Long Term Debt And Capital Lease Obligation | 2 | nan |";
+    assert_eq!(result["report"], report);
+    let row = json!({"item": "Long Term Debt", "2023-09-30": null, "2022-09-30": 98_959_000_000.0});
+    assert_eq!(result["json"]["statements"]["balance_sheet"][1], row);
+    let nothing = good(json!({"timeseries": {"result": [], "error": null}}));
+    let params = json!({"stock_code": "A", "info": false, "news": false, "cash_flow_statement": true});
+    assert_eq!(asked("YahooFinance", params, &[nothing]).await.1.unwrap()["report"], "");
 }
 
 #[tokio::test]
