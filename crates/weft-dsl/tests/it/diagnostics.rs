@@ -67,7 +67,7 @@ fn an_unknown_component() {
         &json!({"begin": begin(&["a"]), "a": node("AgentInvoke", json!({}), &[])}),
         &[r#"error unknown-component /a/obj/component_name "AgentInvoke""#],
     );
-    assert_eq!(found[0].help.as_deref(), Some("use one that there is: `weft components` lists them"));
+    assert_eq!(found[0].help.as_deref(), Some("use one of those that `weft components` lists"));
 }
 
 #[test]
