@@ -222,9 +222,10 @@ async fn documents_are_cut_as_the_chunkers_say() {
         settings,
         json!({"title_families": families, "hierarchy": 0, "title_paths": false, "chunk_token_num": 512})
     );
-    let params = json!({"levels": families, "levels_are": "levels", "hierarchy": 1});
+    let params =
+        json!({"levels": families, "levels_are": "levels", "hierarchy": 1, "root_chunk_as_heading": true});
     let (_, _, settings) = cut("TitleChunker", params).await;
-    assert_eq!(settings["title_levels"], families);
+    assert_eq!((&settings["title_levels"], &settings["title_opening"]), (&families, &json!(true)));
     for (kind, expected) in [
         ("OneChunker", ChunkMethod::One),
         ("PresentationChunker", ChunkMethod::Presentation),

@@ -55,8 +55,10 @@ static INCLUDE_HEADING_CONTENT: Field = Field::raw(
     Kind::Flag,
     "has no effect: what stands between a heading and the next is a chunk of its own",
 );
-static ROOT_CHUNK_AS_HEADING: Field =
-    Field::raw("root_chunk_as_heading", Kind::Flag, "has no effect").not_offered();
+static ROOT_CHUNK_AS_HEADING: Field<bool> = Field::flag(
+    "root_chunk_as_heading",
+    "whether a short text before the first heading, such as a name and an address, is put above each chunk in place of one of its own",
+);
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "TitleChunker",
@@ -98,8 +100,11 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             params.warn(problem.help("a longer section is cut into several chunks"));
         }
         settings.insert("chunk_token_num".to_owned(), cap.min(TOKENS_MAX).into());
-        // Editors write these at every node.
-        let _ = (params.get(&INCLUDE_HEADING_CONTENT), params.get(&ROOT_CHUNK_AS_HEADING));
+        if params.take(&ROOT_CHUNK_AS_HEADING) {
+            settings.insert("title_opening".to_owned(), true.into());
+        }
+        // Editors write it at every node.
+        let _ = params.get(&INCLUDE_HEADING_CONTENT);
         let warnings = params.warnings();
         params.finish(TitleChunker { passed, settings, warnings })
     },

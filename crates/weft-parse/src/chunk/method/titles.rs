@@ -9,8 +9,8 @@ use weft_core::pattern::begins;
 
 use crate::chunk::ChunkSource;
 use crate::chunk::draft::Cutting;
-use crate::chunk::flow::{Flow, Joint, Placed, TablePlacement};
-use crate::chunk::sections::{pack_small, sections};
+use crate::chunk::flow::{Flow, Joint, Placed, SpanRole, TablePlacement};
+use crate::chunk::sections::{FlowSection, pack_small, sections};
 use crate::chunk::settings::ChunkSettings;
 use crate::chunk::writer::PieceWriter;
 use crate::element::{Element, ElementBody};
@@ -32,10 +32,16 @@ pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
         levels[at].filter(|level| u32::from(*level) <= deepest)
     });
     let mut sections = sections(&flow);
+    let mut writer = PieceWriter::new(&flow, settings);
+    if settings.title_opening
+        && let [first, _, ..] = sections.as_slice()
+        && opening(&flow, first).is_some_and(|text| writer.open_with(text))
+    {
+        sections.remove(0);
+    }
     if !settings.title_paths {
         sections = pack_small(sections, GROUP_TOKENS_MIN, settings.limit);
     }
-    let mut writer = PieceWriter::new(&flow, settings);
     for section in sections {
         let above = if settings.title_paths { section.above.as_slice() } else { &[] };
         writer.spans(section.spans, above);
@@ -47,6 +53,14 @@ pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
         draft.elements = origin(draft.elements.start)..last;
     }
     Ok(cutting)
+}
+
+/// The text of a section without headings and tables.
+fn opening<'a>(flow: &'a Flow<'_>, section: &FlowSection) -> Option<&'a str> {
+    let spans = &flow.spans[section.spans.clone()];
+    let (first, last) = (spans.first()?, spans.last()?);
+    let is_text = spans.iter().all(|span| span.role == SpanRole::Text);
+    is_text.then(|| flow.text[first.start..last.end].trim())
 }
 
 /// The deepest level whose headings begin a section.
@@ -272,6 +286,27 @@ mod tests {
         assert_eq!(pieces, ["Chapter I Scope\n\none", chapter, "Chapter II Duties\n\nthree"]);
         let none = titled("# A\n\none\n\n## B\n\ntwo", json!({"title_families": families(), "hierarchy": 2}));
         assert_eq!(none, ["A\n\none", "A\nB\n\ntwo"], "no line has a pattern: the file says it itself");
+    }
+
+    #[test]
+    fn what_stands_before_the_first_heading_can_be_put_above_each_chunk() {
+        let text = "Ada\n\nada@example.org\n\n# Education\n\nLondon\n\n# Work\n\n## Looms\n\nLead";
+        let opened = json!({"title_opening": true});
+        let ada = "Ada\n\nada@example.org";
+        let pieces = titled(text, opened.clone());
+        assert_eq!(pieces[0], format!("{ada}\nEducation\n\nLondon"));
+        assert_eq!(pieces.len(), 2, "{pieces:?}");
+        assert!(pieces[1].starts_with(&format!("{ada}\nWork")) && pieces[1].ends_with("Lead"), "{pieces:?}");
+        assert_eq!(titled(text, json!({})).len(), 3, "it is a chunk where nobody asks for that");
+        // What is long, what has no heading below it, and a table stand for themselves.
+        let long = format!("{}\n\n# A\n\none", "word ".repeat(200));
+        let pieces = titled(&long, opened.clone());
+        assert!(pieces.len() == 2 && pieces[1] == "A\n\none", "{pieces:?}");
+        assert_eq!(titled("one\n\ntwo", opened.clone()), ["one\n\ntwo"]);
+        let grouped = json!({"title_opening": true, "title_paths": false, "chunk_token_num": 64});
+        let text = format!("Ada\n\n# A\n\n{}\n\n# B\n\n{}", "one ".repeat(40), "two ".repeat(40));
+        let pieces = titled(&text, grouped);
+        assert!(pieces.len() == 2 && pieces.iter().all(|piece| piece.starts_with("Ada\n")), "{pieces:?}");
     }
 
     #[test]
