@@ -226,6 +226,11 @@ async fn documents_are_cut_as_the_chunkers_say() {
         json!({"levels": families, "levels_are": "levels", "hierarchy": 1, "root_chunk_as_heading": true});
     let (_, _, settings) = cut("TitleChunker", params).await;
     assert_eq!((&settings["title_levels"], &settings["title_opening"]), (&families, &json!(true)));
+    // Families of one level each, as for résumés in two languages: whichever has a method has families.
+    let languages = json!([["Education"], ["教育"]]);
+    let params = json!({"levels": languages, "method": "hierarchy", "hierarchy": 1});
+    let (_, _, settings) = cut("TitleChunker", params).await;
+    assert_eq!(settings["title_families"], languages);
     for (kind, expected) in [
         ("OneChunker", ChunkMethod::One),
         ("PresentationChunker", ChunkMethod::Presentation),
