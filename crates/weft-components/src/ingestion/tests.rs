@@ -298,6 +298,54 @@ async fn a_model_writes_about_every_chunk() {
 }
 
 #[tokio::test]
+async fn one_extractor_may_ask_for_several_things() {
+    // As newer editors write every one of them: with nothing switched on.
+    let off = json!({"llm_id": "", "keywords": {"top_n": 0}, "questions": {"top_n": 0},
+        "tags": {"top_n": 0, "tag_file_id": ""}, "summary": {"enabled": false},
+        "metadata": {"enabled": false, "metadata": [], "built_in_metadata": []}});
+    let flat = json!({"field_name": "", "auto_keywords": 0, "auto_questions": 0, "auto_tags": 0,
+        "enable_metadata": 0, "metadata": []});
+    let setting = || Setting { values: chunks(&["one"]), ..Setting::default() };
+    for params in [off, flat] {
+        let node = extractor(params);
+        let component = node.build();
+        let stage = Stage::new(&node, &*component, setting());
+        let found = json!(component.run(&stage.ctx).await.unwrap().outputs);
+        assert_eq!(found["chunks"][0]["text"], "one");
+        assert!(stage.asked().is_empty());
+        assert!(component.shape().models.is_empty() && component.shape().warnings.is_empty());
+    }
+
+    let node =
+        extractor(json!({"keywords": {"top_n": 2}, "questions": {"top_n": "1", "system_prompt": "Ask!"},
+        "summary": {"enabled": true}, "tags": {"top_n": 3},
+        "metadata": {"enabled": true, "metadata": [{"key": "city", "description": "where it is"}]}}));
+    let component = node.build();
+    let warned = component.shape().warnings;
+    assert_eq!(warned.iter().map(|warning| warning.pointer.as_str()).collect::<Vec<_>>(), ["/tags"]);
+    let stage = Stage::new(&node, &*component, setting());
+    stage.answer_text("1. red, blue, green").answer_text("Why?\nWhat?").answer_text("Short.");
+    stage.answer_text("{\"city\": \"Bonn\", \"mood\": \"good\"}");
+    let found = json!(component.run(&stage.ctx).await.unwrap().outputs);
+    let expected = json!({"text": "one", "doc_type_kwd": "text", "tokens": 0, "summary": "Short.",
+        "keywords": ["red", "blue"], "questions": ["Why?"], "metadata": {"city": "Bonn"}});
+    assert_eq!(found["chunks"], json!([expected]));
+    let asked = stage.asked();
+    let told = |place: usize, said: usize| asked[place].messages[said].text.as_str();
+    assert!(told(0, 0).contains("the 2 most important keywords"), "{}", told(0, 0));
+    assert_eq!((told(0, 1), told(1, 0)), ("<passage>\none\n</passage>", "Ask!"));
+    assert!(told(3, 0).contains("- \"city\": where it is"), "{}", told(3, 0));
+
+    assert_eq!(extractor(json!({"keywords": {"top_n": "many"}})).problems(), ["/keywords/top_n"]);
+    let node = Node::new("Extractor", json!({"summary": {"enabled": true}})).behind("Parser:P", "Parser");
+    let component = node.build();
+    let stage = Stage::new(&node, &*component, Setting::values([("Parser:P@document", document())]));
+    stage.answer_text("of what?");
+    let error = component.run(&stage.ctx).await.unwrap_err();
+    assert!(error.kind == ErrorKind::Invalid && error.message.contains("not been cut"), "{error:?}");
+}
+
+#[tokio::test]
 async fn before_the_cut_a_model_is_asked_once() {
     let node = Node::new("Extractor", json!({"field_name": "metadata", "prompts": "{Parser:P@text}"}))
         .behind("Parser:P", "Parser");
