@@ -163,6 +163,10 @@ async fn each_family_of_files_has_its_format() {
     let (found, request) = read(json!({"markdown": {"output_format": "html", "pages": [[1, 2]]}})).await;
     assert_eq!(found["html"], "Goods\n\nYou may return goods.\n\nBy mail.");
     assert_eq!(json!(request.settings), json!({"html4excel": true, "pages": [[1, 2]]}));
+    let without = json!({"setups": {"markdown": {"output_format": "text", "remove_toc": true}}});
+    let (found, request) = read(without).await;
+    assert_eq!(json!(request.settings), json!({"remove_toc": true}));
+    assert_eq!(found["document"]["settings"], json!({"remove_toc": true}), "chunkers read it again");
     let (found, _) = read(json!({})).await;
     assert_eq!(found["json"][1]["text"], "You may return goods.");
     let (setting, _) = setting([(DOCUMENT, document())]).await;
@@ -177,10 +181,10 @@ async fn each_family_of_files_has_its_format() {
     let all = ["from", "to", "cc", "bcc", "date", "subject", "body", "attachments"];
     let usual = json!({"setups": {"email": {"fields": all, "preprocess": "main_content"}, "pdf": {"preprocess": ["main_content"]}}});
     assert_eq!(parser(usual).build().shape().warnings, []);
-    let asked = json!({"setups": {"pdf": {"preprocess": ["main_content", "abstract"], "remove_toc": true}}});
+    let asked = json!({"setups": {"pdf": {"preprocess": ["main_content", "abstract"], "remove_header_footer": true}}});
     let warned = parser(asked).build().shape().warnings;
     let pointers: Vec<_> = warned.iter().map(|warning| warning.pointer.as_str()).collect();
-    assert_eq!(pointers, ["/setups/pdf/remove_toc", "/setups/pdf/preprocess"]);
+    assert_eq!(pointers, ["/setups/pdf/remove_header_footer", "/setups/pdf/preprocess"]);
     let warned = parser(json!({"setups": {"pdf": {"parse_method": "my-vlm"}}})).build().shape().warnings;
     assert_eq!(warned[0].pointer, "/setups/pdf/parse_method");
 }

@@ -62,6 +62,8 @@ pub(crate) struct ChunkSettings {
     pub(crate) title_paths: bool,
     /// Whether what stands before the first heading of a document is put above each of its chunks.
     pub(crate) title_opening: bool,
+    /// Whether the table of contents that the file prints is left out.
+    pub(crate) remove_toc: bool,
 }
 
 impl ChunkSettings {
@@ -101,6 +103,7 @@ impl ChunkSettings {
             hierarchy: number(given("hierarchy"), "hierarchy", 0, LEVELS_MAX)?,
             title_paths: given("title_paths") != Some(&Json::Bool(false)),
             title_opening: given("title_opening") == Some(&Json::Bool(true)),
+            remove_toc: given("remove_toc") == Some(&Json::Bool(true)),
         })
     }
 
