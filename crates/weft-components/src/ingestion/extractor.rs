@@ -32,6 +32,8 @@ const QUESTIONS_AT_ONCE: usize = 4;
 const TIME_MAX: Duration = Duration::from_secs(24 * 3_600);
 /// Chunks of which it is told that the model could not answer, at most.
 const WARNINGS_MAX: usize = 5;
+/// What a model is told besides that is to write metadata, where its instructions do not say how.
+const AS_JSON: &str = "\n\nWrite it as one JSON object, with nothing around it.";
 
 static FIELD_NAME: Field<String> = Field::text(
     "field_name",
@@ -207,7 +209,13 @@ fn prompts(params: &mut Params<'_>) -> Vec<(Author, Words)> {
 
 impl Question {
     fn messages(&self, ctx: &NodeContext, chunk: &str) -> Result<Vec<ChatMessage>> {
-        let mut messages = vec![ChatMessage::new(Author::System, self.system.render(ctx, chunk)?)];
+        let mut system = self.system.render(ctx, chunk)?;
+        // Canvases from elsewhere ask for metadata in any words, and what is read is JSON.
+        let says_how = system.trim().is_empty() || system.to_lowercase().contains("json");
+        if self.field == "metadata" && !says_how {
+            system.push_str(AS_JSON);
+        }
+        let mut messages = vec![ChatMessage::new(Author::System, system)];
         for (author, words) in &self.prompts {
             messages.push(ChatMessage::new(*author, words.render(ctx, chunk)?));
         }

@@ -293,7 +293,16 @@ async fn a_model_writes_about_every_chunk() {
         |signal: &Signal| matches!(signal, Signal::Warn(text) if text.starts_with("chunk 2 has no metadata"));
     assert!(stage.signals().iter().any(told));
 
+    let untold = extractor(json!({"field_name": "metadata", "sys_prompt": "Return the metadata only."}));
+    let component = untold.build();
+    let stage = Stage::new(&untold, &*component, setting());
+    stage.answer_text("{}").answer_text("{}");
+    component.run(&stage.ctx).await.unwrap();
+    let told = stage.asked()[0].messages[0].text.clone();
+    assert!(told.starts_with("Return the metadata only.\n\nWrite it as one JSON object"), "{told}");
+
     // When nothing comes of any chunk, that is a failure.
+    let component = node.build();
     let stage = Stage::new(&node, &*component, setting());
     stage.answer_text("none").answer_text("none");
     assert_eq!(component.run(&stage.ctx).await.unwrap_err().kind, ErrorKind::Garbled);
