@@ -78,6 +78,11 @@ impl<'a> PieceWriter<'a> {
         fits
     }
 
+    /// Tokens of a piece below some headings that are not theirs.
+    pub(crate) fn room(&self, above: &[usize]) -> u32 {
+        self.packing.limit - self.lead(above).tokens
+    }
+
     /// Writes everything.
     pub(crate) fn all(&mut self) {
         self.spans(0..self.flow.spans.len(), &[]);
