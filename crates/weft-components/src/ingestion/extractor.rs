@@ -95,7 +95,9 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             let problem = ParamProblem::new("/field_name", format!("`{field}` is a name of its own"));
             params.warn(problem.help(format!("did you mean `{meant}`?")));
         }
-        if ["text", "tokens", "positions", "headings", "mom", "doc_type_kwd"].contains(&field.as_str()) {
+        if ["text", "tokens", "positions", "headings", "mom", "doc_type_kwd", "searched", "columns"]
+            .contains(&field.as_str())
+        {
             params
                 .problem(ParamProblem::new("/field_name", format!("`{field}` is what a chunk has already")));
         }
