@@ -240,6 +240,7 @@ async fn documents_are_cut_as_the_chunkers_say() {
         ("PresentationChunker", ChunkMethod::Presentation),
         ("QAChunker", ChunkMethod::Qa),
         ("TableChunker", ChunkMethod::Table),
+        ("TagChunker", ChunkMethod::Tag),
     ] {
         let (found, method, settings) = cut(kind, json!({})).await;
         assert_eq!((method, settings), (expected, json!({})), "{kind}");
