@@ -11,7 +11,7 @@ use crate::data::{
 };
 use crate::ingestion::{
     compiler, extractor, file, one_chunker, parser, presentation_chunker, qa_chunker, table_chunker,
-    title_chunker, token_chunker, tokenizer,
+    tag_chunker, title_chunker, token_chunker, tokenizer,
 };
 use crate::model::{agent, browser, deep_research, llm};
 use crate::output::{doc_generator, invoke, message};
@@ -78,6 +78,7 @@ pub static ALL: &[&ComponentSpec] = &[
     &string_transform::SPEC,
     &switch::SPEC,
     &table_chunker::SPEC,
+    &tag_chunker::SPEC,
     &tavily_extract::SPEC,
     &tavily_search::SPEC,
     &title_chunker::SPEC,

@@ -102,6 +102,12 @@ pub struct PipelineChunk {
     /// How many tokens the text has.
     #[serde(default)]
     pub tokens: u32,
+    /// What is searched where the text is, if that is something else: the question of a pair.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub searched: Option<String>,
+    /// Typed columns, of a row of a table.
+    #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+    pub columns: serde_json::Map<String, Json>,
     /// What a model has written about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
@@ -122,6 +128,7 @@ pub struct PipelineChunk {
 /// The chunks of a document that was read.
 pub fn chunks_of(read: ReadDocument) -> Vec<PipelineChunk> {
     let parents: Vec<String> = read.parents.into_iter().map(|parent| parent.content).collect();
+    let listed = |entries: Vec<String>| if entries.is_empty() { Json::Null } else { entries.into() };
     let chunk = |piece: DocumentPiece| PipelineChunk {
         text: piece.content,
         kind: piece.kind,
@@ -130,6 +137,10 @@ pub fn chunks_of(read: ReadDocument) -> Vec<PipelineChunk> {
         parent: piece.parent.and_then(|at| parents.get(at).cloned()),
         picture: piece.picture,
         tokens: piece.tokens,
+        searched: piece.searched,
+        columns: piece.fields,
+        keywords: listed(piece.keywords),
+        questions: listed(piece.questions),
         ..PipelineChunk::default()
     };
     read.pieces.into_iter().map(chunk).collect()
@@ -161,7 +172,7 @@ impl PipelineChunk {
 
     fn piece(self, field: SearchedField) -> (DocumentPiece, Option<String>) {
         let (keywords, questions) = (self.keyword_list(), self.question_list());
-        let searched = match field {
+        let written = match field {
             SearchedField::Text => None,
             // A model that has written nothing must not make the chunk unfindable: then its text is searched.
             SearchedField::Summary => self.summary.filter(|summary| !summary.trim().is_empty()),
@@ -175,7 +186,8 @@ impl PipelineChunk {
         let piece = DocumentPiece {
             kind: self.kind,
             content: self.text,
-            searched,
+            searched: written.or(self.searched),
+            fields: self.columns,
             headings: self.headings,
             positions: self.positions,
             keywords,
@@ -323,8 +335,16 @@ mod tests {
             parent,
             ..DocumentPiece::default()
         };
+        // What a method knows of a pair, of a row of a table, and of a text with tags.
+        let known = DocumentPiece {
+            searched: Some("Which?".to_owned()),
+            fields: json!({"price": 12.5}).as_object().unwrap().clone(),
+            keywords: vec!["oil, heavy".to_owned()],
+            questions: vec!["Why?".to_owned()],
+            ..piece("a", None)
+        };
         let read = ReadDocument {
-            pieces: vec![piece("a", None), piece("b", Some(0))],
+            pieces: vec![known, piece("b", Some(0))],
             parents: vec![piece("whole", None)],
             ..ReadDocument::default()
         };

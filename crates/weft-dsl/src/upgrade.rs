@@ -1,5 +1,5 @@
-//! Names of older canvases → their names today. Structure and parameters stay as they are, but for what the new name alone
-//! would change.
+//! Names of older canvases, and of other editions → their names here. Structure and parameters stay as they are, but for what
+//! the new name alone would change.
 //!
 //! Applied to a working copy each time a canvas is loaded; applying it again changes nothing.
 
@@ -13,12 +13,18 @@ use crate::canvas::Canvas;
 use crate::problem::Problem;
 
 const MERGER: &str = "HierarchicalMerger";
+const MANUAL: &str = "ManualChunker";
 
-/// Component types that were renamed.
-const KINDS: [(&str, &str); 3] =
-    [("Splitter", "TokenChunker"), (MERGER, "TitleChunker"), ("PDFGenerator", "DocGenerator")];
+/// Component types that were renamed, and those that another edition calls otherwise.
+const KINDS: [(&str, &str); 5] = [
+    ("Splitter", "TokenChunker"),
+    (MERGER, "TitleChunker"),
+    ("PDFGenerator", "DocGenerator"),
+    ("GeneralChunker", "TokenChunker"),
+    (MANUAL, "TitleChunker"),
+];
 
-/// What a component type of older canvases is called today, if it was renamed.
+/// What a component type of older canvases or another edition is called here, if it is not that.
 pub fn todays_kind(name: &str) -> Option<&'static str> {
     KINDS.iter().find(|(old, _)| old.eq_ignore_ascii_case(name)).map(|(_, new)| *new)
 }
@@ -141,15 +147,15 @@ impl Ids {
         }
         node.get_mut("type").into_iter().for_each(|name| rename(name, &NODE_TYPES));
         let Some(data) = node.get_mut("data") else { return };
-        let merges = data.get("label").and_then(Json::as_str) == Some(MERGER);
+        let kept = kept(data.get("label"));
         for key in ["label", "name"] {
             data.get_mut(key).into_iter().for_each(|name| rename(name, &KINDS));
         }
         if let Some(form) = data.get_mut("form") {
             self.texts(form);
             rename_kinds(form);
-            if let Some(form) = form.as_object_mut().filter(|_| merges) {
-                say_levels(form);
+            if let (Some((key, value)), Some(form)) = (kept, form.as_object_mut()) {
+                form.entry(key).or_insert_with(|| value.into());
             }
         }
     }
@@ -225,16 +231,21 @@ fn rename_kinds(json: &mut Json) {
 
 /// A component that means something else under its new name says what it means.
 fn keep_meaning(component: &mut Map<String, Json>) {
-    if component.get("component_name").and_then(Json::as_str) == Some(MERGER)
+    if let Some((key, value)) = kept(component.get("component_name"))
         && let Some(params) = component.get_mut("params").and_then(Json::as_object_mut)
     {
-        say_levels(params);
+        params.entry(key).or_insert_with(|| value.into());
     }
 }
 
-/// The lists of patterns that it has are the levels; those of its successor are families of patterns.
-fn say_levels(params: &mut Map<String, Json>) {
-    params.entry("levels_are").or_insert_with(|| "levels".into());
+/// What the parameters of a component type say under its new name, unless they say it themselves.
+fn kept(kind: Option<&Json>) -> Option<(&'static str, &'static str)> {
+    match kind.and_then(Json::as_str)? {
+        // The lists of patterns that it has are the levels; those of its successor are families of patterns.
+        MERGER => Some(("levels_are", "levels")),
+        MANUAL => Some(("method", "group")),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -289,6 +300,24 @@ mod tests {
             .replace(r#""label":"Splitter""#, r#""label":"TokenChunker""#);
         assert_eq!(new.to_string(), expected);
         assert_eq!(upgrade(&new), None, "applying it again changes nothing");
+    }
+
+    #[test]
+    fn chunkers_of_another_edition_mean_the_same_here() {
+        let pipeline = |general: &str, manual: &str, params: Json, form: Json| {
+            let (general_id, manual_id) = (format!("{general}:G"), format!("{manual}:M"));
+            json!({
+                "components": {
+                    general_id.as_str(): {"obj": {"component_name": general, "params": {"delimiters": ["!"]}}, "downstream": [manual_id]},
+                    manual_id.as_str(): {"obj": {"component_name": manual, "params": params}, "upstream": [general_id]},
+                },
+                "graph": {"nodes": [{"id": manual_id, "data": {"label": manual, "form": form}}]},
+            })
+        };
+        let given = pipeline("GeneralChunker", "ManualChunker", json!({"hierarchy": 0}), json!({}));
+        let grouped = json!({"hierarchy": 0, "method": "group"});
+        let expected = pipeline("TokenChunker", "TitleChunker", grouped, json!({"method": "group"}));
+        assert_eq!(upgrade(&given).unwrap().0, expected);
     }
 
     #[test]

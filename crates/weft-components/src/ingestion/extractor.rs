@@ -1,5 +1,7 @@
 //! Extractor: has a model write something about every chunk of a document.
 
+mod several;
+
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -15,6 +17,7 @@ use weft_core::{
     Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, NodeOutputs, ParamProblem,
     Reads, Reference, Result, Role, Shape, Template, Value,
 };
+use weft_knowledge::ingest::{Listing, filled_in};
 
 use crate::ingestion::passed::{self, CHUNKS_OUTPUT, DOCUMENT_OUTPUT, Passed};
 use crate::model::caller::warn_of_prices;
@@ -29,6 +32,8 @@ const QUESTIONS_AT_ONCE: usize = 4;
 const TIME_MAX: Duration = Duration::from_secs(24 * 3_600);
 /// Chunks of which it is told that the model could not answer, at most.
 const WARNINGS_MAX: usize = 5;
+/// What a model is told besides that is to write metadata, where its instructions do not say how.
+const AS_JSON: &str = "\n\nWrite it as one JSON object, with nothing around it.";
 
 static FIELD_NAME: Field<String> = Field::text(
     "field_name",
@@ -54,7 +59,24 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Extractor",
     role: Role::Step,
     summary: "Has a model write something about every chunk of a document, in an ingestion pipeline.",
-    fields: &[fields(&[&FIELD_NAME, &SYS_PROMPT, &PROMPTS]), settings::MODEL, settings::SAMPLING],
+    fields: &[
+        fields(&[
+            &FIELD_NAME,
+            &SYS_PROMPT,
+            &PROMPTS,
+            &several::KEYWORDS,
+            &several::QUESTIONS,
+            &several::SUMMARY_ASKED,
+            &several::METADATA,
+            &several::TAGS,
+            &several::AUTO_KEYWORDS,
+            &several::AUTO_QUESTIONS,
+            &several::AUTO_TAGS,
+            &several::ENABLE_METADATA,
+        ]),
+        settings::MODEL,
+        settings::SAMPLING,
+    ],
     outputs: &[DOCUMENT_OUTPUT, CHUNKS_OUTPUT],
     time_limit: Some(TIME_MAX),
     measuring_only: false,
@@ -63,7 +85,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let mut params = Params::of(source);
         let passed = Passed::of(&mut params);
         let field = params.take(&FIELD_NAME).trim().to_owned();
-        if field.is_empty() {
+        if field.is_empty() && !several::is_said(&params) {
             let problem = ParamProblem::new("/field_name", "nothing says what the answers are");
             params.problem(
                 problem.help("use summary, keywords, questions, metadata, toc, or a name of your own"),
@@ -73,15 +95,22 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             let problem = ParamProblem::new("/field_name", format!("`{field}` is a name of its own"));
             params.warn(problem.help(format!("did you mean `{meant}`?")));
         }
-        if ["text", "tokens", "positions", "headings", "mom", "doc_type_kwd"].contains(&field.as_str()) {
+        if ["text", "tokens", "positions", "headings", "mom", "doc_type_kwd", "searched", "columns"]
+            .contains(&field.as_str())
+        {
             params
                 .problem(ParamProblem::new("/field_name", format!("`{field}` is what a chunk has already")));
         }
         let system = Words::read(&params.take(&SYS_PROMPT), &params);
         let prompts = prompts(&mut params);
+        let mut questions = Vec::new();
+        if !field.is_empty() {
+            questions.push(Question { field, system, prompts, reading: Reading::AsWritten });
+        }
+        questions.extend(several::questions(&mut params));
         let asking = Asking::read(&mut params);
         let warnings = params.warnings();
-        params.finish(Extractor { passed, field, system, prompts, asking, warnings })
+        params.finish(Extractor { passed, questions, asking, warnings })
     },
 };
 
@@ -135,11 +164,30 @@ impl Words {
 
 struct Extractor {
     passed: Passed,
+    questions: Vec<Question>,
+    asking: Asking,
+    warnings: Vec<ParamProblem>,
+}
+
+/// What the model is asked of every chunk.
+struct Question {
+    /// What the answer is.
     field: String,
     system: Words,
     prompts: Vec<(Author, Words)>,
-    asking: Asking,
-    warnings: Vec<ParamProblem>,
+    reading: Reading,
+}
+
+/// How an answer is read.
+enum Reading {
+    /// As the canvas has the model write it.
+    AsWritten,
+    /// As a text.
+    Text,
+    /// As a list of so many.
+    Entries(Listing, u64),
+    /// As metadata with these keys.
+    Form(Vec<(String, String)>),
 }
 
 fn prompts(params: &mut Params<'_>) -> Vec<(Author, Words)> {
@@ -161,9 +209,15 @@ fn prompts(params: &mut Params<'_>) -> Vec<(Author, Words)> {
     prompts
 }
 
-impl Extractor {
+impl Question {
     fn messages(&self, ctx: &NodeContext, chunk: &str) -> Result<Vec<ChatMessage>> {
-        let mut messages = vec![ChatMessage::new(Author::System, self.system.render(ctx, chunk)?)];
+        let mut system = self.system.render(ctx, chunk)?;
+        // Canvases from elsewhere ask for metadata in any words, and what is read is JSON.
+        let says_how = system.trim().is_empty() || system.to_lowercase().contains("json");
+        if self.field == "metadata" && !says_how {
+            system.push_str(AS_JSON);
+        }
+        let mut messages = vec![ChatMessage::new(Author::System, system)];
         for (author, words) in &self.prompts {
             messages.push(ChatMessage::new(*author, words.render(ctx, chunk)?));
         }
@@ -176,42 +230,61 @@ impl Extractor {
         Ok(messages)
     }
 
-    /// Asks about one chunk. Those that are asked about side by side have parts of their own in the journal.
-    async fn answer(
-        &self,
-        ctx: &NodeContext,
-        model: &dyn ChatModel,
-        place: usize,
-        chunk: &str,
-    ) -> Result<String> {
-        let ctx = NodeContext { part: format!("{}chunk-{place}/", ctx.part).into(), ..ctx.clone() };
-        let request = self.asking.request(self.messages(&ctx, chunk)?);
-        let answer = ask_text(&ctx, model, request, &mut |_| {}).await?;
-        Ok(without_thinking(&answer).trim().to_owned())
+    /// The context of what is asked about a chunk. What is asked side by side has parts of its own in the journal.
+    fn part(&self, ctx: &NodeContext, place: usize) -> NodeContext {
+        let part = match self.reading {
+            Reading::AsWritten => format!("{}chunk-{place}/", ctx.part),
+            Reading::Text | Reading::Entries(..) | Reading::Form(_) => {
+                format!("{}{}-chunk-{place}/", ctx.part, self.field)
+            }
+        };
+        NodeContext { part: part.into(), ..ctx.clone() }
     }
 
     /// Keeps an answer with its chunk.
     fn put(&self, chunk: &mut PipelineChunk, answer: String) -> Result<()> {
-        match self.field.as_str() {
-            "summary" => chunk.summary = Some(answer),
-            "keywords" => chunk.keywords = answer.into(),
-            "questions" => chunk.questions = answer.into(),
-            "metadata" => chunk.metadata.extend(object(&answer)?),
-            name => drop(chunk.rest.insert(name.to_owned(), answer.into())),
+        match (self.field.as_str(), &self.reading) {
+            ("keywords", Reading::Entries(listing, count)) => {
+                chunk.keywords = listing.read(&answer, *count).into();
+            }
+            ("questions", Reading::Entries(listing, count)) => {
+                chunk.questions = listing.read(&answer, *count).into();
+            }
+            ("metadata", Reading::Form(wanted)) => chunk.metadata.extend(filled_in(&answer, wanted)),
+            ("summary", _) => chunk.summary = Some(answer),
+            ("keywords", _) => chunk.keywords = answer.into(),
+            ("questions", _) => chunk.questions = answer.into(),
+            ("metadata", _) => chunk.metadata.extend(object(&answer)?),
+            (name, _) => drop(chunk.rest.insert(name.to_owned(), answer.into())),
         }
         Ok(())
+    }
+}
+
+impl Extractor {
+    async fn answer(
+        &self,
+        ctx: &NodeContext,
+        model: &dyn ChatModel,
+        question: &Question,
+        chunk: &str,
+    ) -> Result<String> {
+        let request = self.asking.request(question.messages(ctx, chunk)?);
+        let answer = ask_text(ctx, model, request, &mut |_| {}).await?;
+        Ok(without_thinking(&answer).trim().to_owned())
     }
 
     async fn each_chunk(
         &self,
         ctx: &NodeContext,
         model: &Arc<dyn ChatModel>,
+        question: &Question,
         chunks: &mut [PipelineChunk],
     ) -> Result<()> {
         let mut silent = 0;
         let asked = chunks.iter().enumerate().map(|(place, chunk)| {
             let text = chunk.text.clone();
-            async move { self.answer(ctx, &**model, place, &text).await }
+            async move { self.answer(&question.part(ctx, place), &**model, question, &text).await }
         });
         let asked: Vec<_> = asked.collect();
         // In their order, because `place` counts along.
@@ -219,7 +292,7 @@ impl Extractor {
         let mut place = 0;
         while let Some(answer) = answers.next().await {
             let kept = match answer {
-                Ok(answer) => self.put(&mut chunks[place], answer),
+                Ok(answer) => question.put(&mut chunks[place], answer),
                 Err(error) => Err(error),
             };
             place += 1;
@@ -234,7 +307,7 @@ impl Extractor {
                 {
                     silent += 1;
                     if silent <= WARNINGS_MAX {
-                        let message = format!("chunk {place} has no {}: {}", self.field, error.full());
+                        let message = format!("chunk {place} has no {}: {}", question.field, error.full());
                         ctx.signal(Signal::Warn(message)).await?;
                     }
                 }
@@ -256,14 +329,15 @@ impl Extractor {
         &self,
         ctx: &NodeContext,
         model: &Arc<dyn ChatModel>,
+        question: &Question,
         mut document: PipelineDocument,
     ) -> Result<Finished> {
-        let answer = self.answer(ctx, &**model, 0, "").await?;
-        if self.field == "metadata" {
+        let answer = self.answer(&question.part(ctx, 0), &**model, question, "").await?;
+        if question.field == "metadata" {
             document.metadata.extend(object(&answer)?);
         }
         let mut finished = passed::finished(&document, None)?;
-        finished.outputs.set(self.field.as_str(), Value::text(answer));
+        finished.outputs.set(question.field.as_str(), Value::text(answer));
         Ok(finished)
     }
 }
@@ -279,12 +353,17 @@ fn object(answer: &str) -> Result<serde_json::Map<String, Json>> {
 #[async_trait]
 impl Component for Extractor {
     fn shape(&self) -> Shape {
-        let words = self.prompts.iter().map(|(_, words)| words).chain([&self.system]);
-        let texts = words.flat_map(Words::references).cloned();
+        let words = |question: &Question| {
+            let prompts = question.prompts.iter().map(|(_, words)| words);
+            prompts.chain([&question.system]).flat_map(Words::references).cloned().collect::<Vec<_>>()
+        };
+        let texts = self.questions.iter().flat_map(words);
+        // Nobody is asked where everything is switched off.
+        let model = self.questions.first().map(|_| ("/llm_id".to_owned(), self.asking.llm_id.clone()));
         Shape {
             reads: Reads::always(self.passed.references().chain(texts)),
-            models: vec![("/llm_id".to_owned(), self.asking.llm_id.clone())],
-            outputs: NodeOutputs::named([self.field.as_str()]),
+            models: model.into_iter().collect(),
+            outputs: NodeOutputs::named(self.questions.iter().map(|question| question.field.as_str())),
             ..self.passed.shape("chunks", &self.warnings)
         }
     }
@@ -292,9 +371,11 @@ impl Component for Extractor {
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
         let mut document = self.passed.document(ctx)?;
         let chunks = self.passed.chunks(ctx)?;
-        if self.field == "toc" {
-            // It is made of the chunks of the dataset, once for the document.
-            document.contents = true;
+        let (contents, asked): (Vec<_>, Vec<_>) =
+            self.questions.iter().partition(|question| question.field == "toc");
+        // It is made of the chunks of the dataset, once for the document.
+        document.contents |= !contents.is_empty();
+        if asked.is_empty() {
             return passed::finished(&document, chunks);
         }
         let model = ctx.run.seams.models.resolve(&ctx.run.tenant, &self.asking.llm_id)?;
@@ -305,8 +386,18 @@ impl Component for Extractor {
             return passed::finished(&document, chunks);
         }
         warn_of_prices(ctx, &*model).await?;
-        let Some(mut chunks) = chunks else { return self.once(ctx, &model, document).await };
-        self.each_chunk(ctx, &model, &mut chunks).await?;
+        let Some(mut chunks) = chunks else {
+            return match asked.as_slice() {
+                [one] if matches!(one.reading, Reading::AsWritten) => {
+                    self.once(ctx, &model, one, document).await
+                }
+                _ => Err(Error::invalid("the document has not been cut: there is nothing to ask about")
+                    .help("put a chunker such as TokenChunker before it")),
+            };
+        };
+        for question in asked {
+            self.each_chunk(ctx, &model, question, &mut chunks).await?;
+        }
         passed::finished(&document, Some(chunks))
     }
 }

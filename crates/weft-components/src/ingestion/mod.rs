@@ -8,6 +8,7 @@ pub(crate) mod parser;
 pub(crate) mod presentation_chunker;
 pub(crate) mod qa_chunker;
 pub(crate) mod table_chunker;
+pub(crate) mod tag_chunker;
 pub(crate) mod title_chunker;
 pub(crate) mod token_chunker;
 pub(crate) mod tokenizer;

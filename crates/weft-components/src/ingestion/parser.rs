@@ -10,18 +10,17 @@ use weft_core::{
 };
 
 use crate::ingestion::passed::{self, DOCUMENT_OUTPUT, Passed};
-use crate::params::{Field, FieldGroup, Kind, Params, asks_for_something, choice, pointer};
+use crate::params::{Field, FieldGroup, Kind, Params, asks_for_something, choice, pointer, truth};
 use crate::suggest;
 
 /// Settings of a family that change nothing here, and why.
-const IGNORED: [(&str, &str); 9] = [
+const IGNORED: [(&str, &str); 8] = [
     ("lang", "the reader tells languages and scripts apart by itself"),
     ("llm_id", NO_MODEL),
     ("system_prompt", NO_MODEL),
     ("prompt", NO_MODEL),
     ("vlm", NO_MODEL),
     ("enable_multi_column", "columns are found by themselves"),
-    ("remove_toc", "tables of contents are read as any other text"),
     ("remove_header_footer", "lines that stand on every page are left out by themselves"),
     ("flatten_media_to_text", "pictures and tables have chunks of their own"),
 ];
@@ -59,7 +58,7 @@ const FAMILY: [Field; 15] = [
     Field::raw("vlm", Kind::Any, "has no effect"),
     Field::raw("preprocess", Kind::Any, "has no effect"),
     Field::raw("enable_multi_column", Kind::Any, "has no effect"),
-    Field::raw("remove_toc", Kind::Any, "has no effect"),
+    Field::raw("remove_toc", Kind::Flag, "whether a table of contents that the file prints is left out"),
     Field::raw("remove_header_footer", Kind::Any, "has no effect"),
     Field::raw("flatten_media_to_text", Kind::Any, "has no effect"),
 ];
@@ -143,6 +142,8 @@ struct Family {
     endings: Vec<String>,
     format: &'static str,
     pages: Json,
+    /// Whether the table of contents that a file prints is left out.
+    remove_toc: bool,
 }
 
 struct Parser {
@@ -230,7 +231,8 @@ fn read_family(params: &mut Params<'_>, at: &str, name: &str, setup: &Map<String
     }
     let pages =
         setup.get("pages").cloned().filter(|pages| pages.as_array().is_some_and(|all| !all.is_empty()));
-    Some(Family { endings, format, pages: pages.unwrap_or_default() })
+    let remove_toc = setup.get("remove_toc").and_then(truth).unwrap_or_default();
+    Some(Family { endings, format, pages: pages.unwrap_or_default(), remove_toc })
 }
 
 /// A text, or the texts of a list.
@@ -273,6 +275,9 @@ impl Component for Parser {
         }
         if let Some(pages) = family.map(|family| &family.pages).filter(|pages| !pages.is_null()) {
             document.settings.insert("pages".to_owned(), pages.clone());
+        }
+        if family.is_some_and(|family| family.remove_toc) {
+            document.settings.insert("remove_toc".to_owned(), true.into());
         }
         let mut settings = Map::new();
         let method = match format {

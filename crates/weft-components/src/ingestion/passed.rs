@@ -18,13 +18,14 @@ use crate::params::Params;
 /// Components before the document is cut.
 const BEFORE_CUTTING: [&str; 2] = ["File", "Parser"];
 /// Components from where it is cut on.
-const AFTER_CUTTING: [&str; 9] = [
+const AFTER_CUTTING: [&str; 10] = [
     "TokenChunker",
     "TitleChunker",
     "OneChunker",
     "PresentationChunker",
     "QAChunker",
     "TableChunker",
+    "TagChunker",
     "Compiler",
     "Extractor",
     "Tokenizer",

@@ -163,6 +163,10 @@ async fn each_family_of_files_has_its_format() {
     let (found, request) = read(json!({"markdown": {"output_format": "html", "pages": [[1, 2]]}})).await;
     assert_eq!(found["html"], "Goods\n\nYou may return goods.\n\nBy mail.");
     assert_eq!(json!(request.settings), json!({"html4excel": true, "pages": [[1, 2]]}));
+    let without = json!({"setups": {"markdown": {"output_format": "text", "remove_toc": true}}});
+    let (found, request) = read(without).await;
+    assert_eq!(json!(request.settings), json!({"remove_toc": true}));
+    assert_eq!(found["document"]["settings"], json!({"remove_toc": true}), "chunkers read it again");
     let (found, _) = read(json!({})).await;
     assert_eq!(found["json"][1]["text"], "You may return goods.");
     let (setting, _) = setting([(DOCUMENT, document())]).await;
@@ -177,10 +181,10 @@ async fn each_family_of_files_has_its_format() {
     let all = ["from", "to", "cc", "bcc", "date", "subject", "body", "attachments"];
     let usual = json!({"setups": {"email": {"fields": all, "preprocess": "main_content"}, "pdf": {"preprocess": ["main_content"]}}});
     assert_eq!(parser(usual).build().shape().warnings, []);
-    let asked = json!({"setups": {"pdf": {"preprocess": ["main_content", "abstract"], "remove_toc": true}}});
+    let asked = json!({"setups": {"pdf": {"preprocess": ["main_content", "abstract"], "remove_header_footer": true}}});
     let warned = parser(asked).build().shape().warnings;
     let pointers: Vec<_> = warned.iter().map(|warning| warning.pointer.as_str()).collect();
-    assert_eq!(pointers, ["/setups/pdf/remove_toc", "/setups/pdf/preprocess"]);
+    assert_eq!(pointers, ["/setups/pdf/remove_header_footer", "/setups/pdf/preprocess"]);
     let warned = parser(json!({"setups": {"pdf": {"parse_method": "my-vlm"}}})).build().shape().warnings;
     assert_eq!(warned[0].pointer, "/setups/pdf/parse_method");
 }
@@ -222,14 +226,21 @@ async fn documents_are_cut_as_the_chunkers_say() {
         settings,
         json!({"title_families": families, "hierarchy": 0, "title_paths": false, "chunk_token_num": 512})
     );
-    let params = json!({"levels": families, "levels_are": "levels", "hierarchy": 1});
+    let params =
+        json!({"levels": families, "levels_are": "levels", "hierarchy": 1, "root_chunk_as_heading": true});
     let (_, _, settings) = cut("TitleChunker", params).await;
-    assert_eq!(settings["title_levels"], families);
+    assert_eq!((&settings["title_levels"], &settings["title_opening"]), (&families, &json!(true)));
+    // Families of one level each, as for résumés in two languages: whichever has a method has families.
+    let languages = json!([["Education"], ["教育"]]);
+    let params = json!({"levels": languages, "method": "hierarchy", "hierarchy": 1});
+    let (_, _, settings) = cut("TitleChunker", params).await;
+    assert_eq!(settings["title_families"], languages);
     for (kind, expected) in [
         ("OneChunker", ChunkMethod::One),
         ("PresentationChunker", ChunkMethod::Presentation),
         ("QAChunker", ChunkMethod::Qa),
         ("TableChunker", ChunkMethod::Table),
+        ("TagChunker", ChunkMethod::Tag),
     ] {
         let (found, method, settings) = cut(kind, json!({})).await;
         assert_eq!((method, settings), (expected, json!({})), "{kind}");
@@ -283,12 +294,69 @@ async fn a_model_writes_about_every_chunk() {
         |signal: &Signal| matches!(signal, Signal::Warn(text) if text.starts_with("chunk 2 has no metadata"));
     assert!(stage.signals().iter().any(told));
 
+    let untold = extractor(json!({"field_name": "metadata", "sys_prompt": "Return the metadata only."}));
+    let component = untold.build();
+    let stage = Stage::new(&untold, &*component, setting());
+    stage.answer_text("{}").answer_text("{}");
+    component.run(&stage.ctx).await.unwrap();
+    let told = stage.asked()[0].messages[0].text.clone();
+    assert!(told.starts_with("Return the metadata only.\n\nWrite it as one JSON object"), "{told}");
+
     // When nothing comes of any chunk, that is a failure.
+    let component = node.build();
     let stage = Stage::new(&node, &*component, setting());
     stage.answer_text("none").answer_text("none");
     assert_eq!(component.run(&stage.ctx).await.unwrap_err().kind, ErrorKind::Garbled);
     assert_eq!(extractor(json!({})).problems(), ["/field_name"]);
     assert_eq!(extractor(json!({"field_name": "text"})).problems(), ["/field_name"]);
+}
+
+#[tokio::test]
+async fn one_extractor_may_ask_for_several_things() {
+    // As newer editors write every one of them: with nothing switched on.
+    let off = json!({"llm_id": "", "keywords": {"top_n": 0}, "questions": {"top_n": 0},
+        "tags": {"top_n": 0, "tag_file_id": ""}, "summary": {"enabled": false},
+        "metadata": {"enabled": false, "metadata": [], "built_in_metadata": []}});
+    let flat = json!({"field_name": "", "auto_keywords": 0, "auto_questions": 0, "auto_tags": 0,
+        "enable_metadata": 0, "metadata": []});
+    let setting = || Setting { values: chunks(&["one"]), ..Setting::default() };
+    for params in [off, flat] {
+        let node = extractor(params);
+        let component = node.build();
+        let stage = Stage::new(&node, &*component, setting());
+        let found = json!(component.run(&stage.ctx).await.unwrap().outputs);
+        assert_eq!(found["chunks"][0]["text"], "one");
+        assert!(stage.asked().is_empty());
+        assert!(component.shape().models.is_empty() && component.shape().warnings.is_empty());
+    }
+
+    let node =
+        extractor(json!({"keywords": {"top_n": 2}, "questions": {"top_n": "1", "system_prompt": "Ask!"},
+        "summary": {"enabled": true}, "tags": {"top_n": 3},
+        "metadata": {"enabled": true, "metadata": [{"key": "city", "description": "where it is"}]}}));
+    let component = node.build();
+    let warned = component.shape().warnings;
+    assert_eq!(warned.iter().map(|warning| warning.pointer.as_str()).collect::<Vec<_>>(), ["/tags"]);
+    let stage = Stage::new(&node, &*component, setting());
+    stage.answer_text("1. red, blue, green").answer_text("Why?\nWhat?").answer_text("Short.");
+    stage.answer_text("{\"city\": \"Bonn\", \"mood\": \"good\"}");
+    let found = json!(component.run(&stage.ctx).await.unwrap().outputs);
+    let expected = json!({"text": "one", "doc_type_kwd": "text", "tokens": 0, "summary": "Short.",
+        "keywords": ["red", "blue"], "questions": ["Why?"], "metadata": {"city": "Bonn"}});
+    assert_eq!(found["chunks"], json!([expected]));
+    let asked = stage.asked();
+    let told = |place: usize, said: usize| asked[place].messages[said].text.as_str();
+    assert!(told(0, 0).contains("the 2 most important keywords"), "{}", told(0, 0));
+    assert_eq!((told(0, 1), told(1, 0)), ("<passage>\none\n</passage>", "Ask!"));
+    assert!(told(3, 0).contains("- \"city\": where it is"), "{}", told(3, 0));
+
+    assert_eq!(extractor(json!({"keywords": {"top_n": "many"}})).problems(), ["/keywords/top_n"]);
+    let node = Node::new("Extractor", json!({"summary": {"enabled": true}})).behind("Parser:P", "Parser");
+    let component = node.build();
+    let stage = Stage::new(&node, &*component, Setting::values([("Parser:P@document", document())]));
+    stage.answer_text("of what?");
+    let error = component.run(&stage.ctx).await.unwrap_err();
+    assert!(error.kind == ErrorKind::Invalid && error.message.contains("not been cut"), "{error:?}");
 }
 
 #[tokio::test]

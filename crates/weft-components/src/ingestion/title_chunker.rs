@@ -8,7 +8,7 @@ use weft_core::{
 };
 
 use crate::ingestion::passed::{CHUNKS_OUTPUT, DOCUMENT_OUTPUT, Passed};
-use crate::params::{Field, Kind, Params, choice, described, fields, number, pointer, whole};
+use crate::params::{Field, Kind, Params, choice, described, fields, is_empty, number, pointer, whole};
 
 /// Levels of headings, at most.
 // Each has patterns that are looked for in every line of every document.
@@ -25,7 +25,10 @@ static LEVELS_ARE: Field<&str> = Field::choice(
     "levels_are",
     "auto",
     &[
-        choice("auto", "`levels` where no list has more than one pattern, else `families`"),
+        choice(
+            "auto",
+            "`levels` where no list has more than one pattern and `method` is not said, else `families`",
+        ),
         choice(
             "families",
             "each list is a family of patterns, one for a level from the outermost on. The family that most lines begin with counts",
@@ -55,8 +58,10 @@ static INCLUDE_HEADING_CONTENT: Field = Field::raw(
     Kind::Flag,
     "has no effect: what stands between a heading and the next is a chunk of its own",
 );
-static ROOT_CHUNK_AS_HEADING: Field =
-    Field::raw("root_chunk_as_heading", Kind::Flag, "has no effect").not_offered();
+static ROOT_CHUNK_AS_HEADING: Field<bool> = Field::flag(
+    "root_chunk_as_heading",
+    "whether a short text before the first heading, such as a name and an address, is put above each chunk in place of one of its own",
+);
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "TitleChunker",
@@ -80,8 +85,10 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let passed = Passed::of(&mut params);
         let mut settings = Map::new();
         let lists = levels(&mut params);
+        // Canvases without a method are older than families. Where there is one, a family may well have one level.
+        let is_older = params.get(&METHOD).is_none_or(is_empty);
         let meant = match params.take(&LEVELS_ARE) {
-            "auto" if lists.iter().all(|list| list.len() < 2) => "levels",
+            "auto" if is_older && lists.iter().all(|list| list.len() < 2) => "levels",
             "auto" => "families",
             said => said,
         };
@@ -98,8 +105,11 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             params.warn(problem.help("a longer section is cut into several chunks"));
         }
         settings.insert("chunk_token_num".to_owned(), cap.min(TOKENS_MAX).into());
-        // Editors write these at every node.
-        let _ = (params.get(&INCLUDE_HEADING_CONTENT), params.get(&ROOT_CHUNK_AS_HEADING));
+        if params.take(&ROOT_CHUNK_AS_HEADING) {
+            settings.insert("title_opening".to_owned(), true.into());
+        }
+        // Editors write it at every node.
+        let _ = params.get(&INCLUDE_HEADING_CONTENT);
         let warnings = params.warnings();
         params.finish(TitleChunker { passed, settings, warnings })
     },

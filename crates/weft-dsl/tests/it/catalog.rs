@@ -88,6 +88,7 @@ static SPECS: &[ComponentSpec] = &[
     spec("PresentationChunker", Role::Step),
     spec("QAChunker", Role::Step),
     spec("TableChunker", Role::Step),
+    spec("TagChunker", Role::Step),
     spec("TokenChunker", Role::Step),
     spec("Tokenizer", Role::Step),
     spec("TuShare", Role::Step),

@@ -8,7 +8,7 @@ use weft_core::seam::dataset_store::{Document, Extra, Settings, StoredChunk};
 use weft_core::seam::{ChatModel, ModelDirectory};
 use weft_core::value::Json;
 
-use super::plan::IngestPlan;
+use super::plan::{IngestPlan, KEYWORDS_MAX, QUESTIONS_MAX};
 use crate::ask::{answer, request};
 
 /// Characters of a text that a model is shown.
@@ -58,6 +58,52 @@ pub(super) struct ChunkAdditions {
     pub(super) questions: Option<Vec<String>>,
 }
 
+/// What a model lists about a passage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listing {
+    /// Words that it is to be found by.
+    Keywords,
+    /// Questions that it answers.
+    Questions,
+}
+
+impl Listing {
+    /// How many there are, at most.
+    pub fn most(self) -> u64 {
+        match self {
+            Self::Keywords => KEYWORDS_MAX,
+            Self::Questions => QUESTIONS_MAX,
+        }
+    }
+
+    /// What a model is told that is to write so many.
+    pub fn instructions(self, count: u64) -> String {
+        match self {
+            Self::Keywords => format!(
+                "You read a passage and name the {count} most important keywords or phrases in it. Write them in the language of the \
+                 passage, in one line, with commas between them, and nothing else."
+            ),
+            Self::Questions => format!(
+                "You read a passage and write {count} questions that it answers, the most important first. Each question can be \
+                 understood without the passage. Write them in the language of the passage, one in each line, and nothing else."
+            ),
+        }
+    }
+
+    /// The first of those in its answer.
+    pub fn read(self, answer: &str, count: u64) -> Vec<String> {
+        let between: &[char] = match self {
+            Self::Keywords => &[',', '，', '、', ';', '；', '\n'],
+            Self::Questions => &['\n'],
+        };
+        listed(answer, between, count)
+    }
+
+    async fn of(self, model: &dyn ChatModel, count: u64, passage: &str) -> Result<Vec<String>> {
+        Ok(self.read(&ask(model, &self.instructions(count), passage).await?, count))
+    }
+}
+
 /// Asks for what a chunk lacks of what is wanted. What is there stays.
 pub(super) async fn chunk(
     model: &dyn ChatModel,
@@ -66,40 +112,35 @@ pub(super) async fn chunk(
 ) -> Result<ChunkAdditions> {
     let mut added = ChunkAdditions::default();
     if plan.keywords > 0 && chunk.keywords.is_empty() {
-        let instructions = format!(
-            "You read a passage and name the {} most important keywords or phrases in it. Write them in the language of the \
-             passage, in one line, with commas between them, and nothing else.",
-            plan.keywords
-        );
-        let answer = ask(model, &instructions, &chunk.content).await?;
-        added.keywords = Some(listed(&answer, &[',', '，', '、', ';', '；', '\n'], plan.keywords));
+        added.keywords = Some(Listing::Keywords.of(model, plan.keywords, &chunk.content).await?);
     }
     if plan.questions > 0 && chunk.questions.is_empty() {
-        let instructions = format!(
-            "You read a passage and write {} questions that it answers, the most important first. Each question can be \
-             understood without the passage. Write them in the language of the passage, one in each line, and nothing else.",
-            plan.questions
-        );
-        let answer = ask(model, &instructions, &chunk.content).await?;
-        added.questions = Some(listed(&answer, &['\n'], plan.questions));
+        added.questions = Some(Listing::Questions.of(model, plan.questions, &chunk.content).await?);
     }
     Ok(added)
 }
 
 /// Asks for the metadata of a document.
 pub(super) async fn metadata(model: &dyn ChatModel, plan: &IngestPlan, text: &str) -> Result<Metadata> {
-    let mut instructions = "You read the beginning of a document and fill in a form about it. Answer with one JSON object with the keys below \
-         and nothing else. A value is a text, a number or a list of them. Leave out what the document does not say.\n"
-        .to_owned();
-    for (key, said) in &plan.metadata {
+    let instructions = form_instructions("the beginning", &plan.metadata);
+    Ok(filled_in(&ask(model, &instructions, text).await?, &plan.metadata))
+}
+
+/// What a model is told that is to find out metadata of a document of which it reads a part, such as the beginning: the
+/// keys, each with what is said of it.
+pub fn form_instructions(part: &str, wanted: &[(String, String)]) -> String {
+    let mut instructions = format!(
+        "You read {part} of a document and fill in a form about the document. Answer with one JSON object with the keys below \
+         and nothing else. A value is a text, a number or a list of them. Leave out what the text does not say.\n"
+    );
+    for (key, said) in wanted {
         instructions.push_str(&format!("- {}: {said}\n", Json::from(key.as_str())));
     }
-    let answer = ask(model, &instructions, text).await?;
-    Ok(form(&answer, &plan.metadata))
+    instructions
 }
 
 /// The values of an answer that a filter can look at, of keys that were asked for.
-fn form(answer: &str, wanted: &[(String, String)]) -> Metadata {
+pub fn filled_in(answer: &str, wanted: &[(String, String)]) -> Metadata {
     // Models write more around the object.
     let object = answer.find('{').zip(answer.rfind('}')).filter(|(begin, end)| begin < end);
     let object = object.and_then(|(begin, end)| serde_json::from_str::<Metadata>(&answer[begin..=end]).ok());
@@ -166,8 +207,8 @@ mod tests {
     fn forms_are_filled_with_what_was_asked_for() {
         let wanted = [("author".to_owned(), String::new()), ("year".to_owned(), String::new())];
         let answer = "Here:\n```json\n{\"author\": [\"Ada\"], \"year\": 1843, \"x\": 1}\n```";
-        assert_eq!(Json::from(form(answer, &wanted)), json!({"author": ["Ada"], "year": 1843}));
-        assert_eq!(Json::from(form("{\"author\": {\"a\": 1}, \"year\": \" \"}", &wanted)), json!({}));
-        assert!(form("}{", &wanted).is_empty() && form("no", &wanted).is_empty());
+        assert_eq!(Json::from(filled_in(answer, &wanted)), json!({"author": ["Ada"], "year": 1843}));
+        assert_eq!(Json::from(filled_in("{\"author\": {\"a\": 1}, \"year\": \" \"}", &wanted)), json!({}));
+        assert!(filled_in("}{", &wanted).is_empty() && filled_in("no", &wanted).is_empty());
     }
 }

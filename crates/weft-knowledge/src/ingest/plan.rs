@@ -11,8 +11,8 @@ use crate::ask::passes;
 pub(super) const ATTEMPTS_MAX: u32 = 6;
 
 // The bounds and defaults of these settings are those of the API that existing clients write them by.
-const KEYWORDS_MAX: u64 = 32;
-const QUESTIONS_MAX: u64 = 10;
+pub(super) const KEYWORDS_MAX: u64 = 32;
+pub(super) const QUESTIONS_MAX: u64 = 10;
 /// Tags of a chunk, at most, when nothing is said.
 const TAGS: usize = 3;
 const TAGS_MAX: u64 = 10;
@@ -54,7 +54,11 @@ impl IngestPlan {
         Self {
             keywords: count("auto_keywords", KEYWORDS_MAX),
             questions: count("auto_questions", QUESTIONS_MAX),
-            metadata: if is_true(settings, "enable_metadata") { wanted_keys(settings) } else { Vec::new() },
+            metadata: if is_true(settings, "enable_metadata") {
+                wanted_metadata(settings.get("metadata"))
+            } else {
+                Vec::new()
+            },
             tag_sets: tag_sets(settings),
             tags_max: match usize::try_from(count("topn_tags", TAGS_MAX)) {
                 Ok(most @ 1..) => most,
@@ -149,16 +153,16 @@ fn tag_sets(settings: &Settings) -> Vec<String> {
     ids.filter_map(Json::as_str).map(str::to_owned).take(TAG_SETS_MAX).collect()
 }
 
-/// The keys of a schema: a list of names or of objects with `key` and `description`, or an object with
-/// `properties`.
-fn wanted_keys(settings: &Settings) -> Vec<(String, String)> {
+/// The keys of a schema of metadata, each with what is said of it: a list of names or of objects with `key` and
+/// `description`, or an object with `properties`.
+pub fn wanted_metadata(schema: Option<&Json>) -> Vec<(String, String)> {
     let text = |json: Option<&Json>| json.and_then(Json::as_str).unwrap_or_default().to_owned();
     let said = |of: &Json| {
         let values = of.get("enum").filter(|values| values.is_array());
         let values = values.map(|values| format!(" One of {values}.")).unwrap_or_default();
         text(of.get("description")) + &values
     };
-    let mut keys: Vec<(String, String)> = match settings.get("metadata") {
+    let mut keys: Vec<(String, String)> = match schema {
         Some(Json::Array(list)) => list
             .iter()
             .map(|one| match one {

@@ -122,13 +122,22 @@ impl<'a> Flow<'a> {
         tables: TablePlacement,
         level: impl Fn(usize) -> Option<u8>,
     ) -> Self {
+        Self::with_apart(elements, |at| is_apart(&elements[at].element.body, tables), level)
+    }
+
+    /// Puts elements together; `apart` says which tables are chunks of their own.
+    pub(crate) fn with_apart(
+        elements: &'a [Placed<'a>],
+        apart: impl Fn(usize) -> bool,
+        level: impl Fn(usize) -> Option<u8>,
+    ) -> Self {
         let mut flow = Self { elements, ..Self::default() };
         let mut was_item = false;
         for (at, placed) in elements.iter().enumerate() {
             let is_item = matches!(placed.element.body, ElementBody::Item { .. });
             let is_next = (is_item && was_item) || placed.joint == Joint::Line;
             let between = if is_next { "\n" } else { "\n\n" };
-            if is_apart(&placed.element.body, tables) {
+            if apart(at) {
                 flow.separate("\n\n");
                 flow.mark_table(at);
             } else if let Some(level) = level(at) {

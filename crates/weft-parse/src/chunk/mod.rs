@@ -14,6 +14,7 @@ mod method;
 mod numbering;
 mod pack;
 mod place;
+mod printed_contents;
 #[cfg(test)]
 mod properties;
 mod sections;
@@ -54,9 +55,16 @@ pub(crate) struct ChunkSource<'a> {
 pub fn cut(parsed: &Parsed, request: &ReadRequest) -> Result<ReadDocument> {
     let settings = ChunkSettings::read(&request.settings)?;
     let ending = request.name.rsplit_once('.').map(|(_, ending)| ending.to_lowercase()).unwrap_or_default();
-    let placed = placed(parsed, &settings);
+    let mut placed = placed(parsed, &settings);
+    let mut warning = None;
+    if settings.remove_toc {
+        let contents = printed_contents::find(&placed);
+        warning = (!contents.is_empty()).then(|| printed_contents::left_out(contents.len()));
+        placed.drain(contents);
+    }
     let source = ChunkSource { parsed, placed, ending, settings };
-    let cutting = method::of(request.method)(&source)?;
+    let mut cutting = method::of(request.method)(&source)?;
+    cutting.warnings.extend(warning);
     if cutting.drafts.is_empty() {
         return Err(no_text(&source));
     }

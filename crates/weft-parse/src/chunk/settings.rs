@@ -60,6 +60,10 @@ pub(crate) struct ChunkSettings {
     pub(crate) hierarchy: Option<u32>,
     /// Whether the headings above a chunk stand at its beginning. If not, small sections are put together.
     pub(crate) title_paths: bool,
+    /// Whether what stands before the first heading of a document is put above each of its chunks.
+    pub(crate) title_opening: bool,
+    /// Whether the table of contents that the file prints is left out.
+    pub(crate) remove_toc: bool,
 }
 
 impl ChunkSettings {
@@ -98,6 +102,8 @@ impl ChunkSettings {
             title_families: patterns(given("title_families"), "title_families")?,
             hierarchy: number(given("hierarchy"), "hierarchy", 0, LEVELS_MAX)?,
             title_paths: given("title_paths") != Some(&Json::Bool(false)),
+            title_opening: given("title_opening") == Some(&Json::Bool(true)),
+            remove_toc: given("remove_toc") == Some(&Json::Bool(true)),
         })
     }
 

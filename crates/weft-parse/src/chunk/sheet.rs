@@ -95,6 +95,24 @@ fn line(names: &[String], row: &[String]) -> Option<String> {
     (!cells.is_empty()).then(|| cells.join("; "))
 }
 
+/// The tables of a spreadsheet, each with the name of its sheet as its caption.
+pub(crate) fn captioned(source: &ChunkSource<'_>) -> Vec<Element> {
+    let captioned = |placed: &Placed<'_>| match &placed.element.body {
+        ElementBody::Table(table) => {
+            let table = TableElement { caption: caption(placed, table), ..table.clone() };
+            Element::new(ElementBody::Table(table), placed.element.positions.clone())
+        }
+        _ => placed.element.clone(),
+    };
+    source.placed.iter().map(captioned).collect()
+}
+
+/// The caption of a table, or the name that somebody has given its sheet.
+fn caption(placed: &Placed<'_>, table: &TableElement) -> Option<String> {
+    let sheet = placed.sheet.filter(|name| !is_default_name(name));
+    table.caption.clone().or_else(|| sheet.map(str::to_owned))
+}
+
 /// Tables of some rows each.
 fn tables(source: &ChunkSource<'_>) -> Cutting {
     let mut drafts: Vec<PieceDraft> = Vec::new();
@@ -102,13 +120,12 @@ fn tables(source: &ChunkSource<'_>) -> Cutting {
         let ElementBody::Table(table) = &placed.element.body else { continue };
         let (_, count) = header(table);
         let (head, rows) = table.rows.split_at(count);
-        let sheet = placed.sheet.filter(|name| !is_default_name(name)).map(str::to_owned);
         // A table of a header alone is one group as well.
         let groups: Vec<&[Vec<String>]> =
             if rows.is_empty() { vec![rows] } else { rows.chunks(ROWS_OF_HTML).collect() };
         for group in groups {
             let rows = head.iter().chain(group).cloned().collect();
-            let caption = table.caption.clone().or_else(|| sheet.clone());
+            let caption = caption(placed, table);
             let body = ElementBody::Table(TableElement { caption, header_rows: count, rows });
             let element = Element::new(body, placed.element.positions.clone());
             let part = [Placed { element: &element, ..*placed }];

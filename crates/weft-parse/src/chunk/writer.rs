@@ -18,6 +18,8 @@ pub(crate) struct PieceWriter<'a> {
     flow: &'a Flow<'a>,
     packing: Packing<'a>,
     table_context: u32,
+    /// What every piece begins with.
+    opening: Lead,
     /// What has been written.
     pub(crate) drafts: Vec<PieceDraft>,
 }
@@ -38,7 +40,8 @@ impl<'a> PieceWriter<'a> {
             delimiters: &settings.delimiters,
             headings: HeadingBreaks::Never,
         };
-        Self { flow, packing, table_context: settings.table_context, drafts: Vec::new() }
+        let table_context = settings.table_context;
+        Self { flow, packing, table_context, opening: Lead::default(), drafts: Vec::new() }
     }
 
     /// With another limit.
@@ -62,6 +65,22 @@ impl<'a> PieceWriter<'a> {
         self.packing.delimiters = none;
         self.packing.overlap = 0;
         self
+    }
+
+    /// Has every piece begin with a text. Whether there is room for it: a quarter of a piece.
+    pub(crate) fn open_with(&mut self, text: &str) -> bool {
+        let text = format!("{text}\n");
+        let tokens = tokens(&text);
+        let fits = tokens <= self.packing.limit / 4;
+        if fits {
+            self.opening = Lead { text, tokens };
+        }
+        fits
+    }
+
+    /// Tokens of a piece below some headings that are not theirs.
+    pub(crate) fn room(&self, above: &[usize]) -> u32 {
+        self.packing.limit - self.lead(above).tokens
     }
 
     /// Writes everything.
@@ -94,7 +113,7 @@ impl<'a> PieceWriter<'a> {
         self.text(from..spans.end, &lead);
     }
 
-    /// The innermost of some headings that have room in a quarter of a piece.
+    /// What every piece begins with, and the innermost of some headings that have room in a quarter of a piece.
     fn lead(&self, above: &[usize]) -> Lead {
         let mut lead = Lead::default();
         for title in above.iter().rev() {
@@ -105,7 +124,11 @@ impl<'a> PieceWriter<'a> {
             }
             lead = Lead { text, tokens };
         }
-        lead
+        if self.opening.text.is_empty() {
+            return lead;
+        }
+        let text = format!("{}{}", self.opening.text, lead.text);
+        Lead { tokens: self.opening.tokens + lead.tokens, text }
     }
 
     fn text(&mut self, spans: Range<usize>, lead: &Lead) {
@@ -114,7 +137,7 @@ impl<'a> PieceWriter<'a> {
         if spans.is_empty() {
             return;
         }
-        // The lead has a quarter of the limit at most.
+        // The lead has half of the limit at most.
         let packing = Packing { limit: self.packing.limit - lead.tokens, ..self.packing };
         for part in pack(self.flow, first.start..all[last].end, &packing) {
             if self.is_full() {

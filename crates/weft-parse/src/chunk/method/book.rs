@@ -1,41 +1,34 @@
 //! By the headings of a book: the text of each section with the headings above it.
 
-use std::collections::HashMap;
-use std::ops::Range;
-
 use weft_core::error::Result;
 
 use crate::chunk::ChunkSource;
 use crate::chunk::draft::Cutting;
-use crate::chunk::flow::{Flow, Placed, TablePlacement, plain};
+use crate::chunk::flow::{Flow, TablePlacement};
 use crate::chunk::lines::NumberedLines;
 use crate::chunk::numbering::Levels;
+use crate::chunk::printed_contents;
 use crate::chunk::sections::{pack_siblings, sections};
 use crate::chunk::writer::PieceWriter;
-use crate::element::{Element, ElementBody};
 
 /// Levels of headings that are told apart, at most.
 const LEVELS_MAX: usize = 5;
 /// Sections below the same heading are packed up to this many tokens.
 const PACKED_TOKENS_MAX: u32 = 218;
-/// Lines of a table of contents, at least.
-const CONTENTS_LINES_MIN: usize = 2;
 /// Tokens of a piece of a book without headings, at most.
 const WITHOUT_HEADINGS_MAX: u32 = 256;
-/// Titles of tables of contents.
-const CONTENTS_TITLES: [&str; 6] = ["contents", "table of contents", "目录", "目次", "目錄", "inhalt"];
 
 /// Cuts a book.
 pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     let mut lines = NumberedLines::new(&source.placed);
-    let contents = table_of_contents(&lines.placed());
+    let contents = printed_contents::find(&lines.placed());
     let removed = contents.len();
     lines.remove(contents);
     let placed = lines.placed();
     let levels = Levels::find(&placed);
     let mut cutting = Cutting::default();
     if removed > 0 {
-        cutting.warnings.push(format!("the table of contents of the file ({removed} lines) was left out"));
+        cutting.warnings.push(printed_contents::left_out(removed));
     }
     let settings = &source.settings;
     if levels.distinct().is_empty() {
@@ -58,44 +51,6 @@ pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     }
     lines.restore(&mut cutting.drafts);
     Ok(cutting)
-}
-
-/// Where the table of contents is: its title, and the lines below it that end in the number of a page or are the
-/// headings of the book themselves.
-fn table_of_contents(placed: &[Placed<'_>]) -> Range<usize> {
-    let text =
-        |placed: &Placed<'_>| plain(&placed.element.body).map(|text| squeezed(&text)).unwrap_or_default();
-    let texts: Vec<String> = placed.iter().map(text).collect();
-    let is_title = |text: &String| CONTENTS_TITLES.iter().any(|title| squeezed(title) == *text);
-    let Some(title) = texts.iter().position(is_title) else { return 0..0 };
-    let mut lasts = HashMap::new();
-    for (at, text) in texts.iter().enumerate() {
-        lasts.insert(text.as_str(), at);
-    }
-    let is_entry = |at: usize| {
-        let is_table = matches!(placed[at].element.body, ElementBody::Table(_));
-        let comes_again = lasts.get(texts[at].as_str()).is_some_and(|last| *last > at);
-        !is_table && (comes_again || names_pages(placed[at].element))
-    };
-    let end = (title + 1..placed.len()).find(|at| !is_entry(*at)).unwrap_or(placed.len());
-    let lines = |placed: &Placed<'_>| plain(&placed.element.body).map_or(0, |text| text.lines().count());
-    let count: usize = placed[title + 1..end].iter().map(lines).sum();
-    // A list that goes on to the end would be the whole file.
-    if count < CONTENTS_LINES_MIN || end == placed.len() { 0..0 } else { title..end }
-}
-
-/// Whether all lines of an element end in a number, after dots or blanks.
-fn names_pages(element: &Element) -> bool {
-    let Some(text) = plain(&element.body) else { return true };
-    text.lines().filter(|line| !line.trim().is_empty()).all(|line| {
-        let line = line.trim_end();
-        let title = line.trim_end_matches(|c: char| c.is_ascii_digit());
-        title.len() < line.len() && title.ends_with([' ', '.', '\t', '…', '·', '．', '\u{a0}', '-'])
-    })
-}
-
-fn squeezed(text: &str) -> String {
-    text.chars().filter(|c| !c.is_whitespace()).flat_map(char::to_lowercase).collect()
 }
 
 #[cfg(test)]

@@ -4,13 +4,23 @@ use weft_core::error::Result;
 
 use crate::chunk::delimiter::Delimiters;
 use crate::chunk::draft::Cutting;
-use crate::chunk::flow::{Flow, TablePlacement};
+use crate::chunk::flow::{Flow, Placed, TablePlacement};
+use crate::chunk::sheet;
 use crate::chunk::writer::PieceWriter;
 use crate::chunk::{ChunkSource, WHOLE_TOKENS_MAX};
 
 /// Keeps a document whole, or in as few parts as it can.
 pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
-    let flow = Flow::new(&source.placed, TablePlacement::Inside(WHOLE_TOKENS_MAX));
+    // Sheets of one file are told apart by their names alone.
+    let captioned = sheet::is_sheet(source).then(|| sheet::captioned(source));
+    let placed: Vec<Placed<'_>> = match &captioned {
+        Some(elements) => {
+            let parts = source.placed.iter().zip(elements);
+            parts.map(|(placed, element)| Placed { element, ..*placed }).collect()
+        }
+        None => source.placed.clone(),
+    };
+    let flow = Flow::new(&placed, TablePlacement::Inside(WHOLE_TOKENS_MAX));
     let none = Delimiters::default();
     let mut writer =
         PieceWriter::new(&flow, &source.settings).limit(WHOLE_TOKENS_MAX, &source.settings).uncut(&none);
@@ -41,6 +51,18 @@ mod tests {
             ["A x\n\none\n\n<table>\n<tr><th>a</th></tr>\n<tr><td>1</td></tr>\n</table>\n\ntwo"]
         );
         assert!(document.warnings.is_empty());
+    }
+
+    #[test]
+    fn sheets_have_their_names() {
+        let text = "=== 1 Sheet1\n\n|a|\n|1|\n\n=== 2 Orders\n\n|b|\n|2|";
+        let document = cut(text, "a.xlsx", ChunkMethod::One, json!({}));
+        assert_eq!(
+            contents(&document),
+            [
+                "<table>\n<tr><th>a</th></tr>\n<tr><td>1</td></tr>\n</table>\n\n<table><caption>Orders</caption>\n<tr><th>b</th></tr>\n<tr><td>2</td></tr>\n</table>"
+            ]
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! By headings that patterns tell: each with what is below it, under the headings above.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use regex::Regex;
 use weft_core::error::Result;
@@ -9,11 +9,12 @@ use weft_core::pattern::begins;
 
 use crate::chunk::ChunkSource;
 use crate::chunk::draft::Cutting;
-use crate::chunk::flow::{Flow, Joint, Placed, TablePlacement};
-use crate::chunk::sections::{pack_small, sections};
+use crate::chunk::flow::{Flow, FlowSpan, Joint, Placed, SpanRole, TablePlacement};
+use crate::chunk::sections::{FlowSection, pack_small, sections};
 use crate::chunk::settings::ChunkSettings;
 use crate::chunk::writer::PieceWriter;
 use crate::element::{Element, ElementBody};
+use crate::tokens::tokens;
 
 /// What a group is put together to, at least, where sections have no headings above them.
 const GROUP_TOKENS_MIN: u32 = 32;
@@ -28,17 +29,15 @@ pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     let placed: Vec<Placed<'_>> = lines.iter().map(TitleLine::placed).collect();
     let levels: Vec<Option<u8>> = placed.iter().map(|one| patterns.level(&one.element.body)).collect();
     let deepest = deepest(settings, &levels);
-    let flow = Flow::with_levels(&placed, TablePlacement::Inside(settings.limit), |at| {
-        levels[at].filter(|level| u32::from(*level) <= deepest)
-    });
-    let mut sections = sections(&flow);
-    if !settings.title_paths {
-        sections = pack_small(sections, GROUP_TOKENS_MIN, settings.limit);
+    let level = |at: usize| levels[at].filter(|level| u32::from(*level) <= deepest);
+    let mut flow = Flow::with_levels(&placed, TablePlacement::Inside(settings.limit), level);
+    let apart = cut_up(&flow, settings);
+    if !apart.is_empty() {
+        flow = Flow::with_apart(&placed, |at| apart.contains(&at), level);
     }
-    let mut writer = PieceWriter::new(&flow, settings);
+    let (mut writer, sections) = sectioned(&flow, settings);
     for section in sections {
-        let above = if settings.title_paths { section.above.as_slice() } else { &[] };
-        writer.spans(section.spans, above);
+        writer.spans(section.spans.clone(), above(&section, settings));
     }
     let mut cutting = Cutting { drafts: writer.drafts, ..Cutting::default() };
     for draft in &mut cutting.drafts {
@@ -47,6 +46,57 @@ pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
         draft.elements = origin(draft.elements.start)..last;
     }
     Ok(cutting)
+}
+
+/// The sections of a document, and what writes their pieces.
+fn sectioned<'a>(flow: &'a Flow<'a>, settings: &'a ChunkSettings) -> (PieceWriter<'a>, Vec<FlowSection>) {
+    let mut sections = sections(flow);
+    let mut writer = PieceWriter::new(flow, settings);
+    if settings.title_opening
+        && let [first, _, ..] = sections.as_slice()
+        && opening(flow, first).is_some_and(|text| writer.open_with(text))
+    {
+        sections.remove(0);
+    }
+    if !settings.title_paths {
+        sections = pack_small(sections, GROUP_TOKENS_MIN, settings.limit);
+    }
+    (writer, sections)
+}
+
+/// The headings that the pieces of a section begin with.
+fn above<'a>(section: &'a FlowSection, settings: &ChunkSettings) -> &'a [usize] {
+    if settings.title_paths { &section.above } else { &[] }
+}
+
+/// The tables that have no room in a piece with all of their section: they would be cut where the piece ends.
+fn cut_up(flow: &Flow<'_>, settings: &ChunkSettings) -> HashSet<usize> {
+    let mut apart = HashSet::new();
+    let is_table = |span: &&FlowSpan| flow.table(span).is_some();
+    if !flow.spans.iter().any(|span| is_table(&span)) {
+        return apart;
+    }
+    let (writer, sections) = sectioned(flow, settings);
+    for section in &sections {
+        let spans = &flow.spans[section.spans.clone()];
+        let (Some(first), Some(last)) = (spans.first(), spans.last()) else { continue };
+        let mut tables = spans.iter().filter(is_table).peekable();
+        if tables.peek().is_none() {
+            continue;
+        }
+        let fits = tokens(&flow.text[first.start..last.end]) <= writer.room(above(section, settings));
+        // One that is larger than a piece is apart already.
+        apart.extend(tables.filter(|span| !fits || span.role == SpanRole::Table).map(|span| span.element));
+    }
+    apart
+}
+
+/// The text of a section without headings and tables.
+fn opening<'a>(flow: &'a Flow<'_>, section: &FlowSection) -> Option<&'a str> {
+    let spans = &flow.spans[section.spans.clone()];
+    let (first, last) = (spans.first()?, spans.last()?);
+    let is_text = spans.iter().all(|span| span.role == SpanRole::Text);
+    is_text.then(|| flow.text[first.start..last.end].trim())
 }
 
 /// The deepest level whose headings begin a section.
@@ -275,6 +325,27 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_before_the_first_heading_can_be_put_above_each_chunk() {
+        let text = "Ada\n\nada@example.org\n\n# Education\n\nLondon\n\n# Work\n\n## Looms\n\nLead";
+        let opened = json!({"title_opening": true});
+        let ada = "Ada\n\nada@example.org";
+        let pieces = titled(text, opened.clone());
+        assert_eq!(pieces[0], format!("{ada}\nEducation\n\nLondon"));
+        assert_eq!(pieces.len(), 2, "{pieces:?}");
+        assert!(pieces[1].starts_with(&format!("{ada}\nWork")) && pieces[1].ends_with("Lead"), "{pieces:?}");
+        assert_eq!(titled(text, json!({})).len(), 3, "it is a chunk where nobody asks for that");
+        // What is long, what has no heading below it, and a table stand for themselves.
+        let long = format!("{}\n\n# A\n\none", "word ".repeat(200));
+        let pieces = titled(&long, opened.clone());
+        assert!(pieces.len() == 2 && pieces[1] == "A\n\none", "{pieces:?}");
+        assert_eq!(titled("one\n\ntwo", opened.clone()), ["one\n\ntwo"]);
+        let grouped = json!({"title_opening": true, "title_paths": false, "chunk_token_num": 64});
+        let text = format!("Ada\n\n# A\n\n{}\n\n# B\n\n{}", "one ".repeat(40), "two ".repeat(40));
+        let pieces = titled(&text, grouped);
+        assert!(pieces.len() == 2 && pieces.iter().all(|piece| piece.starts_with("Ada\n")), "{pieces:?}");
+    }
+
+    #[test]
     fn a_number_that_is_no_headings_begins_no_section() {
         for (line, expected) in [
             ("0 to 9", true),
@@ -285,6 +356,24 @@ mod tests {
         ] {
             assert_eq!(super::is_figure(line), expected, "{line}");
         }
+    }
+
+    #[test]
+    fn a_table_is_not_cut_where_its_section_is() {
+        let text = format!(
+            "# A\n\n{}\n\n|a|b|\n|1|2|\n|3|4|\n\nafter\n\n# B\n\nshort\n\n|c|\n|5|",
+            "word ".repeat(110)
+        );
+        let pieces = titled(&text, json!({"chunk_token_num": 128}));
+        assert_eq!(pieces.len(), 4, "{pieces:?}");
+        assert!(pieces[0].starts_with("A\n\nword") && !pieces[0].contains('<'), "{pieces:?}");
+        assert!(pieces[1].starts_with("<table>") && pieces[1].ends_with("</table>"), "{pieces:?}");
+        assert_eq!(pieces[2], "after");
+        // There is room for this one beside the text that it belongs to.
+        assert!(
+            pieces[3].starts_with("B\n\nshort\n\n<table>") && pieces[3].ends_with("</table>"),
+            "{pieces:?}"
+        );
     }
 
     #[test]
