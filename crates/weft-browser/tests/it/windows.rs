@@ -156,6 +156,21 @@ async fn a_list_that_is_written_to_has_its_option_chosen() {
 }
 
 #[tokio::test]
+async fn what_components_are_given_to_show_and_frames_are_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(browser) = browser(folder.path()) else { return };
+    let pages = Pages::serve().await;
+    let mut window = window(&browser, None).await;
+    let view = go(&mut window, &format!("{}/parts", pages.base)).await;
+    assert!(view.text.starts_with("## Card\nGiven text\nno foot"), "{}", view.text);
+    assert!(!view.text.contains("in its place"), "{}", view.text);
+    let view = window.act(Action::Click(number(&view, "<button Press"))).await.unwrap();
+    assert!(view.text.ends_with("2pressed\n"), "{}", view.text);
+    let view = go(&mut window, &format!("{}/frames", pages.base)).await;
+    assert!(view.text.contains("# Order") && view.text.contains("Given text"), "{}", view.text);
+}
+
+#[tokio::test]
 async fn no_page_reaches_what_canvases_may_not() {
     let folder = tempfile::tempdir().unwrap();
     let Some(browser) = browser(folder.path()) else { return };
