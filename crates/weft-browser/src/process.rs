@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
 use std::time::Duration;
 
 use command_fds::{CommandFdExt as _, FdMapping};
@@ -25,6 +26,10 @@ const CACHE_BYTES: u64 = 64 << 20;
 const SCRIPT_MB: u64 = 1_024;
 /// How often its memory is looked at.
 const WATCH: Duration = Duration::from_secs(1);
+/// How often the folder of a window is removed whose browser is being ended: until then its processes write there.
+const REMOVALS: usize = 20;
+/// What lies between two of these.
+const REMOVAL_PAUSE: Duration = Duration::from_millis(250);
 
 /// The folders of a window.
 pub(crate) struct WindowFolders {
@@ -32,6 +37,8 @@ pub(crate) struct WindowFolders {
     own: TempDir,
     /// The profile when it is kept, with the mark that it is in use.
     kept: Option<(PathBuf, File)>,
+    /// Whether the browser has ended, so that nobody writes there any more.
+    pub(crate) is_ended: bool,
 }
 
 impl WindowFolders {
@@ -41,7 +48,9 @@ impl WindowFolders {
         let own = tempfile::Builder::new().prefix("weft-browser-").tempdir().map_err(failed)?;
         fs::create_dir(own.path().join("downloads")).map_err(failed)?;
         fs::create_dir(own.path().join("uploads")).map_err(failed)?;
-        let Some(profile) = profile else { return Ok((Self { own, kept: None }, Vec::new())) };
+        let Some(profile) = profile else {
+            return Ok((Self { own, kept: None, is_ended: false }, Vec::new()));
+        };
         let folder = profiles.join(profile);
         fs::create_dir_all(&folder).map_err(failed)?;
         let mark = File::create(folder.join("in-use")).map_err(failed)?;
@@ -52,11 +61,12 @@ impl WindowFolders {
                 for left in ["SingletonLock", "SingletonSocket", "SingletonCookie"] {
                     drop(fs::remove_file(folder.join("profile").join(left)));
                 }
-                Ok((Self { own, kept: Some((folder.join("profile"), mark)) }, Vec::new()))
+                let kept = Some((folder.join("profile"), mark));
+                Ok((Self { own, kept, is_ended: false }, Vec::new()))
             }
             Err(TryLockError::WouldBlock) => {
                 let note = "another window uses this profile: this one begins without what pages have stored";
-                Ok((Self { own, kept: None }, vec![note.to_owned()]))
+                Ok((Self { own, kept: None, is_ended: false }, vec![note.to_owned()]))
             }
             Err(TryLockError::Error(cause)) => Err(failed(cause)),
         }
@@ -65,6 +75,11 @@ impl WindowFolders {
     /// What pages store.
     fn profile(&self) -> PathBuf {
         self.kept.as_ref().map_or_else(|| self.own.path().join("profile"), |(folder, _)| folder.clone())
+    }
+
+    /// What is kept of cookies that a browser forgets when it ends.
+    pub(crate) fn session_cookies(&self) -> Option<PathBuf> {
+        self.kept.as_ref().map(|(profile, _)| profile.with_file_name("session-cookies.json"))
     }
 
     /// Files that pages give.
@@ -78,10 +93,34 @@ impl WindowFolders {
     }
 }
 
+impl Drop for WindowFolders {
+    fn drop(&mut self) {
+        let folder = self.own.path().to_owned();
+        if fs::remove_dir_all(&folder).is_ok() && self.is_ended {
+            return;
+        }
+        // Nobody waits for it: the runtime may be about to end, and the window's owner has gone on.
+        let removal = move || {
+            for _ in 0..REMOVALS {
+                thread::sleep(REMOVAL_PAUSE);
+                drop(fs::remove_dir_all(&folder));
+            }
+        };
+        drop(thread::Builder::new().spawn(removal));
+    }
+}
+
 /// A browser that runs. It ends with this value.
 pub(crate) struct Started {
     pub connection: Connection,
-    _watch: JoinSet<()>,
+    watch: JoinSet<()>,
+}
+
+impl Started {
+    /// Waits until the browser has ended.
+    pub(crate) async fn ended(&mut self) {
+        while self.watch.join_next().await.is_some() {}
+    }
 }
 
 pub(crate) fn start(
@@ -104,6 +143,8 @@ pub(crate) fn start(
     command.args(arguments(settings, place, proxy));
     // Of this process's environment, which may hold keys, a browser gets nothing.
     command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", place.own.path());
+    // In any other locale it finds no file whose name has letters beyond ASCII.
+    command.env("LC_ALL", "C.UTF-8");
     // Inherited, its many messages would come between those of this program.
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mappings = ends.into_iter().zip(DESCRIPTORS);
@@ -116,7 +157,7 @@ pub(crate) fn start(
     let mut watch = JoinSet::new();
     // Besides the watch nobody has the process: it is killed when the window is dropped.
     watch.spawn(watched(child, settings.memory_bytes));
-    Ok(Started { connection: Connection::new(to_browser, from_browser), _watch: watch })
+    Ok(Started { connection: Connection::new(to_browser, from_browser), watch })
 }
 
 fn arguments(settings: &BrowserSettings, place: &WindowFolders, proxy: SocketAddr) -> Vec<String> {
@@ -173,5 +214,26 @@ async fn watched(mut child: Child, memory_bytes: u64) {
             // It may have ended by itself.
             drop(child.start_kill());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_folder_of_a_window_goes_although_its_browser_still_writes() {
+        let (place, _) = WindowFolders::new(Path::new("none"), None).unwrap();
+        let folder = place.own.path().to_owned();
+        assert!(folder.join("downloads").is_dir());
+        drop(place);
+        fs::create_dir_all(folder.join("profile")).unwrap();
+        fs::write(folder.join("profile/Preferences"), "{}").unwrap();
+        let gone = async {
+            while folder.exists() {
+                tokio::time::sleep(REMOVAL_PAUSE).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), gone).await.unwrap();
     }
 }

@@ -32,6 +32,9 @@ const PARTS: &str = "<!doctype html><title>Parts</title><x-card><p>Given text</p
     part('x-button', '<button onclick=\"out.textContent = 1 + 1 + `pressed`\"><slot></slot></button>');</script>";
 const FRAMES: &str =
     "<title>Frames</title><frameset cols='50%,50%'><frame src=/form><frame src=/parts></frameset>";
+/// Says which cookies it has, and stores two.
+const COOKIES: &str = "<title>Cookies</title><p id=out></p><script>out.textContent = document.cookie || 'none';\
+    document.cookie = 'lasting=1; max-age=9999'; document.cookie = 'visit=1'</script>";
 
 /// Pages that are served as long as this value lives.
 pub(crate) struct Pages {
@@ -73,6 +76,7 @@ impl Pages {
                 get(|| async { Html("<title>Loud</title><script>alert('at once')</script><p>After it") }),
             )
             .route("/file", get(file))
+            .route("/cookies", get(|| async { Html(COOKIES) }))
             .route("/parts", get(|| async { Html(PARTS) }))
             .route("/frames", get(|| async { Html(FRAMES) }))
             .route("/done", get(done))

@@ -73,7 +73,7 @@ async fn a_form_is_filled_in_and_sent() {
     assert!(error.message.contains("`huge`"), "{error:?}");
     let upload = Action::Upload {
         element: number(&view, "<file field"),
-        name: "../n.txt".to_owned(),
+        name: "../ñ 汉.txt".to_owned(),
         bytes: "from a file".into(),
     };
     let view = window.act(upload).await.unwrap();
@@ -237,4 +237,23 @@ async fn a_profile_is_kept_for_one_window_at_a_time() {
     let mut other = window(&browser, Some("q")).await;
     assert_eq!(go(&mut other, &url).await.text, "new\n");
     assert_eq!(go(&mut first, &url).await.text, "again\n");
+}
+
+#[tokio::test]
+async fn a_window_that_is_closed_keeps_what_pages_have_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(browser) = browser(folder.path()) else { return };
+    let pages = Pages::serve().await;
+    let url = format!("{}/cookies", pages.base);
+    let mut first = window(&browser, Some("p")).await;
+    assert_eq!(go(&mut first, &url).await.text, "none\n");
+    first.close().await;
+    drop(first);
+    let mut second = window(&browser, Some("p")).await;
+    let view = go(&mut second, &url).await;
+    assert!(view.notes.is_empty(), "{:?}", view.notes);
+    assert!(view.text.contains("lasting=1") && view.text.contains("visit=1"), "{}", view.text);
+    second.close().await;
+    let mut other = window(&browser, Some("q")).await;
+    assert_eq!(go(&mut other, &url).await.text, "none\n");
 }
