@@ -216,6 +216,21 @@ mod tests {
     }
 
     #[test]
+    fn no_line_begins_with_a_comma() {
+        let page = PageSettings::default();
+        let fonts = Fonts::open(&[]).unwrap();
+        for letters in 5..12 {
+            let text = ("\u{6c49}".repeat(letters) + "\u{ff0c}").repeat(100);
+            let pages = Layout::new(&fonts, 11, &page).set(&blocks(&text)).unwrap();
+            for drawn in pages.iter().flat_map(|page| &page.drawn) {
+                if let Drawn::Text { at, text, .. } = drawn {
+                    assert!(at.x > 65.0 || !text.starts_with([',', '\u{ff0c}']), "{letters}: {text}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn text_from_right_to_left_begins_at_the_right() {
         let page = PageSettings::default();
         let fonts = Fonts::open(&[]).unwrap();

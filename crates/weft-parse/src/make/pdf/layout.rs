@@ -6,6 +6,7 @@ use weft_core::{Error, Result};
 use super::super::blocks::{RunStyle, TextBlock, TextRun};
 use super::super::direction::{Direction, has_right_to_left, is_joiner, joined, mirrored, visual};
 use super::Fonts;
+use super::letters::may_part;
 use super::page::{Drawn, Ink, Point, SetPage};
 
 /// Points of a page of A4.
@@ -445,22 +446,16 @@ fn words(text: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let (mut from, mut before) = (0, None);
     for (at, letter) in text.char_indices() {
-        let kind = (letter.is_whitespace(), is_ideograph(letter));
-        if before.is_some_and(|before| before != kind || kind.1) {
+        if before.is_some_and(|before| may_part(before, letter)) {
             words.push(&text[from..at]);
             from = at;
         }
-        before = Some(kind);
+        before = Some(letter);
     }
     if from < text.len() {
         words.push(&text[from..]);
     }
     words
-}
-
-/// Letters between which a line may end anywhere.
-fn is_ideograph(letter: char) -> bool {
-    matches!(letter, '\u{3041}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
 
 fn add(lines: &mut [SetLine], set: Vec<SetPiece>) {
