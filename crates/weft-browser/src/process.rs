@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use command_fds::{CommandFdExt as _, FdMapping};
 use tempfile::TempDir;
@@ -24,6 +24,11 @@ const DESCRIPTORS: [i32; 2] = [3, 4];
 const CACHE_BYTES: u64 = 64 << 20;
 /// MiB of the objects of one page's scripts.
 const SCRIPT_MB: u64 = 1_024;
+/// How long a profile is kept that nobody uses.
+// As the files of conversations, when nobody says otherwise.
+const PROFILE_KEPT: Duration = Duration::from_hours(90 * 24);
+/// The file that says when a profile was used last, and whose lock says that it is in use.
+const MARK: &str = "in-use";
 /// How often its memory is looked at.
 const WATCH: Duration = Duration::from_secs(1);
 /// How often the folder of a window is removed whose browser is being ended: until then its processes write there.
@@ -51,9 +56,11 @@ impl WindowFolders {
         let Some(profile) = profile else {
             return Ok((Self { own, kept: None, is_ended: false }, Vec::new()));
         };
+        remove_unused(profiles, SystemTime::now());
         let folder = profiles.join(profile);
         fs::create_dir_all(&folder).map_err(failed)?;
-        let mark = File::create(folder.join("in-use")).map_err(failed)?;
+        // Also when it is there this notes the time.
+        let mark = File::create(folder.join(MARK)).map_err(failed)?;
         match mark.try_lock() {
             // The lock goes with the file: also when this process is killed, the profile is free again.
             Ok(()) => {
@@ -90,6 +97,19 @@ impl WindowFolders {
     /// Files that pages are given.
     pub(crate) fn uploads(&self) -> PathBuf {
         self.own.path().join("uploads")
+    }
+}
+
+/// Removes profiles that nobody has used for long: each conversation has one, and nobody says when it is over.
+fn remove_unused(profiles: &Path, now: SystemTime) {
+    // What cannot be looked at now is looked at by the next window.
+    for folder in fs::read_dir(profiles).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        let Ok(mark) = File::open(folder.join(MARK)) else { continue };
+        let used = mark.metadata().and_then(|about| about.modified());
+        let age = used.ok().and_then(|used| now.duration_since(used).ok());
+        if age.is_some_and(|age| age > PROFILE_KEPT) && mark.try_lock().is_ok() {
+            drop(fs::remove_dir_all(&folder));
+        }
     }
 }
 
@@ -220,6 +240,26 @@ async fn watched(mut child: Child, memory_bytes: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn profiles_that_nobody_uses_are_removed_in_time() {
+        let root = tempfile::tempdir().unwrap();
+        let used = |name: &str, ago: Duration| {
+            let folder = root.path().join(name);
+            fs::create_dir_all(folder.join("profile")).unwrap();
+            let mark = File::create(folder.join(MARK)).unwrap();
+            mark.set_modified(SystemTime::now() - ago).unwrap();
+            mark
+        };
+        let hour = Duration::from_hours(1);
+        drop((used("old", PROFILE_KEPT + hour), used("newer", PROFILE_KEPT / 2)));
+        let open = used("open", PROFILE_KEPT + hour);
+        open.lock().unwrap();
+        let (place, notes) = WindowFolders::new(root.path(), Some("old again")).unwrap();
+        let there = |name: &str| root.path().join(name).exists();
+        assert!(!there("old") && there("newer") && there("open") && there("old again"));
+        drop((place, notes, open));
+    }
 
     #[tokio::test]
     async fn the_folder_of_a_window_goes_although_its_browser_still_writes() {
