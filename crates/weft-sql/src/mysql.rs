@@ -38,7 +38,8 @@ pub(crate) async fn ask(
     if !database.password.is_empty() {
         options = options.password(database.password.reveal());
     }
-    let signed_in = in_time(options.connect(), time_limit).await?;
+    // On the heap: it holds all that a handshake needs.
+    let signed_in = in_time(Box::pin(options.connect()), time_limit).await?;
     let mut connection = signed_in.map_err(|cause| refused(&cause))?;
     prepare(&mut connection, time_limit, room.rows_max()).await.map_err(|cause| refused(&cause))?;
     let mut answers = Vec::with_capacity(statements.len());

@@ -41,7 +41,8 @@ pub(crate) async fn ask(
         // A connection serves one request, whose statements are each prepared once.
         .statement_cache_capacity(0)
         .ssl_mode(PgSslMode::Prefer);
-    let signed_in = in_time(options.connect(), time_limit).await?;
+    // On the heap: it holds all that a handshake needs.
+    let signed_in = in_time(Box::pin(options.connect()), time_limit).await?;
     let mut connection = signed_in.map_err(|cause| refused(&cause))?;
     let mut answers = Vec::with_capacity(statements.len());
     for statement in statements {
