@@ -144,6 +144,16 @@ impl Pass<'_> {
         }
     }
 
+    /// What a picture shows in words: mostly all that there is to a link around it.
+    fn picture(&mut self, attributes: &str) {
+        let words = attribute(attributes, "alt").unwrap_or_default().trim();
+        if !words.is_empty() {
+            self.kept.push(' ');
+            self.text(&words.replace('<', "&lt;"));
+            self.kept.push(' ');
+        }
+    }
+
     fn opening(&mut self, name: &str, attributes: &str) {
         if SILENT.contains(&name) {
             self.rest = after_end(self.rest, name);
@@ -151,6 +161,10 @@ impl Pass<'_> {
         }
         if let (Some(address), "base", Some(base)) = (&self.address, name, href(attributes)) {
             self.address = address.join(base).ok().or_else(|| self.address.clone());
+        }
+        if name == "img" {
+            self.picture(attributes);
+            return;
         }
         let Some(name) = kept(name) else { return };
         let empty = matches!(name, "br" | "hr");
@@ -207,6 +221,11 @@ pub(super) fn attributes(text: &str) -> (&str, &str) {
 fn href(attributes: &str) -> Option<&str> {
     /// Bytes of an address, at most.
     const ADDRESS_MAX: usize = 2_000;
+    attribute(attributes, "href").filter(|address| address.len() <= ADDRESS_MAX)
+}
+
+/// The value of one of a tag's attributes, as it is written.
+fn attribute<'a>(attributes: &'a str, wanted: &str) -> Option<&'a str> {
     let mut rest = attributes;
     loop {
         rest = rest.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '/' | '='));
@@ -222,8 +241,8 @@ fn href(attributes: &str) -> Option<&str> {
             Some(quote @ ('"' | '\'')) => value[1..].split_once(quote).unwrap_or((&value[1..], "")),
             _ => value.split_at(value.find(char::is_whitespace).unwrap_or(value.len())),
         };
-        if name.eq_ignore_ascii_case("href") {
-            return (value.len() <= ADDRESS_MAX).then_some(value);
+        if name.eq_ignore_ascii_case(wanted) {
+            return Some(value);
         }
         rest = behind;
     }
@@ -263,6 +282,8 @@ mod tests {
         check("<ul><li>1<li>2</ul>", "<ul><li>1</li><li>2</li></ul>");
         check("1 < 2 > 1 &amp; <", "1 &lt; 2 &gt; 1 &amp; &lt;");
         check("a</div></x>b<br/>c<img src=x>", "ab<br>c");
+        check("a<img alt=' x <b> ' src=y>c<img alt=''>d", "a x &lt;b&gt; cd");
+        check("<a href=/y><img alt='The \"shop\"'></a>", "<a href=\"/y\"> The \"shop\" </a>");
         check("<svg><p>x</svg>y<script>never closed", "y");
         check("<section><main>x", "<div><div>x</div></div>");
     }
