@@ -86,6 +86,30 @@ pub fn installed() -> Option<PathBuf> {
     SYSTEM_PROGRAMS.iter().map(Path::new).find(|program| program.is_file()).map(Path::to_owned)
 }
 
+/// Removes what pages have stored for a tenant.
+///
+/// # Errors
+/// `Internal` when it cannot be removed.
+pub async fn remove_profiles(profiles: &Path, tenant: &TenantId) -> Result<()> {
+    match tokio::fs::remove_dir_all(folder_of(profiles, tenant)).await {
+        Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::internal("cannot remove what pages have stored").because(cause))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The folder of a tenant's profiles. A name of plain characters is its own; any other might lead elsewhere, or be the same
+/// as that of another tenant to the file system.
+fn folder_of(profiles: &Path, tenant: &TenantId) -> PathBuf {
+    let name = tenant.as_str();
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if !name.is_empty() && name.chars().all(is_plain) {
+        return profiles.join(name);
+    }
+    profiles.join(format!("_{}", weft_core::hex(name.as_bytes())))
+}
+
 #[async_trait]
 impl Browser for Chromium {
     async fn open(&self, tenant: &TenantId, profile: Option<&str>) -> Result<Box<dyn BrowserWindow>> {
@@ -100,7 +124,7 @@ impl Browser for Chromium {
             .help("try again later, or raise `browser.at_once`"));
         };
         let program = self.program()?;
-        let profiles = self.settings.profiles.join(tenant.as_str());
+        let profiles = folder_of(&self.settings.profiles, tenant);
         let (place, notes) = WindowFolders::new(&profiles, profile)?;
         let proxy = self.outbound.proxy(self.settings.received_bytes).await?;
         // The proxy is there before the browser: from its first moment there is no other way out.
@@ -113,5 +137,28 @@ impl Browser for Chromium {
         );
         window.begin(self.settings.download_bytes, notes).await?;
         Ok(Box::new(window))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn profiles_are_in_a_folder_of_their_tenant_and_go_with_it() {
+        let root = tempfile::tempdir().unwrap();
+        let profiles = root.path().join("browser");
+        let names = ["shop", "Shop", "..", "../shop", "/etc", "", "a/b"].map(TenantId::new);
+        for tenant in &names {
+            let folder = folder_of(&profiles, tenant);
+            assert_eq!(folder.parent(), Some(profiles.as_path()), "{tenant}");
+            assert_eq!(names.iter().filter(|other| folder_of(&profiles, other) == folder).count(), 1);
+            std::fs::create_dir_all(folder.join("profile")).unwrap();
+        }
+        for (removed, tenant) in names.iter().enumerate() {
+            remove_profiles(&profiles, tenant).await.unwrap();
+            remove_profiles(&profiles, tenant).await.unwrap();
+            assert_eq!(std::fs::read_dir(&profiles).unwrap().count(), names.len() - removed - 1);
+        }
     }
 }

@@ -71,14 +71,17 @@
     inner(node, depth);
   };
   const inner = (node, depth) => {
-    if (node.tagName === "IFRAME") {
+    if (node.tagName === "IFRAME" || node.tagName === "FRAME") {
       let inside = null;
       try { inside = node.contentDocument; } catch {}
       if (inside && inside.body) walk(inside.body, depth + 1);
       else line += " (a frame of another site) ";
       return;
     }
-    for (const child of (node.shadowRoot || node).childNodes) walk(child, depth + 1);
+    // What a component is given to show stands in its slots; what a slot itself holds is shown when it is given nothing.
+    const given = node.tagName === "SLOT" ? node.assignedNodes() : [];
+    const children = given.length ? given : (node.shadowRoot || node).childNodes;
+    for (const child of children) walk(child, depth + 1);
   };
   if (document.body) walk(document.body, 0);
   end();

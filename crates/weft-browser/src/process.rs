@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, SystemTime};
 
 use command_fds::{CommandFdExt as _, FdMapping};
 use tempfile::TempDir;
@@ -23,8 +24,17 @@ const DESCRIPTORS: [i32; 2] = [3, 4];
 const CACHE_BYTES: u64 = 64 << 20;
 /// MiB of the objects of one page's scripts.
 const SCRIPT_MB: u64 = 1_024;
+/// How long a profile is kept that nobody uses.
+// As the files of conversations, when nobody says otherwise.
+const PROFILE_KEPT: Duration = Duration::from_hours(90 * 24);
+/// The file that says when a profile was used last, and whose lock says that it is in use.
+const MARK: &str = "in-use";
 /// How often its memory is looked at.
 const WATCH: Duration = Duration::from_secs(1);
+/// How often the folder of a window is removed whose browser is being ended: until then its processes write there.
+const REMOVALS: usize = 20;
+/// What lies between two of these.
+const REMOVAL_PAUSE: Duration = Duration::from_millis(250);
 
 /// The folders of a window.
 pub(crate) struct WindowFolders {
@@ -32,6 +42,8 @@ pub(crate) struct WindowFolders {
     own: TempDir,
     /// The profile when it is kept, with the mark that it is in use.
     kept: Option<(PathBuf, File)>,
+    /// Whether the browser has ended, so that nobody writes there any more.
+    pub(crate) is_ended: bool,
 }
 
 impl WindowFolders {
@@ -41,10 +53,14 @@ impl WindowFolders {
         let own = tempfile::Builder::new().prefix("weft-browser-").tempdir().map_err(failed)?;
         fs::create_dir(own.path().join("downloads")).map_err(failed)?;
         fs::create_dir(own.path().join("uploads")).map_err(failed)?;
-        let Some(profile) = profile else { return Ok((Self { own, kept: None }, Vec::new())) };
+        let Some(profile) = profile else {
+            return Ok((Self { own, kept: None, is_ended: false }, Vec::new()));
+        };
+        remove_unused(profiles, SystemTime::now());
         let folder = profiles.join(profile);
         fs::create_dir_all(&folder).map_err(failed)?;
-        let mark = File::create(folder.join("in-use")).map_err(failed)?;
+        // Also when it is there this notes the time.
+        let mark = File::create(folder.join(MARK)).map_err(failed)?;
         match mark.try_lock() {
             // The lock goes with the file: also when this process is killed, the profile is free again.
             Ok(()) => {
@@ -52,11 +68,12 @@ impl WindowFolders {
                 for left in ["SingletonLock", "SingletonSocket", "SingletonCookie"] {
                     drop(fs::remove_file(folder.join("profile").join(left)));
                 }
-                Ok((Self { own, kept: Some((folder.join("profile"), mark)) }, Vec::new()))
+                let kept = Some((folder.join("profile"), mark));
+                Ok((Self { own, kept, is_ended: false }, Vec::new()))
             }
             Err(TryLockError::WouldBlock) => {
                 let note = "another window uses this profile: this one begins without what pages have stored";
-                Ok((Self { own, kept: None }, vec![note.to_owned()]))
+                Ok((Self { own, kept: None, is_ended: false }, vec![note.to_owned()]))
             }
             Err(TryLockError::Error(cause)) => Err(failed(cause)),
         }
@@ -65,6 +82,11 @@ impl WindowFolders {
     /// What pages store.
     fn profile(&self) -> PathBuf {
         self.kept.as_ref().map_or_else(|| self.own.path().join("profile"), |(folder, _)| folder.clone())
+    }
+
+    /// What is kept of cookies that a browser forgets when it ends.
+    pub(crate) fn session_cookies(&self) -> Option<PathBuf> {
+        self.kept.as_ref().map(|(profile, _)| profile.with_file_name("session-cookies.json"))
     }
 
     /// Files that pages give.
@@ -78,10 +100,47 @@ impl WindowFolders {
     }
 }
 
+/// Removes profiles that nobody has used for long: each conversation has one, and nobody says when it is over.
+fn remove_unused(profiles: &Path, now: SystemTime) {
+    // What cannot be looked at now is looked at by the next window.
+    for folder in fs::read_dir(profiles).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        let Ok(mark) = File::open(folder.join(MARK)) else { continue };
+        let used = mark.metadata().and_then(|about| about.modified());
+        let age = used.ok().and_then(|used| now.duration_since(used).ok());
+        if age.is_some_and(|age| age > PROFILE_KEPT) && mark.try_lock().is_ok() {
+            drop(fs::remove_dir_all(&folder));
+        }
+    }
+}
+
+impl Drop for WindowFolders {
+    fn drop(&mut self) {
+        let folder = self.own.path().to_owned();
+        if fs::remove_dir_all(&folder).is_ok() && self.is_ended {
+            return;
+        }
+        // Nobody waits for it: the runtime may be about to end, and the window's owner has gone on.
+        let removal = move || {
+            for _ in 0..REMOVALS {
+                thread::sleep(REMOVAL_PAUSE);
+                drop(fs::remove_dir_all(&folder));
+            }
+        };
+        drop(thread::Builder::new().spawn(removal));
+    }
+}
+
 /// A browser that runs. It ends with this value.
 pub(crate) struct Started {
     pub connection: Connection,
-    _watch: JoinSet<()>,
+    watch: JoinSet<()>,
+}
+
+impl Started {
+    /// Waits until the browser has ended.
+    pub(crate) async fn ended(&mut self) {
+        while self.watch.join_next().await.is_some() {}
+    }
 }
 
 pub(crate) fn start(
@@ -104,6 +163,8 @@ pub(crate) fn start(
     command.args(arguments(settings, place, proxy));
     // Of this process's environment, which may hold keys, a browser gets nothing.
     command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", place.own.path());
+    // In any other locale it finds no file whose name has letters beyond ASCII.
+    command.env("LC_ALL", "C.UTF-8");
     // Inherited, its many messages would come between those of this program.
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mappings = ends.into_iter().zip(DESCRIPTORS);
@@ -116,7 +177,7 @@ pub(crate) fn start(
     let mut watch = JoinSet::new();
     // Besides the watch nobody has the process: it is killed when the window is dropped.
     watch.spawn(watched(child, settings.memory_bytes));
-    Ok(Started { connection: Connection::new(to_browser, from_browser), _watch: watch })
+    Ok(Started { connection: Connection::new(to_browser, from_browser), watch })
 }
 
 fn arguments(settings: &BrowserSettings, place: &WindowFolders, proxy: SocketAddr) -> Vec<String> {
@@ -173,5 +234,46 @@ async fn watched(mut child: Child, memory_bytes: u64) {
             // It may have ended by itself.
             drop(child.start_kill());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn profiles_that_nobody_uses_are_removed_in_time() {
+        let root = tempfile::tempdir().unwrap();
+        let used = |name: &str, ago: Duration| {
+            let folder = root.path().join(name);
+            fs::create_dir_all(folder.join("profile")).unwrap();
+            let mark = File::create(folder.join(MARK)).unwrap();
+            mark.set_modified(SystemTime::now() - ago).unwrap();
+            mark
+        };
+        let hour = Duration::from_hours(1);
+        drop((used("old", PROFILE_KEPT + hour), used("newer", PROFILE_KEPT / 2)));
+        let open = used("open", PROFILE_KEPT + hour);
+        open.lock().unwrap();
+        let (place, notes) = WindowFolders::new(root.path(), Some("old again")).unwrap();
+        let there = |name: &str| root.path().join(name).exists();
+        assert!(!there("old") && there("newer") && there("open") && there("old again"));
+        drop((place, notes, open));
+    }
+
+    #[tokio::test]
+    async fn the_folder_of_a_window_goes_although_its_browser_still_writes() {
+        let (place, _) = WindowFolders::new(Path::new("none"), None).unwrap();
+        let folder = place.own.path().to_owned();
+        assert!(folder.join("downloads").is_dir());
+        drop(place);
+        fs::create_dir_all(folder.join("profile")).unwrap();
+        fs::write(folder.join("profile/Preferences"), "{}").unwrap();
+        let gone = async {
+            while folder.exists() {
+                tokio::time::sleep(REMOVAL_PAUSE).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), gone).await.unwrap();
     }
 }

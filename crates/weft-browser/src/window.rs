@@ -64,6 +64,8 @@ const PAUSE: Duration = Duration::from_millis(150);
 const REST_LIMIT: Duration = Duration::from_secs(10);
 /// How long downloads may take.
 const DOWNLOAD_LIMIT: Duration = Duration::from_secs(60);
+/// How long a browser may take to write down what pages have stored; it is ended then all the same.
+const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 /// Pages that are open in one window.
 const PAGES_MAX: usize = 8;
 /// Milliseconds that may be waited at once.
@@ -122,9 +124,29 @@ impl Window {
             }
             _ => error,
         })?;
+        self.restore_cookies().await;
         self.new_page().await?;
         self.started.connection.happened().notes.extend(notes);
         Ok(())
+    }
+
+    /// Gives the browser the cookies back that it has forgotten.
+    async fn restore_cookies(&self) {
+        let Some(path) = self.held.place.session_cookies() else { return };
+        // None there: no page has stored any yet.
+        let Ok(bytes) = tokio::fs::read(path).await else { return };
+        let Ok(cookies) = serde_json::from_slice::<Json>(&bytes) else { return };
+        // Without them pages ask for a sign-in again, and say so themselves.
+        drop(self.browser("Storage.setCookies", json!({"cookies": cookies})).await);
+    }
+
+    /// Keeps the cookies that last as long as a browser: to pages, the turns of a conversation are one visit.
+    async fn keep_cookies(&self) {
+        let Some(path) = self.held.place.session_cookies() else { return };
+        let Ok(mut answer) = self.browser("Storage.getCookies", json!({})).await else { return };
+        let Json::Array(mut cookies) = answer["cookies"].take() else { return };
+        cookies.retain(|cookie| cookie["session"] == true);
+        drop(tokio::fs::write(path, Json::Array(cookies).to_string()).await);
     }
 
     async fn browser(&self, method: &str, params: Json) -> Result<Json> {
@@ -446,5 +468,16 @@ impl BrowserWindow for Window {
             },
             done => done,
         }
+    }
+
+    async fn close(&mut self) {
+        let closed = async {
+            self.keep_cookies().await;
+            // What was stored in the last seconds, it writes down only when it ends by itself.
+            drop(self.browser("Browser.close", json!({})).await);
+            self.started.ended().await;
+        };
+        let in_time = tokio::time::timeout(CLOSE_LIMIT, closed).await;
+        self.held.place.is_ended = in_time.is_ok();
     }
 }

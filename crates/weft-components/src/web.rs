@@ -333,7 +333,9 @@ pub(crate) fn said(text: &str) -> String {
 /// `Garbled` for what is no web page.
 pub(crate) async fn page_text(page: String) -> Result<String> {
     converted(page, None, |page| {
-        html2text::config::plain().allow_width_overflow().string_from_read(page.as_bytes(), PAGE_WIDTH)
+        // A part of an address leads nowhere.
+        let plain = html2text::config::plain().allow_width_overflow().no_link_wrapping();
+        plain.string_from_read(page.as_bytes(), PAGE_WIDTH)
     })
     .await
 }
@@ -459,6 +461,13 @@ mod tests {
         check("https://ada:pw@a.example:8/x/y?key=k#f", "https://a.example:8/x/y?…");
         check("ada:p@w@a.example", "a.example");
         check("a b", "a b");
+    }
+
+    #[tokio::test]
+    async fn addresses_of_links_stay_whole() {
+        let link = format!("https://a.example/{}", "x".repeat(300));
+        let text = page_text(format!("<p>See <a href=\"{link}\">here</a>")).await.unwrap();
+        assert!(text.contains("See [here][1]") && text.contains(&link), "{text}");
     }
 
     #[tokio::test]

@@ -202,7 +202,8 @@ impl Http for Outbound {
         };
         // The look-up counts: a resolver that says nothing is waited for longer than any server.
         tokio::time::timeout(request.time_limit, exchange).await.unwrap_or_else(|_| {
-            let seconds = request.time_limit.as_secs_f64();
+            // In tenths: what redirects have left of a time has a dozen places.
+            let seconds = (request.time_limit.as_secs_f64() * 10.0).ceil() / 10.0;
             Err(Error::new(ErrorKind::Timeout, format!("no complete answer within {seconds} s")))
         })
     }

@@ -13,7 +13,7 @@ use weft_core::{Error, ErrorKind, Json, Result};
 use weft_net::Tunnel;
 
 use crate::cell::{CellKind, value};
-use crate::reply::{ReplyRoom, columns};
+use crate::reply::{ReplyRoom, columns, in_time};
 use crate::statements::CheckedStatement;
 
 /// Asks the server behind a tunnel.
@@ -38,7 +38,9 @@ pub(crate) async fn ask(
     if !database.password.is_empty() {
         options = options.password(database.password.reveal());
     }
-    let mut connection = options.connect().await.map_err(|cause| refused(&cause))?;
+    // On the heap: it holds all that a handshake needs.
+    let signed_in = in_time(Box::pin(options.connect()), time_limit).await?;
+    let mut connection = signed_in.map_err(|cause| refused(&cause))?;
     prepare(&mut connection, time_limit, room.rows_max()).await.map_err(|cause| refused(&cause))?;
     let mut answers = Vec::with_capacity(statements.len());
     for statement in statements {

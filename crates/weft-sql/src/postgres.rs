@@ -13,7 +13,7 @@ use weft_core::{Error, ErrorKind, Json, Result};
 use weft_net::Tunnel;
 
 use crate::cell::{CellKind, list, value};
-use crate::reply::{ReplyRoom, columns};
+use crate::reply::{ReplyRoom, columns, in_time};
 use crate::statements::{CheckedStatement, verb};
 
 /// What the client calls the socket of a server.
@@ -41,7 +41,9 @@ pub(crate) async fn ask(
         // A connection serves one request, whose statements are each prepared once.
         .statement_cache_capacity(0)
         .ssl_mode(PgSslMode::Prefer);
-    let mut connection = options.connect().await.map_err(|cause| refused(&cause))?;
+    // On the heap: it holds all that a handshake needs.
+    let signed_in = in_time(Box::pin(options.connect()), time_limit).await?;
+    let mut connection = signed_in.map_err(|cause| refused(&cause))?;
     let mut answers = Vec::with_capacity(statements.len());
     for statement in statements {
         answers.push(match statement {

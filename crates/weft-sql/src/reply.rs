@@ -54,6 +54,23 @@ pub(crate) fn late(limit: Duration) -> Error {
         .help("ask for less at a time")
 }
 
+/// A connection on which somebody is signed in, within a quarter of the time that there is for everything, or a second.
+///
+/// # Errors
+/// `Unavailable` when the server says nothing meanwhile.
+pub(crate) async fn in_time<C>(
+    signing_in: impl Future<Output = sqlx::Result<C>>,
+    time_limit: Duration,
+) -> Result<sqlx::Result<C>> {
+    let limit = (time_limit / 4).max(Duration::from_secs(1));
+    tokio::time::timeout(limit, signing_in).await.map_err(|_| {
+        let seconds = limit.as_secs_f64();
+        let message = format!("no database signs the user in within {seconds} s");
+        Error::new(ErrorKind::Unavailable, message)
+            .help("look whether `host` and `port` are those of a database of this `db_type`")
+    })
+}
+
 /// About how much memory a value takes.
 fn size(value: &Json) -> usize {
     /// Of a value without what it refers to.

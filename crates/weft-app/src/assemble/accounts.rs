@@ -8,7 +8,7 @@ use weft_net::{OperatorHttp, StreamingHttp};
 use weft_store::{FolderWorkspace, Store};
 
 use crate::accounts::{AccountStores, Accounts, Erasure};
-use crate::config::Config;
+use crate::config::{BrowserConfig, Config};
 
 /// Accounts as the settings have them.
 ///
@@ -29,14 +29,36 @@ pub(super) fn accounts(config: &Config, store: &Store) -> Result<Accounts> {
 /// Removes what a tenant has in folders.
 pub(super) fn erasure(config: &Config, blobs: Arc<dyn BlobStore>) -> Arc<Erasure> {
     let workspace = config.files_root().map(|root| FolderWorkspace::new(root, config.files.bytes_max));
+    let profiles = BrowserConfig::profiles(&config.data);
     Arc::new(move |tenant: TenantId| {
-        let (blobs, workspace) = (Arc::clone(&blobs), workspace.clone());
+        let (blobs, workspace, profiles) = (Arc::clone(&blobs), workspace.clone(), profiles.clone());
         Box::pin(async move {
             blobs.remove_all(&tenant).await?;
+            weft_browser::remove_profiles(&profiles, &tenant).await?;
             match &workspace {
                 Some(workspace) => workspace.remove_all(&tenant).await,
                 None => Ok(()),
             }
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_store::MemoryBlobs;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_pages_have_stored_for_a_tenant_goes_with_it() {
+        let data = tempfile::tempdir().unwrap();
+        let config = Config { data: data.path().to_owned(), ..Config::default() };
+        let of = |tenant: &str| BrowserConfig::profiles(&config.data).join(tenant);
+        for tenant in ["shop", "other"] {
+            std::fs::create_dir_all(of(tenant).join("profile")).unwrap();
+        }
+        let erase = erasure(&config, Arc::new(MemoryBlobs::default()));
+        erase(TenantId::new("shop")).await.unwrap();
+        assert!(!of("shop").exists() && of("other").exists());
+    }
 }

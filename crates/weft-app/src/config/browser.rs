@@ -36,11 +36,16 @@ impl Default for BrowserConfig {
 }
 
 impl BrowserConfig {
+    /// The folder in the data folder for what pages have stored.
+    pub(crate) fn profiles(data: &Path) -> PathBuf {
+        data.join("browser")
+    }
+
     /// How browsers are used, with profiles in the data folder; absent when none is.
     pub fn settings(&self, data: &Path) -> Option<weft_browser::BrowserSettings> {
         let &Self { at_once, memory_bytes, received_bytes, download_bytes, ref program, sandbox } = self;
         let program = Some(program.clone()).filter(|program| !program.as_os_str().is_empty());
-        let profiles = data.join("browser");
+        let profiles = Self::profiles(data);
         (at_once > 0).then_some(weft_browser::BrowserSettings {
             program,
             sandbox,

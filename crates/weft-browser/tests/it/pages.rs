@@ -24,6 +24,17 @@ const LINKS: &str = "<!doctype html><title>Links</title><a href=/form>The form</
     <button onclick='hold = []; for (;;) hold.push(new Uint8Array(1e8).fill(1))'>Memory</button>\
     <div style='position:relative'><button onclick=\"out.textContent = 'covered'\">Under</button>\
     <div style='position:absolute;inset:0'></div></div><p id=out></p>";
+/// Components of the page's own, which show what they are given, and an old page in frames.
+const PARTS: &str = "<!doctype html><title>Parts</title><x-card><p>Given text</p></x-card><x-button>Press</x-button>\
+    <p id=out></p><script>const part = (name, inside) => customElements.define(name, class extends HTMLElement {\
+    constructor() { super(); this.attachShadow({ mode: 'open' }).innerHTML = inside; } });\
+    part('x-card', '<h2>Card</h2><slot>in its place</slot><slot name=foot>no foot</slot>');\
+    part('x-button', '<button onclick=\"out.textContent = 1 + 1 + `pressed`\"><slot></slot></button>');</script>";
+const FRAMES: &str =
+    "<title>Frames</title><frameset cols='50%,50%'><frame src=/form><frame src=/parts></frameset>";
+/// Says which cookies it has, and stores two.
+const COOKIES: &str = "<title>Cookies</title><p id=out></p><script>out.textContent = document.cookie || 'none';\
+    document.cookie = 'lasting=1; max-age=9999'; document.cookie = 'visit=1'</script>";
 
 /// Pages that are served as long as this value lives.
 pub(crate) struct Pages {
@@ -65,6 +76,9 @@ impl Pages {
                 get(|| async { Html("<title>Loud</title><script>alert('at once')</script><p>After it") }),
             )
             .route("/file", get(file))
+            .route("/cookies", get(|| async { Html(COOKIES) }))
+            .route("/parts", get(|| async { Html(PARTS) }))
+            .route("/frames", get(|| async { Html(FRAMES) }))
             .route("/done", get(done))
             .with_state(Arc::clone(&seen));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -73,7 +73,7 @@ async fn a_form_is_filled_in_and_sent() {
     assert!(error.message.contains("`huge`"), "{error:?}");
     let upload = Action::Upload {
         element: number(&view, "<file field"),
-        name: "../n.txt".to_owned(),
+        name: "../ñ 汉.txt".to_owned(),
         bytes: "from a file".into(),
     };
     let view = window.act(upload).await.unwrap();
@@ -156,6 +156,21 @@ async fn a_list_that_is_written_to_has_its_option_chosen() {
 }
 
 #[tokio::test]
+async fn what_components_are_given_to_show_and_frames_are_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(browser) = browser(folder.path()) else { return };
+    let pages = Pages::serve().await;
+    let mut window = window(&browser, None).await;
+    let view = go(&mut window, &format!("{}/parts", pages.base)).await;
+    assert!(view.text.starts_with("## Card\nGiven text\nno foot"), "{}", view.text);
+    assert!(!view.text.contains("in its place"), "{}", view.text);
+    let view = window.act(Action::Click(number(&view, "<button Press"))).await.unwrap();
+    assert!(view.text.ends_with("2pressed\n"), "{}", view.text);
+    let view = go(&mut window, &format!("{}/frames", pages.base)).await;
+    assert!(view.text.contains("# Order") && view.text.contains("Given text"), "{}", view.text);
+}
+
+#[tokio::test]
 async fn no_page_reaches_what_canvases_may_not() {
     let folder = tempfile::tempdir().unwrap();
     let Some(browser) = browser(folder.path()) else { return };
@@ -222,4 +237,23 @@ async fn a_profile_is_kept_for_one_window_at_a_time() {
     let mut other = window(&browser, Some("q")).await;
     assert_eq!(go(&mut other, &url).await.text, "new\n");
     assert_eq!(go(&mut first, &url).await.text, "again\n");
+}
+
+#[tokio::test]
+async fn a_window_that_is_closed_keeps_what_pages_have_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(browser) = browser(folder.path()) else { return };
+    let pages = Pages::serve().await;
+    let url = format!("{}/cookies", pages.base);
+    let mut first = window(&browser, Some("p")).await;
+    assert_eq!(go(&mut first, &url).await.text, "none\n");
+    first.close().await;
+    drop(first);
+    let mut second = window(&browser, Some("p")).await;
+    let view = go(&mut second, &url).await;
+    assert!(view.notes.is_empty(), "{:?}", view.notes);
+    assert!(view.text.contains("lasting=1") && view.text.contains("visit=1"), "{}", view.text);
+    second.close().await;
+    let mut other = window(&browser, Some("q")).await;
+    assert_eq!(go(&mut other, &url).await.text, "none\n");
 }

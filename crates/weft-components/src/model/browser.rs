@@ -164,8 +164,8 @@ impl Browser {
             return Err(Error::new(ErrorKind::Unsupported, message).help("choose another one in `llm_id`"));
         }
         warn_of_prices(ctx, &*model).await?;
-        let desk = Desk::new(self.persists.then(|| profile(ctx)), self.files(ctx).await?);
-        let tools = toolkit(&Arc::new(desk))?;
+        let desk = Arc::new(Desk::new(self.persists.then(|| profile(ctx)), self.files(ctx).await?));
+        let tools = toolkit(&desk)?;
         let own = self.system.render(&ctx.inputs)?;
         let words = if own.trim().is_empty() { WORDS.trim_end() } else { own.trim_end() };
         let lines = vec![
@@ -185,7 +185,10 @@ impl Browser {
         };
         let ctx = Arc::new(ctx.clone());
         let job = Job { ctx: &ctx, model: &*model, tools: &tools, options: &options, writer };
-        match Native.run(&job, Start::Conversation(lines)).await? {
+        let end = Native.run(&job, Start::Conversation(lines)).await;
+        // Also after a failure: what pages have stored is there again in the next turn.
+        desk.close().await;
+        match end? {
             End::Answered(answer) => Ok(outputs(answer)),
             End::Suspended(_) => Err(Error::internal("a step of a browser waits for a person")),
         }

@@ -148,9 +148,11 @@ impl Email {
             (false, user) if user.is_empty() => from.clone(),
             (false, user) => user,
         };
-        let html = html(&text(&self.content)?);
-        // For those who read mail without markup.
-        let plain = page_text(html.clone()).await?;
+        let content = text(&self.content)?;
+        let html = html(&content);
+        // For those who read mail without markup. A text without any is that already; set anew, its long lines would be broken,
+        // and addresses in them.
+        let plain = if has_markup(&content) { page_text(content).await? } else { content };
         let port = u16::try_from(self.port).unwrap_or(u16::MAX);
         Ok(Mail {
             server: MailServer { host: text(&self.server)?, port, user, password: Secret::new(password) },
@@ -195,15 +197,19 @@ fn addresses(text: &str) -> Vec<String> {
     parts.into_iter().map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect()
 }
 
-/// A text as HTML: as it is when it has markup, else with its lines kept.
-fn html(text: &str) -> String {
+/// Whether a text is written as HTML.
+fn has_markup(text: &str) -> bool {
     // Looked for once: from each of a million `<` the way to an end that is not there would be the whole text.
     let last_end = text.rfind('>').unwrap_or(0);
-    let has_markup = text.match_indices('<').take_while(|(at, _)| *at < last_end).any(|(at, _)| {
+    text.match_indices('<').take_while(|(at, _)| *at < last_end).any(|(at, _)| {
         let behind = text[at + 1..].trim_start_matches('/');
         behind.starts_with(|c: char| c.is_ascii_alphabetic() || c == '!')
-    });
-    if has_markup {
+    })
+}
+
+/// A text as HTML: as it is when it has markup, else with its lines kept.
+fn html(text: &str) -> String {
+    if has_markup(text) {
         return text.to_owned();
     }
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('\n', "<br>\n")
@@ -307,6 +313,19 @@ mod tests {
         assert_eq!((mail.server.port, mail.server.user.as_str()), (465, "weft@example.org"));
         assert_eq!(mail.server.password.reveal(), "pass");
         assert_eq!(mail.id.len(), 64);
+    }
+
+    #[tokio::test]
+    async fn a_text_without_markup_is_the_plain_part_as_it_is() {
+        let letterbox = Arc::new(Letterbox::default());
+        let text = format!("Sums:\n  a    1\nhttps://a.example/?{}", "x".repeat(300));
+        outputs(&node(json!({"content": text})), setting(&letterbox, [])).await;
+        let mail = letterbox.taken.lock().unwrap().pop().unwrap();
+        assert_eq!(mail.text, text);
+        assert!(mail.html.starts_with("Sums:<br>\n"), "{}", mail.html);
+        outputs(&node(json!({"content": "<h1>Sums</h1><p>a <b>1</b>"})), setting(&letterbox, [])).await;
+        let mail = letterbox.taken.lock().unwrap().pop().unwrap();
+        assert!(mail.text.starts_with("# Sums") && mail.html.starts_with("<h1>"), "{}", mail.text);
     }
 
     #[tokio::test]

@@ -144,6 +144,16 @@ impl Pass<'_> {
         }
     }
 
+    /// What a picture shows in words: mostly all that there is to a link around it.
+    fn picture(&mut self, attributes: &str) {
+        let words = attribute(attributes, "alt").unwrap_or_default().trim();
+        if !words.is_empty() {
+            self.kept.push(' ');
+            self.text(&words.replace('<', "&lt;"));
+            self.kept.push(' ');
+        }
+    }
+
     fn opening(&mut self, name: &str, attributes: &str) {
         if SILENT.contains(&name) {
             self.rest = after_end(self.rest, name);
@@ -151,6 +161,10 @@ impl Pass<'_> {
         }
         if let (Some(address), "base", Some(base)) = (&self.address, name, href(attributes)) {
             self.address = address.join(base).ok().or_else(|| self.address.clone());
+        }
+        if name == "img" {
+            self.picture(attributes);
+            return;
         }
         let Some(name) = kept(name) else { return };
         let empty = matches!(name, "br" | "hr");
@@ -207,13 +221,31 @@ pub(super) fn attributes(text: &str) -> (&str, &str) {
 fn href(attributes: &str) -> Option<&str> {
     /// Bytes of an address, at most.
     const ADDRESS_MAX: usize = 2_000;
-    let place = attributes.to_ascii_lowercase().find("href")?;
-    let value = attributes.get(place + 4..)?.trim_start().strip_prefix('=')?.trim_start();
-    let address = match value.chars().next()? {
-        quote @ ('"' | '\'') => value.get(1..)?.split(quote).next()?,
-        _ => value.split_whitespace().next()?,
-    };
-    (address.len() <= ADDRESS_MAX).then_some(address)
+    attribute(attributes, "href").filter(|address| address.len() <= ADDRESS_MAX)
+}
+
+/// The value of one of a tag's attributes, as it is written.
+fn attribute<'a>(attributes: &'a str, wanted: &str) -> Option<&'a str> {
+    let mut rest = attributes;
+    loop {
+        rest = rest.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '/' | '='));
+        if rest.is_empty() {
+            return None;
+        }
+        let end = rest.find(|c: char| c.is_whitespace() || matches!(c, '/' | '=')).unwrap_or(rest.len());
+        let (name, behind) = rest.split_at(end);
+        rest = behind.trim_start();
+        let Some(value) = rest.strip_prefix('=') else { continue };
+        let value = value.trim_start();
+        let (value, behind) = match value.chars().next() {
+            Some(quote @ ('"' | '\'')) => value[1..].split_once(quote).unwrap_or((&value[1..], "")),
+            _ => value.split_at(value.find(char::is_whitespace).unwrap_or(value.len())),
+        };
+        if name.eq_ignore_ascii_case(wanted) {
+            return Some(value);
+        }
+        rest = behind;
+    }
 }
 
 /// What follows the end of a tag whose content does not count.
@@ -244,10 +276,14 @@ mod tests {
         check("a<!-- <p> -- > -->b<!---->c", "abc");
         check("<a title='>' HREF='/x?a=\"1\"'>l</a>", "<a href=\"/x?a=%221%22\">l</a>");
         check("<a href=/y>l", "<a href=\"/y\">l</a>");
+        check("<a data-href=/n hreflang=de title='an href=/n' href = /y>l</a>", "<a href=\"/y\">l</a>");
+        check("<a data-href=/n = x / y=''>l</a>", "<a>l</a>");
         check("<a href='data:text/html,x'>l</a>", "<a>l</a>");
         check("<ul><li>1<li>2</ul>", "<ul><li>1</li><li>2</li></ul>");
         check("1 < 2 > 1 &amp; <", "1 &lt; 2 &gt; 1 &amp; &lt;");
         check("a</div></x>b<br/>c<img src=x>", "ab<br>c");
+        check("a<img alt=' x <b> ' src=y>c<img alt=''>d", "a x &lt;b&gt; cd");
+        check("<a href=/y><img alt='The \"shop\"'></a>", "<a href=\"/y\"> The \"shop\" </a>");
         check("<svg><p>x</svg>y<script>never closed", "y");
         check("<section><main>x", "<div><div>x</div></div>");
     }

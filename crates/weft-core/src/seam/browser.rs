@@ -98,6 +98,10 @@ pub trait BrowserWindow: Send + Sync {
     /// `Denied` for an address that may not be reached, `Invalid` for one that is none and for elements that are not
     /// there, `Timeout` when the page does not answer, `Unavailable` when the browser has ended.
     async fn act(&mut self, action: BrowserAction) -> Result<PageView>;
+
+    /// Ends the browser once it has written down what pages have stored. Nothing is done in the window afterwards; of one
+    /// that is only let go of, what was stored last may be lost.
+    async fn close(&mut self);
 }
 
 /// No browser.

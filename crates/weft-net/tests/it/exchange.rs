@@ -106,11 +106,12 @@ async fn an_answer_that_nobody_unpacks_is_no_text() {
 async fn an_exchange_ends_with_its_time_limit() {
     let server = server().await;
     let request = HttpRequest {
-        time_limit: Duration::from_millis(50),
+        time_limit: Duration::from_micros(99_987),
         ..get(&format!("http://{}/never", server.address))
     };
     let error = outbound(&server).send(&TenantId::from("t"), request).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Timeout);
+    assert!(error.message.ends_with("within 0.1 s"), "{}", error.message);
 }
 
 #[tokio::test]

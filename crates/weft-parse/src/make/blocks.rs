@@ -77,6 +77,12 @@ pub(super) fn may_lead(address: &str) -> bool {
     ["http://", "https://", "mailto:"].iter().any(|scheme| lower.starts_with(scheme))
 }
 
+/// Whether markup of web pages is the end of a line.
+pub(super) fn ends_a_line(markup: &str) -> bool {
+    let tag: String = markup.chars().filter(|c| !c.is_whitespace()).collect();
+    tag.eq_ignore_ascii_case("<br>") || tag.eq_ignore_ascii_case("<br/>")
+}
+
 /// The kind and the data of a picture that its own address holds, of the kinds that hold no program.
 pub(super) fn held_in(address: &str) -> Option<(&str, &str)> {
     let (kind, data) = address.trim().strip_prefix("data:image/")?.split_once(";base64,")?;
@@ -147,10 +153,10 @@ impl BlockReader {
 
     /// Markup of web pages is shown as it is written, but for ends of lines.
     fn html(&mut self, text: &str) {
-        let tag: String = text.trim().to_ascii_lowercase().chars().filter(|c| !c.is_whitespace()).collect();
-        match tag.as_str() {
-            "<br>" | "<br/>" => self.text("\n"),
-            _ => self.text(text.trim_end_matches('\n')),
+        if ends_a_line(text) {
+            self.text("\n");
+        } else {
+            self.text(text.trim_end_matches('\n'));
         }
     }
 

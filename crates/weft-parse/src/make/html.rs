@@ -4,7 +4,7 @@
 use pulldown_cmark::{CowStr, Event, Parser, Tag, TagEnd};
 use weft_core::seam::document_writer::PageSettings;
 
-use super::blocks::{held_in, may_lead, options};
+use super::blocks::{ends_a_line, held_in, may_lead, options};
 use crate::markup::escaped;
 
 const STYLE: &str = "img{max-width:100%}p,li,h1,h2,h3,h4,h5,h6,td,th,pre{unicode-bidi:plaintext}body{overflow-wrap:anywhere;font:16px/1.5 sans-serif;max-width:45em;margin:2em auto;padding:0 1em}\
@@ -34,9 +34,11 @@ pub(super) fn write(text: &str, page: &PageSettings) -> String {
     )
 }
 
-/// Markup in the text becomes text, pictures elsewhere become links, and links that lead nowhere good lose their address.
+/// Markup in the text but for ends of lines becomes text, pictures elsewhere become links, and links that lead nowhere good lose their address.
 fn harmless<'a>(event: Event<'a>, open: &mut Vec<Option<TagEnd>>) -> Option<Event<'a>> {
     match event {
+        // The one way to end a line within a cell of a table.
+        Event::Html(tag) | Event::InlineHtml(tag) if ends_a_line(&tag) => Some(Event::HardBreak),
         Event::Html(text) | Event::InlineHtml(text) => Some(Event::Text(text)),
         Event::Start(Tag::Image { link_type, dest_url, title, id }) if held_in(&dest_url).is_some() => {
             open.push(Some(TagEnd::Image));
@@ -71,6 +73,12 @@ mod tests {
             "{html}"
         );
         assert_eq!((html.matches("<img").count(), html.matches("data:").count()), (1, 1), "{html}");
+    }
+
+    #[test]
+    fn lines_of_a_cell_end() {
+        let html = write("| h |\n|---|\n| a<BR />b <b>c</b> |\n", &PageSettings::default());
+        assert!(html.contains("a<br />\nb &lt;b&gt;c&lt;/b&gt;"), "{html}");
     }
 
     #[test]

@@ -10,7 +10,9 @@ mod page;
 use pdf_oxide::elements::{ContentElement, FontSpec, TextContent, TextStyle};
 use pdf_oxide::geometry::Rect;
 use pdf_oxide::layout::Color;
-use pdf_oxide::writer::{DocumentBuilder, DocumentMetadata, EmbeddedFont, LineStyle, PageSize};
+use pdf_oxide::writer::{
+    DocumentBuilder, DocumentMetadata, EmbeddedFont, LineStyle, LinkAnnotation, PageSize,
+};
 use weft_core::seam::document_writer::{MadeDocument, PageSettings};
 use weft_core::{Error, Result};
 
@@ -125,6 +127,11 @@ fn draw(document: &mut DocumentBuilder, page: &SetPage, size: PageSize) {
             Drawn::Line { from, to, grey } => {
                 builder.stroke_line(from.x, from.y, to.x, to.y, LineStyle::new(0.5, *grey, *grey, *grey))
             }
+            Drawn::Link { at, width, size, to } => {
+                // From the foot of letters that go below the line.
+                let place = Rect::new(at.x, at.y - size * 0.25, *width, size * 1.25);
+                builder.add_annotation(LinkAnnotation::uri(place, &**to))
+            }
             Drawn::Text { at, text, font, size, width, grey } => {
                 let style =
                     TextStyle { color: Color { r: *grey, g: *grey, b: *grey }, ..TextStyle::default() };
@@ -188,6 +195,42 @@ mod tests {
     }
 
     #[test]
+    fn links_lead_somewhere_and_crossed_out_words_are() {
+        let text = "See [the *whole* report](https://e.example/ä?a=(b)), ~~never~~ always.";
+        let page = PageSettings::default();
+        let fonts = Fonts::open(&[]).unwrap();
+        let pages = Layout::new(&fonts, 11, &page).set(&blocks(text)).unwrap();
+        let drawn = &pages[0].drawn;
+        let links: Vec<&str> = drawn
+            .iter()
+            .filter_map(|drawn| match drawn {
+                Drawn::Link { to, width, .. } if *width > 80.0 => Some(&**to),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(links, ["https://e.example/%C3%A4?a=(b)"]);
+        assert_eq!(drawn.iter().filter(|drawn| matches!(drawn, Drawn::Line { .. })).count(), 1);
+        let bytes = write(&blocks(text), &page, &[]).unwrap().bytes;
+        let address = br"(https://e.example/%C3%A4?a=\(b\))";
+        assert!(bytes.windows(address.len()).any(|part| part == address));
+    }
+
+    #[test]
+    fn no_line_begins_with_a_comma() {
+        let page = PageSettings::default();
+        let fonts = Fonts::open(&[]).unwrap();
+        for letters in 5..12 {
+            let text = ("\u{6c49}".repeat(letters) + "\u{ff0c}").repeat(100);
+            let pages = Layout::new(&fonts, 11, &page).set(&blocks(&text)).unwrap();
+            for drawn in pages.iter().flat_map(|page| &page.drawn) {
+                if let Drawn::Text { at, text, .. } = drawn {
+                    assert!(at.x > 65.0 || !text.starts_with([',', '\u{ff0c}']), "{letters}: {text}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn text_from_right_to_left_begins_at_the_right() {
         let page = PageSettings::default();
         let fonts = Fonts::open(&[]).unwrap();
@@ -197,7 +240,7 @@ mod tests {
             .iter()
             .filter_map(|drawn| match drawn {
                 Drawn::Text { at, text, .. } => Some((text.clone(), at.x > 200.0)),
-                Drawn::Line { .. } => None,
+                Drawn::Line { .. } | Drawn::Link { .. } => None,
             })
             .collect();
         assert_eq!(seen, [("abc (42) םולש".to_owned(), true), ("abc םולש".to_owned(), false)]);

@@ -2,11 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
+use pulldown_cmark::{Event, Parser, Tag};
 use weft_core::seam::document_writer::Sheet;
 use weft_core::value::to_text;
 use weft_core::{Json, Result};
 
-use super::blocks::{TextBlock, TextRun, blocks, may_stand};
+use super::blocks::{TextBlock, TextRun, blocks, held_in, may_stand, options};
 use super::{text_of, unwritten};
 use crate::element::ElementBody;
 use crate::format::parse_tables;
@@ -43,10 +44,30 @@ pub(super) fn of_text(text: &str) -> Vec<Sheet> {
         }
     }
     if sheets.is_empty() {
-        let rows = text.lines().map(|line| vec![Json::from(line)]).collect();
+        let rows = without_pictures(text).lines().map(|line| vec![Json::from(line)]).collect();
         sheets.push(Sheet { name: names.next("Text"), rows });
     }
     sheets
+}
+
+/// A text with words in the place of the pictures that it holds itself: their data is longer than a cell may be.
+fn without_pictures(text: &str) -> String {
+    let (mut kept, mut from) = (String::with_capacity(text.len()), 0);
+    for (event, place) in Parser::new_ext(text, options()).into_offset_iter() {
+        match event {
+            Event::Start(Tag::Image { dest_url, .. })
+                if place.start >= from && held_in(&dest_url).is_some() =>
+            {
+                kept.push_str(&text[from..place.start]);
+                from = place.end;
+            }
+            // Of what lies before, only the words of a picture come after it.
+            Event::Text(words) | Event::Code(words) if place.end <= from => kept.push_str(&words),
+            _ => {}
+        }
+    }
+    kept.push_str(&text[from..]);
+    kept
 }
 
 fn cell_of(cell: &[TextRun]) -> Json {
@@ -223,6 +244,8 @@ mod tests {
         assert_eq!(sheets[1].rows[1], [json!("007")]);
         assert_eq!(sheets[2].rows[1], [json!(1234.5)]);
         assert_eq!(of_text("no\ntable")[0].rows, [[json!("no")], [json!("table")]]);
+        let picture = format!("a *b*\n![one *two*](data:image/png;base64,{}) c", "A".repeat(40_000));
+        assert_eq!(of_text(&picture)[0].rows, [[json!("a *b*")], [json!("one two c")]]);
     }
 
     #[test]

@@ -87,6 +87,22 @@ async fn the_database_of_this_program_is_asked_by_nobody() {
 }
 
 #[tokio::test]
+async fn a_server_that_says_nothing_is_told_apart_from_a_slow_query() {
+    // Connections are made, and nobody takes them.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let clients = clients(&["127.0.0.1"], None);
+    for kind in [DatabaseKind::Postgres, DatabaseKind::MySql] {
+        let mut asked = request("127.0.0.1", port);
+        asked.database.kind = kind;
+        asked.time_limit = Duration::from_secs(6);
+        let error = clients.ask(&"t".into(), asked).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Unavailable, "{kind:?}: {}", error.full());
+        assert!(error.full().contains("within 1.5 s") && error.full().contains("`port`"), "{}", error.full());
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_says_no_end_of_things_is_left() {
     use tokio::io::AsyncWriteExt as _;
 

@@ -16,12 +16,15 @@ use crate::testing::{Node, Setting, Stage, ended, failure};
 struct Prepared {
     views: Mutex<Vec<Result<PageView>>>,
     done: Arc<Mutex<Vec<BrowserAction>>>,
+    /// How many windows were closed.
+    closed: Arc<Mutex<usize>>,
     profiles: Mutex<Vec<Option<String>>>,
 }
 
 struct Shown {
     views: Vec<Result<PageView>>,
     done: Arc<Mutex<Vec<BrowserAction>>>,
+    closed: Arc<Mutex<usize>>,
 }
 
 #[async_trait::async_trait]
@@ -29,7 +32,7 @@ impl Browser for Prepared {
     async fn open(&self, _: &TenantId, profile: Option<&str>) -> Result<Box<dyn BrowserWindow>> {
         self.profiles.lock().unwrap().push(profile.map(str::to_owned));
         let views = std::mem::take(&mut *self.views.lock().unwrap());
-        Ok(Box::new(Shown { views, done: Arc::clone(&self.done) }))
+        Ok(Box::new(Shown { views, done: Arc::clone(&self.done), closed: Arc::clone(&self.closed) }))
     }
 }
 
@@ -38,6 +41,10 @@ impl BrowserWindow for Shown {
     async fn act(&mut self, action: BrowserAction) -> Result<PageView> {
         self.done.lock().unwrap().push(action);
         if self.views.is_empty() { Ok(PageView::default()) } else { self.views.remove(0) }
+    }
+
+    async fn close(&mut self) {
+        *self.closed.lock().unwrap() += 1;
     }
 }
 
@@ -136,6 +143,7 @@ async fn steps_end_at_their_limit_and_profiles_belong_to_conversations() {
         assert_eq!((&outputs["content"], &outputs["stop_reason"]), (&json!("So far."), &json!("max_rounds")));
         let profiles = browser.profiles.lock().unwrap();
         assert!(matches!(&profiles[..], [profile] if profile.is_some() == kept), "{profiles:?}");
+        assert_eq!(*browser.closed.lock().unwrap(), 1);
     }
 }
 

@@ -37,6 +37,14 @@ impl Desk {
         Self { profile, uploads, state: Mutex::default() }
     }
 
+    /// Closes the window, if one is open.
+    pub(super) async fn close(&self) {
+        let window = self.state.lock().await.window.take();
+        if let Some(mut window) = window {
+            window.close().await;
+        }
+    }
+
     async fn act(&self, ctx: &NodeContext, action: BrowserAction) -> Result<ToolOutput> {
         // Held for the whole step, because there is one window.
         let mut state = self.state.lock().await;

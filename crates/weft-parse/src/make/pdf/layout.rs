@@ -3,10 +3,11 @@
 use weft_core::seam::document_writer::PageSettings;
 use weft_core::{Error, Result};
 
-use super::super::blocks::{TextBlock, TextRun};
+use super::super::blocks::{RunStyle, TextBlock, TextRun};
 use super::super::direction::{Direction, has_right_to_left, is_joiner, joined, mirrored, visual};
 use super::Fonts;
-use super::page::{Drawn, Point, SetPage};
+use super::letters::may_part;
+use super::page::{Drawn, Ink, Point, SetPage};
 
 /// Points of a page of A4.
 const SHORT_SIDE: f32 = 595.0;
@@ -25,6 +26,8 @@ const PADDING: f32 = 4.0;
 const HEADINGS: [f32; 6] = [1.8, 1.45, 1.25, 1.1, 1.0, 1.0];
 /// The size of header, footer and page numbers, as a multiple of that of the text.
 const SMALL: f32 = 0.8;
+/// How far above its foot a line goes through letters, as a multiple of their size.
+const STRIKE: f32 = 0.27;
 /// The size of a watermark.
 const WATERMARK: f32 = 56.0;
 /// Pages of a document, at most.
@@ -43,7 +46,13 @@ struct SetPiece {
     text: String,
     font: &'static str,
     width: f32,
-    grey: f32,
+    ink: Ink,
+}
+
+/// How the letters of a run are set.
+struct SetStyle {
+    style: RunStyle,
+    ink: Ink,
 }
 
 /// A line that is set.
@@ -287,13 +296,14 @@ impl<'a> Layout<'a> {
     fn lines(&self, spans: &[TextRun], size: f32, room: f32) -> Vec<SetLine> {
         let mut lines = vec![SetLine::default()];
         for span in spans {
+            let how = SetStyle { style: span.style, ink: Ink::of(span) };
             for (place, part) in span.text.split('\n').enumerate() {
                 if place > 0 {
                     lines.push(SetLine::default());
                 }
                 for word in words(part) {
                     let word = joined(word, |letter| self.fonts.find(letter, span.style).is_some());
-                    self.word(&mut lines, &word, span, Measure { size, room });
+                    self.word(&mut lines, &word, &how, Measure { size, room });
                 }
             }
         }
@@ -320,15 +330,15 @@ impl<'a> Layout<'a> {
                 || nth.checked_sub(1).is_some_and(|before| order[before] > *place);
             let letter = if backwards { mirrored(letter) } else { letter };
             let width = f32::from(self.fonts.width(of.font, letter)) * size / 1_000.0;
-            let piece = SetPiece { text: letter.to_string(), font: of.font, width, grey: of.grey };
+            let piece = SetPiece { text: letter.to_string(), font: of.font, width, ink: of.ink.clone() };
             add(&mut turned, vec![piece]);
         }
         turned.swap_remove(0)
     }
 
     /// Adds a word, on a new line when it does not fit; one that fits on none is divided.
-    fn word(&self, lines: &mut Vec<SetLine>, word: &str, span: &TextRun, Measure { size, room }: Measure) {
-        let set = self.pieces(word, span, size);
+    fn word(&self, lines: &mut Vec<SetLine>, word: &str, how: &SetStyle, Measure { size, room }: Measure) {
+        let set = self.pieces(word, how, size);
         let width: f32 = set.iter().map(|piece| piece.width).sum();
         let used = lines.last().map_or(0.0, |line| line.width);
         if used > 0.0 && used + width > room {
@@ -343,7 +353,7 @@ impl<'a> Layout<'a> {
             return;
         }
         for letter in word.chars() {
-            let set = self.pieces(letter.encode_utf8(&mut [0; 4]), span, size);
+            let set = self.pieces(letter.encode_utf8(&mut [0; 4]), how, size);
             let width: f32 = set.iter().map(|piece| piece.width).sum();
             if lines.last().is_some_and(|line| line.width > 0.0 && line.width + width > room) {
                 lines.push(SetLine::default());
@@ -353,23 +363,21 @@ impl<'a> Layout<'a> {
     }
 
     /// A word as pieces of one font each.
-    fn pieces(&self, word: &str, span: &TextRun, size: f32) -> Vec<SetPiece> {
+    fn pieces(&self, word: &str, how: &SetStyle, size: f32) -> Vec<SetPiece> {
         let mut pieces: Vec<SetPiece> = Vec::new();
-        // A link is told apart by its colour, program text as well.
-        let grey = if span.link.is_some() || span.style.code { 0.3 } else { 0.0 };
         for letter in word.chars() {
             let letter = if letter.is_whitespace() { ' ' } else { letter };
             if is_joiner(letter) {
                 continue;
             }
-            let (letter, font, width) = self.fonts.set(letter, span.style);
+            let (letter, font, width) = self.fonts.set(letter, how.style);
             let width = f32::from(width) * size / 1_000.0;
             match pieces.last_mut() {
                 Some(last) if last.font == font => {
                     last.text.push(letter);
                     last.width += width;
                 }
-                _ => pieces.push(SetPiece { text: letter.to_string(), font, width, grey }),
+                _ => pieces.push(SetPiece { text: letter.to_string(), font, width, ink: how.ink.clone() }),
             }
         }
         pieces
@@ -438,12 +446,11 @@ fn words(text: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let (mut from, mut before) = (0, None);
     for (at, letter) in text.char_indices() {
-        let kind = (letter.is_whitespace(), is_ideograph(letter));
-        if before.is_some_and(|before| before != kind || kind.1) {
+        if before.is_some_and(|before| may_part(before, letter)) {
             words.push(&text[from..at]);
             from = at;
         }
-        before = Some(kind);
+        before = Some(letter);
     }
     if from < text.len() {
         words.push(&text[from..]);
@@ -451,17 +458,12 @@ fn words(text: &str) -> Vec<&str> {
     words
 }
 
-/// Letters between which a line may end anywhere.
-fn is_ideograph(letter: char) -> bool {
-    matches!(letter, '\u{3041}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
-}
-
 fn add(lines: &mut [SetLine], set: Vec<SetPiece>) {
     let Some(line) = lines.last_mut() else { return };
     for piece in set {
         line.width += piece.width;
         match line.pieces.last_mut() {
-            Some(last) if last.font == piece.font && last.grey == piece.grey => {
+            Some(last) if last.font == piece.font && last.ink == piece.ink => {
                 last.text.push_str(&piece.text);
                 last.width += piece.width;
             }
@@ -472,8 +474,15 @@ fn add(lines: &mut [SetLine], set: Vec<SetPiece>) {
 
 fn put(page: &mut SetPage, line: Option<&SetLine>, mut x: f32, y: f32, size: f32) {
     for piece in line.into_iter().flat_map(|line| &line.pieces) {
-        let SetPiece { text, font, width, grey } = piece.clone();
-        page.drawn.push(Drawn::Text { at: Point { x, y }, text, font, size, width, grey });
+        let SetPiece { text, font, width, ink: Ink { grey, strike, link } } = piece.clone();
+        let at = Point { x, y };
+        page.drawn.push(Drawn::Text { at, text, font, size, width, grey });
+        if strike {
+            let through = y + size * STRIKE;
+            let (from, to) = (Point { x, y: through }, Point { x: x + width, y: through });
+            page.drawn.push(Drawn::Line { from, to, grey });
+        }
+        page.drawn.extend(link.map(|to| Drawn::Link { at, width, size, to }));
         x += width;
     }
 }

@@ -1,4 +1,4 @@
-//! Letters that no font here has.
+//! Letters that no font here has, and letters between which no line ends.
 
 use std::cell::RefCell;
 
@@ -48,4 +48,48 @@ pub(super) fn similar(letter: char) -> Option<char> {
         '\u{3000}' => ' ',
         _ => return None,
     })
+}
+
+/// What no line begins with.
+const CLOSING: &str = "\u{ff0c}\u{3002}\u{3001}\u{ff1b}\u{ff1a}\u{ff01}\u{ff1f}\u{ff09}\u{300d}\u{300f}\u{3011}\u{3009}\u{300b}\u{3015}\
+    \u{201d}\u{2019}\u{2026}\u{ff05}\u{30fb}\u{30fc}\u{3005}ぁぃぅぇぉっゃゅょァィゥェォッャュョ,.;:!?)]}%";
+/// What no line ends with.
+const OPENING: &str = "\u{ff08}\u{300c}\u{300e}\u{3010}\u{3008}\u{300a}\u{3014}\u{201c}\u{2018}([{";
+
+/// Whether a line may end between two letters.
+pub(super) fn may_part(before: char, next: char) -> bool {
+    if before.is_whitespace() != next.is_whitespace() {
+        return true;
+    }
+    let may_end = is_ideograph(before) || is_ideograph(next);
+    may_end && !CLOSING.contains(next) && !OPENING.contains(before)
+}
+
+/// Letters of scripts without blanks between words.
+fn is_ideograph(letter: char) -> bool {
+    matches!(letter, '\u{3041}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_where_readers_expect_it() {
+        for (before, next, may) in [
+            ('\u{6c49}', '\u{5b57}', true),
+            ('\u{6c49}', '\u{ff0c}', false),
+            ('\u{6c49}', '.', false),
+            ('\u{ff0c}', '\u{6c49}', true),
+            ('\u{300a}', '\u{6c49}', false),
+            ('\u{6c49}', '\u{300a}', true),
+            ('\u{30ab}', '\u{30fc}', false),
+            ('\u{6c49}', 'a', true),
+            ('a', 'b', false),
+            ('a', ' ', true),
+            (' ', ' ', false),
+        ] {
+            assert_eq!(may_part(before, next), may, "{before:?} {next:?}");
+        }
+    }
 }

@@ -1,5 +1,42 @@
 //! A page as it is set: what is drawn, and where.
 
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use super::super::blocks::TextRun;
+
+/// What there is to letters beside their font.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Ink {
+    pub grey: f32,
+    /// Whether a line goes through them.
+    pub strike: bool,
+    /// The address that they lead to, in ASCII.
+    pub link: Option<Arc<str>>,
+}
+
+impl Ink {
+    pub(super) fn of(run: &TextRun) -> Self {
+        // A link is told apart by its colour, program text as well.
+        let grey = if run.link.is_some() || run.style.code { 0.3 } else { 0.0 };
+        Self { grey, strike: run.style.strike, link: run.link.as_deref().map(|to| in_ascii(to).into()) }
+    }
+}
+
+/// An address as a PDF has it.
+fn in_ascii(address: &str) -> String {
+    let mut ascii = String::with_capacity(address.len());
+    for byte in address.trim().bytes() {
+        if byte.is_ascii_graphic() {
+            ascii.push(char::from(byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(ascii, "%{byte:02X}");
+        }
+    }
+    ascii
+}
+
 /// Something on a page.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Drawn {
@@ -7,6 +44,8 @@ pub(super) enum Drawn {
     Text { at: Point, text: String, font: &'static str, size: f32, width: f32, grey: f32 },
     /// A thin line.
     Line { from: Point, to: Point, grey: f32 },
+    /// Letters that lead somewhere.
+    Link { at: Point, width: f32, size: f32, to: Arc<str> },
 }
 
 /// A place on a page, in points from its lower left corner.
