@@ -115,7 +115,7 @@ fn branch_starts(linked: &Linked, node: &PlanNode) -> Vec<Vec<usize>> {
     let failing = Some(&node.exception.goto).filter(|_| node.exception.armed);
     let locals = |ids: &Vec<weft_core::ComponentId>| {
         let nodes = ids.iter().filter_map(|id| linked.by_id.get(id)).map(|&ix| &linked.nodes[ix]);
-        nodes.filter(|to| to.scope == 0).map(|to| to.local).collect()
+        nodes.filter(|to| to.scope == 0).map(|to| to.local).collect::<Vec<usize>>()
     };
     branches.chain(failing).map(locals).collect()
 }

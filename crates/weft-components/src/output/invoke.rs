@@ -23,8 +23,8 @@ use weft_core::{
 use crate::params::{self, Field, FieldGroup, Kind, Params, choice, described, pointer};
 use crate::web::fetch::{is_page, redirected};
 use crate::web::{
-    DELAY_AFTER_ERROR, HEADERS, MAX_RETRIES, Retries, address, address_problem, headers, page_text, refused,
-    rendered, secrets, shown, with_scheme,
+    DELAY_AFTER_ERROR, HEADERS, MAX_RETRIES, Retries, address, address_problem, headers, page_text,
+    proxy_problem, refused, rendered, secrets, shown, with_scheme,
 };
 
 /// Bytes of an answer, at most.
@@ -307,7 +307,8 @@ impl Component for Invoke {
         });
         let reads = Reads::always(self.url.references().cloned().chain(headers).chain(variables));
         let wrong = address_problem(URL.name(), &self.url);
-        let warnings = self.warnings.iter().cloned().chain(wrong).collect();
+        let proxy = proxy_problem(PROXY.name(), self.proxy.as_deref());
+        let warnings = self.warnings.iter().cloned().chain(wrong).chain(proxy).collect();
         let secrets = secrets(&self.headers);
         Shape { reads, main_output: "result", warnings, secrets, ..Shape::default() }
     }
@@ -528,5 +529,15 @@ mod tests {
         check("ftp://a.example/x", "begins with `ftp:`");
         check("http://", "is no address");
         check("http://a.example:99999/", "is no address");
+        let headers = json!({"X-Right_1": "a", " Trimmed ": "b", "Bad Name": "c"});
+        let node = Node::new("HttpGet", json!({"url": "https://a.example", "headers": headers}));
+        let warnings = node.build().shape().warnings;
+        assert!(warnings.len() == 1 && warnings[0].message.contains("`Bad Name`"), "{warnings:?}");
+        for (proxy, expected) in
+            [("proxy.example:8080", 1), ("socks://proxy.example", 1), ("http://proxy.example", 0)]
+        {
+            let node = Node::new("Invoke", json!({"url": "https://a.example", "proxy": proxy}));
+            assert_eq!(node.build().shape().warnings.len(), expected, "{proxy}");
+        }
     }
 }

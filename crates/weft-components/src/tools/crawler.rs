@@ -74,6 +74,7 @@ impl Component for Crawler {
                 .iter()
                 .cloned()
                 .chain(web::address_problem(QUERY.name(), &self.query))
+                .chain(web::proxy_problem(PROXY.name(), self.proxy.as_deref()))
                 .collect(),
             ..Shape::default()
         }
