@@ -93,9 +93,16 @@ pub(super) fn failure<'js>(
 
 /// The same with a word about modules or waiting when it is a line that wants what is no JavaScript here.
 pub(super) fn with_remedy(failure: Failure, source: &str) -> Failure {
-    let Failure::Program { message, line: Some(line) } = failure else { return failure };
-    let remedy = remedy(&message, line, source).map(|remedy| format!("; {remedy}")).unwrap_or_default();
-    Failure::Program { message: shortened(message + &remedy), line: Some(line) }
+    let remedy = match &failure {
+        Failure::Program { message, line: Some(line) } => remedy(message, *line, source),
+        _ => None,
+    };
+    match (failure, remedy) {
+        (Failure::Program { message, line }, Some(remedy)) => {
+            Failure::Program { message: shortened(format!("{message}; {remedy}")), line }
+        }
+        (failure, _) => failure,
+    }
 }
 
 fn remedy(message: &str, line: u32, source: &str) -> Option<&'static str> {
