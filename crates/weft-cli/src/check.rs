@@ -41,6 +41,9 @@ pub(crate) async fn run(args: &CheckArgs, setup: &Setup) -> Outcome {
             Err(failure) => {
                 worst = Exit::Usage;
                 crate::tell(&failure);
+                if let Failure::New { message, help, .. } = &failure {
+                    reports.push(Report::unread(path, message, help.as_deref()));
+                }
             }
         }
     }

@@ -26,7 +26,7 @@ use crate::args::{
     DatasetRemoveArgs,
 };
 use crate::failure::{Exit, Failure, Outcome};
-use crate::form::quoted;
+use crate::form::{must_be_no_step, quoted};
 use crate::local::tenant;
 use crate::run::inputs;
 use crate::screen::{Data, Notes};
@@ -94,6 +94,7 @@ fn fresh(name: &str, embedder: Option<&str>, cut: &DatasetMethodArgs, app: &App)
     if name.is_empty() || name.chars().count() > 128 {
         return Err(Failure::usage("the name of a dataset has 1 to 128 characters"));
     }
+    must_be_no_step("a dataset", name)?;
     let embedder = match embedder {
         Some("none") => String::new(),
         Some(named) => named.to_owned(),

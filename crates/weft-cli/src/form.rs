@@ -8,6 +8,7 @@ use serde_json::json;
 use weft_core::journal::WaitingForm;
 use weft_core::{Json, value};
 
+use crate::failure::{Failure, Outcome};
 use crate::lines::Lines;
 use crate::screen::Notes;
 
@@ -189,6 +190,19 @@ pub(crate) fn flags(forms: &[WaitingForm]) -> String {
         }
     }
     text
+}
+
+/// Refuses `.` and `..` as the name of something: names become parts of addresses and of paths, and there these two are
+/// steps.
+///
+/// # Errors
+/// When the name is one of them.
+pub(crate) fn must_be_no_step(what: &str, name: &str) -> Outcome<()> {
+    if !matches!(name.trim(), "." | "..") {
+        return Ok(());
+    }
+    let message = format!("{what} cannot be called `{}`: in an address that is no name", name.trim());
+    Err(Failure::usage(message).help("give it a name with a letter or a digit"))
 }
 
 /// A word as a shell takes it.

@@ -17,7 +17,7 @@ use crate::check;
 use crate::document::Document;
 use crate::documents;
 use crate::failure::{Failure, Outcome};
-use crate::form::quoted;
+use crate::form::{must_be_no_step, quoted};
 use crate::screen::Notes;
 use crate::setup::Setup;
 
@@ -146,6 +146,7 @@ impl Opened {
         let session = match self.app.sessions.load(&key).await {
             Ok(session) => session,
             Err(error) if error.kind == ErrorKind::NotFound => {
+                must_be_no_step("a session", id)?;
                 match self.app.open_session(&self.canvas, "", Some(SessionId::new(id))).await {
                     // Another command has begun it in this very moment.
                     Err(error) if error.kind == ErrorKind::Conflict => self.app.sessions.load(&key).await?,

@@ -5,6 +5,7 @@ use weft_app::{Config, ModelEntry, ModelsConfig};
 use weft_core::seam::chat_model::ModelKind;
 
 use crate::failure::{Failure, Outcome};
+use crate::form::quoted;
 use crate::settings::Environment;
 
 /// Fills in the models that the environment and this machine offer, unless some are configured. The
@@ -32,6 +33,32 @@ pub(crate) async fn find(config: &mut Config, environment: &Environment) -> Outc
     config.models.entries.extend(searching);
     sentence
 }
+
+/// Refuses a `--model` that is none of the models there are: what is wrong is what was typed, and no setting.
+///
+/// # Errors
+/// When no model has a name like it. Names are compared more exactly where models are set up.
+pub(crate) fn check_flag(models: &ModelsConfig, flag: Option<&str>) -> Outcome<()> {
+    let Some(flag) = flag.filter(|flag| !flag.trim().is_empty() && models.one_server.is_none()) else {
+        return Ok(());
+    };
+    let wanted = flag.split('@').next().unwrap_or_default().trim().to_lowercase();
+    let like = |name: &str| {
+        let name = name.to_lowercase();
+        name.contains(&wanted) || wanted.contains(&name)
+    };
+    let is_like = |entry: &ModelEntry| like(&entry.name) || entry.model.as_deref().is_some_and(like);
+    let mut answering = models.entries.iter().filter(|entry| !searches(entry)).peekable();
+    if answering.peek().is_none() || models.entries.iter().any(is_like) {
+        return Ok(());
+    }
+    let names: Vec<String> = answering.take(NAMED_MAX).map(|entry| format!("`{}`", entry.name)).collect();
+    let message = format!("there is no model {}, which `--model` names", quoted(flag));
+    Err(Failure::usage(message).help(format!("use {}, or add it to `models.entries`", names.join(", "))))
+}
+
+/// How many models are named.
+const NAMED_MAX: usize = 8;
 
 fn searches(entry: &ModelEntry) -> bool {
     matches!(entry.kind, ModelKind::Embedding | ModelKind::Rerank)

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::path::Path;
 
 use miette::{
     Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteError, MietteSpanContents,
@@ -86,6 +87,13 @@ impl<'a> Report<'a> {
         let ok = !problems.iter().any(Problem::is_error);
         let problems: Vec<Json> = problems.iter().map(|problem| self.problem(problem)).collect();
         json!({"file": self.document.path.to_string_lossy(), "ok": ok, "problems": problems})
+    }
+
+    /// The same for a file that could not be read.
+    pub(crate) fn unread(file: &Path, message: &str, help: Option<&str>) -> Json {
+        let mut problem = Problem::error("cannot-read", "", message);
+        problem.help = help.map(str::to_owned);
+        json!({"file": file.to_string_lossy(), "ok": false, "problems": [problem]})
     }
 
     fn problem(&self, problem: &Problem) -> Json {

@@ -15,7 +15,7 @@ use crate::args::{MisfireArg, ScheduleAddArgs, ScheduleCommand, ScheduleListArgs
 use crate::document::Document;
 use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::form::quoted;
+use crate::form::{must_be_no_step, quoted};
 use crate::local::{self, tenant};
 use crate::run::inputs;
 use crate::screen::{Data, Notes};
@@ -60,7 +60,10 @@ async fn add(args: &ScheduleAddArgs, app: &App, setup: &Setup) -> Outcome {
         timing,
         input,
         session: match &args.session {
-            Some(id) => SessionPolicy::One(SessionId::from(id.as_str())),
+            Some(id) => {
+                must_be_no_step("a session", id)?;
+                SessionPolicy::One(SessionId::from(id.as_str()))
+            }
             None => SessionPolicy::New,
         },
         misfire: match args.misfire {

@@ -30,6 +30,7 @@ impl Setup {
         let setup = Self::without_models(environment, flags)?;
         let mut config = setup.config;
         let model = models::find(&mut config, environment).await?;
+        models::check_flag(&config.models, flags.model.as_deref())?;
         Ok(Self { config, model, ..setup })
     }
 

@@ -12,7 +12,7 @@ use weft_engine::session::date;
 
 use crate::args::{TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::form::quoted;
+use crate::form::{must_be_no_step, quoted};
 use crate::listed::first;
 use crate::screen::{Data, Notes, harmless};
 use crate::setup::Setup;
@@ -41,6 +41,7 @@ pub(crate) fn tenant(name: &str) -> Outcome<TenantId> {
     if name.is_empty() || name.chars().any(char::is_control) {
         return Err(Failure::usage("the name of a tenant must be one line and not empty"));
     }
+    must_be_no_step("a tenant", name)?;
     Ok(TenantId::new(name))
 }
 

@@ -95,11 +95,18 @@ fn without_secrets(ctx: &NodeContext, request: &WriteRequest) -> Result<Option<W
     Ok(Some(WriteRequest { format: request.format, content, page }))
 }
 
-/// A name with the ending of a format.
+/// A name with the ending of a format, in the place of that of another one.
 pub(crate) fn with_ending(name: &str, format: DocumentFormat) -> String {
     let name = plain_name(name);
     let ending = format!(".{}", format.ending());
-    if name.to_lowercase().ends_with(&ending) { name } else { plain_name(&format!("{name}{ending}")) }
+    if name.to_lowercase().ends_with(&ending) {
+        return name;
+    }
+    let is_another = |stem: &str, other: &str| {
+        !stem.is_empty() && !other.is_empty() && DocumentFormat::named(other).is_some()
+    };
+    let stem = name.rsplit_once('.').filter(|(stem, other)| is_another(stem, other));
+    plain_name(&format!("{}{ending}", stem.map_or(name.as_str(), |(stem, _)| stem)))
 }
 
 /// What a message says of a file that it has become.
@@ -234,6 +241,9 @@ mod tests {
         assert_eq!(with_ending("report", DocumentFormat::Pdf), "report.pdf");
         assert_eq!(with_ending("../a.PDF", DocumentFormat::Pdf), "a.PDF");
         assert_eq!(with_ending("", DocumentFormat::Markdown), "file.md");
+        assert_eq!(with_ending("report.docx", DocumentFormat::Pdf), "report.pdf");
+        assert_eq!(with_ending("report.PDF", DocumentFormat::Docx), "report.docx");
+        assert_eq!(with_ending("v1.2", DocumentFormat::Pdf), "v1.2.pdf");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use weft_core::seam::http::{HttpRequest, HttpResponse};
 use weft_core::value::to_text;
 use weft_core::{Error, ErrorKind, Json, NodeContext, ParamProblem, Reference, Result, Template};
 
-use crate::params::{Field, Kind, Params, Widget};
+use crate::params::{Field, Kind, Params, Widget, pointer};
 
 /// Tries after the first, at most.
 // The node holds its run meanwhile, and a service that has failed ten times is down.
@@ -79,6 +79,13 @@ pub(crate) fn headers(params: &mut Params<'_>) -> Vec<(String, Template)> {
     for (name, _) in refused {
         let problem = ParamProblem::new("/headers", format!("sets `{name}`, which has no effect"));
         params.warn(problem.help("leave it out: it follows from the address and from what is sent"));
+    }
+    // RFC 9110 §5.6.2.
+    let of_name = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    let is_name = |name: &str| !name.is_empty() && name.chars().all(of_name);
+    for (name, _) in kept.iter().filter(|(name, _)| !is_name(name.trim())) {
+        let message = format!("has the name `{name}`, which no header can have, and every request fails");
+        params.warn(ParamProblem::new("/headers", message).help("a name has letters, digits and `-`"));
     }
     let names = params.source.names();
     kept.into_iter().map(|(name, value)| (name.clone(), Template::parse(&to_text(value), names))).collect()
@@ -176,6 +183,32 @@ pub(crate) fn with_scheme(address: &str, scheme: &str) -> String {
         Some(_) => address.to_owned(),
         None => format!("{scheme}://{address}"),
     }
+}
+
+/// What is wrong with the address in a parameter, where all of it is written down: every request to it fails.
+pub(crate) fn address_problem(name: &str, address: &Template) -> Option<ParamProblem> {
+    let written = address.source().trim();
+    // Braces that are left are a reference with a slip, which is named as one.
+    if written.is_empty() || address.references().next().is_some() || written.contains(['{', '}']) {
+        return None;
+    }
+    let wrong = match Url::parse(&with_scheme(written, "https")) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") => return None,
+        Ok(url) => format!("begins with `{}:`", url.scheme()),
+        Err(cause) => format!("is no address ({cause})"),
+    };
+    let problem = ParamProblem::new(pointer(&[name]), format!("{wrong}, and every request fails"));
+    Some(problem.help("write a whole address, such as `https://example.org/page`"))
+}
+
+/// The same of a proxy, which is written down as a whole and names its scheme.
+pub(crate) fn proxy_problem(name: &str, proxy: Option<&str>) -> Option<ParamProblem> {
+    let proxy = proxy.map(str::trim).filter(|proxy| !proxy.is_empty())?;
+    if Url::parse(proxy).is_ok_and(|url| matches!(url.scheme(), "http" | "https")) {
+        return None;
+    }
+    let message = "is no address of a proxy, and every request fails";
+    Some(ParamProblem::new(pointer(&[name]), message).help("write it as `http://proxy.example:8080`"))
 }
 
 /// As RFC 3986 §2 wants characters that stand for themselves.

@@ -11,9 +11,11 @@ use weft_core::{Catalog, ComponentId, Json, Reference};
 use crate::build::{Builder, Built};
 use crate::canvas::Canvas;
 use crate::findings::Reporter;
+use crate::global_ways::GlobalWays;
 use crate::globals;
 use crate::limits;
 use crate::link::link;
+use crate::lost::Lost;
 use crate::outputs::CanvasOutputs;
 use crate::plan::Plan;
 use crate::problem::{Problem, ProblemList, join};
@@ -142,8 +144,9 @@ impl<'a> Compiler<'a> {
         let unsound = (0..built.len()).filter(|&ix| !built[ix].sound).collect();
         let prologue = self.prologue(&entry);
         let linked = link(built.into_iter().map(|built| built.draft).collect(), &entry);
+        let lost = Lost::of(self.canvas, &linked, &mut self.suggester);
         let builder = &self.builder;
-        Reporter { builder, linked: &linked, unsound: &unsound, extra_entries: &extra_entries }
+        Reporter { builder, linked: &linked, unsound: &unsound, extra_entries: &extra_entries, lost: &lost }
             .report(problems);
         let secrets = secrets::globals(&self.canvas.variables, &linked.nodes);
         Some(Plan {
@@ -179,9 +182,12 @@ impl<'a> Compiler<'a> {
     /// When all nodes are built it is known which outputs there are, and what texts may mean.
     fn outputs(&mut self, built: &[Built], problems: &mut ProblemList) {
         let outputs = CanvasOutputs::new(built);
-        for node in self.canvas.nodes.values() {
+        let ways = GlobalWays::new(self.canvas, &self.globals);
+        // Each was built of one node, in this order.
+        for (node, built) in self.canvas.nodes.values().zip(built) {
             let text = NodeText { node, names: self.builder.names(node) };
             outputs.check(self.canvas, text, &mut self.suggester, problems);
+            ways.check(text, built.draft.shape.reads.all(), problems);
             let known = KnownNames { names: text.names, globals: &self.globals, outputs: &outputs };
             texts::check(&self.builder, known, node, &mut self.suggester, problems);
         }

@@ -6,9 +6,12 @@ use weft_core::component::Role;
 use weft_core::params::is_empty;
 use weft_core::{ComponentId, ParamProblem, Reference};
 
+use crate::apart;
+use crate::assigned::Assigned;
 use crate::build::Builder;
 use crate::canvas::CanvasNode;
 use crate::link::{Finding, Linked, Way};
+use crate::lost::Lost;
 use crate::plan::NodeIx;
 use crate::problem::{PARAMETER_WARNING, Problem, ProblemList, WILL_FAIL};
 use crate::references::{NodeText, ReferencesWritten};
@@ -27,6 +30,8 @@ pub(crate) struct Reporter<'a> {
     pub unsound: &'a HashSet<NodeIx>,
     /// Further entries, which are reported as such.
     pub extra_entries: &'a HashSet<ComponentId>,
+    /// What is said of the nodes that no way leads to.
+    pub lost: &'a Lost,
 }
 
 impl Reporter<'_> {
@@ -36,6 +41,8 @@ impl Reporter<'_> {
         let without_turn: HashMap<NodeIx, &str> = findings
             .iter()
             .filter_map(|finding| match finding {
+                // What keeps those from running is named, and then they do run.
+                Finding::Unreachable(node) if self.lost.by_broken_way.contains(node) => None,
                 Finding::Unreachable(node) => Some((*node, "since no way leads to its component")),
                 Finding::OnlyCalled(node) => Some((*node, "since its component only runs as a tool")),
                 _ => None,
@@ -72,6 +79,7 @@ impl Reporter<'_> {
         }
         self.reads_of_what_never_runs(&without_turn, &mut places, problems);
         self.reads_of_the_last_round(&mut places, problems);
+        self.reads_of_other_branches(&mut places, problems);
     }
 
     fn node(&self, ix: NodeIx) -> Option<&CanvasNode> {
@@ -145,9 +153,14 @@ impl Reporter<'_> {
         if self.extra_entries.contains(&self.linked.nodes[ix].id) {
             return None;
         }
+        let behind = match *self.lost.heads.get(&ix)? {
+            0 => String::new(),
+            1 => ", and neither does the one behind it".to_owned(),
+            count => format!(", and neither do the {count} behind it"),
+        };
         let pointer = self.place(ix, |node| node.place.node.clone());
-        let problem =
-            Problem::warning("unreachable", pointer, "no way leads to this component: it never runs");
+        let message = format!("no way leads to this component: it never runs{behind}");
+        let problem = Problem::warning("unreachable", pointer, message);
         let help = if self.is_led_to_by_upstream_only(ix) {
             "name it in the `downstream` of what leads to it: `upstream` is not read"
         } else {
@@ -318,6 +331,19 @@ impl Reporter<'_> {
                     Problem::warning("outside-iteration", places.find(ix, &read.reference), message);
                 problems.add(self.about(problem.help(help), ix));
             }
+        }
+    }
+
+    fn reads_of_other_branches(&self, places: &mut ReferencePlaces<'_>, problems: &mut ProblemList) {
+        let assigned = Assigned::of(self.builder.canvas);
+        for apart in apart::reads(self.linked, &assigned) {
+            let fork = &self.linked.nodes[apart.fork].id;
+            let message = format!(
+                "`{}` never has a value here, since its component is on another branch of `{fork}`: it reads as empty",
+                apart.read.key
+            );
+            let help = "refer to a component that comes before the branches or is on this one";
+            problems.add(self.read(places, apart.reader, &apart.read.reference, message).help(help));
         }
     }
 

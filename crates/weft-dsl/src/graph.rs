@@ -34,9 +34,16 @@ pub(crate) fn back_edges(successors: &[Vec<usize>], start: usize) -> (Vec<(usize
 
 /// Everything that can be reached from `start`, itself included.
 pub(crate) fn reachable(successors: &[Vec<usize>], start: usize) -> Vec<bool> {
+    reachable_from(successors, &[start])
+}
+
+/// Everything that can be reached from one of `starts`, themselves included.
+pub(crate) fn reachable_from(successors: &[Vec<usize>], starts: &[usize]) -> Vec<bool> {
     let mut seen = vec![false; successors.len()];
-    let mut stack = vec![start];
-    seen[start] = true;
+    let mut stack = starts.to_vec();
+    for &start in starts {
+        seen[start] = true;
+    }
     while let Some(node) = stack.pop() {
         for &to in &successors[node] {
             if !std::mem::replace(&mut seen[to], true) {

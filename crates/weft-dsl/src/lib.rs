@@ -3,6 +3,8 @@
 //! [`load`] reads a document of any of the shapes in use, [`compile`] checks it against a catalog of
 //! component types and links it into a [`Plan`]. Both say everything that is wrong at once.
 
+mod apart;
+mod assigned;
 mod build;
 mod calls;
 pub mod canvas;
@@ -12,10 +14,12 @@ pub mod diff;
 mod drawing;
 pub mod export;
 mod findings;
+mod global_ways;
 mod globals;
 mod graph;
 mod limits;
 pub mod link;
+mod lost;
 mod outputs;
 mod parameters;
 mod parse;

@@ -73,7 +73,11 @@ impl TextCheck<'_> {
         if item.is_some() || !self.iterates || text.contains("{%") || text.contains("{{") {
             return;
         }
-        if let Some(name) = OF_AN_ITEM.into_iter().find(|name| text.contains(&format!("{{{name}}}"))) {
+        let stands = |name: &&str| {
+            let written = format!("{{{name}}}");
+            text.match_indices(&written).any(|(at, _)| !slips::is_of_tex(text, at))
+        };
+        if let Some(name) = OF_AN_ITEM.into_iter().find(stands) {
             self.warn(
                 pointer,
                 &Slip {

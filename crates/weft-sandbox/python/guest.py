@@ -8,6 +8,7 @@ what is left of its own run.
 import ast
 import asyncio
 import builtins
+import codecs
 import dataclasses
 import datetime
 import decimal
@@ -70,6 +71,7 @@ class Stream(io.TextIOBase):
     def __init__(self, show, name):
         self.show = show
         self.name = name
+        self.buffer = StreamOfBytes(self)
 
     encoding = "utf-8"
     errors = "replace"
@@ -82,6 +84,24 @@ class Stream(io.TextIOBase):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         self.show(self.name == "<stderr>", whole(text))
         return len(text)
+
+
+class StreamOfBytes(io.BufferedIOBase):
+    """The same for bytes, which are shown as the text that they are."""
+
+    def __init__(self, shown):
+        self.shown = shown
+        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def writable(self):
+        return True
+
+    def write(self, data):
+        data = bytes(memoryview(data))
+        # A character may come in two pieces.
+        if text := self.decoder.decode(data):
+            self.shown.write(text)
+        return len(data)
 
 
 class Loop(asyncio.BaseEventLoop):
@@ -255,7 +275,7 @@ class Calls:
                 self.left = self.awaited(value)
                 return self.left
             # What can be gone through once has been, and would be empty.
-            if not hasattr(value, "__next__"):
+            if not hasattr(value, "__next__") and not hasattr(value, "__anext__"):
                 self.gave = (value,)
             return value
 
@@ -343,10 +363,11 @@ def takes_all_as_one(main, given):
 
 
 def settled(value):
-    """What an awaitable comes to."""
-    if inspect.isawaitable(value):
+    """What an awaitable comes to, and a list of what an asynchronous generator gives."""
+    if inspect.isawaitable(value) or hasattr(value, "__anext__"):
         async def wait():
-            return await value
+            came = await value if inspect.isawaitable(value) else value
+            return [item async for item in came] if hasattr(came, "__anext__") else came
 
         with asyncio.Runner(loop_factory=Loop) as runner:
             return runner.run(wait())
@@ -355,25 +376,48 @@ def settled(value):
 
 def as_json(value):
     try:
-        return whole(json.dumps(value, allow_nan=False, ensure_ascii=False, default=plain))
+        return dumped(value, plain)
     except ValueError as error:
         if "JSON compliant" not in str(error):
             raise Failed(f"what the program returns is not JSON: {error}") from None
     except TypeError as error:
+        if not str(error).startswith("keys must be"):
+            raise Failed(f"what the program returns is not JSON: {error}") from None
+    try:
+        return dumped(in_words(value), lambda value: in_words(plain(value)))
+    except (TypeError, ValueError) as error:
         raise Failed(f"what the program returns is not JSON: {error}") from None
-    default = lambda value: without_nan(plain(value))
-    return whole(json.dumps(without_nan(value), allow_nan=False, ensure_ascii=False, default=default))
 
 
-def without_nan(value):
-    """The same with null for numbers that JSON has no word for."""
+def dumped(value, default):
+    return whole(json.dumps(value, allow_nan=False, ensure_ascii=False, default=default))
+
+
+def in_words(value):
+    """The same with null for numbers that JSON has no word for, and with names for keys that are no texts."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: without_nan(item) for key, item in value.items()}
+        return {name_of(key): in_words(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [without_nan(item) for item in value]
+        return [in_words(item) for item in value]
     return value
+
+
+def name_of(key):
+    """The key of a dict as JSON may have it: a date, for example, as it is written."""
+    if isinstance(key, float) and not math.isfinite(key):
+        return str(key)
+    simple = (str, int, float, bool, type(None))
+    if isinstance(key, simple):
+        return key
+    try:
+        named = plain(key)
+    except TypeError:
+        named = key
+    if not isinstance(named, simple):
+        raise TypeError(f"keys must be str, int, float, bool or None, not {type(key).__name__}")
+    return named
 
 
 def plain(value):

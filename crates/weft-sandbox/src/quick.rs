@@ -24,7 +24,7 @@ use crate::printed::Printed;
 use crate::result::read;
 use memory::{CountedMemory, Peak};
 use timers::{Globals, Timers};
-use told::{failure, text_of, without_modules};
+use told::{failure, text_of, with_remedy};
 
 /// Bytes of stack of the thread that a program runs on.
 pub(crate) const THREAD_STACK: usize = 8 << 20;
@@ -165,7 +165,8 @@ fn main_of<'js>(job: &Pending<'_, 'js>, program: &Program) -> Result<Option<Func
         if source.is_variable {
             script(ctx, "prelude.js", global).catch(ctx).map_err(fails)?;
         }
-        let module = Module::declare(ctx.clone(), FILE, &*source.text).catch(ctx).map_err(fails)?;
+        let module = Module::declare(ctx.clone(), FILE, &*source.text).catch(ctx).map_err(fails);
+        let module = module.map_err(|failure| with_remedy(failure, &program.source))?;
         let (module, evaluated) = module.eval().catch(ctx).map_err(fails)?;
         job.settled(&evaluated)?;
         let named = if source.is_variable {
@@ -187,7 +188,7 @@ fn main_of<'js>(job: &Pending<'_, 'js>, program: &Program) -> Result<Option<Func
             script(ctx, "prelude.js", global).catch(ctx).map_err(fails)?;
         }
         let evaluated = script(ctx, FILE, &source.text).catch(ctx).map_err(fails);
-        evaluated.map_err(|failure| without_modules(failure, &program.source))?;
+        evaluated.map_err(|failure| with_remedy(failure, &program.source))?;
         script(ctx, "main.js", MAIN).catch(ctx).map_err(fails)?
     };
     Ok(main.into_function())

@@ -127,6 +127,20 @@ fn arguments_that_are_no_text_or_no_arguments() {
     assert!(home.weft(&["--version"]).with(0).stdout.starts_with("weft "));
 }
 
+/// Names become parts of paths and addresses, where these two are steps.
+#[test]
+fn names_that_are_steps_of_a_path() {
+    let home = Home::quoting();
+    home.write("a.md", "# A\n\nSome words.\n");
+    for name in [".", ".."] {
+        let run = home.weft(&["run", &sample("greet"), "--query", "x", "--session", name]).with(2);
+        run.says(&["help", &format!("a session cannot be called `{name}`")]);
+        home.weft(&["dataset", "ingest", name, "a.md"]).with(2).says(&["a dataset cannot be called"]);
+        home.weft(&["dataset", "list", "--tenant", name]).with(2).says(&["a tenant cannot be called"]);
+    }
+    home.weft(&["run", &sample("greet"), "--query", "x", "--session", ".a"]).with(0);
+}
+
 #[test]
 fn a_session_id_that_no_store_takes() {
     let home = Home::quoting();

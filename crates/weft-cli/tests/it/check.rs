@@ -52,7 +52,12 @@ fn programs_get_json_for_every_file() {
     home.write("bad.json", misspelt());
     let checked = home.weft(&["check", "--json", "bad.json", &sample("greet"), "absent.json"]).with(2);
     let reports: Vec<Json> = serde_json::from_str(&checked.stdout).unwrap();
-    assert_eq!(reports.len(), 2);
+    assert_eq!(reports.len(), 3);
+    let absent = &reports[2];
+    assert_eq!((&absent["file"], &absent["ok"]), (&Json::from("absent.json"), &Json::Bool(false)));
+    let problem = &absent["problems"][0];
+    assert_eq!((&problem["code"], &problem["severity"]), (&Json::from("cannot-read"), &Json::from("error")));
+    assert_eq!(problem["message"], "there is no file absent.json");
     assert_eq!((&reports[0]["ok"], &reports[1]["ok"]), (&Json::Bool(false), &Json::Bool(true)));
     let problem = &reports[0]["problems"][0];
     assert_eq!(problem["code"], "unknown-component");

@@ -141,7 +141,7 @@ fn one_model_can_stand_for_all() {
     assert_eq!(run.stdout, "from the script\n");
     home.weft(&["run", "c.json", "--query", "x", "--model", "absent"])
         .with(2)
-        .says(&["replace_all", "actor"]);
+        .says(&["there is no model absent, which `--model` names", "use `actor`"]);
 }
 
 #[test]

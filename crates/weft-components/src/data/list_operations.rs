@@ -13,7 +13,7 @@ use weft_core::{
     Result, Role, Shape,
 };
 
-use crate::params::{Field, Kind, Params, choice, described, fields, is_empty, pointer};
+use crate::params::{Field, Kind, Params, choice, described, fields, is_empty, pointer, whole};
 use weft_core::operators::{Operator, holds_as_text};
 
 static QUERY: Field<Option<Reference>> = Field::needed_reference("query", "the list");
@@ -183,11 +183,26 @@ impl ListOperations {
     }
 }
 
-// Two objects with the same members are one, in whatever order they were written.
+// Two objects with the same members are one, in whatever order they were written, and so are 1 and 1.0.
 fn canonical(value: &Json) -> String {
     let mut value = value.clone();
     value.sort_all_objects();
+    without_fractions(&mut value);
     value.to_string()
+}
+
+/// Writes every number that is a whole one as such.
+fn without_fractions(value: &mut Json) {
+    match value {
+        Json::Number(number) if number.is_f64() => {
+            if let Some(same) = number.as_f64().and_then(whole) {
+                *value = same.into();
+            }
+        }
+        Json::Array(items) => items.iter_mut().for_each(without_fractions),
+        Json::Object(members) => members.values_mut().for_each(without_fractions),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {}
+    }
 }
 
 fn by_keys(a: &Json, b: &Json, keys: &[String]) -> Ordering {
@@ -284,6 +299,12 @@ mod tests {
             json!({"operations": "drop_duplicates"}),
             json!([{"a": 1, "b": 2}, {"b": 2, "a": 1}, 1, 1]),
             json!([{"a": 1, "b": 2}, 1]),
+        )
+        .await;
+        check(
+            json!({"operations": "drop_duplicates"}),
+            json!([1, 1.0, 1.5, "1", {"a": [2.0]}, {"a": [2]}, -0.0, 0]),
+            json!([1, 1.5, "1", {"a": [2.0]}, -0.0]),
         )
         .await;
         check(json!({"operations": "sort"}), list(), json!([1, 1, 2, 3])).await;

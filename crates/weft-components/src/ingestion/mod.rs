@@ -16,5 +16,13 @@ pub(crate) mod tokenizer;
 mod by_method;
 mod passed;
 
+use weft_core::ComponentSpec;
+use weft_core::pipeline::DOCUMENT;
+
+/// Whether a component is a step of a pipeline, which works on the document that the one before hands over.
+pub(crate) fn is_step(spec: &ComponentSpec) -> bool {
+    spec.outputs.iter().any(|output| output.name == DOCUMENT)
+}
+
 #[cfg(test)]
 mod tests;

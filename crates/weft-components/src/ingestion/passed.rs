@@ -13,6 +13,7 @@ use weft_core::{
     Error, Finished, Json, NodeContext, OutputSpec, Outputs, ParamProblem, Reads, Reference, Result, Shape,
 };
 
+use crate::catalog;
 use crate::params::Params;
 
 /// Components before the document is cut.
@@ -46,13 +47,15 @@ pub(super) const CHUNKS_OUTPUT: OutputSpec =
 pub(super) struct Passed {
     documents: Vec<Reference>,
     chunks: Vec<Reference>,
+    /// That it will fail, since none of them hands a document over.
+    without_document: Option<ParamProblem>,
 }
 
 impl Passed {
     /// Looks at what leads to a node.
     pub(super) fn of(params: &mut Params<'_>) -> Self {
         let source = params.source;
-        let mut passed = Self { documents: Vec::new(), chunks: Vec::new() };
+        let mut passed = Self { documents: Vec::new(), chunks: Vec::new(), without_document: None };
         for id in source.upstream {
             let kind = source.others.get(id).map(|(kind, _)| kind).unwrap_or_default();
             let output = |name: &str| Reference::Output { component: id.clone(), path: name.into() };
@@ -68,7 +71,27 @@ impl Passed {
             let problem = ParamProblem::new("", "nothing leads to this step of an ingestion pipeline");
             params.problem(problem.help("lead an edge to it, in the order File, Parser, a chunker such as TokenChunker, Extractor, Tokenizer"));
         }
+        passed.without_document = passed.lacks_document(params);
         passed
+    }
+
+    /// What is wrong where only other components than those of a pipeline lead here.
+    fn lacks_document(&self, params: &Params<'_>) -> Option<ParamProblem> {
+        let source = params.source;
+        let kinds = source.upstream.iter().map(|id| source.others.get(id).map(|(kind, _)| kind));
+        let kinds: Vec<&str> = kinds.collect::<Option<_>>()?;
+        // What an unknown component is meant to be nobody knows.
+        let known = kinds.iter().all(|kind| catalog::find(kind).is_some());
+        if kinds.is_empty() || !known || !self.documents.is_empty() {
+            return None;
+        }
+        let message = format!(
+            "no document reaches this step of an ingestion pipeline: {} hands none over, and the step fails",
+            kinds.join(" or ")
+        );
+        let help = "a pipeline starts with File and is chosen in the settings of a dataset; \
+                    texts of a conversation go to other components";
+        Some(ParamProblem::new("", message).help(help))
     }
 
     /// What it reads.
@@ -81,7 +104,7 @@ impl Passed {
         Shape {
             reads: Reads::always(self.references()),
             main_output,
-            warnings: warnings.to_vec(),
+            warnings: self.without_document.iter().chain(warnings).cloned().collect(),
             ..Shape::default()
         }
     }

@@ -421,3 +421,22 @@ async fn the_tokenizer_says_how_chunks_are_found_and_joins_branches() {
         Node::new("Tokenizer", json!({"search_method": ["magic"]})).behind("Extractor:A", "Extractor");
     assert_eq!(wrong.problems(), ["/search_method"]);
 }
+
+/// A conversation has no document, and neither has a program.
+#[test]
+fn a_step_that_no_document_reaches_is_named() {
+    let check = |kind: &'static str, before: &str, fails: bool| {
+        let node = Node::new(kind, json!({"field_name": "summary"})).behind("a", before);
+        let warnings = node.build().shape().warnings;
+        let told = warnings.iter().any(|told| told.message.contains("no document reaches this step"));
+        assert_eq!(told, fails, "{before} → {kind}: {warnings:?}");
+    };
+    check("TokenChunker", "Begin", true);
+    check("OneChunker", "CodeExec", true);
+    check("Extractor", "UserFillUp", true);
+    check("Tokenizer", "Begin", true);
+    check("Parser", "File", false);
+    check("TokenChunker", "Parser", false);
+    check("TokenChunker", "Prser", false);
+    check("Tokenizer", "TokenChunker", false);
+}

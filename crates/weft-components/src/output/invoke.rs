@@ -23,8 +23,8 @@ use weft_core::{
 use crate::params::{self, Field, FieldGroup, Kind, Params, choice, described, pointer};
 use crate::web::fetch::{is_page, redirected};
 use crate::web::{
-    DELAY_AFTER_ERROR, HEADERS, MAX_RETRIES, Retries, address, headers, page_text, refused, rendered,
-    secrets, shown, with_scheme,
+    DELAY_AFTER_ERROR, HEADERS, MAX_RETRIES, Retries, address, address_problem, headers, page_text,
+    proxy_problem, refused, rendered, secrets, shown, with_scheme,
 };
 
 /// Bytes of an answer, at most.
@@ -306,7 +306,9 @@ impl Component for Invoke {
             variable.reference.clone().into_iter().chain(texts)
         });
         let reads = Reads::always(self.url.references().cloned().chain(headers).chain(variables));
-        let warnings = self.warnings.clone();
+        let wrong = address_problem(URL.name(), &self.url);
+        let proxy = proxy_problem(PROXY.name(), self.proxy.as_deref());
+        let warnings = self.warnings.iter().cloned().chain(wrong).chain(proxy).collect();
         let secrets = secrets(&self.headers);
         Shape { reads, main_output: "result", warnings, secrets, ..Shape::default() }
     }
@@ -501,5 +503,41 @@ mod tests {
             node.problems(),
             ["/url", "/method", "/headers", "/variables/0/key", "/variables/0/ref", "/timeout"]
         );
+    }
+
+    #[test]
+    fn addresses_that_lead_nowhere_are_named() {
+        let check = |url: &str, expected: &str| {
+            for kind in ["Invoke", "HttpGet"] {
+                let warnings = Node::new(kind, json!({"url": url})).build().shape().warnings;
+                let told = warnings.first().map(|warning| warning.message.as_str()).unwrap_or_default();
+                assert!(
+                    told.contains(expected) && told.is_empty() == expected.is_empty(),
+                    "{kind} {url}: {told}"
+                );
+            }
+        };
+        for right in [
+            "https://a.example/x",
+            "a.example:8080/x",
+            "http://[::1]/",
+            "{Agent:A@url}/x",
+            "HTTP://a.example",
+        ] {
+            check(right, "");
+        }
+        check("ftp://a.example/x", "begins with `ftp:`");
+        check("http://", "is no address");
+        check("http://a.example:99999/", "is no address");
+        let headers = json!({"X-Right_1": "a", " Trimmed ": "b", "Bad Name": "c"});
+        let node = Node::new("HttpGet", json!({"url": "https://a.example", "headers": headers}));
+        let warnings = node.build().shape().warnings;
+        assert!(warnings.len() == 1 && warnings[0].message.contains("`Bad Name`"), "{warnings:?}");
+        for (proxy, expected) in
+            [("proxy.example:8080", 1), ("socks://proxy.example", 1), ("http://proxy.example", 0)]
+        {
+            let node = Node::new("Invoke", json!({"url": "https://a.example", "proxy": proxy}));
+            assert_eq!(node.build().shape().warnings.len(), expected, "{proxy}");
+        }
     }
 }

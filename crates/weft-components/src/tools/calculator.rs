@@ -14,8 +14,8 @@ mod number;
 
 use async_trait::async_trait;
 use weft_core::{
-    Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, Reads, Result, Role, Shape,
-    Template, ToolSpec, Value,
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Result, Role,
+    Shape, Template, ToolSpec, Value,
 };
 
 use crate::params::{self, Field, Params, fields};
@@ -53,13 +53,32 @@ struct Calculator {
     expression: Template,
 }
 
+impl Calculator {
+    /// Why it fails whenever it runs, where all of the expression is written down.
+    fn mistake(&self) -> Option<ParamProblem> {
+        let written = self.expression.source();
+        // Braces that are left are a reference with a slip, which is named as one.
+        let is_open = self.expression.references().next().is_some() || written.contains(['{', '}']);
+        if is_open || written.len() > SHORT_MAX {
+            return None;
+        }
+        let (message, help) = expression::evaluate(written).err()?.for_operator();
+        let problem = ParamProblem::new(params::pointer(&[EXPRESSION.name()]), message);
+        Some(match help {
+            Some(help) => problem.help(help),
+            None => problem,
+        })
+    }
+}
+
 #[async_trait]
 impl Component for Calculator {
     fn shape(&self) -> Shape {
         let reads = Reads::always(self.expression.references().cloned());
         let so = "there is nothing to work out, and the node fails";
         let help = "write an expression, such as `2 * {Agent:A@n}`";
-        let unfilled = params::unfilled(&EXPRESSION, &self.expression, so, help).into_iter().collect();
+        let unfilled = params::unfilled(&EXPRESSION, &self.expression, so, help);
+        let unfilled = unfilled.or_else(|| self.mistake()).into_iter().collect();
         Shape { reads, main_output: "result", unfilled, ..Shape::default() }
     }
 
@@ -83,6 +102,23 @@ impl Component for Calculator {
 mod tests {
     use crate::testing::{Node, Setting, failure, outputs};
     use serde_json::json;
+
+    #[test]
+    fn an_expression_that_makes_no_sense_is_named_before_it_runs() {
+        let check = |expression: &str, expected: &str| {
+            let unfilled =
+                Node::new("Calculator", json!({"expression": expression})).build().shape().unfilled;
+            let told = unfilled.first().map(|problem| problem.message.as_str()).unwrap_or_default();
+            assert!(
+                told.contains(expected) && told.is_empty() == expected.is_empty(),
+                "{expression}: {told}"
+            );
+        };
+        check("2 * (3 + 4)", "");
+        check("{Agent:A@n} +", "");
+        check("1 +", "a number is missing");
+        check("foo(1)", "there is no function `foo`");
+    }
 
     #[tokio::test]
     async fn an_expression_with_references_is_worked_out() {

@@ -69,7 +69,13 @@ impl Component for Crawler {
         Shape {
             reads: Reads::always(self.query.references().cloned()),
             main_output: "formalized_content",
-            warnings: self.warnings.clone(),
+            warnings: self
+                .warnings
+                .iter()
+                .cloned()
+                .chain(web::address_problem(QUERY.name(), &self.query))
+                .chain(web::proxy_problem(PROXY.name(), self.proxy.as_deref()))
+                .collect(),
             ..Shape::default()
         }
     }

@@ -124,6 +124,21 @@ impl Email {
         Some(ParamProblem::new(format!("/{}", field.name()), "is empty, so no mail can be sent").help(help))
     }
 
+    /// What is written down as an address and is none: the mail fails.
+    fn unsendable(&self) -> impl Iterator<Item = ParamProblem> {
+        let all = [(&TO_EMAIL, &self.to), (&CC_EMAIL, &self.cc), (&EMAIL, &self.from)];
+        all.into_iter().filter_map(|(field, text)| {
+            // Braces that are left are a reference with a slip, which is named as one.
+            if text.references().next().is_some() || text.source().contains(['{', '}']) {
+                return None;
+            }
+            let wrong = addresses(text.source()).into_iter().find(|one| !is_address(one))?;
+            let message = format!("`{wrong}` is no address that mail can be sent to, and the node fails");
+            let problem = ParamProblem::new(format!("/{}", field.name()), message);
+            Some(problem.help("write it as `name@example.org`"))
+        })
+    }
+
     async fn mail(&self, ctx: &NodeContext) -> Result<Mail> {
         if let Some(lacks) = self.lacks() {
             let error =
@@ -197,6 +212,14 @@ fn addresses(text: &str) -> Vec<String> {
     parts.into_iter().map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect()
 }
 
+/// Whether a text may be an address, perhaps behind a name: `Name <address>`.
+fn is_address(text: &str) -> bool {
+    let address = text.rsplit_once('<').map_or(text, |(_, address)| address.trim_end_matches('>'));
+    address.trim().rsplit_once('@').is_some_and(|(name, host)| {
+        !name.is_empty() && !host.is_empty() && !host.contains(char::is_whitespace)
+    })
+}
+
 /// Whether a text is written as HTML.
 fn has_markup(text: &str) -> bool {
     // Looked for once: from each of a million `<` the way to an end that is not there would be the whole text.
@@ -227,7 +250,7 @@ impl Component for Email {
         Shape {
             reads: Reads::always(self.texts().into_iter().flat_map(Template::references).cloned()),
             main_output: "success",
-            warnings: self.warnings.iter().chain(&lacks).cloned().collect(),
+            warnings: self.warnings.iter().chain(&lacks).cloned().chain(self.unsendable()).collect(),
             secrets: self.password.references().cloned().collect(),
             lacks,
             ..Shape::default()
@@ -377,6 +400,20 @@ mod tests {
         assert_eq!(html("<p>x</p>"), "<p>x</p>");
         assert_eq!(html("1 < 2 & 3 > 2"), "1 &lt; 2 &amp; 3 &gt; 2");
         assert_eq!(html("> a <b"), "&gt; a &lt;b");
+    }
+
+    #[test]
+    fn addresses_that_are_none_are_named_before_a_mail_is_sent() {
+        let check = |to: &str, expected: &[&str]| {
+            let params = json!({"to_email": to, "smtp_server": "mail.example", "email": "me@here.example"});
+            let warnings = Node::new("Email", params).build().shape().warnings;
+            let told: Vec<&str> = warnings.iter().map(|warning| warning.pointer.as_str()).collect();
+            assert_eq!(told, expected, "{to}: {warnings:?}");
+        };
+        check("a@b.example; \"X, Y\" <c@d.example>", &[]);
+        check("{Agent:A@content}, nobody", &[]);
+        check("a@b.example, nobody", &["/to_email"]);
+        check("a@ b.example", &["/to_email"]);
     }
 
     #[test]

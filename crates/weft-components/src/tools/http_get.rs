@@ -69,7 +69,8 @@ impl Component for HttpGet {
     fn shape(&self) -> Shape {
         let headers = self.headers.iter().flat_map(|(_, value)| value.references());
         let reads = Reads::always(self.url.references().chain(headers).cloned());
-        let warnings = self.warnings.clone();
+        let wrong = web::address_problem(URL.name(), &self.url);
+        let warnings = self.warnings.iter().cloned().chain(wrong).collect();
         let secrets = web::secrets(&self.headers);
         let so = "there is nothing to fetch, and the node fails";
         let help = "write an address, such as `https://example.org/{env.page}`";

@@ -33,7 +33,7 @@ pub(crate) use request::Request;
 
 use crate::params::{Field, Params};
 use crate::passages::{chunks, formalized};
-use crate::web::{Retries, passes, refused};
+use crate::web::{Retries, address_problem, passes, refused};
 use hit::chunk;
 use request::Accepts;
 
@@ -464,10 +464,11 @@ impl Component for Asking {
         let (lacking, needs): (Vec<_>, Vec<_>) =
             self.needs().into_iter().partition(|needed| needed.text.source().trim().is_empty());
         let lacks = lacking.into_iter().next().map(|needed| needed.problem);
+        let wrong = address_problem(self.base.0, &self.base.1);
         Shape {
             reads: Reads::always(self.texts().flat_map(Template::references).cloned()),
             main_output: self.service.facts().text.unwrap_or("formalized_content"),
-            warnings: self.warnings.iter().chain(&lacks).cloned().collect(),
+            warnings: self.warnings.iter().chain(&lacks).chain(&wrong).cloned().collect(),
             secrets: self.key.iter().flat_map(|(_, key)| key.references()).cloned().collect(),
             lacks,
             needs,

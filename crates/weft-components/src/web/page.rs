@@ -15,7 +15,7 @@ const DEPTH_MAX: usize = 50;
 const SILENT: [&str; 9] =
     ["iframe", "noembed", "noframes", "object", "script", "style", "svg", "template", "title"];
 /// Tags that matter to the text, and what stands for them.
-const KEPT: [(&str, &str); 39] = [
+const KEPT: [(&str, &str); 43] = [
     ("a", "a"),
     ("article", "div"),
     ("aside", "div"),
@@ -28,6 +28,7 @@ const KEPT: [(&str, &str); 39] = [
     ("dl", "dl"),
     ("dt", "dt"),
     ("em", "em"),
+    ("fieldset", "div"),
     ("footer", "div"),
     ("form", "div"),
     ("h1", "h1"),
@@ -43,18 +44,28 @@ const KEPT: [(&str, &str); 39] = [
     ("main", "div"),
     ("nav", "div"),
     ("ol", "ol"),
-    ("option", "div"),
+    ("optgroup", "div"),
+    // Its end is often left out, and the next one ends it.
+    ("option", "p"),
     ("p", "p"),
     ("pre", "pre"),
     ("section", "div"),
+    ("select", "div"),
     ("strong", "strong"),
     ("table", "table"),
     ("tbody", "tbody"),
     ("td", "td"),
+    ("textarea", "div"),
     ("th", "th"),
     ("thead", "thead"),
     ("tr", "tr"),
     ("ul", "ul"),
+];
+
+/// Tags whose end is always written, so that what they hold can be passed over where nobody is to see it.
+const ENDED: [&str; 20] = [
+    "a", "article", "aside", "b", "div", "fieldset", "footer", "form", "h1", "h2", "h3", "header", "i",
+    "main", "nav", "ol", "section", "span", "table", "ul",
 ];
 
 /// Links that lead somewhere for a reader.
@@ -63,8 +74,13 @@ const SCHEMES: [&str; 5] = ["http", "https", "mailto", "tel", "ftp"];
 /// The page with what matters to its text. With its address its links are whole; those that are programs or data lead
 /// nowhere.
 pub(super) fn reduced(page: &str, address: Option<Url>) -> String {
-    let mut pass =
-        Pass { rest: page, kept: String::with_capacity(page.len() / 2), open: Vec::new(), address };
+    let mut pass = Pass {
+        rest: page,
+        kept: String::with_capacity(page.len() / 2),
+        open: Vec::new(),
+        address,
+        ends: true,
+    };
     while let Some(place) = pass.rest.find('<') {
         let (text, tag) = pass.rest.split_at(place);
         pass.text(text);
@@ -84,6 +100,8 @@ struct Pass<'a> {
     open: Vec<&'static str>,
     /// What the links are relative to.
     address: Option<Url>,
+    /// Whether every hidden tag had an end so far: it is looked for in all of the rest, and once in vain is enough.
+    ends: bool,
 }
 
 impl Pass<'_> {
@@ -158,6 +176,15 @@ impl Pass<'_> {
         if SILENT.contains(&name) {
             self.rest = after_end(self.rest, name);
             return;
+        }
+        if self.ends && ENDED.contains(&name) && is_hidden(attributes) {
+            match after_own_end(self.rest, name) {
+                Some(rest) => {
+                    self.rest = rest;
+                    return;
+                }
+                None => self.ends = false,
+            }
         }
         if let (Some(address), "base", Some(base)) = (&self.address, name, href(attributes)) {
             self.address = address.join(base).ok().or_else(|| self.address.clone());
@@ -261,6 +288,63 @@ fn after_end<'a>(text: &'a str, tag: &str) -> &'a str {
     ""
 }
 
+/// What follows the end of a tag that may hold others of its name.
+fn after_own_end<'a>(text: &'a str, tag: &str) -> Option<&'a str> {
+    let mut rest = text;
+    let mut deep = 1_usize;
+    while let Some((_, after)) = rest.split_once('<') {
+        let closing = after.strip_prefix('/');
+        let (found, behind) = name(closing.unwrap_or(after));
+        if found != tag {
+            rest = after;
+            continue;
+        }
+        rest = attributes(behind).1;
+        deep = if closing.is_some() { deep - 1 } else { deep + 1 };
+        if deep == 0 {
+            return Some(rest);
+        }
+    }
+    None
+}
+
+/// Whether a tag says that nobody is to see what it holds.
+fn is_hidden(attributes: &str) -> bool {
+    let ends = |c: char| c.is_whitespace() || matches!(c, '=' | '/');
+    let mut rest = attributes;
+    loop {
+        rest = rest.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '/' | '='));
+        if rest.is_empty() {
+            return false;
+        }
+        let (name, behind) = rest.split_at(rest.find(ends).unwrap_or(rest.len()));
+        let (value, behind) = match behind.trim_start().strip_prefix('=') {
+            Some(given) => given_value(given.trim_start()),
+            None => ("", behind),
+        };
+        rest = behind;
+        let says =
+            |wanted: &str| value.to_ascii_lowercase().replace(char::is_whitespace, "").contains(wanted);
+        let hides = match name.to_ascii_lowercase().as_str() {
+            "hidden" => !says("until-found"),
+            "style" => says("display:none") || says("visibility:hidden"),
+            _ => false,
+        };
+        if hides {
+            return true;
+        }
+    }
+}
+
+/// The value at the beginning of a text, and what follows it.
+fn given_value(text: &str) -> (&str, &str) {
+    let unquoted = || text.split_at(text.find(char::is_whitespace).unwrap_or(text.len()));
+    match text.chars().next() {
+        Some(quote @ ('"' | '\'')) => text[1..].split_once(quote).unwrap_or((&text[1..], "")),
+        _ => unquoted(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::reduced;
@@ -286,6 +370,28 @@ mod tests {
         check("<a href=/y><img alt='The \"shop\"'></a>", "<a href=\"/y\"> The \"shop\" </a>");
         check("<svg><p>x</svg>y<script>never closed", "y");
         check("<section><main>x", "<div><div>x</div></div>");
+    }
+
+    #[test]
+    fn what_is_hidden_is_not_read() {
+        let check = |page: &str, expected: &str| assert_eq!(reduced(page, None), expected, "{page}");
+        check("a<div hidden>b<div>c</div>d</div>e", "ae");
+        check("a<DIV class='x' HIDDEN=''>b</Div >e", "ae");
+        check("a<span style=\"color:red; Display : none\">b</span>c<b style=visibility:hidden>d</b>", "ac");
+        check("<div data-hidden title='hidden' class=hidden>a</div>", "<div>a</div>");
+        check("<div hidden=until-found>a</div>", "<div>a</div>");
+        check("<div hidden>a<p>b", "<div>a<p>b</p></div>");
+        check("<p hidden>a<p>b", "<p>a</p><p>b</p>");
+        let many = reduced(&"<div hidden>".repeat(100_000), None);
+        assert_eq!(many.matches("<div>").count(), super::DEPTH_MAX);
+    }
+
+    #[test]
+    fn fields_of_a_form_stand_apart() {
+        let check = |page: &str, expected: &str| assert_eq!(reduced(page, None), expected, "{page}");
+        check("<select><option>a<option>b</select>c", "<div><p>a</p><p>b</p></div>c");
+        check("<option>a</option><option>b</option>", "<p>a</p><p>b</p>");
+        check("<textarea>a</textarea><textarea>b</textarea>", "<div>a</div><div>b</div>");
     }
 
     #[test]

@@ -78,7 +78,8 @@ pub(super) fn first(text: &str, known: KnownNames<'_>, suggester: &mut Suggester
     // Some parameters read a text that is nothing but a reference as one, braces or not.
     let bare = text.trim_matches(|c: char| c == '{' || c == '}' || c.is_whitespace());
     let taken = |reference: &str| if reference == bare { "" } else { ": it is taken for text" };
-    if let Some(slip) = spaced(text, known, &taken) {
+    // Before the others: what stands before the mark would be a reference that is not closed.
+    if let Some(slip) = spaced(text, known, &taken).or_else(|| parted(text, known)) {
         return Some(slip);
     }
     if let Some(reference) = unclosed(text, known) {
@@ -118,6 +119,49 @@ fn spaced(text: &str, known: KnownNames<'_>, taken: &dyn Fn(&str) -> &'static st
         let message = format!("`{{{inside}}}` has a space in {what}, which references cannot have{end}");
         let help = format!("call it `{}`, or another name without spaces", name.replace(' ', "_"));
         (lost && inside.contains(' ')).then_some(Slip { code: MALFORMED, message, help })
+    })
+}
+
+/// How many arguments of a TeX command are looked at.
+const TEX_ARGUMENTS_MAX: usize = 4;
+
+/// Whether the brace at `open` belongs to TeX: to an argument of a command, as in `\text{item}` or `\frac{a}{b}`, or to what
+/// is raised or lowered, as in `x_{index}`.
+pub(super) fn is_of_tex(text: &str, open: usize) -> bool {
+    let mut before = &text[..open];
+    for _ in 0..TEX_ARGUMENTS_MAX {
+        let Some(argument) = before.strip_suffix('}').or_else(|| before.strip_suffix(']')) else { break };
+        let Some(start) = argument.rfind(['{', '[']) else { return false };
+        before = &argument[..start];
+    }
+    let shifted = before.strip_suffix('_').or_else(|| before.strip_suffix('^'));
+    let base = shifted.unwrap_or(before);
+    let command = base.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let letters = base.len() - command.len();
+    // A longer word with a mark behind it is part of a name, such as that of a file.
+    letters > 0 && command.ends_with('\\') || shifted.is_some() && letters == 1
+}
+
+/// A global with the mark of an output between it and the way into it: `{sys.files@name}`.
+fn parted(text: &str, known: KnownNames<'_>) -> Option<Slip> {
+    let whole = Some(text.trim()).filter(|text| text.len() <= INSIDE_MAX);
+    let written = in_braces(text).map(|(_, inside)| (format!("{{{inside}}}"), inside));
+    written.chain(whole.map(|text| (text.to_owned(), text))).find_map(|(written, inside)| {
+        let (name, way) = inside.split_once('@')?;
+        let is_way =
+            !way.is_empty() && way.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '-'));
+        if !is_way || !name.contains('.') || !globals::knows(known.globals, name) {
+            return None;
+        }
+        let meant = match known.globals.get(name) {
+            Some(Json::Array(_)) if way.parse::<i64>().is_err() => format!("{name}.0"),
+            Some(Json::Number(_) | Json::Bool(_)) => name.to_owned(),
+            Some(Json::String(text)) if !text.is_empty() => name.to_owned(),
+            _ => format!("{name}.{way}"),
+        };
+        let message =
+            format!("`{written}` is no reference, since `{name}` is no component: it is taken for text");
+        Some(Slip::new(MALFORMED, message, &meant))
     })
 }
 
@@ -265,7 +309,7 @@ fn uneven(text: &str, known: KnownNames<'_>) -> Option<Slip> {
 /// global with a slip in its name, or one that texts cannot refer to.
 fn misspelled(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Option<Slip> {
     // Two braces are templates of other engines, which `doubled` looks at.
-    let single = in_braces(text).filter(|(open, _)| !text[..*open].ends_with('{'));
+    let single = in_braces(text).filter(|(open, _)| !text[..*open].ends_with('{') && !is_of_tex(text, *open));
     single.into_iter().find_map(|(_, inside)| {
         let written = format!("{{{inside}}}");
         if known.names.components.contains(inside) {
@@ -343,7 +387,8 @@ mod tests {
     fn check(text: &str, expected: &str) {
         let components: HashSet<_> = ["Agent:A".into(), "b".into(), "c d".into()].into();
         let item = "b".into();
-        let globals = json!({"sys.query": "", "env.town": "", "my.town": "", "town": ""});
+        let globals = json!({"sys.query": "", "env.town": "", "my.town": "", "town": "",
+            "env.list": [], "env.members": {}, "env.n": 1});
         let names = Names { components: &components, item: Some(&item) };
         let known = KnownNames { names, globals: globals.as_object().unwrap(), outputs: &Outputs };
         let slip = first(text, known, &mut Suggester::default());
@@ -405,6 +450,25 @@ mod tests {
         check("{b of all}", "");
         check("{item} {index} {sys.query}", "");
         check("{query} {a.b} { \"item\": 1 }", "");
+    }
+
+    #[test]
+    fn what_is_of_tex_is_none() {
+        check(r"so \text{itme} and \frac{itme}{itme} and \sqrt[itme]{itme} and x_{itme}, e^{itme}", "");
+        check(r"see \ref{b} and \sum_{b}", "");
+        check(r"see a\b and {itme}", "malformed write `{item}`");
+        check("file_{itme}.txt", "malformed write `{item}`");
+        check("{sys.query}{itme}", "malformed write `{item}`");
+    }
+
+    #[test]
+    fn globals_with_the_mark_of_an_output() {
+        check("see {env.list@name}", "malformed write `{env.list.0}`");
+        check("see {{ env.list@1 }}", "malformed write `{env.list.1}`");
+        check("env.members@a.b", "malformed write `{env.members.a.b}`");
+        check("{env.n@x}", "malformed write `{env.n}`");
+        check("{sys.query@x}", "malformed write `{sys.query.x}`");
+        check("{env.nobody@example.org}", "");
     }
 
     #[test]

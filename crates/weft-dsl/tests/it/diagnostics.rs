@@ -93,7 +93,6 @@ fn targets_that_do_not_exist() {
             r#"error unknown-target /s/obj/params/end_cpn_ids/1 "x/y""#,
             r#"warning unknown-target /s/downstream/0 "decoration""#,
             r#"error unknown-target /m/obj/params/exception_goto/0 "n""#,
-            r#"warning unreachable /Message:1 "Message:1""#,
         ],
     );
     assert_eq!(found[1].help.as_deref(), Some("did you mean `Message:1`?"));
@@ -144,6 +143,130 @@ fn what_is_never_reached_and_who_reads_it() {
             r#"warning unreachable /lost "lost""#,
         ],
     );
+}
+
+/// One cause is one finding: what an edge would lead to that is named as broken is not named as well.
+#[test]
+fn what_follows_from_a_broken_edge_is_not_named() {
+    let agent = |reads: &str, tools: &[&str], to: &[&str]| {
+        node("Agent", json!({"sys_prompt": reads, "tools": tools}), to)
+    };
+    let chain = |first: &str| {
+        json!({
+            "begin": begin(&[first]), "Agent:First": agent("{sys.query}", &[], &["Agent:Second"]),
+            "Agent:Second": agent("{Agent:First@content}", &["Agent:Helper"], &["Message:End"]),
+            "Agent:Helper": agent("{sys.query}", &[], &[]), "Message:End": message("{Agent:Second@content}"),
+            "Message:Lost": message("x"),
+        })
+    };
+    let lost = r#"warning unreachable /Message:Lost "Message:Lost""#;
+    check(&chain("Agent:First"), &[lost]);
+    let broken = r#"error unknown-target /begin/downstream/0 "Agent:Fisrt""#;
+    check(&chain("Agent:Fisrt"), &[broken, lost]);
+    // Where nobody knows what is meant it may be any of them.
+    check(&chain("Nowhere"), &[r#"error unknown-target /begin/downstream/0 "Nowhere""#]);
+}
+
+/// Without an edge that is broken, the first of those that never run stands for the others.
+#[test]
+fn of_a_chain_that_never_runs_the_first_is_named() {
+    let agent = |to: &[&str]| node("Agent", json!({}), to);
+    let found = check(
+        &json!({
+            "begin": begin(&[]), "c": agent(&["d"]), "a": agent(&["b"]), "b": agent(&["c"]), "d": message("x"),
+            "r": agent(&["s"]), "s": agent(&["r"]),
+        }),
+        &[r#"warning unreachable /a "a""#, r#"warning unreachable /r "r""#],
+    );
+    assert_eq!(
+        found[0].message,
+        "no way leads to this component: it never runs, and neither do the 3 behind it"
+    );
+    assert!(found[1].message.ends_with("neither does the one behind it"), "{}", found[1].message);
+}
+
+#[test]
+fn reads_of_another_branch() {
+    let reading = |reads: &str, to: &[&str]| node("Agent", json!({"sys_prompt": reads}), to);
+    let switch =
+        |back: &[&str]| node("Switch", json!({"conditions": [{"to": ["a"]}], "end_cpn_ids": back}), &[]);
+    let canvas = |of_b: &str, back: &[&str]| {
+        json!({
+            "begin": begin(&["s"]), "s": switch(back), "a": reading("{sys.query}", &["a2"]),
+            "a2": reading("{a@content} {s@next}", &["both"]), "b": reading(of_b, &["both"]),
+            "both": message("{a@content}{b@content}"),
+        })
+    };
+    check(&canvas("{begin@city}", &["b"]), &[]);
+    let found = check(
+        &canvas("{a@content}", &["b"]),
+        &[r#"warning reads-nothing /b/obj/params/sys_prompt "{a@content}""#],
+    );
+    assert!(found[0].message.contains("on another branch of `s`"), "{}", found[0].message);
+    // One branch leads to both, or a pass before may have taken the other one.
+    check(&canvas("{a@content}", &["a", "b"]), &[]);
+    let mut again = canvas("{a@content}", &["b"]);
+    again["a2"]["downstream"] = json!(["s"]);
+    check(&again, &[]);
+    // Somebody else gives it a value.
+    let mut given = canvas("{a@content}", &["b"]);
+    given["begin"]["downstream"] = json!(["set"]);
+    let variables = json!([{"variable": "{a@content}", "operator": "set", "parameter": "x"}]);
+    given["set"] = node("VariableAssigner", json!({"variables": variables}), &["s"]);
+    check(&given, &[r#"warning reads-nothing /set/obj/params/variables/0/variable "{a@content}""#]);
+}
+
+#[test]
+fn ways_into_globals_that_lead_to_nothing() {
+    let variables = json!({
+        "town": {"type": "string", "value": "Ulm"}, "n": {"type": "number", "value": 3}, "free": {"type": "string"},
+        "json": {"type": "string", "value": "{\"a\": [1]}"}, "list": {"type": "array<object>", "value": [{"a": 1}]},
+        "told": {"type": "string", "value": "x"},
+    });
+    let check = |text: &str, expected: &[(&str, &str)]| {
+        let assigned = json!([{"variable": "env.told", "operator": "set", "parameter": "y"}]);
+        let source = json!({
+            "components": {
+                "begin": begin(&["v"]), "v": node("VariableAssigner", json!({"variables": assigned}), &["m"]),
+                "m": message(text),
+            },
+            "variables": variables,
+        })
+        .to_string();
+        let found = problems(&source, &CompileOptions::default());
+        let told: Vec<_> = found
+            .iter()
+            .map(|found| (found.message.as_str(), found.help.as_deref().unwrap_or_default()))
+            .collect();
+        assert_eq!(told, expected, "{text}");
+        assert!(found.iter().all(|problem| problem.code == "unknown-global"), "{found:?}");
+    };
+    check("{sys.files.0} {sys.query.a} {env.json.a.0} {env.list.0.a} {env.list.-1.a} {env.free.x}", &[]);
+    check("{env.told.x}", &[]);
+    let list = "`sys.files.name` is empty: `sys.files` is a list and has no member `name`";
+    check("{sys.files.name}", &[(list, "write `sys.files.0`")]);
+    let entry = "`sys.files.0.name` is empty: `sys.files.0` is a text and has no member `name`";
+    check("{sys.files.0.name}", &[(entry, "write `sys.files.0`")]);
+    let text = "`env.town.name` is empty: `env.town` is a text and has no member `name`";
+    check("{env.town.name}", &[(text, "write `env.town`")]);
+    let number = "`env.n.x` is empty: `env.n` is a number and has no member `x`";
+    check("{env.n.x}", &[(number, "write `env.n`")]);
+    let deep = "`env.json.a.b` is empty: `env.json.a` is a list and has no member `b`";
+    check("{env.json.a.b}", &[(deep, "write `env.json.a.0`")]);
+    let member = "`env.list.0.b` is empty: `env.list.0` is an object and has no member `b`";
+    check("{env.list.0.b}", &[(member, "write `env.list.0.a`")]);
+}
+
+#[test]
+fn tex_is_no_short_name_of_an_iteration() {
+    let canvas = |text: &str| {
+        json!({
+            "begin": begin(&["f", "m"]), "m": message(text),
+            "f": node("Iteration", json!({}), &[]), "i": inside("f", node("IterationItem", json!({}), &[])),
+        })
+    };
+    check(&canvas(r"Write \text{item} and \frac{index}{item}, x_{index}."), &[]);
+    check(&canvas("about {item}"), &[r#"warning outside-iteration /m/obj/params/content/0 "about {item}""#]);
 }
 
 /// Tools of agents, and theirs, need no edge. What they lead to is another matter.
@@ -545,7 +668,6 @@ fn all_problems_come_at_once_with_exact_spans() {
     let found: Vec<_> = found.iter().map(|p| (p.severity, &*p.pointer, p.span.clone().unwrap())).collect();
     let expected = [
         (Severity::Error, "/dsl/components/begin/downstream/0", 88..94),
-        (Severity::Warning, "/dsl/components/x", 100..103),
         (Severity::Error, "/dsl/components/x/obj/component_name", 132..138),
     ];
     assert_eq!(found, expected);

@@ -30,8 +30,32 @@ pub(super) fn write(text: &str, page: &PageSettings) -> String {
     let footer = part("div class=\"watermark\"", &page.watermark) + &part("footer", &page.footer);
     format!(
         "<!DOCTYPE html>\n<html>\n<head>\n<meta charset=\"utf-8\">\n<title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{header}{body}{footer}</body>\n</html>\n",
-        escaped(&page.title)
+        escaped(&title(text, page))
     )
+}
+
+/// What stands in the place of a title that nobody gives.
+const NO_TITLE: &str = "Document";
+/// Characters of a heading that becomes the title.
+const TITLE_CHARS_MAX: usize = 200;
+
+/// The title of a page, which has to have one: the first heading of the text where nobody gives another.
+fn title(text: &str, page: &PageSettings) -> String {
+    if !page.title.trim().is_empty() {
+        return page.title.clone();
+    }
+    let heading = Parser::new_ext(text, options())
+        .skip_while(|event| !matches!(event, Event::Start(Tag::Heading { .. })))
+        .take_while(|event| !matches!(event, Event::End(TagEnd::Heading(_))));
+    let words: String = heading
+        .filter_map(|event| match event {
+            Event::Text(text) | Event::Code(text) => Some(text.into_string()),
+            Event::SoftBreak | Event::HardBreak => Some(" ".to_owned()),
+            _ => None,
+        })
+        .collect();
+    let words: String = words.trim().chars().take(TITLE_CHARS_MAX).collect();
+    if words.is_empty() { NO_TITLE.to_owned() } else { words }
 }
 
 /// Markup in the text but for ends of lines becomes text, pictures elsewhere become links, and links that lead nowhere good lose their address.
@@ -73,6 +97,19 @@ mod tests {
             "{html}"
         );
         assert_eq!((html.matches("<img").count(), html.matches("data:").count()), (1, 1), "{html}");
+    }
+
+    /// HTML wants a title of every page.
+    #[test]
+    fn a_page_without_a_title_is_called_by_its_first_heading() {
+        let check = |text: &str, title: &str, expected: &str| {
+            let page = PageSettings { title: title.to_owned(), ..PageSettings::default() };
+            let html = write(text, &page);
+            assert!(html.contains(&format!("<title>{expected}</title>")), "{html}");
+        };
+        check("x\n\n## On *looms* & `warps`\n\n# Other", "", "On looms &amp; warps");
+        check("# Heading", "Title", "Title");
+        check("only a text", " ", "Document");
     }
 
     #[test]

@@ -139,6 +139,22 @@
     });
   // Held here, since a program may change what everybody finds.
   const { apply, deleteProperty } = Reflect;
+  // Without tables of languages they would answer as if nobody had asked for one.
+  function withoutLanguages(prototype, name, instead) {
+    const plain = prototype[name];
+    const { method } = {
+      method(...given) {
+        if (given[0] === undefined && given[1] === undefined) return apply(plain, this, given);
+        throw new TypeError(`${name} knows no language and no options here; ${instead}`);
+      },
+    };
+    Object.defineProperty(prototype, name, { value: method, writable: true, configurable: true });
+  }
+  const numbers = "use toFixed, and put in separators with replace";
+  withoutLanguages(Number.prototype, "toLocaleString", numbers);
+  withoutLanguages(BigInt.prototype, "toLocaleString", numbers);
+  for (const name of ["toLocaleString", "toLocaleDateString", "toLocaleTimeString"])
+    withoutLanguages(Date.prototype, name, "use toISOString or the parts of the date, such as getUTCFullYear");
   const { stringify } = JSON;
   const { isArray } = Array;
   const setPrototype = Object.setPrototypeOf;

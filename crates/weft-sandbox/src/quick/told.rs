@@ -18,6 +18,14 @@ const CAUSES_BYTES_MAX: usize = 2_000;
 const MODULES: &str = "there are no modules: a program has the language, `console`, timers, `TextEncoder`, `TextDecoder`, \
     `structuredClone`, `URL`, `URLSearchParams` and `Buffer`, and brings everything else in its own text";
 
+/// What helps somebody who wants words and numbers as a language writes them.
+const LANGUAGES: &str = "there are no tables of languages and time zones: a program has `toFixed`, `toPrecision`, `toISOString`, \
+    `padStart` and the parts of a `Date` (`getUTCFullYear` and so on), and puts its own separators in, as in \
+    `n.toFixed(2).replace(/\\B(?=(\\d{3})+(?!\\d))/g, ',')`";
+/// What helps somebody who waits outside of a function that can.
+const WAITING: &str =
+    "`await` stands only within an `async` function: write `async function main(args) { … }` and wait in it";
+
 /// A text of the program; `None` when there is no memory for it. Halves of characters, which only a
 /// program's own mistakes leave, become U+FFFD.
 pub(super) fn text_of<'js>(ctx: &Ctx<'js>, text: &rquickjs::String<'js>) -> Option<String> {
@@ -72,6 +80,8 @@ pub(super) fn failure<'js>(
     };
     if wants_module {
         message = format!("{message}; {MODULES}");
+    } else if message == "ReferenceError: Intl is not defined" {
+        message = format!("{message}; {LANGUAGES}");
     }
     let mut causes = String::new();
     Causes { ctx, file }.of(object, 1, &mut causes);
@@ -81,20 +91,31 @@ pub(super) fn failure<'js>(
     Failure::Program { message: shortened(message), line }
 }
 
-/// The same with a word about modules when it is a line that wants one which is no JavaScript here.
-pub(super) fn without_modules(failure: Failure, source: &str) -> Failure {
-    match failure {
-        Failure::Program { message, line: Some(line) } if imports(&message, line, source) => {
-            Failure::Program { message: shortened(format!("{message}; {MODULES}")), line: Some(line) }
+/// The same with a word about modules or waiting when it is a line that wants what is no JavaScript here.
+pub(super) fn with_remedy(failure: Failure, source: &str) -> Failure {
+    let remedy = match &failure {
+        Failure::Program { message, line: Some(line) } => remedy(message, *line, source),
+        _ => None,
+    };
+    match (failure, remedy) {
+        (Failure::Program { message, line }, Some(remedy)) => {
+            Failure::Program { message: shortened(format!("{message}; {remedy}")), line }
         }
-        other => other,
+        (failure, _) => failure,
     }
 }
 
-fn imports(message: &str, line: u32, source: &str) -> bool {
+fn remedy(message: &str, line: u32, source: &str) -> Option<&'static str> {
+    if !message.starts_with("SyntaxError") {
+        return None;
+    }
     let at = usize::try_from(line).unwrap_or_default().saturating_sub(1);
     let text = source.lines().nth(at).unwrap_or_default().trim_start();
-    message.starts_with("SyntaxError") && text.starts_with("import")
+    if text.starts_with("import") {
+        return Some(MODULES);
+    }
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
+    text.split(|c: char| !is_part(c)).any(|word| word == "await").then_some(WAITING)
 }
 
 /// Tells what an error came from.

@@ -47,6 +47,40 @@ async fn main_takes_its_arguments_as_people_write_it() {
 }
 
 #[tokio::test]
+async fn an_asynchronous_generator_gives_a_list() {
+    let check =
+        async |source: &str, expected: Json| assert_eq!(result(source).await, Ok(expected), "{source}");
+    check("async def main():\n  yield 1\n  yield 2", json!([1, 2])).await;
+    check("async def each():\n  yield 1\nasync def main(): return each()", json!([1])).await;
+    let twice = "async def main():\n  yield 1\n  yield 2\nmain()";
+    check(twice, json!([1, 2])).await;
+}
+
+#[tokio::test]
+async fn keys_that_are_no_texts_are_written_as_their_values_are() {
+    let check =
+        async |source: &str, expected: Json| assert_eq!(result(source).await, Ok(expected), "{source}");
+    let dated = json!({"2024-01-02": {"2024-01-02T00:00:00": [null]}});
+    let source = "from datetime import date, datetime\ndef main():\n  return {date(2024, 1, 2): {datetime(2024, 1, 2): [float('nan')]}}";
+    check(source, dated).await;
+    check(
+        "from decimal import Decimal\ndef main(): return {Decimal('2'): 1, None: 2, 3: 4}",
+        json!({"2": 1, "null": 2, "3": 4}),
+    )
+    .await;
+    let (message, _) = failed(result("def main(): return {(1, 2): 3}").await);
+    assert!(message.contains("keys must be") && message.contains("not tuple"), "{message}");
+}
+
+#[tokio::test]
+async fn bytes_are_printed_as_the_text_that_they_are() {
+    let source = "import sys\nprint('a')\nsys.stdout.buffer.write('é\\n'.encode()[:1])\nsys.stdout.buffer.write('é\\n'.encode()[1:])\n\
+        sys.stdout.buffer.flush()\nsys.stderr.buffer.write(b'no')\nprint('b')";
+    let ran = run_python(source, LIMITS).await;
+    assert_eq!((ran.result, ran.stdout.as_str(), ran.stderr.as_str()), (Ok(Json::Null), "a\né\nb\n", "no"));
+}
+
+#[tokio::test]
 async fn a_program_without_main_gives_its_last_expression() {
     let check =
         async |source: &str, expected: Json| assert_eq!(result(source).await, Ok(expected), "{source}");

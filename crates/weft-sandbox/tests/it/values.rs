@@ -466,3 +466,44 @@ async fn printed_lines_are_kept() {
     assert_eq!(lines[1..], ["", "inner", "1", "[object Object]", "{\"a\":1} {\"s\":[1]}"]);
     assert_eq!(ran.stderr, "w\n");
 }
+
+/// What there are no tables for is told, and not answered as if nobody had asked for a language.
+#[tokio::test]
+async fn languages_are_told_to_be_missing() {
+    let check = async |body: &str, told: &[&str]| {
+        let (message, line) = failed(returned(body).await);
+        assert_eq!(line, Some(1), "{body}: {message}");
+        for part in told {
+            assert!(message.contains(part), "{body}: {message}");
+        }
+    };
+    check("return new Intl.NumberFormat('de').format(1)", &["no tables of languages", "toFixed"]).await;
+    check("return (1234.5).toLocaleString('de-DE')", &["knows no language", "toFixed"]).await;
+    check(
+        "return new Date(0).toLocaleDateString(undefined, {month: 'long'})",
+        &["no options", "toISOString"],
+    )
+    .await;
+    assert_eq!(
+        returned("return [typeof Intl, (12).toLocaleString()]").await.unwrap(),
+        json!(["undefined", "12"])
+    );
+    assert!(returned("return new Date(0).toLocaleTimeString()").await.is_ok());
+}
+
+#[tokio::test]
+async fn who_waits_outside_of_an_async_function_is_told_what_to_write() {
+    for source in [
+        "const x = await 1\nfunction main() { return x }",
+        "for await (const x of []) {}\nfunction main() {}",
+        "export function main() { return await 1 }",
+    ] {
+        let (message, line) = failed(result(source).await);
+        assert!(
+            line == Some(1) && message.contains("write `async function main(args)"),
+            "{source}: {message}"
+        );
+    }
+    let (message, _) = failed(result("const awaited = ;").await);
+    assert!(!message.contains("async"), "{message}");
+}

@@ -85,6 +85,18 @@ async fn a_budget_holds_without_tools_too() {
     assert_eq!(error.kind, ErrorKind::QuotaExceeded);
 }
 
+/// An agent has no document for them; as tools they would fail at every call.
+#[test]
+fn steps_of_a_pipeline_are_no_tools() {
+    for kind in ["File", "Parser", "TokenChunker", "Extractor", "Tokenizer", "Compiler"] {
+        let tools = json!([{"component_name": kind, "name": "x", "params": {"field_name": "summary"}}]);
+        let node = Node::new("Agent", json!({"llm_id": "m", "tools": tools}));
+        let problems = node.try_build().err().unwrap_or_default();
+        let told: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
+        assert_eq!(told, [format!("`{kind}` is a step of an ingestion pipeline, and no tool")]);
+    }
+}
+
 /// What is not there is told at its place, and the agent goes on without it.
 #[tokio::test]
 async fn tools_that_are_not_there_are_left_out() {

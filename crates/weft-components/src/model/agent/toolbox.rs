@@ -22,9 +22,8 @@ use super::entries::{self, Entry, Server};
 use super::needs::Needs;
 use super::sub_agent::{self, SubAgent};
 use super::{Agent, mcp_tools};
-use crate::catalog;
 use crate::params::Params;
-use crate::suggest;
+use crate::{catalog, ingestion, suggest};
 
 /// How deep agents may be tools of agents, so that agents that name each other end.
 // Each is a future within a future on one stack.
@@ -460,6 +459,11 @@ fn spec(agent: &NodeSource<'_>, entry: &Entry<'_>) -> Result<&'static ComponentS
             format!("`{}` chooses where a run goes on, and from a tool it goes on nowhere", spec.kind);
         let problem = ParamProblem::new(pointer, message);
         return Err(Lack::LeftOut(problem.help("put it behind the agent as a node of the canvas")));
+    }
+    if ingestion::is_step(spec) {
+        let message = format!("`{}` is a step of an ingestion pipeline, and no tool", spec.kind);
+        let help = "an agent has no document to hand it; use Retrieval to search what a pipeline has read";
+        return Err(ParamProblem::new(pointer, message).help(help).into());
     }
     if spec.role == Role::Step {
         return Ok(spec);

@@ -1,0 +1,69 @@
+//! What the VariableAssigners of a canvas may change while it runs: of that its first value says nothing.
+
+use std::collections::HashSet;
+
+use weft_core::Json;
+
+use crate::canvas::{Canvas, CanvasNode};
+use crate::references::prefixes;
+
+const ASSIGNER: &str = "VariableAssigner";
+
+/// What may be changed.
+#[derive(Debug, Default)]
+pub(crate) struct Assigned<'a> {
+    /// The globals, and the names that lead to what is changed in one.
+    globals: HashSet<&'a str>,
+    /// The components of which an output is changed.
+    components: HashSet<&'a str>,
+    /// Whether a model says what is changed, so that nobody knows it.
+    by_model: bool,
+}
+
+impl<'a> Assigned<'a> {
+    /// Looks once over a canvas.
+    pub(crate) fn of(canvas: &'a Canvas) -> Self {
+        let mut assigned = Self::default();
+        for node in canvas.nodes.values() {
+            if node.kind == ASSIGNER {
+                assigned.note(node);
+            }
+            let mut tools = node.params.get("tools").and_then(Json::as_array).into_iter().flatten();
+            assigned.by_model |= tools.any(|tool| is_assigner(canvas, tool));
+        }
+        assigned
+    }
+
+    fn note(&mut self, node: &'a CanvasNode) {
+        for change in node.params.get("variables").and_then(Json::as_array).into_iter().flatten() {
+            let Some(target) = change.get("variable").and_then(Json::as_str) else { continue };
+            let target = target.trim_matches(|c: char| matches!(c, '{' | '}') || c.is_whitespace());
+            match target.split_once('@') {
+                Some((component, _)) => {
+                    self.components.insert(component);
+                }
+                None => self.globals.extend(prefixes(target).chain([target])),
+            }
+        }
+    }
+
+    /// Whether a global, or something in it, may become another one.
+    pub(crate) fn may_change(&self, global: &str) -> bool {
+        self.by_model || self.globals.contains(global)
+    }
+
+    /// Whether an output of a component may be given a value by another one.
+    pub(crate) fn may_change_outputs_of(&self, component: &str) -> bool {
+        self.by_model || self.components.contains(component)
+    }
+}
+
+/// Whether a tool of an agent is an assigner, or may have one as a tool of its own.
+fn is_assigner(canvas: &Canvas, tool: &Json) -> bool {
+    let kind = match tool {
+        Json::String(id) => canvas.nodes.get(id.as_str()).map_or(id.as_str(), |node| node.kind.as_str()),
+        other => other.get("component_name").and_then(Json::as_str).unwrap_or_default(),
+    };
+    let mut inner = tool.pointer("/params/tools").and_then(Json::as_array).into_iter().flatten();
+    kind == ASSIGNER || inner.any(|tool| is_assigner(canvas, tool))
+}
