@@ -139,22 +139,42 @@
     });
   // Held here, since a program may change what everybody finds.
   const { apply, deleteProperty } = Reflect;
-  // Without tables of languages they would answer as if nobody had asked for one.
-  function withoutLanguages(prototype, name, instead) {
-    const plain = prototype[name];
+  // There are no tables of languages. American English is what JavaScript writes where nobody asks for another; whoever does is
+  // not answered in it without a word.
+  const { toFixed } = Number.prototype;
+  const { keys } = Object;
+  const isEnglish = (locale) => locale === undefined || locale === "en" || locale === "en-US";
+  function inEnglish(prototype, name, write, instead) {
     const { method } = {
-      method(...given) {
-        if (given[0] === undefined && given[1] === undefined) return apply(plain, this, given);
-        throw new TypeError(`${name} knows no language and no options here; ${instead}`);
+      method(locale, options = {}) {
+        const text = isEnglish(locale) ? write(this.valueOf(), options, this) : undefined;
+        if (text !== undefined) return text;
+        throw new TypeError(`${name} knows no language but English, and few options; ${instead}`);
       },
     };
     Object.defineProperty(prototype, name, { value: method, writable: true, configurable: true });
   }
-  const numbers = "use toFixed, and put in separators with replace";
-  withoutLanguages(Number.prototype, "toLocaleString", numbers);
-  withoutLanguages(BigInt.prototype, "toLocaleString", numbers);
-  for (const name of ["toLocaleString", "toLocaleDateString", "toLocaleTimeString"])
-    withoutLanguages(Date.prototype, name, "use toISOString or the parts of the date, such as getUTCFullYear");
+  function grouped(value, options) {
+    const { minimumFractionDigits: least = 0, maximumFractionDigits: most = least > 3 ? least : 3, ...others } = options;
+    if (keys(others).length > 0 || least > most) return undefined;
+    const size = value < 0 ? -value : value;
+    if (size !== size) return "NaN";
+    const sign = value < 0 ? "-" : "";
+    if (size === Infinity) return `${sign}\u221e`;
+    const isWhole = typeof size === "bigint" || size >= 1e21;
+    const [whole, given = ""] = (isWhole ? `${BigInt(size)}` : apply(toFixed, size, [most])).split(".");
+    let fraction = given;
+    while (fraction.length > least && fraction.endsWith("0")) fraction = fraction.slice(0, -1);
+    fraction = fraction.padEnd(least, "0");
+    return sign + whole.replace(/\B(?=(\d{3})+$)/g, ",") + (fraction && `.${fraction}`);
+  }
+  for (const prototype of [Number.prototype, BigInt.prototype])
+    inEnglish(prototype, "toLocaleString", grouped, "use toFixed, and put in separators with replace");
+  for (const name of ["toLocaleString", "toLocaleDateString", "toLocaleTimeString"]) {
+    const plain = Date.prototype[name];
+    const asIs = (_, options, date) => (keys(options).length === 0 ? apply(plain, date, []) : undefined);
+    inEnglish(Date.prototype, name, asIs, "use toISOString or the parts of the date, such as getUTCFullYear");
+  }
   const { stringify } = JSON;
   const { isArray } = Array;
   const setPrototype = Object.setPrototypeOf;

@@ -467,7 +467,7 @@ async fn printed_lines_are_kept() {
     assert_eq!(ran.stderr, "w\n");
 }
 
-/// What there are no tables for is told, and not answered as if nobody had asked for a language.
+/// What there are no tables for is told, and not answered as if nobody had asked for a language. English is there.
 #[tokio::test]
 async fn languages_are_told_to_be_missing() {
     let check = async |body: &str, told: &[&str]| {
@@ -478,15 +478,38 @@ async fn languages_are_told_to_be_missing() {
         }
     };
     check("return new Intl.NumberFormat('de').format(1)", &["no tables of languages", "toFixed"]).await;
-    check("return (1234.5).toLocaleString('de-DE')", &["knows no language", "toFixed"]).await;
+    for body in [
+        "return (1234.5).toLocaleString('de-DE')",
+        "return 2n.toLocaleString('en', {style: 'unit'})",
+    ] {
+        check(body, &["no language but English", "toFixed"]).await;
+    }
     check(
         "return new Date(0).toLocaleDateString(undefined, {month: 'long'})",
-        &["no options", "toISOString"],
+        &["few options", "toISOString"],
     )
     .await;
+    let numbers = "const cents = {minimumFractionDigits: 2, maximumFractionDigits: 2};
+        return [typeof Intl, (12).toLocaleString(), 1234567n.toLocaleString(), (-1234.5678).toLocaleString('en-US'),
+            (1e6).toLocaleString('en', cents), (0.005).toLocaleString(undefined, {maximumFractionDigits: 0}),
+            (1e21).toLocaleString(), NaN.toLocaleString(), (-1/0).toLocaleString()]";
     assert_eq!(
-        returned("return [typeof Intl, (12).toLocaleString()]").await.unwrap(),
-        json!(["undefined", "12"])
+        returned(numbers).await.unwrap(),
+        json!([
+            "undefined",
+            "12",
+            "1,234,567",
+            "-1,234.568",
+            "1,000,000.00",
+            "0",
+            "1,000,000,000,000,000,000,000",
+            "NaN",
+            "-\u{221e}"
+        ])
+    );
+    assert_eq!(
+        returned("return new Date(0).toLocaleDateString('en-US')").await.unwrap(),
+        json!("01/01/1970")
     );
     assert!(returned("return new Date(0).toLocaleTimeString()").await.is_ok());
 }
