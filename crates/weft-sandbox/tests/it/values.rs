@@ -478,10 +478,8 @@ async fn languages_are_told_to_be_missing() {
         }
     };
     check("return new Intl.NumberFormat('de').format(1)", &["no tables of languages", "toFixed"]).await;
-    for body in [
-        "return (1234.5).toLocaleString('de-DE')",
-        "return 2n.toLocaleString('en', {style: 'unit'})",
-    ] {
+    for body in ["return (1234.5).toLocaleString('de-DE')", "return 2n.toLocaleString('en', {style: 'unit'})"]
+    {
         check(body, &["no language but English", "toFixed"]).await;
     }
     check(
