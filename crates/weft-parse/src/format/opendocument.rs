@@ -2,8 +2,12 @@
 //!
 //! Both are one XML file of the same elements; in a presentation each `draw:page` is a slide.
 
+use std::collections::HashMap;
+
+use super::chart::{self, ObjectContent};
 use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, office};
 use crate::archive::{Archive, ArchiveKind};
+use crate::element::TableElement;
 use crate::grid::{Grid, Header};
 use crate::markup::{Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
@@ -20,6 +24,8 @@ pub(super) const FORMAT: FileFormat = FileFormat {
 
 /// Blanks that one element may stand for, at most.
 const BLANKS_MAX: usize = 100;
+/// Characters of the name of an object that is told, at most.
+const NAME_CHARS_MAX: usize = 100;
 /// Cells of a row that one cell stands for, at most.
 const REPEATED_MAX: usize = 1_000;
 
@@ -30,7 +36,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
         properties(&meta, &mut parts)?;
     }
     let content = crate::markup::written(&archive.need("content.xml")?);
-    let mut walk = OpenDocumentWalk::new(&mut parts);
+    let mut walk = OpenDocumentWalk::new(&mut parts, chart::objects(&mut archive));
     let mut xml = Xml::new(&content);
     while let Some(node) = xml.next()? {
         match node {
@@ -46,6 +52,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
             break;
         }
     }
+    walk.put_tables();
     Ok(parts.finish())
 }
 
@@ -58,7 +65,7 @@ pub(super) fn picture_parts(bytes: &[u8]) -> Result<Vec<String>, Unreadable> {
     Ok(paths)
 }
 
-fn properties(meta: &str, parts: &mut PartCollector) -> Result<(), Unreadable> {
+pub(super) fn properties(meta: &str, parts: &mut PartCollector) -> Result<(), Unreadable> {
     office::each_said(meta, |name, said| match name {
         "title" => parts.say("title", said),
         "creator" | "initial-creator" => parts.say("author", said),
@@ -111,10 +118,14 @@ struct OpenDocumentWalk<'a> {
     speaker: Option<String>,
     /// How many elements are open within one that is passed over.
     passed_over: usize,
+    /// The objects of the file that have not been shown, by their paths.
+    objects: HashMap<String, ObjectContent>,
+    /// Tables of objects that stand behind what is being read.
+    behind: Vec<TableElement>,
 }
 
 impl<'a> OpenDocumentWalk<'a> {
-    fn new(parts: &'a mut PartCollector) -> Self {
+    fn new(parts: &'a mut PartCollector, objects: HashMap<String, ObjectContent>) -> Self {
         Self {
             parts,
             open: Vec::new(),
@@ -125,15 +136,22 @@ impl<'a> OpenDocumentWalk<'a> {
             is_title: false,
             speaker: None,
             passed_over: 0,
+            objects,
+            behind: Vec::new(),
         }
     }
 
     fn open(&mut self, tag: &Tag<'_>) {
         let count = |name: &str| tag.attribute(name).and_then(|count| count.parse::<usize>().ok());
         match tag.name() {
-            // Styles, what was deleted, what a program made of an object, and cells that others reach over.
+            // Styles, what was deleted, and cells that others reach over.
             "automatic-styles" | "font-face-decls" | "scripts" | "tracked-changes" | "sequence-decls"
-            | "forms" | "object" | "note-citation" | "covered-table-cell" => self.passed_over = 1,
+            | "forms" | "note-citation" | "covered-table-cell" => self.passed_over = 1,
+            "object" => {
+                self.object(&tag.attribute("href").unwrap_or_default());
+                // What a program made of it.
+                self.passed_over = 1;
+            }
             // On the sheet with the notes it is the number of the slide, or a word in its place.
             "page-number" if self.speaker.is_some() => self.passed_over = 1,
             "page" => self.parts.page(None),
@@ -179,6 +197,32 @@ impl<'a> OpenDocumentWalk<'a> {
                 table.times = count("number-columns-repeated").unwrap_or(1).min(REPEATED_MAX);
             }
             _ => {}
+        }
+    }
+
+    /// What an object shows, the first time that it is shown.
+    fn object(&mut self, path: &str) {
+        let path = path.trim_start_matches("./");
+        match self.objects.remove(path) {
+            Some(ObjectContent::Chart(titles, table)) => self.behind.push(titles.above(table)),
+            Some(ObjectContent::Sheet(table)) => self.behind.push(table),
+            Some(ObjectContent::Formula(formula)) if self.open.is_empty() => self.parts.paragraph(&formula),
+            Some(ObjectContent::Formula(formula)) => self.text(&formula),
+            Some(ObjectContent::Other) => {
+                let name: String = path.chars().take(NAME_CHARS_MAX).collect();
+                self.parts.warn(format!("the object `{name}` was not read"));
+            }
+            None => {}
+        }
+        self.put_tables();
+    }
+
+    /// Adds the tables of objects, unless they stand in the middle of something.
+    fn put_tables(&mut self) {
+        if self.open.is_empty() && self.tables.is_empty() {
+            for table in std::mem::take(&mut self.behind) {
+                self.parts.table(table);
+            }
         }
     }
 
@@ -276,6 +320,7 @@ impl<'a> OpenDocumentWalk<'a> {
         for note in std::mem::take(&mut self.notes) {
             self.parts.read_paragraph(&note);
         }
+        self.put_tables();
     }
 
     fn end_table(&mut self) {
@@ -289,5 +334,6 @@ impl<'a> OpenDocumentWalk<'a> {
             }
             None => self.parts.table(table),
         }
+        self.put_tables();
     }
 }
