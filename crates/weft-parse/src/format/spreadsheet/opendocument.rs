@@ -261,33 +261,31 @@ impl SheetWalk {
 
 impl OpenCell {
     fn new(tag: &Tag<'_>) -> Self {
-        let count = |name: &str| number(tag, name).unwrap_or(1).max(1);
-        Self {
-            times: count("number-columns-repeated"),
-            columns: count("number-columns-spanned"),
-            rows: count("number-rows-spanned"),
-            value: value(tag),
-            text: String::new(),
-            paragraphs: 0,
+        let mut cell =
+            Self { times: 1, columns: 1, rows: 1, value: None, text: String::new(), paragraphs: 0 };
+        for (key, value) in tag.attributes() {
+            let count = || value.parse::<u32>().unwrap_or(1).max(1);
+            match key.as_str() {
+                "table:number-columns-repeated" => cell.times = count(),
+                "table:number-columns-spanned" => cell.columns = count(),
+                "table:number-rows-spanned" => cell.rows = count(),
+                "office:value" => cell.value = value.parse().ok().map(Data::Float),
+                "office:date-value" => cell.value = Some(Data::DateTimeIso(value)),
+                "office:time-value" => cell.value = Some(Data::DurationIso(value)),
+                "office:boolean-value" => {
+                    cell.value = Some(Data::Bool(value.eq_ignore_ascii_case("true")));
+                }
+                // An error has none, and says what it is in its paragraph.
+                "office:string-value" if !value.is_empty() => cell.value = Some(Data::String(value)),
+                _ => {}
+            }
         }
+        cell
     }
 }
 
 fn number<T: std::str::FromStr>(tag: &Tag<'_>, name: &str) -> Option<T> {
     tag.attribute(name).and_then(|number| number.parse().ok())
-}
-
-/// The value of a cell, where its paragraphs are not all that there is.
-fn value(tag: &Tag<'_>) -> Option<Data> {
-    tag.attributes().find_map(|(key, value)| match key.as_str() {
-        "office:value" => value.parse().ok().map(Data::Float),
-        "office:date-value" => Some(Data::DateTimeIso(value)),
-        "office:time-value" => Some(Data::DurationIso(value)),
-        "office:boolean-value" => Some(Data::Bool(value.eq_ignore_ascii_case("true"))),
-        // An error has none, and says what it is in its paragraph.
-        "office:string-value" if !value.is_empty() => Some(Data::String(value)),
-        _ => None,
-    })
 }
 
 /// The name of a cell, such as `B3`.
