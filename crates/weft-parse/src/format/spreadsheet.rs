@@ -271,14 +271,19 @@ impl Cells {
     /// stands in each of its rows, so that every row can be understood alone, and one that names a group of columns above
     /// each of these.
     fn merge(&mut self, areas: impl IntoIterator<Item = [u32; 4]>) {
-        let mut repeated = 0;
+        // A broken file may have any number of areas over the same cells.
+        let (mut repeated, mut visits) = (0, CELLS_MAX);
         let header = self.rows.iter().position(|row| row.iter().filter(|cell| !cell.is_empty()).count() > 1);
         for [top, left, bottom, right] in areas {
             let text = self.text(top, left).to_owned();
+            if text.is_empty() {
+                continue;
+            }
             // Areas may reach to the end of the sheet, far below all that it holds.
             let last = bottom.min(u32::try_from(self.rows.len()).unwrap_or(u32::MAX).saturating_sub(1));
             for row in top.saturating_add(1)..=last {
-                if !self.put_below(row, left, &text, &mut repeated) {
+                visits = visits.saturating_sub(1);
+                if visits == 0 || !self.put_below(row, left, &text, &mut repeated) {
                     return;
                 }
             }
