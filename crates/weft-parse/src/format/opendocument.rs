@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use super::chart::{self, ObjectContent};
-use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, office};
+use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, office, spreadsheet};
 use crate::archive::{Archive, ArchiveKind};
 use crate::element::TableElement;
 use crate::grid::{Grid, Header};
@@ -22,6 +22,18 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     read,
 };
 
+/// The same as one file of XML, spreadsheets as well.
+pub(super) const FLAT: FileFormat = FileFormat {
+    name: "flat OpenDocument",
+    endings: &["fodt", "fodp", "fods"],
+    is_binary: false,
+    looks: |contents: &FileContents<'_>| {
+        let text = contents.text();
+        text.contains("urn:oasis:names:tc:opendocument:xmlns:office:1.0") && text.contains("office:mimetype=")
+    },
+    read: read_flat,
+};
+
 /// Blanks that one element may stand for, at most.
 const BLANKS_MAX: usize = 100;
 /// Characters of the name of an object that is told, at most.
@@ -36,8 +48,37 @@ fn read(file: &FileInput<'_>) -> ReadResult {
         properties(&meta, &mut parts)?;
     }
     let content = crate::markup::written(&archive.need("content.xml")?);
-    let mut walk = OpenDocumentWalk::new(&mut parts, chart::objects(&mut archive));
-    let mut xml = Xml::new(&content);
+    let objects = chart::objects(&mut archive);
+    add(&content, objects, &mut parts)?;
+    Ok(parts.finish())
+}
+
+fn read_flat(file: &FileInput<'_>) -> ReadResult {
+    let content = crate::markup::written(file.bytes);
+    // In front of the body stand properties and styles, behind which comes nothing.
+    let Some((head, body)) = content.split_once("<office:body") else {
+        return Err(Unreadable::new("it has no body"));
+    };
+    let mut parts = PartCollector::with_cells(file.cells);
+    let (meta, _) = head.split_once("</office:meta>").unwrap_or_default();
+    properties(meta, &mut parts)?;
+    // What is left of the tag of the body is text, which counts nowhere.
+    if body.contains("<office:spreadsheet") {
+        spreadsheet::add_sheets(body, HashMap::new(), &mut parts)?;
+    } else {
+        add(body, HashMap::new(), &mut parts)?;
+    }
+    Ok(parts.finish())
+}
+
+/// Adds what the body of a text or a presentation says.
+fn add(
+    content: &str,
+    objects: HashMap<String, ObjectContent>,
+    parts: &mut PartCollector,
+) -> Result<(), Unreadable> {
+    let mut walk = OpenDocumentWalk::new(parts, objects);
+    let mut xml = Xml::new(content);
     while let Some(node) = xml.next()? {
         match node {
             // Elements are counted, so that one of the same name within does not end what is passed over.
@@ -53,7 +94,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
         }
     }
     walk.put_tables();
-    Ok(parts.finish())
+    Ok(())
 }
 
 /// The paths of its pictures.
@@ -65,6 +106,7 @@ pub(super) fn picture_parts(bytes: &[u8]) -> Result<Vec<String>, Unreadable> {
     Ok(paths)
 }
 
+/// What a file says of itself.
 pub(super) fn properties(meta: &str, parts: &mut PartCollector) -> Result<(), Unreadable> {
     office::each_said(meta, |name, said| match name {
         "title" => parts.say("title", said),
@@ -144,9 +186,9 @@ impl<'a> OpenDocumentWalk<'a> {
     fn open(&mut self, tag: &Tag<'_>) {
         let count = |name: &str| tag.attribute(name).and_then(|count| count.parse::<usize>().ok());
         match tag.name() {
-            // Styles, what was deleted, and cells that others reach over.
-            "automatic-styles" | "font-face-decls" | "scripts" | "tracked-changes" | "sequence-decls"
-            | "forms" | "note-citation" | "covered-table-cell" => self.passed_over = 1,
+            // Styles, what was deleted, bytes of pictures, and cells that others reach over.
+            "binary-data" | "automatic-styles" | "font-face-decls" | "scripts" | "tracked-changes"
+            | "sequence-decls" | "forms" | "note-citation" | "covered-table-cell" => self.passed_over = 1,
             "object" => {
                 self.object(&tag.attribute("href").unwrap_or_default());
                 // What a program made of it.
@@ -212,6 +254,8 @@ impl<'a> OpenDocumentWalk<'a> {
                 let name: String = path.chars().take(NAME_CHARS_MAX).collect();
                 self.parts.warn(format!("the object `{name}` was not read"));
             }
+            // In a flat file it stands here itself.
+            None if path.is_empty() => self.parts.warn("an object in it was not read"),
             None => {}
         }
         self.put_tables();

@@ -3,11 +3,12 @@
 mod opendocument;
 mod text_boxes;
 
+use std::collections::HashMap;
 use std::io::Cursor;
 
 use calamine::{Data, DataRef, Reader as _, SheetType, SheetVisible, Sheets, Xlsx};
 
-use super::chart::{self, ChartTitles};
+use super::chart::{self, ChartTitles, ObjectContent};
 use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, office};
 use crate::archive::{Archive, ArchiveKind};
 use crate::element::TableElement;
@@ -72,6 +73,15 @@ fn read(file: &FileInput<'_>) -> ReadResult {
         comments(&mut archive, &mut parts)?;
     }
     Ok(parts.finish())
+}
+
+/// Adds the sheets of a spreadsheet of OpenDocument, from the body of its file.
+pub(super) fn add_sheets(
+    body: &str,
+    objects: HashMap<String, ObjectContent>,
+    parts: &mut PartCollector,
+) -> Result<(), Unreadable> {
+    opendocument::add_sheets(body, objects, parts)
 }
 
 /// Adds the tables of a sheet.

@@ -206,6 +206,35 @@ fn spreadsheets_of_opendocument_have_their_comments_at_the_end() {
     assert_eq!(parsed.metadata["title"], "Goods");
 }
 
+#[test]
+fn flat_files_of_opendocument_are_read_like_the_others() {
+    let flat = |body: &str| {
+        format!(
+            "<?xml version='1.0'?><office:document xmlns:office='urn:oasis:names:tc:opendocument:xmlns:office:1.0' \
+             office:mimetype='application/vnd.oasis.opendocument.text'><office:meta><dc:title>Flat</dc:title></office:meta>\
+             <office:styles><style:style><text:p>no text</text:p></style:style></office:styles>\
+             <office:body a='1'>{body}</office:body></office:document>"
+        )
+    };
+    let text = flat(
+        "<office:text><text:h text:outline-level='2'>Title</text:h><text:p>One <draw:frame><draw:image>\
+         <office:binary-data>AAAA</office:binary-data></draw:image></draw:frame>two</text:p><draw:frame><draw:object>\
+         <office:document><text:p>chart</text:p></office:document></draw:object></draw:frame></office:text>",
+    );
+    for name in ["a.fodt", "a"] {
+        let parsed = read(name, text.as_bytes());
+        assert_eq!(shown(&parsed), ["## Title", "One two"]);
+        assert_eq!(parsed.metadata["title"], "Flat");
+        assert_eq!(parsed.warnings, ["an object in it was not read"]);
+    }
+    let sheet = flat(
+        "<office:spreadsheet><table:table table:name='S'><table:table-row><table:table-cell office:value-type='float' \
+         office:value='5'/></table:table-row></table:table></office:spreadsheet>",
+    );
+    assert_eq!(shown(&read("a.fods", sheet.as_bytes())), ["--- 1 S", "table(0) 5"]);
+    assert!(crate::build::reason("a.fodt", b"<office:document/>").contains("no body"));
+}
+
 /// A chart as OpenDocument has it.
 const CHART: &str = "<office:document-content><office:body><office:chart><chart:chart>
     <chart:title><text:p>Fruit sold</text:p></chart:title><chart:plot-area>

@@ -26,7 +26,17 @@ pub(super) fn read(
     if let Some(meta) = office::xml(archive, "meta.xml")? {
         crate::format::opendocument::properties(&meta, parts)?;
     }
-    let mut walk = SheetWalk { objects: chart::objects(archive), ..SheetWalk::default() };
+    let objects = chart::objects(archive);
+    add_sheets(content, objects, parts)
+}
+
+/// The same for what stands in the body of a file.
+pub(super) fn add_sheets(
+    content: &str,
+    objects: HashMap<String, ObjectContent>,
+    parts: &mut PartCollector,
+) -> Result<(), Unreadable> {
+    let mut walk = SheetWalk { objects, ..SheetWalk::default() };
     let mut xml = Xml::new(content);
     while let Some(node) = xml.next()? {
         match node {
