@@ -42,6 +42,29 @@ fn presentations_of_powerpoint_97() {
     assert_eq!(parsed.pages, 2);
 }
 
+#[test]
+fn tables_of_powerpoint_97_are_tables() {
+    let parsed = read("a.ppt", &unpacked(include_bytes!("files/table.ppt.zip")));
+    let shown = shown(&parsed);
+    let in_order = [
+        "People",
+        // Cells that reach over two columns and over two rows.
+        "table(0) Name|Years / Ada|1815|1852 / Ada||later",
+        "Below the table",
+        "Sales",
+        // A group of shapes.
+        "table(1) box 0|box 1 / box 2|box 3",
+    ];
+    let place = |text: &&str| shown.iter().position(|line| line.ends_with(*text));
+    let places: Vec<_> = in_order.iter().map(place).collect();
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?} {shown:?}");
+    let warnings = &parsed.warnings;
+    assert!(
+        warnings.iter().any(|told| told == "on slide 2, an embedded object was not read"),
+        "{warnings:?}"
+    );
+}
+
 /// A mail of Outlook from these parts: names, and texts or bytes.
 fn outlook(folders: &[&str], texts: &[(&str, &str)], properties: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let mut file = cfb::CompoundFile::create(Cursor::new(Vec::new())).unwrap();
