@@ -53,6 +53,7 @@ static ALL: &[&FileFormat] = &[
     &epub::FORMAT,
     &outlook::FORMAT,
     &html::FORMAT,
+    &opendocument::FLAT,
     &xml::FORMAT,
     &notebook::FORMAT,
     &json::FORMAT,

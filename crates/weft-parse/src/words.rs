@@ -99,12 +99,78 @@ fn is_mostly_utf8(bytes: &[u8]) -> bool {
     good > 20 * bad
 }
 
-/// UTF-16 without a mark has its zeros all on one side.
+/// UTF-16 without a mark: its zeros are all on one side, or read as such it is a text in one script.
 fn wide(bytes: &[u8]) -> Option<&'static Encoding> {
     let shown = &bytes[..bytes.len().min(4_096)];
     if bytes.len() < 8 || !bytes.len().is_multiple_of(2) {
         return None;
     }
+    latin_wide(shown).or_else(|| scripted_wide(shown))
+}
+
+/// UTF-16 of letters of other scripts, between which stand blanks and ends of lines: no text has zeros in any other way.
+fn scripted_wide(shown: &[u8]) -> Option<&'static Encoding> {
+    // Of letters of ASCII alone the zeros have been counted.
+    let is_latin = |byte: &u8| matches!(byte, 0 | b'\t'..=b'\r' | b' '..=b'~');
+    if !shown.contains(&0) || shown.iter().all(is_latin) {
+        return None;
+    }
+    let (pairs, _) = shown.as_chunks::<2>();
+    let is_text = |number: fn([u8; 2]) -> u16| is_in_one_script(pairs.iter().map(|pair| number(*pair)));
+    if is_text(u16::from_le_bytes) {
+        return Some(UTF_16LE);
+    }
+    is_text(u16::from_be_bytes).then_some(UTF_16BE)
+}
+
+/// Whether units of UTF-16 are letters of one script and what may stand between them. Read in the wrong order they have
+/// no blanks.
+fn is_in_one_script(units: impl Iterator<Item = u16>) -> bool {
+    let (mut blanks, mut latin, mut letters, mut signs) = (0_usize, 0_usize, 0_usize, 0_usize);
+    let mut scripts = [0_usize; 256];
+    let mut units = char::decode_utf16(units).peekable();
+    while let Some(unit) = units.next() {
+        let Ok(letter) = unit else {
+            // What is looked at may end in the middle of a letter.
+            if units.peek().is_some() {
+                return false;
+            }
+            break;
+        };
+        match letter {
+            ' ' | '\t'..='\r' => blanks += 1,
+            '!'..='~' => latin += usize::from(letter.is_ascii_alphabetic()),
+            letter if letter.is_control() || is_no_text(letter) => return false,
+            letter if letter.is_alphabetic() => {
+                letters += 1;
+                scripts[script(letter)] += 1;
+            }
+            _ => signs += 1,
+        }
+    }
+    let most = scripts.into_iter().max().unwrap_or_default();
+    let all = letters + latin;
+    blanks > 0 && all >= 4 && most * 4 >= letters * 3 && signs <= all
+}
+
+/// Whether no text that is passed on has it: everybody may give it a meaning of their own, or nobody.
+fn is_no_text(letter: char) -> bool {
+    matches!(letter, '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}' | '\u{f0000}'..='\u{10ffff}')
+}
+
+/// A number for the script of a letter beyond ASCII: those of most stand within 256 of each other.
+fn script(letter: char) -> usize {
+    match u32::from(letter) {
+        // Chinese, Japanese and Korean, which are read together.
+        0x2e80..=0xa4cf | 0xac00..=0xd7ff | 0xf900..=0xfaff => 0x4e,
+        // Latin with diacritics.
+        0..=0x24f | 0x1e00..=0x1eff => 0,
+        number => (number >> 8) as usize & 0xff,
+    }
+}
+
+/// UTF-16 of Latin letters has its zeros all on one side.
+fn latin_wide(shown: &[u8]) -> Option<&'static Encoding> {
     let is_strange = |byte: &u8| matches!(byte, 1..=8 | 14..=31);
     if shown.iter().filter(|byte| is_strange(byte)).count() * 50 > shown.len() {
         return None;
@@ -217,6 +283,11 @@ mod tests {
         check(b"\xff\xfeh\0i\0", "hi");
         check(b"h\0i\0 \0y\0o\0u\0", "hi you");
         check(b"\0h\0i\0 \0y\0o\0u", "hi you");
+        for text in ["Привет, мир!\r\nКак дела?", "数据库 的 备份\n二〇二四年", "שלום עולם ועוד", "Ārē ūdens"]
+        {
+            check(&text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>(), text);
+            check(&text.encode_utf16().flat_map(u16::to_be_bytes).collect::<Vec<_>>(), text);
+        }
         check(b"Caf\xe9 au lait, gar\xe7on", "Café au lait, garçon");
         let (japanese, ..) = encoding_rs::SHIFT_JIS.encode("名前,年齢,住所\n佐藤太郎,30,東京\n");
         check(&japanese, "名前,年齢,住所\n佐藤太郎,30,東京\n");
@@ -246,6 +317,9 @@ mod tests {
         check(b"h\0i\0 \0y\0o\0u\0", true);
         check(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", false);
         check(&[1, 2, 3, 4, 5, 6], false);
+        check(b"\x10\x04\x20\0\x11\x04\x12\x04\x13\x04\x14\x04", true);
+        check(b"\x10\x04\x20\0\x11\x04\x12\x04\x13\x04\x01\0", false);
+        check(b"\x10\x04\x20\0\x11\x4e\x12\x09\x13\x0e\x14\x3f", false);
     }
 
     #[test]

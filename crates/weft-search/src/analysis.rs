@@ -6,7 +6,8 @@
 //!   the language of the line for Latin letters ([`language`]), of Russian, Greek, Arabic and Tamil for their scripts.
 //!   Words of other languages of Latin letters than English have a mark in front of them, and a question is looked for
 //!   as a word of each, so what it is in needs not be known. Parts joined by a sign (`KX-200`, `4.2.1`, `ada@example.com`, `src/main.rs`) are
-//!   found as a whole and each by itself; what hyphens join is also found written together.
+//!   found as a whole and each by itself; what hyphens join is also found written together. So are the words of a name
+//!   such as `getUserName` and `RFC7231`, and `RFC 7231` as if it were written together.
 //! - *Chinese* is made simplified and cut by a dictionary; a long word also gives the shorter words in it,
 //!   and characters that belong to no known word also give pairs.
 //! - *Scripts without spaces that have no dictionary here* (kana, hangul, Thai …) give pairs of neighbours, and so do
@@ -18,6 +19,7 @@
 mod common_words;
 mod fold;
 mod han;
+mod identifiers;
 mod language;
 mod pairs;
 mod words;
@@ -214,6 +216,29 @@ mod tests {
         check("C++ C# F#", "c c++ c c# f f#");
         check("2024-05-01", "2024 05 01 2024-05-01");
         check("low-fat", "low fat lowfat");
+        check("getUserName()", "get user name getusernam");
+        check("get_user_name", "get user name getusernam");
+        check("getusername", "getusernam");
+        check("RFC7231", "rfc 7231 rfc7231");
+        check("RFC 7231, ISO 9001:2015", "rfc 7231 rfc7231 iso 9001 2015 9001:2015");
+        check("rfc 7231, KX 2 A 1234", "rfc 7231 kx 2 a 1234");
+    }
+
+    #[test]
+    fn arabic_words_are_found_with_and_without_what_stands_in_front() {
+        // `And the student`, `a student`; `the minister`, `a minister`, whose first letter is that of `and`.
+        let meet = |one: &str, other: &str| {
+            let others = terms(other);
+            assert!(terms(one).iter().any(|term| others.contains(term)), "{one} {other}");
+        };
+        meet("والطالب", "طالب");
+        meet("والطالب", "الطالب");
+        meet("والأسواق", "الأسواق");
+        meet("الوزير", "وزير");
+        meet("والوزير", "وزير");
+        // `Father` and `parents` begin with the same letters, and stay what they are.
+        meet("والد", "الوالد");
+        assert!(terms("والدين").iter().any(|term| term.starts_with("والد")));
     }
 
     #[test]

@@ -141,7 +141,14 @@ impl Library {
                 if self.behind.holds(key) {
                     continue;
                 }
-                match self.sync_if_noted(key).await {
+                let mend = async {
+                    let again = self.sync_if_noted(key).await?;
+                    if again {
+                        self.clear_unnamed_pictures(key).await?;
+                    }
+                    Ok::<_, Error>(again)
+                };
+                match mend.await {
                     Ok(again) => mended += usize::from(again),
                     Err(error) => {
                         let error = error.detail();

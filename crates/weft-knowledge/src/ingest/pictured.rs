@@ -5,12 +5,13 @@ use std::collections::HashSet;
 use bytes::Bytes;
 use weft_core::error::found;
 use weft_core::id::DocumentKey;
-use weft_core::seam::dataset_store::{Document, DocumentState};
+use weft_core::seam::dataset_store::{ChunkFilter, Document, DocumentState};
 use weft_core::seam::document_reader::FoundPictures;
 use weft_core::seam::ingest_queue::{PictureSize, TakenDocument};
 use weft_core::{Error, Result};
 
 use super::ids::PictureNames;
+use super::indexing::CHUNKS_AT_ONCE;
 use super::library::Library;
 use crate::pictures;
 
@@ -104,5 +105,26 @@ impl Library {
             }
         }
         Ok(())
+    }
+
+    /// Removes the pictures beside a document that none of its chunks is shown with: a process may have ended between the
+    /// removal of these and that of their pictures. Under the lock of the document.
+    pub(super) async fn clear_unnamed_pictures(&self, key: &DocumentKey) -> Result<()> {
+        let Some(document) = found(self.parts.store.document(key).await)? else { return Ok(()) };
+        // What is to be read, or goes on with that later, has chunks that nobody sees yet.
+        if document.blob.is_empty() || document.state != DocumentState::Done {
+            return Ok(());
+        }
+        let folder = pictures::folder(&document.blob);
+        if self.parts.blobs.below(&key.dataset.tenant, &folder).await?.is_empty() {
+            return Ok(());
+        }
+        let mut named = HashSet::new();
+        let filter = ChunkFilter { limit: CHUNKS_AT_ONCE, ..ChunkFilter::default() };
+        let mut pages = self.pages(key, filter);
+        while let Some(page) = pages.next().await? {
+            named.extend(page.into_iter().filter_map(|chunk| chunk.picture));
+        }
+        self.clear_pictures(key, &named).await
     }
 }

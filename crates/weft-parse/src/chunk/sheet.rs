@@ -10,7 +10,7 @@ use crate::element::{Element, ElementBody, TableElement};
 /// Rows of a table of a spreadsheet in one piece.
 const ROWS_OF_HTML: usize = 12;
 /// Endings of the names of spreadsheets.
-const ENDINGS: [&str; 9] = ["xlsx", "xls", "xlsm", "xlsb", "xltx", "ods", "csv", "tsv", "et"];
+const ENDINGS: [&str; 10] = ["xlsx", "xls", "xlsm", "xlsb", "xltx", "ods", "fods", "csv", "tsv", "et"];
 
 /// Whether a document is a spreadsheet: by its name, and nothing but tables.
 pub(crate) fn is_sheet(source: &ChunkSource<'_>) -> bool {

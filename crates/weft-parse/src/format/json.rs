@@ -1,10 +1,13 @@
 //! JSON: values with the paths that lead to them, records kept together.
 
+mod part;
+
 use serde_json::Value;
 
 use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, code};
 use crate::parts::PartCollector;
 use crate::words::{beginning, decode};
+use part::JsonPart;
 
 /// One value, or one in every line.
 pub(super) const FORMAT: FileFormat = FileFormat {
@@ -46,23 +49,23 @@ fn read(file: &FileInput<'_>) -> ReadResult {
 
 /// The values of a file: one after another, each in lines of its own or not. Of records with a line for each, most of which
 /// can be read, those that cannot are counted: a log may be cut off, or have a word of its program in it.
-fn values(text: &str) -> Result<(Vec<Value>, usize), Unreadable> {
-    let values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+fn values(text: &str) -> Result<(Vec<JsonPart>, usize), Unreadable> {
+    let values = serde_json::Deserializer::from_str(text).into_iter::<JsonPart>();
     let cause = match values.collect::<Result<Vec<_>, _>>() {
         Ok(values) => return Ok((values, 0)),
         Err(cause) => cause,
     };
     let lines = || text.lines().filter(|line| !line.trim().is_empty());
-    let records: Vec<Value> = lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let records: Vec<JsonPart> = lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let broken = lines().count() - records.len();
-    if records.len() > broken && records.iter().all(|one| one.is_object() || one.is_array()) {
+    if records.len() > broken && records.iter().all(JsonPart::has_parts) {
         return Ok((records, broken));
     }
     Err(Unreadable::because("it is not JSON", cause))
 }
 
 /// One part for a value that is short, several for one that is not.
-fn record(value: &Value, path: &str, parts: &mut PartCollector) {
+fn record(value: &JsonPart, path: &str, parts: &mut PartCollector) {
     if parts.is_full() {
         return;
     }
@@ -73,7 +76,7 @@ fn record(value: &Value, path: &str, parts: &mut PartCollector) {
         return;
     }
     match value {
-        Value::Object(members) => {
+        JsonPart::Object(members) => {
             // What is short stands together, so that a record's own values are not torn apart.
             let mut short = Vec::new();
             let mut left = RECORD_CHARS_MAX;
@@ -92,33 +95,34 @@ fn record(value: &Value, path: &str, parts: &mut PartCollector) {
                 record(value, &path, parts);
             }
         }
-        Value::Array(values) => {
+        JsonPart::Array(values) => {
             for (number, value) in values.iter().enumerate() {
                 record(value, &entry(path, number), parts);
             }
         }
-        Value::String(text) => parts.paragraph(&labelled(path, text)),
-        _ => {}
+        JsonPart::Plain(Value::String(text)) => parts.paragraph(&labelled(path, text)),
+        JsonPart::Plain(_) => {}
     }
 }
 
 /// A list of records is never one record.
-fn is_list(value: &Value) -> bool {
-    value.as_array().is_some_and(|values| values.iter().any(|one| one.is_object() || one.is_array()))
+fn is_list(value: &JsonPart) -> bool {
+    matches!(value, JsonPart::Array(values) if values.iter().any(JsonPart::has_parts))
 }
 
 /// A line for every value; false when there are too many.
-fn flatten(value: &Value, path: &str, lines: &mut Vec<String>, left: &mut usize) -> bool {
+fn flatten(value: &JsonPart, path: &str, lines: &mut Vec<String>, left: &mut usize) -> bool {
     match value {
-        Value::Object(members) => {
+        JsonPart::Object(members) => {
             members.iter().all(|(key, value)| flatten(value, &below(path, key), lines, left))
         }
-        Value::Array(values) if is_list(value) => {
+        JsonPart::Array(values) if is_list(value) => {
             values.iter().enumerate().all(|(number, value)| flatten(value, &entry(path, number), lines, left))
         }
-        Value::Array(values) => {
+        JsonPart::Array(values) => {
             let mut text = String::new();
-            for value in values {
+            // Those that hold others are none of this list.
+            for value in values.iter().filter_map(JsonPart::plain) {
                 text.push_str(if text.is_empty() { "" } else { ", " });
                 text.push_str(&plain(value));
                 // Every level above asks again, so no more is written than can fit.
@@ -128,8 +132,8 @@ fn flatten(value: &Value, path: &str, lines: &mut Vec<String>, left: &mut usize)
             }
             add(labelled(path, &text), lines, left)
         }
-        Value::Null => true,
-        value => add(labelled(path, &plain(value)), lines, left),
+        JsonPart::Plain(Value::Null) => true,
+        JsonPart::Plain(value) => add(labelled(path, &plain(value)), lines, left),
     }
 }
 
@@ -187,6 +191,16 @@ mod tests {
             ["[0].name: Ada\n[0].born.year: 1815\n[0].tags: x, 2", "[2]: text"],
         );
         assert_eq!(paragraphs("{\"a\": 1}\n{\"a\": 2}\n"), ["a: 1", "a: 2"]);
+    }
+
+    #[test]
+    fn a_name_that_stands_twice_is_read_twice() {
+        let text =
+            r#"{"x": 1, "id": 7, "x": {"y": [true, "z"]}, "x": 1.5, "n": null, "big": 18446744073709551615}"#;
+        assert_eq!(paragraphs(text), ["x: 1\nid: 7\nx.y: true, z\nx: 1.5\nbig: 18446744073709551615"]);
+        let long = "w".repeat(RECORD_CHARS_MAX);
+        let text = format!(r#"{{"x": "{long}", "x": 2}}"#);
+        assert_eq!(paragraphs(&text), ["x: 2".to_owned(), format!("x: {long}")]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, markdown};
+use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, html, markdown};
 use crate::parts::PartCollector;
 use crate::words::{beginning, decode};
 
@@ -20,6 +20,8 @@ pub(super) const FORMAT: FileFormat = FileFormat {
 
 /// Characters of what a cell has printed, at most.
 const PRINTED_CHARS_MAX: usize = 4_000;
+/// Characters of what it has shown as markup, at most: that may hold whole programs.
+const SHOWN_CHARS_MAX: usize = 100_000;
 
 fn read(file: &FileInput<'_>) -> ReadResult {
     let notebook: Value = serde_json::from_str(&decode(file.bytes))
@@ -48,7 +50,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
             Some("code") => {
                 parts.code(language.clone(), &source);
                 for output in cell["outputs"].as_array().into_iter().flatten() {
-                    parts.code(None, beginning(&printed(output), PRINTED_CHARS_MAX));
+                    add_output(output, &mut parts);
                 }
             }
             _ => parts.paragraph(&source),
@@ -77,6 +79,24 @@ fn text(value: &Value) -> String {
         Value::String(text) => text.clone(),
         Value::Array(lines) => lines.iter().filter_map(Value::as_str).collect(),
         _ => String::new(),
+    }
+}
+
+/// Adds what a cell has printed or shown.
+fn add_output(output: &Value, parts: &mut PartCollector) {
+    let plain = printed(output);
+    // What is shown in another way has no more than the name of its kind for those that cannot.
+    if !plain.trim().is_empty() && !plain.starts_with("<IPython.core.display.") {
+        parts.code(None, beginning(&plain, PRINTED_CHARS_MAX));
+        return;
+    }
+    let shown = |kind: &str| output["data"].get(kind).map(text).filter(|shown| !shown.trim().is_empty());
+    if let Some(shown) = shown("text/markdown") {
+        markdown::add(beginning(&shown, SHOWN_CHARS_MAX), parts);
+    } else if let Some(shown) = shown("text/html") {
+        html::fragment(beginning(&shown, SHOWN_CHARS_MAX), parts);
+    } else if let Some(shown) = shown("text/latex") {
+        parts.paragraph(beginning(&shown, PRINTED_CHARS_MAX));
     }
 }
 

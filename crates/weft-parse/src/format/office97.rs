@@ -1,19 +1,25 @@
 //! Documents of Word and presentations of PowerPoint from before 2007.
 //!
-//! The library gives them as Markdown, which is read as any other.
+//! The library gives documents as Markdown, which is read as any other, and presentations slide by slide.
 
 mod bullets;
 mod slide_texts;
+mod tables;
 
 use std::io::Cursor;
 
 use office_oxide::cfb::oleps::SummaryProperties;
 use office_oxide::doc::DocDocument;
-use office_oxide::ppt::PptDocument;
+use office_oxide::ppt::{OleObjectInfo, PptDocument, SlideText, TableBlock, TextRun, TextType};
+use office_oxide::pptx::layout::MASTER_TEXT_SECTION_TITLE;
 
 use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, markdown};
 use crate::archive::ArchiveKind;
+use crate::element::TableElement;
+use crate::grid::header_rows;
 use crate::parts::PartCollector;
+use slide_texts::paragraphs;
+use tables::SlideTable;
 
 /// Documents of Word 97 to 2003.
 pub(super) const WORD: FileFormat = FileFormat {
@@ -49,21 +55,90 @@ fn read_powerpoint(file: &FileInput<'_>) -> ReadResult {
         .map_err(|cause| Unreadable::because("the presentation cannot be opened", cause))?;
     let mut parts = PartCollector::default();
     properties(deck.summary_properties(), &mut parts);
-    let markdown = deck.to_markdown();
-    let told = slides(&markdown);
-    let said = slide_texts::of(file.bytes);
-    for (number, slide) in told.iter().enumerate() {
+    let stream = slide_texts::stream(file.bytes).unwrap_or_default();
+    let (said, mut tables) = (slide_texts::of(&stream), tables::of(&stream));
+    for (number, slide) in deck.slides.iter().enumerate() {
         parts.page(None);
-        markdown::add(&plain_signs(slide), &mut parts);
+        add_slide(slide, &mut tables, &mut parts);
         // With fewer or more of them nobody knows which is which.
-        if let Some(said) = said.get(number).filter(|_| said.len() == told.len()) {
-            for text in missing(slide, &said.outline).chain(missing(slide, &said.notes)) {
+        if let Some(said) = said.get(number).filter(|_| said.len() == deck.slides.len()) {
+            let told = text_of(slide);
+            for text in missing(&told, &said.outline).chain(missing(&told, &said.notes)) {
                 parts.paragraph(text);
             }
         }
+        for object in &slide.ole_object_refs {
+            parts.warn(format!("on slide {}, {} was not read", number + 1, name(object)));
+        }
+    }
+    if !deck.master_text.is_empty() {
+        parts.heading(2, MASTER_TEXT_SECTION_TITLE);
+        deck.master_text.iter().for_each(|run| add_run(run, &mut parts));
     }
     warn(deck.warnings(), &mut parts);
     Ok(parts.finish())
+}
+
+/// What is said on a slide, with its tables where they stand.
+fn add_slide(slide: &SlideText, tables: &mut Vec<SlideTable>, parts: &mut PartCollector) {
+    let runs: Vec<&TextRun> = slide.text_runs.iter().filter(|run| run.text_type != TextType::Notes).collect();
+    let mut rest = runs.as_slice();
+    while let Some((run, behind)) = rest.split_first() {
+        let texts = || rest.iter().map(|run| run.text.as_str());
+        match tables.iter().position(|table| table.begins(texts())) {
+            Some(place) => {
+                let table = tables.remove(place);
+                rest = rest.get(table.texts.len()..).unwrap_or_default();
+                parts.table(table.shown());
+            }
+            None => {
+                add_run(run, parts);
+                rest = behind;
+            }
+        }
+    }
+    // Shapes side by side and below each other, which the library takes out of the texts.
+    for table in &slide.tables {
+        let rows = rows(table);
+        parts.table(TableElement { caption: None, header_rows: header_rows(&rows), rows });
+    }
+}
+
+fn add_run(run: &TextRun, parts: &mut PartCollector) {
+    match run.text_type {
+        TextType::Title | TextType::CenterTitle => parts.heading(3, &run.text),
+        _ => paragraphs(&run.text).for_each(|text| parts.paragraph(&text)),
+    }
+}
+
+fn rows(table: &TableBlock) -> Vec<Vec<String>> {
+    let cell = |runs: &Vec<TextRun>| {
+        let texts: Vec<String> = runs.iter().flat_map(|run| paragraphs(&run.text)).collect();
+        texts.join("\n")
+    };
+    table.rows.iter().map(|row| row.iter().map(cell).collect()).collect()
+}
+
+/// All text of a slide, as the library gives it.
+fn text_of(slide: &SlideText) -> String {
+    let texts = slide.text_runs.iter().filter(|run| run.text_type != TextType::Notes).map(|run| &run.text);
+    let in_tables = slide.tables.iter().flat_map(|table| table.rows.iter().flatten().flatten());
+    texts.chain(in_tables.map(|run| &run.text)).map(String::as_str).collect::<Vec<_>>().join("\n")
+}
+
+/// What an object on a slide is.
+fn name(object: &OleObjectInfo) -> &'static str {
+    match (object.kind, object.subtype) {
+        (OleObjectInfo::KIND_MEDIA_VIDEO, _) => "a video",
+        (OleObjectInfo::KIND_MEDIA_AUDIO, _) | (_, 8) => "a recording",
+        (_, 2) => "a document of Word",
+        (_, 3) => "a sheet of Excel",
+        (_, 4 | 14) => "a chart",
+        (_, 5) => "an organization chart",
+        (_, 6) => "a formula",
+        (_, 10 | 11) => "a presentation",
+        _ => "an embedded object",
+    }
 }
 
 /// Markdown of the library, in which signs that it never means as marks, and does not escape, stand for themselves.
@@ -81,29 +156,12 @@ fn plain_signs(markdown: &str) -> String {
     plain
 }
 
-/// The paragraphs that a slide, as the library writes it, lacks.
+/// The paragraphs that a slide, as the library tells it, lacks.
 fn missing<'a>(slide: &str, paragraphs: &'a [String]) -> impl Iterator<Item = &'a str> {
-    // In Markdown some signs stand behind others.
+    // Signs between the letters may be written in another way.
     let letters = |text: &str| text.chars().filter(|sign| sign.is_alphanumeric()).collect::<String>();
     let there = letters(slide);
     paragraphs.iter().map(String::as_str).filter(move |text| !there.contains(&letters(text)))
-}
-
-/// The slides of a deck as the library writes them: each below a line with its number.
-fn slides(text: &str) -> Vec<&str> {
-    let mut slides = Vec::new();
-    let mut rest = text;
-    loop {
-        // Only the number that is due, so that a heading of this kind within a slide does not cut it.
-        let next = format!("## Slide {}\n", slides.len() + 1);
-        let Some(at) = rest.find(&next) else { break };
-        if let Some(last) = slides.last_mut() {
-            *last = &rest[..at];
-        }
-        rest = &rest[at + next.len()..];
-        slides.push(rest);
-    }
-    if slides.is_empty() { vec![text] } else { slides }
 }
 
 fn properties(properties: Option<&SummaryProperties>, parts: &mut PartCollector) {
@@ -127,9 +185,8 @@ fn warn(warnings: &[String], parts: &mut PartCollector) {
 
 #[cfg(test)]
 mod tests {
-    use super::{markdown, missing, plain_signs, slides};
+    use super::*;
     use crate::element::ElementBody;
-    use crate::parts::PartCollector;
 
     #[test]
     fn signs_of_the_text_are_no_marks() {
@@ -153,9 +210,38 @@ mod tests {
     }
 
     #[test]
-    fn slides_are_told_apart() {
-        let text = "## Slide 1\n\na\n\n## Slide 2\n\n## Slide 1\n\nb\n";
-        assert_eq!(slides(text), ["\na\n\n", "\n## Slide 1\n\nb\n"]);
-        assert_eq!(slides("text"), ["text"]);
+    fn tables_stand_where_their_cells_do() {
+        let run = |text: &str| TextRun { text: text.to_owned(), ..TextRun::default() };
+        let title = TextRun { text_type: TextType::Title, ..run("The\u{b}title") };
+        let slide = SlideText {
+            text_runs: vec![
+                title,
+                run("Name"),
+                run("Name"),
+                run("Age"),
+                run("Ada\rLovelace"),
+                run("36"),
+                run("End"),
+            ],
+            tables: vec![TableBlock { rows: vec![vec![vec![run("a")], vec![run("b")]]; 2] }],
+            ..SlideText::default()
+        };
+        let rows =
+            [["Name", "Age", ""], ["Ada\rLovelace", "", "36"]].map(|row| row.map(str::to_owned).to_vec());
+        let texts = ["Name", "Age", "Ada\rLovelace", "36"].map(str::to_owned).to_vec();
+        let table = TableElement { caption: None, header_rows: 1, rows: rows.to_vec() };
+        let mut tables = vec![SlideTable { texts, table }];
+        let mut parts = PartCollector::default();
+        add_slide(&slide, &mut tables, &mut parts);
+        let shown = parts.finish().elements.into_iter().map(|element| match element.body {
+            ElementBody::Heading { text, .. } | ElementBody::Paragraph(text) => text,
+            ElementBody::Table(table) => {
+                table.rows.iter().map(|row| row.join("|")).collect::<Vec<_>>().join(" / ")
+            }
+            other => panic!("{other:?}"),
+        });
+        let shown: Vec<String> = shown.collect();
+        assert_eq!(shown, ["The title", "Name", "Name|Age / Ada Lovelace||36", "End", "a|b / a|b"]);
+        assert!(tables.is_empty());
     }
 }

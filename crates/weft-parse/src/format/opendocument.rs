@@ -2,8 +2,12 @@
 //!
 //! Both are one XML file of the same elements; in a presentation each `draw:page` is a slide.
 
-use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, office};
+use std::collections::HashMap;
+
+use super::chart::{self, ObjectContent};
+use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, office, spreadsheet};
 use crate::archive::{Archive, ArchiveKind};
+use crate::element::TableElement;
 use crate::grid::{Grid, Header};
 use crate::markup::{Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
@@ -18,8 +22,22 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     read,
 };
 
+/// The same as one file of XML, spreadsheets as well.
+pub(super) const FLAT: FileFormat = FileFormat {
+    name: "flat OpenDocument",
+    endings: &["fodt", "fodp", "fods"],
+    is_binary: false,
+    looks: |contents: &FileContents<'_>| {
+        let text = contents.text();
+        text.contains("urn:oasis:names:tc:opendocument:xmlns:office:1.0") && text.contains("office:mimetype=")
+    },
+    read: read_flat,
+};
+
 /// Blanks that one element may stand for, at most.
 const BLANKS_MAX: usize = 100;
+/// Characters of the name of an object that is told, at most.
+const NAME_CHARS_MAX: usize = 100;
 /// Cells of a row that one cell stands for, at most.
 const REPEATED_MAX: usize = 1_000;
 
@@ -30,8 +48,37 @@ fn read(file: &FileInput<'_>) -> ReadResult {
         properties(&meta, &mut parts)?;
     }
     let content = crate::markup::written(&archive.need("content.xml")?);
-    let mut walk = OpenDocumentWalk::new(&mut parts);
-    let mut xml = Xml::new(&content);
+    let objects = chart::objects(&mut archive);
+    add(&content, objects, &mut parts)?;
+    Ok(parts.finish())
+}
+
+fn read_flat(file: &FileInput<'_>) -> ReadResult {
+    let content = crate::markup::written(file.bytes);
+    // In front of the body stand properties and styles, behind which comes nothing.
+    let Some((head, body)) = content.split_once("<office:body") else {
+        return Err(Unreadable::new("it has no body"));
+    };
+    let mut parts = PartCollector::with_cells(file.cells);
+    let (meta, _) = head.split_once("</office:meta>").unwrap_or_default();
+    properties(meta, &mut parts)?;
+    // What is left of the tag of the body is text, which counts nowhere.
+    if body.contains("<office:spreadsheet") {
+        spreadsheet::add_sheets(body, HashMap::new(), &mut parts)?;
+    } else {
+        add(body, HashMap::new(), &mut parts)?;
+    }
+    Ok(parts.finish())
+}
+
+/// Adds what the body of a text or a presentation says.
+fn add(
+    content: &str,
+    objects: HashMap<String, ObjectContent>,
+    parts: &mut PartCollector,
+) -> Result<(), Unreadable> {
+    let mut walk = OpenDocumentWalk::new(parts, objects);
+    let mut xml = Xml::new(content);
     while let Some(node) = xml.next()? {
         match node {
             // Elements are counted, so that one of the same name within does not end what is passed over.
@@ -46,7 +93,8 @@ fn read(file: &FileInput<'_>) -> ReadResult {
             break;
         }
     }
-    Ok(parts.finish())
+    walk.put_tables();
+    Ok(())
 }
 
 /// The paths of its pictures.
@@ -58,7 +106,8 @@ pub(super) fn picture_parts(bytes: &[u8]) -> Result<Vec<String>, Unreadable> {
     Ok(paths)
 }
 
-fn properties(meta: &str, parts: &mut PartCollector) -> Result<(), Unreadable> {
+/// What a file says of itself.
+pub(super) fn properties(meta: &str, parts: &mut PartCollector) -> Result<(), Unreadable> {
     office::each_said(meta, |name, said| match name {
         "title" => parts.say("title", said),
         "creator" | "initial-creator" => parts.say("author", said),
@@ -111,10 +160,14 @@ struct OpenDocumentWalk<'a> {
     speaker: Option<String>,
     /// How many elements are open within one that is passed over.
     passed_over: usize,
+    /// The objects of the file that have not been shown, by their paths.
+    objects: HashMap<String, ObjectContent>,
+    /// Tables of objects that stand behind what is being read.
+    behind: Vec<TableElement>,
 }
 
 impl<'a> OpenDocumentWalk<'a> {
-    fn new(parts: &'a mut PartCollector) -> Self {
+    fn new(parts: &'a mut PartCollector, objects: HashMap<String, ObjectContent>) -> Self {
         Self {
             parts,
             open: Vec::new(),
@@ -125,15 +178,22 @@ impl<'a> OpenDocumentWalk<'a> {
             is_title: false,
             speaker: None,
             passed_over: 0,
+            objects,
+            behind: Vec::new(),
         }
     }
 
     fn open(&mut self, tag: &Tag<'_>) {
         let count = |name: &str| tag.attribute(name).and_then(|count| count.parse::<usize>().ok());
         match tag.name() {
-            // Styles, what was deleted, what a program made of an object, and cells that others reach over.
-            "automatic-styles" | "font-face-decls" | "scripts" | "tracked-changes" | "sequence-decls"
-            | "forms" | "object" | "note-citation" | "covered-table-cell" => self.passed_over = 1,
+            // Styles, what was deleted, bytes of pictures, and cells that others reach over.
+            "binary-data" | "automatic-styles" | "font-face-decls" | "scripts" | "tracked-changes"
+            | "sequence-decls" | "forms" | "note-citation" | "covered-table-cell" => self.passed_over = 1,
+            "object" => {
+                self.object(&tag.attribute("href").unwrap_or_default());
+                // What a program made of it.
+                self.passed_over = 1;
+            }
             // On the sheet with the notes it is the number of the slide, or a word in its place.
             "page-number" if self.speaker.is_some() => self.passed_over = 1,
             "page" => self.parts.page(None),
@@ -179,6 +239,34 @@ impl<'a> OpenDocumentWalk<'a> {
                 table.times = count("number-columns-repeated").unwrap_or(1).min(REPEATED_MAX);
             }
             _ => {}
+        }
+    }
+
+    /// What an object shows, the first time that it is shown.
+    fn object(&mut self, path: &str) {
+        let path = path.trim_start_matches("./");
+        match self.objects.remove(path) {
+            Some(ObjectContent::Chart(titles, table)) => self.behind.push(titles.above(table)),
+            Some(ObjectContent::Sheet(table)) => self.behind.push(table),
+            Some(ObjectContent::Formula(formula)) if self.open.is_empty() => self.parts.paragraph(&formula),
+            Some(ObjectContent::Formula(formula)) => self.text(&formula),
+            Some(ObjectContent::Other) => {
+                let name: String = path.chars().take(NAME_CHARS_MAX).collect();
+                self.parts.warn(format!("the object `{name}` was not read"));
+            }
+            // In a flat file it stands here itself.
+            None if path.is_empty() => self.parts.warn("an object in it was not read"),
+            None => {}
+        }
+        self.put_tables();
+    }
+
+    /// Adds the tables of objects, unless they stand in the middle of something.
+    fn put_tables(&mut self) {
+        if self.open.is_empty() && self.tables.is_empty() {
+            for table in std::mem::take(&mut self.behind) {
+                self.parts.table(table);
+            }
         }
     }
 
@@ -276,6 +364,7 @@ impl<'a> OpenDocumentWalk<'a> {
         for note in std::mem::take(&mut self.notes) {
             self.parts.read_paragraph(&note);
         }
+        self.put_tables();
     }
 
     fn end_table(&mut self) {
@@ -289,5 +378,6 @@ impl<'a> OpenDocumentWalk<'a> {
             }
             None => self.parts.table(table),
         }
+        self.put_tables();
     }
 }

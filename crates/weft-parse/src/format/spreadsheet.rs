@@ -1,12 +1,14 @@
 //! Spreadsheets: a table for every sheet.
 
-mod annotations;
+mod opendocument;
 mod text_boxes;
 
+use std::collections::HashMap;
 use std::io::Cursor;
 
 use calamine::{Data, DataRef, Reader as _, SheetType, SheetVisible, Sheets, Xlsx};
 
+use super::chart::{self, ChartTitles, ObjectContent};
 use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, office};
 use crate::archive::{Archive, ArchiveKind};
 use crate::element::TableElement;
@@ -38,8 +40,12 @@ const EMPTY_MAX: usize = 20_000_000;
 fn read(file: &FileInput<'_>) -> ReadResult {
     let mut parts = PartCollector::with_cells(file.cells);
     if file.bytes.starts_with(b"PK") {
-        // The library unpacks whatever is there.
         let mut archive = Archive::open(file.bytes)?;
+        if let Some(content) = office::xml(&mut archive, "content.xml")? {
+            opendocument::read(&content, &mut archive, &mut parts)?;
+            return Ok(parts.finish());
+        }
+        // The library unpacks whatever is there.
         archive.check()?;
         // Opened again, because the check has used up what may be unpacked.
         office::properties(&mut Archive::open(file.bytes)?, &mut parts)?;
@@ -57,43 +63,94 @@ fn read(file: &FileInput<'_>) -> ReadResult {
         if let Err(cause) = read_sheet(&mut book, &sheet.name, &mut cells) {
             parts.warn(format!("the sheet `{}` was not read to its end: {}", sheet.name, cause.0));
         }
-        if cells.is_cut {
-            parts.warn(format!("the sheet `{}` is too large: its rest was left out", sheet.name));
-        }
         (cells_left, bytes_left) = (cells.left, cells.bytes_left);
-        for rows in apart(cells.rows) {
-            let (caption, rows) = titled(trimmed(rows));
-            let has_groups = cells.has_groups && has_groups(&rows);
-            let header_rows = if has_groups { 2 } else { header_rows(&rows) };
-            parts.table(TableElement { caption, header_rows, rows });
-        }
+        add_sheet(&sheet.name, cells, &mut parts);
     }
     if file.bytes.starts_with(b"PK") {
         let mut archive = Archive::open(file.bytes)?;
         shapes(&mut archive, &mut parts)?;
+        charts(&mut archive, &mut parts)?;
         comments(&mut archive, &mut parts)?;
     }
     Ok(parts.finish())
 }
 
+/// Adds the sheets of a spreadsheet of OpenDocument, from the body of its file.
+pub(super) fn add_sheets(
+    body: &str,
+    objects: HashMap<String, ObjectContent>,
+    parts: &mut PartCollector,
+) -> Result<(), Unreadable> {
+    opendocument::add_sheets(body, objects, parts)
+}
+
+/// Adds the tables of a sheet.
+fn add_sheet(name: &str, cells: Cells, parts: &mut PartCollector) {
+    if cells.is_cut {
+        parts.warn(format!("the sheet `{name}` is too large: its rest was left out"));
+    }
+    for rows in apart(cells.rows) {
+        let (caption, rows) = titled(trimmed(rows));
+        let has_groups = cells.has_groups && has_groups(&rows);
+        let header_rows = if has_groups { 2 } else { header_rows(&rows) };
+        parts.table(TableElement { caption, header_rows, rows });
+    }
+}
+
 /// What stands in shapes, which no cell has: at the end, as one table for each drawing. A spreadsheet is tables and nothing else.
 fn shapes(archive: &mut Archive<'_>, parts: &mut PartCollector) -> Result<(), Unreadable> {
-    let names =
-        archive.names().filter(|name| name.starts_with("xl/drawings/drawing") && name.ends_with(".xml"));
-    let mut names: Vec<String> = names.map(String::from).collect();
-    office::in_order(&mut names);
-    for name in names {
+    for name in numbered(archive, "xl/drawings/drawing") {
         let Some(drawing) = office::xml(archive, &name)? else { continue };
         match text_boxes::texts(&drawing) {
-            Ok(texts) if texts.is_empty() => {}
-            Ok(texts) => {
-                let rows = std::iter::once("Text".to_owned()).chain(texts).map(|text| vec![text]).collect();
-                parts.table(TableElement { caption: Some("Shapes".to_owned()), header_rows: 1, rows });
-            }
+            Ok(texts) => add_shapes(texts, parts),
             Err(cause) => parts.warn(format!("text in shapes was not read: {}", cause.0)),
         }
     }
     Ok(())
+}
+
+/// What is written around charts, and those whose values stand in no cell.
+fn charts(archive: &mut Archive<'_>, parts: &mut PartCollector) -> Result<(), Unreadable> {
+    let mut titles = Vec::new();
+    for name in numbered(archive, "xl/charts/chart") {
+        let Some(chart) = office::xml(archive, &name)? else { continue };
+        match chart::read_of_sheet(&chart, parts) {
+            Ok(title) => titles.push(title),
+            Err(cause) => parts.warn(format!("a chart was not read: {}", cause.0)),
+        }
+    }
+    add_charts(titles, parts);
+    Ok(())
+}
+
+/// The parts of a kind, which are numbered behind the beginning of their path.
+fn numbered(archive: &Archive<'_>, start: &str) -> Vec<String> {
+    let is_one = |name: &str| {
+        let number = name.strip_prefix(start).and_then(|rest| rest.strip_suffix(".xml"));
+        number.is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_digit()))
+    };
+    let mut names: Vec<String> = archive.names().filter(|name| is_one(name)).map(String::from).collect();
+    office::in_order(&mut names);
+    names
+}
+
+fn add_shapes(texts: Vec<String>, parts: &mut PartCollector) {
+    if !texts.is_empty() {
+        let rows = std::iter::once("Text".to_owned()).chain(texts).map(|text| vec![text]).collect();
+        parts.table(TableElement { caption: Some("Shapes".to_owned()), header_rows: 1, rows });
+    }
+}
+
+/// The titles of charts, whose values stand in the cells.
+fn add_charts(titles: Vec<ChartTitles>, parts: &mut PartCollector) {
+    let titles = titles.into_iter().filter(|titles| !titles.is_empty());
+    let rows: Vec<Vec<String>> =
+        titles.map(|titles| vec![titles.chart, titles.labels, titles.values]).collect();
+    if !rows.is_empty() {
+        let header = ["Chart", "Labels", "Values"].map(str::to_owned).to_vec();
+        let rows = std::iter::once(header).chain(rows).collect();
+        parts.table(TableElement { caption: Some("Charts".to_owned()), header_rows: 1, rows });
+    }
 }
 
 /// What people have remarked on cells: at the end, as one table of cells and remarks for each sheet.
@@ -112,12 +169,6 @@ fn comments(archive: &mut Archive<'_>, parts: &mut PartCollector) -> Result<(), 
     for name in files {
         let Some(text) = office::xml(archive, &name)? else { continue };
         add_remarks(remarks(&text)?, parts);
-    }
-    if let Some(content) = office::xml(archive, "content.xml")? {
-        match annotations::of_sheets(&content) {
-            Ok(sheets) => sheets.into_iter().for_each(|rows| add_remarks(rows, parts)),
-            Err(cause) => parts.warn(format!("comments were not read: {}", cause.0)),
-        }
     }
     Ok(())
 }
@@ -167,9 +218,7 @@ fn open(bytes: &[u8]) -> Result<Book<'_>, Unreadable> {
     }
     let archive = Archive::open(bytes)?;
     let has = |name: &str| archive.names().any(|one| one.eq_ignore_ascii_case(name));
-    if has("content.xml") {
-        calamine::Ods::new(cursor).map(Sheets::Ods).map_err(|cause| unopened(cause.to_string()))
-    } else if has("xl/workbook.bin") {
+    if has("xl/workbook.bin") {
         calamine::Xlsb::new(cursor).map(Sheets::Xlsb).map_err(|cause| unopened(cause.to_string()))
     } else {
         Xlsx::new(cursor).map(Sheets::Xlsx).map_err(|cause| unopened(cause.to_string()))
@@ -227,6 +276,50 @@ impl Cells {
         cells[column] = text;
         true
     }
+
+    /// Repeats the text of areas that are one cell each: their first row and column, and their last. One that reaches down
+    /// stands in each of its rows, so that every row can be understood alone, and one that names a group of columns above
+    /// each of these.
+    fn merge(&mut self, areas: impl IntoIterator<Item = [u32; 4]>) {
+        // A broken file may have any number of areas over the same cells.
+        let (mut repeated, mut visits) = (0, CELLS_MAX);
+        let header = self.rows.iter().position(|row| row.iter().filter(|cell| !cell.is_empty()).count() > 1);
+        for [top, left, bottom, right] in areas {
+            let text = self.text(top, left).to_owned();
+            if text.is_empty() {
+                continue;
+            }
+            // Areas may reach to the end of the sheet, far below all that it holds.
+            let last = bottom.min(u32::try_from(self.rows.len()).unwrap_or(u32::MAX).saturating_sub(1));
+            for row in top.saturating_add(1)..=last {
+                visits = visits.saturating_sub(1);
+                if visits == 0 || !self.put_below(row, left, &text, &mut repeated) {
+                    return;
+                }
+            }
+            if top == bottom && left < right && header == Some(top as usize) {
+                self.has_groups = true;
+                let columns = self.rows.get(top as usize + 1).map_or(0, Vec::len);
+                let last = right.min(u32::try_from(columns).unwrap_or(u32::MAX).saturating_sub(1));
+                for column in left.saturating_add(1)..=last {
+                    if !self.put_below(top, column, &text, &mut repeated) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The text of a cell; nothing where there is none.
+    fn text(&self, row: u32, column: u32) -> &str {
+        let cell = self.rows.get(row as usize).and_then(|row| row.get(column as usize));
+        cell.map_or("", String::as_str)
+    }
+
+    /// The text of a merged area once more, unless the cell behind it has one of its own.
+    fn put_below(&mut self, row: u32, column: u32, text: &str, repeated: &mut usize) -> bool {
+        !self.text(row, column).is_empty() || self.put(row, column, once_more(text, repeated))
+    }
 }
 
 /// Without empty rows and the empty columns in front.
@@ -279,32 +372,10 @@ fn read_xlsx(book: &mut Xlsx<Cursor<&[u8]>>, name: &str, cells: &mut Cells) -> R
             return Ok(());
         }
     }
-    // A cell that reaches down stands in each of its rows, so that every row can be understood alone, and one that names a
-    // group of columns above each of these.
-    let mut repeated = 0;
-    let header = cells.rows.iter().position(|row| row.iter().filter(|cell| !cell.is_empty()).count() > 1);
-    for area in merged {
+    cells.merge(merged.into_iter().map(|area| {
         let ((top, left), (bottom, right)) = (area.start, area.end);
-        let text =
-            cells.rows.get(top as usize).and_then(|row| row.get(left as usize)).cloned().unwrap_or_default();
-        // Areas may reach to the end of the sheet, far below all that it holds.
-        let last = bottom.min(u32::try_from(cells.rows.len()).unwrap_or(u32::MAX).saturating_sub(1));
-        for row in top.saturating_add(1)..=last {
-            if !cells.put(row, left, once_more(&text, &mut repeated)) {
-                return Ok(());
-            }
-        }
-        if top == bottom && left < right && header == Some(top as usize) {
-            cells.has_groups = true;
-            let columns = cells.rows.get(top as usize + 1).map_or(0, Vec::len);
-            let last = right.min(u32::try_from(columns).unwrap_or(u32::MAX).saturating_sub(1));
-            for column in left.saturating_add(1)..=last {
-                if !cells.put(top, column, once_more(&text, &mut repeated)) {
-                    return Ok(());
-                }
-            }
-        }
-    }
+        [top, left, bottom, right]
+    }));
     Ok(())
 }
 

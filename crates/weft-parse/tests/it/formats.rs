@@ -134,6 +134,17 @@ fn json_and_xml() {
          {"cell_type":"code","input":["1+1"],"outputs":[{"output_type":"pyout","text":["2"]}]}]}]}"#,
         &["## A", "`` 1+1", "`` 2"],
     );
+    // What is shown in another way than as plain text.
+    check(
+        "a.ipynb",
+        r##"{"nbformat":4,"metadata":{},"cells":[{"cell_type":"code","source":"show()","outputs":[
+         {"output_type":"display_data","data":{"text/plain":["<IPython.core.display.Markdown object>"],"text/markdown":["# B\n","**c**"]}},
+         {"output_type":"display_data","data":{"text/plain":"<IPython.core.display.HTML object>","text/html":"<p>d <b>e</b></p>"}},
+         {"output_type":"display_data","data":{"text/latex":"$f$"}},
+         {"output_type":"display_data","data":{"text/plain":"<Figure size 1x1>","image/png":"AAAA"}},
+         {"output_type":"display_data","data":{"image/png":"AAAA"}}]}]}"##,
+        &["`` show()", "# B", "c", "d e", "$f$", "`` <Figure size 1x1>"],
+    );
 }
 
 #[test]

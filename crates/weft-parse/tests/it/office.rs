@@ -42,6 +42,29 @@ fn presentations_of_powerpoint_97() {
     assert_eq!(parsed.pages, 2);
 }
 
+#[test]
+fn tables_of_powerpoint_97_are_tables() {
+    let parsed = read("a.ppt", &unpacked(include_bytes!("files/table.ppt.zip")));
+    let shown = shown(&parsed);
+    let in_order = [
+        "People",
+        // Cells that reach over two columns and over two rows.
+        "table(0) Name|Years / Ada|1815|1852 / Ada||later",
+        "Below the table",
+        "Sales",
+        // A group of shapes.
+        "table(1) box 0|box 1 / box 2|box 3",
+    ];
+    let place = |text: &&str| shown.iter().position(|line| line.ends_with(*text));
+    let places: Vec<_> = in_order.iter().map(place).collect();
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?} {shown:?}");
+    let warnings = &parsed.warnings;
+    assert!(
+        warnings.iter().any(|told| told == "on slide 2, an embedded object was not read"),
+        "{warnings:?}"
+    );
+}
+
 /// A mail of Outlook from these parts: names, and texts or bytes.
 fn outlook(folders: &[&str], texts: &[(&str, &str)], properties: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let mut file = cfb::CompoundFile::create(Cursor::new(Vec::new())).unwrap();
@@ -152,22 +175,194 @@ pub(crate) fn opendocument(content: &str) -> Vec<u8> {
 
 #[test]
 fn spreadsheets_of_opendocument_have_their_comments_at_the_end() {
-    // The library does not want blanks between cells.
-    let content = "<office:document-content><office:body><office:spreadsheet><table:table table:name='Stock'>\
-        <table:table-row><table:table-cell office:value-type='string'><text:p>name</text:p></table:table-cell>\
-        <table:table-cell office:value-type='string'><text:p>left</text:p></table:table-cell></table:table-row>\
-        <table:table-row><table:table-cell office:value-type='string'><text:p>Pen</text:p></table:table-cell>\
-        <table:table-cell office:value-type='float' office:value='5'><office:annotation><dc:creator>Ada</dc:creator>\
-        <text:p>Order more.</text:p></office:annotation><text:p>5</text:p></table:table-cell></table:table-row>\
-        </table:table></office:spreadsheet></office:body></office:document-content>";
+    let content = "<office:document-content><office:body><office:spreadsheet>
+        <table:table table:name='Stock'>
+          <table:table-row table:number-rows-repeated='3'>
+            <table:table-cell/>
+          </table:table-row>
+          <table:table-row>
+            <table:table-cell office:value-type='string'>
+              <text:p>name<text:s/>of it</text:p>
+            </table:table-cell>
+            <table:table-cell office:value-type='string'><text:p>left</text:p></table:table-cell>
+          </table:table-row>
+          <table:table-row>
+            <table:table-cell office:value-type='string' table:number-rows-spanned='2'>
+              <text:p>Pen</text:p>
+              <text:p>blue</text:p>
+            </table:table-cell>
+            <table:table-cell office:value-type='float' office:value='5'>
+              <office:annotation><dc:creator>Ada</dc:creator>
+                <text:p>Order<text:s/>more.</text:p><text:p>Or <text:span>not</text:span>?</text:p>
+              </office:annotation>
+              <text:p>5.00</text:p>
+              <draw:custom-shape><svg:title>no text</svg:title><text:p>All <text:span>of</text:span> May</text:p></draw:custom-shape>
+            </table:table-cell>
+          </table:table-row>
+          <table:table-row>
+            <table:covered-table-cell/>
+            <table:table-cell table:number-columns-repeated='2' office:value-type='date' office:date-value='2024-03-01T00:00:00'>
+              <text:p>1.3.</text:p>
+            </table:table-cell>
+            <table:table-cell table:number-columns-repeated='24'/>
+            <table:table-cell><office:annotation><text:p>Far away</text:p></office:annotation></table:table-cell>
+          </table:table-row>
+        </table:table>
+        </office:spreadsheet></office:body></office:document-content>";
     let parts = [
         ("mimetype", "application/vnd.oasis.opendocument.spreadsheet"),
         ("META-INF/manifest.xml", "<manifest:manifest/>"),
+        (
+            "meta.xml",
+            "<office:document-meta><office:meta><dc:title>Goods</dc:title></office:meta></office:document-meta>",
+        ),
         ("content.xml", content),
     ];
-    let shown = shown(&read("a.ods", &archive(&parts)));
-    assert!(shown.iter().any(|line| line.ends_with("name|left / Pen|5")), "{shown:?}");
-    assert_eq!(shown.last().unwrap(), "table(1) Comments: Cell|Comment / B2|Order more.");
+    let parsed = read("a.ods", &archive(&parts));
+    let expected = [
+        "--- 1 Stock",
+        "table(0) name of it|left / Pen blue|5 / Pen blue|2024-03-01|2024-03-01",
+        "table(1) Shapes: Text / All of May",
+        "table(1) Comments: Cell|Comment / B5|Order more. Or not? / AB6|Far away",
+    ];
+    assert_eq!(shown(&parsed), expected);
+    assert_eq!(parsed.metadata["title"], "Goods");
+}
+
+#[test]
+fn flat_files_of_opendocument_are_read_like_the_others() {
+    let flat = |body: &str| {
+        format!(
+            "<?xml version='1.0'?><office:document xmlns:office='urn:oasis:names:tc:opendocument:xmlns:office:1.0' \
+             office:mimetype='application/vnd.oasis.opendocument.text'><office:meta><dc:title>Flat</dc:title></office:meta>\
+             <office:styles><style:style><text:p>no text</text:p></style:style></office:styles>\
+             <office:body a='1'>{body}</office:body></office:document>"
+        )
+    };
+    let text = flat(
+        "<office:text><text:h text:outline-level='2'>Title</text:h><text:p>One <draw:frame><draw:image>\
+         <office:binary-data>AAAA</office:binary-data></draw:image></draw:frame>two</text:p><draw:frame><draw:object>\
+         <office:document><text:p>chart</text:p></office:document></draw:object></draw:frame></office:text>",
+    );
+    for name in ["a.fodt", "a"] {
+        let parsed = read(name, text.as_bytes());
+        assert_eq!(shown(&parsed), ["## Title", "One two"]);
+        assert_eq!(parsed.metadata["title"], "Flat");
+        assert_eq!(parsed.warnings, ["an object in it was not read"]);
+    }
+    let sheet = flat(
+        "<office:spreadsheet><table:table table:name='S'><table:table-row><table:table-cell office:value-type='float' \
+         office:value='5'/></table:table-row></table:table></office:spreadsheet>",
+    );
+    assert_eq!(shown(&read("a.fods", sheet.as_bytes())), ["--- 1 S", "table(0) 5"]);
+    assert!(crate::build::reason("a.fodt", b"<office:document/>").contains("no body"));
+}
+
+/// A chart as OpenDocument has it.
+const CHART: &str = "<office:document-content><office:body><office:chart><chart:chart>
+    <chart:title><text:p>Fruit sold</text:p></chart:title><chart:plot-area>
+    <chart:axis chart:dimension='x'><chart:title><text:p>Kind</text:p></chart:title></chart:axis>
+    <chart:axis chart:dimension='y'><chart:title><text:p>Tonnes</text:p></chart:title></chart:axis></chart:plot-area>
+    <table:table><table:table-header-rows><table:table-row><table:table-cell><text:p/></table:table-cell>
+    <table:table-cell><text:p>2023</text:p></table:table-cell></table:table-row></table:table-header-rows>
+    <table:table-rows><table:table-row><table:table-cell><text:p>Pears</text:p><draw:g><svg:desc>Data.A2</svg:desc></draw:g>
+    </table:table-cell><table:table-cell><text:p>22</text:p></table:table-cell></table:table-row>
+    <table:table-row><table:table-cell><text:p>Plums</text:p></table:table-cell><table:table-cell><text:p>NaN</text:p>
+    </table:table-cell></table:table-row></table:table-rows></table:table></chart:chart></office:chart></office:body>
+    </office:document-content>";
+
+#[test]
+fn objects_of_opendocument_are_shown_where_they_stand() {
+    let content = "<office:document-content><office:body><office:text>
+        <text:p>See <draw:frame><draw:object xlink:href='./Object 1'><loext:p/></draw:object></draw:frame>here.</text:p>
+        <text:p>As <draw:frame><draw:object xlink:href='./Object 2'/></draw:frame> holds.</text:p>
+        <draw:frame><draw:object xlink:href='./Object 3'/></draw:frame>
+        <draw:frame><draw:object xlink:href='./Object 4'/></draw:frame><text:p>The end.</text:p>
+        </office:text></office:body></office:document-content>";
+    let formula = "<math><semantics><mi>E</mi><annotation encoding='StarMath 5.0'>E = m c^2</annotation></semantics></math>";
+    let sheet = "<office:document-content><office:body><office:spreadsheet><table:table><table:table-row>
+        <table:table-cell><text:p>name</text:p></table:table-cell><table:table-cell><text:p>age</text:p></table:table-cell>
+        </table:table-row><table:table-row><table:table-cell><text:p>Ada</text:p></table:table-cell>
+        <table:table-cell><text:p>36</text:p></table:table-cell><table:table-cell table:number-columns-repeated='9000'/>
+        </table:table-row></table:table></office:spreadsheet></office:body></office:document-content>";
+    let bytes = archive(&[
+        ("mimetype", "application/vnd.oasis.opendocument.text"),
+        ("content.xml", content),
+        ("Object 1/content.xml", CHART),
+        ("Object 2/content.xml", formula),
+        ("Object 3/content.xml", sheet),
+        ("Object 4/content.xml", "<office:document-content/>"),
+    ]);
+    let parsed = read("a.odt", &bytes);
+    let expected = [
+        "See here.",
+        "table(1) Fruit sold (Tonnes): Kind|2023 / Pears|22 / Plums",
+        "As E = m c^2 holds.",
+        "table(1) name|age / Ada|36",
+        "The end.",
+    ];
+    assert_eq!(shown(&parsed), expected);
+    assert_eq!(parsed.warnings, ["the object `Object 4` was not read"]);
+}
+
+#[test]
+fn charts_of_spreadsheets_are_told_by_their_titles() {
+    let content =
+        "<office:document-content><office:body><office:spreadsheet><table:table table:name='S'><table:shapes>
+        <draw:frame><draw:object xlink:href='./Object 1'/></draw:frame></table:shapes><table:table-row>
+        <table:table-cell office:value-type='float' office:value='22'/></table:table-row></table:table>
+        </office:spreadsheet></office:body></office:document-content>";
+    let ods = archive(&[
+        ("mimetype", "application/vnd.oasis.opendocument.spreadsheet"),
+        ("content.xml", content),
+        ("Object 1/content.xml", CHART),
+    ]);
+    let told = "table(1) Charts: Chart|Labels|Values / Fruit sold|Kind|Tonnes";
+    assert_eq!(shown(&read("a.ods", &ods)), ["--- 1 S", "table(0) 22", told]);
+    let chart = |formula: &str| {
+        format!(
+            "<c:chart><c:title><c:tx><c:strRef><c:f>S!A1</c:f><c:strCache><c:pt idx='0'><c:v>Fruit sold</c:v></c:pt></c:strCache>
+             </c:strRef></c:tx></c:title><c:plotArea><c:ser><c:cat><c:multiLvlStrRef><c:multiLvlStrCache><c:lvl>
+             <c:pt idx='0'><c:v>Pears</c:v></c:pt><c:pt idx='1'><c:v>Plums</c:v></c:pt></c:lvl><c:lvl><c:pt idx='0'>
+             <c:v>2023</c:v></c:pt></c:lvl></c:multiLvlStrCache></c:multiLvlStrRef></c:cat><c:val><c:numRef><c:f>{formula}</c:f>
+             <c:numCache><c:pt idx='0'><c:v>22</c:v></c:pt></c:numCache></c:numRef></c:val></c:ser>
+             <c:catAx><c:title><a:p><a:t>Kind</a:t></a:p></c:title></c:catAx>
+             <c:valAx><c:title><a:p><a:t>Ton</a:t><a:t>nes</a:t></a:p></c:title></c:valAx></c:plotArea></c:chart>"
+        )
+    };
+    let of_sheet = |formula: &str| {
+        let mut files = sheet_parts();
+        let chart = chart(formula);
+        files.push(("xl/charts/chart1.xml", &chart));
+        shown(&read("a.xlsx", &archive(&files))).pop().unwrap()
+    };
+    assert_eq!(of_sheet("S!$B$2:$B$3"), told);
+    // Nobody else has them.
+    let table = "table(1) Fruit sold (Tonnes): Kind / 2023 Pears|22 / Plums";
+    assert_eq!(of_sheet("[1]S!$B$2:$B$3"), table);
+}
+
+/// The parts of a workbook with one cell.
+fn sheet_parts() -> Vec<(&'static str, &'static str)> {
+    vec![
+        ("[Content_Types].xml", "<Types/>"),
+        (
+            "_rels/.rels",
+            "<Relationships xmlns='http://schemas.openxmlformats.org/package/2006/relationships'><Relationship Id='r1' Type='http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument' Target='xl/workbook.xml'/></Relationships>",
+        ),
+        (
+            "xl/workbook.xml",
+            "<workbook xmlns='http://schemas.openxmlformats.org/spreadsheetml/2006/main' xmlns:r='http://schemas.openxmlformats.org/officeDocument/2006/relationships'><sheets><sheet name='S' sheetId='1' r:id='rId1'/></sheets></workbook>",
+        ),
+        (
+            "xl/_rels/workbook.xml.rels",
+            "<Relationships xmlns='http://schemas.openxmlformats.org/package/2006/relationships'><Relationship Id='rId1' Type='http://schemas.openxmlformats.org/officeDocument/2006/relationships/worksheet' Target='worksheets/sheet1.xml'/></Relationships>",
+        ),
+        (
+            "xl/worksheets/sheet1.xml",
+            "<worksheet xmlns='http://schemas.openxmlformats.org/spreadsheetml/2006/main'><sheetData><row r='1'><c r='A1'><v>5</v></c></row></sheetData></worksheet>",
+        ),
+    ]
 }
 
 #[test]

@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
+use rust_stemmers::Stemmer;
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::common_words::is_common;
 use super::language::{StemmedLanguage, of_script};
-use super::{CharTreatment, LETTERS_MAX, fold};
+use super::{CharTreatment, LETTERS_MAX, fold, identifiers};
 
 /// Parts of one joined word, at most; what follows is a word of its own.
 const PARTS_MAX: usize = 16;
@@ -40,8 +41,9 @@ impl WordCutter {
             self.parts.push(from..end);
         }
         if self.parts.len() == 1 {
-            self.word(&text[..end], at..at + end, found);
-            return end + self.suffix(text, end, at, found);
+            self.name(&text[..end], at, found);
+            let number = self.number(text, end, at, found);
+            return if number > 0 { number } else { end + self.suffix(text, end, at, found) };
         }
         // Taken apart from the words before anything is handed over: what joins them decides what they are.
         let joints: Vec<&str> = self.parts.windows(2).map(|pair| &text[pair[0].end..pair[1].start]).collect();
@@ -71,7 +73,7 @@ impl WordCutter {
     fn joined(&mut self, text: &str, joints: &[&str], at: usize, found: &mut WordVisitor<'_>) {
         let parts = std::mem::take(&mut self.parts);
         for part in &parts {
-            self.word(&text[part.clone()], at + part.start..at + part.end, found);
+            self.name(&text[part.clone()], at + part.start, found);
         }
         let whole = parts[0].start..parts[parts.len() - 1].end;
         let has_letters = text[whole.clone()].chars().any(char::is_alphabetic);
@@ -83,8 +85,44 @@ impl WordCutter {
         } else {
             fold::fold(&text[whole.clone()], &mut self.whole);
         }
-        found(cut(&self.whole), at + whole.start..at + whole.end, false);
+        let range = at + whole.start..at + whole.end;
+        if together && joints.contains(&"_") {
+            // In the form that it has where it is written together: `user_name`, `userName`.
+            let name = std::mem::take(&mut self.whole);
+            self.word(&name, range, found);
+            self.whole = name;
+        } else {
+            found(cut(&self.whole), range, false);
+        }
         self.parts = parts;
+    }
+
+    /// The words of a name, then the whole.
+    fn name(&mut self, name: &str, at: usize, found: &mut WordVisitor<'_>) {
+        for part in identifiers::parts(name) {
+            self.word(&name[part.clone()], at + part.start..at + part.end, found);
+        }
+        self.word(name, at..at + name.len(), found);
+    }
+
+    /// The number behind an acronym that the text begins with, then both written together; gives where it ends, or 0 when
+    /// there is none.
+    fn number(&mut self, text: &str, end: usize, at: usize, found: &mut WordVisitor<'_>) -> usize {
+        let rest =
+            text[end..].strip_prefix([' ', '\u{a0}']).filter(|_| identifiers::is_acronym(&text[..end]));
+        let Some(rest) = rest else { return 0 };
+        let number = &rest[..part(rest)];
+        if !identifiers::is_number(number) || joint(&rest[number.len()..]).is_some() {
+            return 0;
+        }
+        let from = text.len() - rest.len();
+        let to = from + number.len();
+        self.word(number, at + from..at + to, found);
+        self.whole.clear();
+        fold::fold(&text[..end], &mut self.whole);
+        self.whole.push_str(number);
+        found(&self.whole, at..at + to, false);
+        to
     }
 
     fn word(&mut self, word: &str, range: Range<usize>, found: &mut WordVisitor<'_>) {
@@ -107,7 +145,10 @@ impl WordCutter {
                     fold::fold(&stemmer.stem(cut(&self.lower)), &mut self.form);
                     // A stemmer may leave nothing, and an empty term would be that of many words.
                     let form = if self.form.is_empty() { folded } else { &self.form };
-                    found(cut(form), range, is_common(folded));
+                    found(cut(form), range.clone(), is_common(folded));
+                    if let Some(other) = without_and(stemmer, &self.lower, form) {
+                        found(cut(&other), range, is_common(folded));
+                    }
                 }
                 None => found(folded, range, is_common(folded)),
             },
@@ -168,6 +209,22 @@ impl WordCutter {
         fold::fold(&text[..end + sign.len()], &mut self.whole);
         found(&self.whole, at..at + end + sign.len(), false);
         sign.len()
+    }
+}
+
+/// Another form of an Arabic word that begins with the letter of `and`, which the stemmer leaves in front of an article,
+/// and takes away where it may belong to the word.
+fn without_and(stemmer: &Stemmer, lower: &str, form: &str) -> Option<String> {
+    const AND: char = 'و';
+    let rest = lower.strip_prefix(AND)?;
+    match rest.strip_prefix("ال") {
+        Some(word) if word.chars().count() >= 3 => {
+            let mut other = String::new();
+            fold::fold(&stemmer.stem(cut(rest)), &mut other);
+            Some(other).filter(|other| !other.is_empty() && other != form)
+        }
+        Some(_) => None,
+        None => (!form.starts_with(AND)).then(|| format!("{AND}{form}")),
     }
 }
 

@@ -23,9 +23,9 @@ use crate::vectors::VectorRow;
 
 /// Goes up when entries are written down in another way or words are cut in another way: an index of
 /// another version is made again.
-pub(super) const VERSION: &str = "3";
+pub(super) const VERSION: &str = "4";
 /// Versions before.
-pub(super) const OLDER_VERSIONS: [&str; 2] = ["1", "2"];
+pub(super) const OLDER_VERSIONS: [&str; 3] = ["1", "2", "3"];
 /// The name by which the rules for words are kept.
 pub(super) const WORDS: &str = "weft";
 

@@ -94,6 +94,16 @@ const PASSAGES: &[Passage] = &[
         &["How long does it take to process a visa application?", "working at the consulates"],
     ),
     Passage(
+        "en-code",
+        "Call getUserName() to greet whoever has signed in.",
+        &["user name", "getusername", "getUserName", "get_user_name"],
+    ),
+    Passage(
+        "en-standard",
+        "Methods of HTTP are laid down in RFC7231, after those of RFC 2616.",
+        &["RFC 7231", "rfc 7231", "RFC7231", "RFC2616"],
+    ),
+    Passage(
         "mixed",
         "The supplier KX Hydraulik GmbH delivers spare valves.\nDie Ventile werden vom Lieferanten in Kisten verpackt und \
          mit der Bahn geschickt.\nLes soupapes sont vérifiées par les ingénieurs de la société avant l'envoi.",

@@ -92,6 +92,20 @@ async fn a_picture_goes_with_the_last_chunk_that_is_shown_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn pictures_that_a_crash_has_left_go_when_the_index_is_mended() {
+    let world = World::new("").await;
+    let key = world.add("a", "picture one\npicture two").await;
+    read(&world, &world.process(Faults::default()), &key).await;
+    let chunks = world.found(&key).await;
+    // What is done first to remove a chunk, and then the process is killed.
+    world.store.remove_chunks(&key, std::slice::from_ref(&chunks[0].id)).await.unwrap();
+    assert_eq!(kept(&world).len(), 2);
+    world.process(Faults::default()).library.mend().await.unwrap();
+    let left = kept(&world);
+    assert!(left.len() == 1 && left[0].ends_with(chunks[1].picture.as_deref().unwrap()), "{left:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn pictures_that_a_tenant_has_no_room_for_are_left_out_and_told() {
     let world = World::new("").await;
     let text = "picture one\npicture three\npicture two\npicture one";

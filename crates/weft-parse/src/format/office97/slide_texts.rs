@@ -18,7 +18,13 @@ const DEPTH_MAX: u8 = 16;
 const NOTE: [u8; 4] = [2, 0, 0, 0];
 
 /// Kinds of records.
-mod kind {
+pub(super) mod kind {
+    pub(in super::super) const GROUP: u16 = 0xf003;
+    pub(in super::super) const SHAPE: u16 = 0xf004;
+    pub(in super::super) const SHAPE_KIND: u16 = 0xf00a;
+    pub(in super::super) const TEXT_BOX: u16 = 0xf00d;
+    pub(in super::super) const PLACE_IN_GROUP: u16 = 0xf00f;
+    pub(in super::super) const MORE_PROPERTIES: u16 = 0xf122;
     pub(super) const DOCUMENT: u16 = 1000;
     pub(super) const NOTES: u16 = 1008;
     pub(super) const NOTES_OF: u16 = 1009;
@@ -40,16 +46,16 @@ pub(super) struct SlideTexts {
 
 /// A record: a head of eight bytes, and what belongs to it.
 #[derive(Clone, Copy)]
-struct Record<'a> {
-    kind: u16,
-    instance: u16,
-    is_container: bool,
-    body: &'a [u8],
+pub(super) struct Record<'a> {
+    pub kind: u16,
+    pub instance: u16,
+    pub is_container: bool,
+    pub body: &'a [u8],
 }
 
 impl Record<'_> {
     /// The text in it, if it has one.
-    fn text(&self) -> Option<String> {
+    pub(super) fn text(&self) -> Option<String> {
         match self.kind {
             kind::WIDE_TEXT => {
                 Some(encoding_rs::UTF_16LE.decode_without_bom_handling(self.body).0.into_owned())
@@ -67,12 +73,11 @@ impl Record<'_> {
 }
 
 /// The texts of the slides in their order; nothing when the file has none or is broken.
-pub(super) fn of(bytes: &[u8]) -> Vec<SlideTexts> {
-    let stream = stream(bytes).unwrap_or_default();
-    let mut notes = notes(&stream);
+pub(super) fn of(stream: &[u8]) -> Vec<SlideTexts> {
+    let mut notes = notes(stream);
     let mut slides: Vec<SlideTexts> = Vec::new();
     // What is saved again is written behind what was there.
-    let document = records(&stream).filter(|one| one.kind == kind::DOCUMENT).last();
+    let document = records(stream).filter(|one| one.kind == kind::DOCUMENT).last();
     let list = document
         .and_then(|document| records(document.body).find(|one| one.kind == kind::LIST && one.instance == 0));
     for record in list.into_iter().flat_map(|list| records(list.body)) {
@@ -86,7 +91,8 @@ pub(super) fn of(bytes: &[u8]) -> Vec<SlideTexts> {
     slides
 }
 
-fn stream(bytes: &[u8]) -> Option<Vec<u8>> {
+/// The presentation in its file.
+pub(super) fn stream(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut file = CompoundFile::open(Cursor::new(bytes)).ok()?;
     let path = STREAMS.into_iter().find(|path| file.is_stream(path))?;
     let mut stream = Vec::new();
@@ -95,7 +101,7 @@ fn stream(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The records that stand one behind the other.
-fn records(mut bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
+pub(super) fn records(mut bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
     std::iter::from_fn(move || {
         let (head, rest) = bytes.split_first_chunk::<8>()?;
         let [first, second, low, high, size @ ..] = *head;
@@ -141,7 +147,7 @@ fn noted(bytes: &[u8], depth: u8, texts: &mut Vec<String>) {
 }
 
 /// The paragraphs of a text; what ends a line within one is a line end.
-fn paragraphs(text: &str) -> impl Iterator<Item = String> {
+pub(super) fn paragraphs(text: &str) -> impl Iterator<Item = String> {
     let all = text.split(['\r', '\n']).filter(|one| !one.trim().is_empty());
     all.map(|one| one.replace('\u{b}', "\n"))
 }
@@ -150,7 +156,7 @@ fn paragraphs(text: &str) -> impl Iterator<Item = String> {
 mod tests {
     use std::io::{Cursor, Write as _};
 
-    use super::{SlideTexts, of};
+    use super::{SlideTexts, of, stream};
 
     fn record(version: u16, kind: u16, body: &[u8]) -> Vec<u8> {
         let size = u32::try_from(body.len()).unwrap();
@@ -169,12 +175,13 @@ mod tests {
         let note = [record(0, 3999, &[2, 0, 0, 0]), record(0, 4008, b"Say hello")].concat();
         let number = [record(0, 3999, &[4, 0, 0, 0]), record(0, 4008, b"*")].concat();
         let page = [record(0, 1009, &[2, 1, 0, 0]), record(0xf, 1036, &[note, number].concat())].concat();
-        let stream = [old, document, record(0xf, 1008, &page), vec![1, 2, 3]].concat();
+        let whole = [old, document, record(0xf, 1008, &page), vec![1, 2, 3]].concat();
         let mut file = cfb::CompoundFile::create(Cursor::new(Vec::new())).unwrap();
-        file.create_stream("/PowerPoint Document").unwrap().write_all(&stream).unwrap();
+        file.create_stream("/PowerPoint Document").unwrap().write_all(&whole).unwrap();
         let first = SlideTexts { outline: vec!["first".into(), "second\nline".into()], notes: Vec::new() };
         let second = SlideTexts { outline: vec!["Zweite – Folie".into()], notes: vec!["Say hello".into()] };
-        assert_eq!(of(&file.into_inner().into_inner()), [first, second]);
-        assert!(of(b"no such file").is_empty());
+        let file = file.into_inner().into_inner();
+        assert_eq!(of(&stream(&file).unwrap()), [first, second]);
+        assert!(stream(b"no such file").is_none() && of(b"no such file").is_empty());
     }
 }

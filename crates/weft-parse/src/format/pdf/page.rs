@@ -236,8 +236,10 @@ fn tables(document: &PdfDocument, index: usize, frame: PageFrame) -> Vec<RuledTa
     found.iter().filter_map(|table| RuledTable::of(table, frame)).collect()
 }
 
-/// The blocks of a page, text of each turn by itself: first what most of the page is. A table stands in front of the
-/// first line that begins below its upper edge.
+/// Lines beside a table between the last one above it and the first one below, which make a column, at least.
+const COLUMN_LINES_MIN: usize = 5;
+
+/// The blocks of a page, text of each turn by itself: first what most of the page is, with its tables.
 fn blocks(
     spans: &[TextSpan],
     mut tables: Vec<RuledTable>,
@@ -260,16 +262,40 @@ fn blocks(
     let mut turns: Vec<_> = turns.into_iter().collect();
     let letters = |pieces: &[PageLine]| pieces.iter().map(|piece| piece.text.len()).sum::<usize>();
     turns.sort_by_key(|(_, pieces)| std::cmp::Reverse(letters(pieces)));
-    let mut tables = tables.into_iter().peekable();
-    let mut blocks = Vec::new();
-    for block in turns.into_iter().flat_map(|(turn, pieces)| in_order(turn, pieces)) {
-        while let Some(table) = tables.next_if(|table| table.place.top < block.place().top) {
-            blocks.push(PageBlock::Table(table.rows, table.place));
-        }
-        blocks.push(block);
+    let mut turns = turns.into_iter().map(|(turn, pieces)| in_order(turn, pieces));
+    let mut blocks = turns.next().unwrap_or_default();
+    let placed = tables.into_iter().map(|table| (place_among(&blocks, table.place), table));
+    let mut placed: Vec<(usize, RuledTable)> = placed.collect();
+    placed.sort_by(|(one, above), (other, below)| {
+        one.cmp(other).then(above.place.top.total_cmp(&below.place.top))
+    });
+    // From the last one on, so that the places of the others stay right.
+    for (at, table) in placed.into_iter().rev() {
+        blocks.insert(at, PageBlock::Table(table.rows, table.place));
     }
-    blocks.extend(tables.map(|table| PageBlock::Table(table.rows, table.place)));
+    blocks.extend(turns.flatten());
     blocks
+}
+
+/// Where a table stands among blocks in reading order: in front of the first one that begins below its upper edge, in its
+/// own column where there are some.
+fn place_among(blocks: &[PageBlock], table: Position) -> usize {
+    let is_below = |block: &PageBlock| block.place().top > table.top;
+    let is_beside = |block: &PageBlock| {
+        let place = block.place();
+        place.right <= table.left || place.left >= table.right
+    };
+    let first = blocks.iter().position(is_below).unwrap_or(blocks.len());
+    let above = blocks.iter().rposition(|block| !is_below(block) && !is_beside(block));
+    let behind = above.map_or(0, |above| above + 1);
+    if behind > first {
+        // What begins below it and is read before what stands above it is in another column.
+        let next = blocks[behind..].iter().position(is_below);
+        return next.map_or(blocks.len(), |next| behind + next);
+    }
+    let beside = blocks[behind..first].iter().filter(|block| is_beside(block)).count();
+    // Of the next column what stands higher is read first.
+    if above.is_some() && beside >= COLUMN_LINES_MIN { behind } else { first }
 }
 
 /// The lines and tables of text that is turned one way, in the order in which they are read.
@@ -423,7 +449,40 @@ fn without_leaders(text: &str) -> String {
 mod tests {
     use weft_core::seam::document_reader::Position;
 
-    use super::{PageLine, RuledTable, is_bold_name, plain};
+    use super::{PageBlock, PageLine, RuledTable, is_bold_name, place_among, plain};
+
+    #[test]
+    fn tables_stand_in_their_columns() {
+        let place =
+            |left: f32, right: f32, top: f32| Position { page: 1, left, right, top, bottom: top + 8.0 };
+        let lines = |left: f32, right: f32, count: u16| {
+            (0..count).map(move |number| {
+                let place = place(left, right, f32::from(number) * 10.0);
+                let (text, size) = ("line".to_owned(), 8.0);
+                PageBlock::Line(PageLine {
+                    text,
+                    place,
+                    size,
+                    is_bold: false,
+                    is_mono: false,
+                    has_cells: false,
+                })
+            })
+        };
+        let columns: Vec<PageBlock> = lines(0.0, 100.0, 6).chain(lines(120.0, 220.0, 10)).collect();
+        // In the middle and at the end of the second column, in the middle and at the end of the first.
+        for (table, expected) in [
+            (place(130.0, 200.0, 25.0), 9),
+            (place(130.0, 200.0, 95.0), 16),
+            (place(10.0, 90.0, 25.0), 3),
+            (place(10.0, 90.0, 55.0), 6),
+        ] {
+            assert_eq!(place_among(&columns, table), expected, "{table:?}");
+        }
+        let page: Vec<PageBlock> = lines(0.0, 220.0, 3).chain(lines(0.0, 40.0, 5).skip(3)).collect();
+        assert_eq!(place_among(&page, place(60.0, 90.0, 25.0)), 3);
+        assert_eq!(place_among(&[], place(60.0, 90.0, 25.0)), 0);
+    }
 
     #[test]
     fn what_goes_over_several_columns_is_in_the_first_of_them() {

@@ -150,6 +150,10 @@ fn leaf(element: OpenElement) -> Child {
     if !is_picture(&name, &attributes) {
         lines.clone_from(&attributes);
         lines.extend(Some(line(&text)).filter(|said| !said.is_empty()).map(|said| format!("{name}: {said}")));
+        // A truth value of a property list is an element without a text.
+        if lines.is_empty() && matches!(name.as_str(), "true" | "false") {
+            lines.push(name);
+        }
     }
     Child { number, text: short(text), attributes, lines, is_line, is_prose: false }
 }
@@ -266,6 +270,16 @@ mod tests {
         let text = "<list><outline text='Root'><outline text='Leaf'/></outline>\
             <person><name>Ada</name><home><city>London</city><no>3</no></home><age>36</age></person></list>";
         assert_eq!(paragraphs(text), ["text: Root\ntext: Leaf", "name: Ada\nage: 36", "city: London\nno: 3"]);
+    }
+
+    #[test]
+    fn property_lists_have_truth_values() {
+        let text = "<plist version='1.0'><dict><key>Shown</key><true/><key>Locked</key><false/>\
+            <key>Name</key><string>Ada</string></dict></plist>";
+        assert_eq!(
+            paragraphs(text),
+            ["version: 1.0", "key: Shown\ntrue\nkey: Locked\nfalse\nkey: Name\nstring: Ada"]
+        );
     }
 
     #[test]

@@ -1,0 +1,158 @@
+//! The objects of files of OpenDocument: charts, formulas and sheets in folders of their own.
+
+use std::collections::HashMap;
+
+use super::{ChartTitles, TitleKind};
+use crate::archive::Archive;
+use crate::element::TableElement;
+use crate::format::{Unreadable, office};
+use crate::grid::header_rows;
+use crate::markup::{Tag, Xml, XmlNode};
+
+/// Objects of one file that are read, at most.
+const OBJECTS_MAX: usize = 1_000;
+/// Cells of the table of one object, at most.
+const CELLS_MAX: usize = 100_000;
+/// Cells that one stands for, at most.
+const REPEATED_MAX: usize = 200;
+
+/// What an object in a file is.
+#[derive(Debug)]
+pub(in crate::format) enum ObjectContent {
+    /// A chart: what is written around it, and the table that it shows.
+    Chart(ChartTitles, TableElement),
+    /// A sheet.
+    Sheet(TableElement),
+    /// A formula, as its program writes it.
+    Formula(String),
+    /// Anything else, or one that is broken.
+    Other,
+}
+
+/// The objects of a file by the paths of their folders.
+pub(in crate::format) fn objects(archive: &mut Archive<'_>) -> HashMap<String, ObjectContent> {
+    let folders = archive.names().filter_map(|name| Some(name.strip_suffix("/content.xml")?.to_owned()));
+    let folders: Vec<String> = folders.take(OBJECTS_MAX).collect();
+    let mut objects = HashMap::with_capacity(folders.len());
+    for folder in folders {
+        // One that is broken leaves the others.
+        let content = office::xml(archive, &format!("{folder}/content.xml"));
+        let object = content.and_then(|content| ObjectWalk::read(&content.unwrap_or_default()));
+        objects.insert(folder, object.unwrap_or(ObjectContent::Other));
+    }
+    objects
+}
+
+/// What kind of object it turns out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ObjectKind {
+    Chart,
+    Sheet,
+    Formula,
+}
+
+/// Where the reader is in an object.
+#[derive(Default)]
+struct ObjectWalk {
+    kind: Option<ObjectKind>,
+    titles: ChartTitles,
+    title: Option<TitleKind>,
+    axis: Option<TitleKind>,
+    rows: Vec<Vec<String>>,
+    header_rows: usize,
+    cells: usize,
+    /// The text of a cell, or of a formula.
+    said: String,
+    /// How many cells stand here that are the same.
+    times: usize,
+    is_text: bool,
+}
+
+impl ObjectWalk {
+    fn read(content: &str) -> Result<ObjectContent, Unreadable> {
+        let mut xml = Xml::new(content);
+        let mut walk = Self::default();
+        while let Some(node) = xml.next()? {
+            match node {
+                XmlNode::Open(tag) => walk.open(&tag),
+                XmlNode::Text(text) if walk.is_text => walk.text(&text),
+                XmlNode::Text(_) => {}
+                XmlNode::Close(name) => walk.close(&name),
+            }
+        }
+        Ok(walk.finish())
+    }
+
+    fn finish(self) -> ObjectContent {
+        let Self { kind, titles, rows, header_rows: headers, said, .. } = self;
+        match kind {
+            Some(ObjectKind::Chart) => ObjectContent::Chart(titles, table(rows, headers)),
+            Some(ObjectKind::Sheet) => {
+                let headers = header_rows(&rows);
+                ObjectContent::Sheet(table(rows, headers))
+            }
+            Some(ObjectKind::Formula) if !said.trim().is_empty() => ObjectContent::Formula(said),
+            Some(ObjectKind::Formula) | None => ObjectContent::Other,
+        }
+    }
+
+    fn open(&mut self, tag: &Tag<'_>) {
+        match tag.name() {
+            "chart" => self.kind = Some(ObjectKind::Chart),
+            "spreadsheet" => self.kind = Some(ObjectKind::Sheet),
+            "math" => self.kind = Some(ObjectKind::Formula),
+            "annotation" => self.is_text = self.kind == Some(ObjectKind::Formula),
+            "axis" => {
+                let is_of_labels = tag.attribute("dimension").is_some_and(|dimension| dimension == "x");
+                self.axis = Some(if is_of_labels { TitleKind::Labels } else { TitleKind::Values });
+            }
+            "title" | "subtitle" => self.title = Some(self.axis.unwrap_or(TitleKind::Chart)),
+            "table-row" if self.cells < CELLS_MAX => self.rows.push(Vec::new()),
+            "table-cell" | "covered-table-cell" => {
+                self.said.clear();
+                let times = tag.attribute("number-columns-repeated").and_then(|times| times.parse().ok());
+                self.times = times.unwrap_or(1).min(REPEATED_MAX);
+            }
+            // What a cell was made from stands beside its text.
+            "p" => self.is_text = self.kind.is_some(),
+            _ => {}
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        match self.title {
+            Some(kind) => self.titles.place(kind).push_str(text),
+            None => self.said.push_str(text),
+        }
+    }
+
+    fn close(&mut self, name: &str) {
+        match name {
+            "annotation" => self.is_text = false,
+            "p" => {
+                // What follows is another paragraph.
+                self.text(" ");
+                self.is_text = false;
+            }
+            "axis" => self.axis = None,
+            "title" | "subtitle" => self.title = None,
+            "table-header-rows" => self.header_rows = self.rows.len(),
+            "table-cell" | "covered-table-cell" => self.end_cell(),
+            _ => {}
+        }
+    }
+
+    fn end_cell(&mut self) {
+        let times = self.times.min(CELLS_MAX.saturating_sub(self.cells));
+        self.cells += times;
+        // A chart has no other way to write that there is no value.
+        let cell = Some(self.said.trim()).filter(|cell| *cell != "NaN").unwrap_or_default();
+        if let Some(row) = self.rows.last_mut() {
+            row.extend(std::iter::repeat_n(cell, times).map(str::to_owned));
+        }
+    }
+}
+
+fn table(rows: Vec<Vec<String>>, header_rows: usize) -> TableElement {
+    TableElement { caption: None, header_rows, rows }
+}
