@@ -15,6 +15,8 @@ pub const AGENT: &str = "agent_canvas";
 /// What documents go through.
 pub const PIPELINE: &str = weft_dsl::PIPELINE;
 
+/// What is said of one that is not given, or blank.
+const NO_TITLE: &str = "No title in request.";
 /// How long a title may be, in characters.
 const TITLE_MAX: usize = 255;
 
@@ -139,6 +141,9 @@ impl AgentFields {
             return Err(ApiError::argument(message));
         }
         let title = body.text("title")?.map(|title| title.trim().to_owned());
+        if title.as_ref().is_some_and(String::is_empty) {
+            return Err(ApiError::argument(NO_TITLE));
+        }
         if title.as_ref().is_some_and(|title| title.chars().count() > TITLE_MAX) {
             return Err(ApiError::argument(format!("the title has more than {TITLE_MAX} characters")));
         }
@@ -148,7 +153,7 @@ impl AgentFields {
             return Err(ApiError::argument(format!("`permission` is `{other}`; it must be `me` or `team`")));
         }
         Ok(Self {
-            title: title.filter(|title| !title.is_empty()),
+            title,
             description: body.text("description")?,
             avatar: body.text("avatar")?,
             permission,
@@ -167,7 +172,7 @@ impl AgentFields {
     /// 101 without a title.
     pub fn new_head(self) -> Result<CanvasHead, ApiError> {
         if self.title.is_none() {
-            return Err(ApiError::argument("No title in request."));
+            return Err(ApiError::argument(NO_TITLE));
         }
         let permission = "me".to_owned();
         Ok(self.changed(CanvasHead { permission, ..CanvasHead::default() }))

@@ -66,6 +66,8 @@ async fn an_agent_is_created_read_listed_changed_and_removed() {
     assert!(listed["canvas"][0].get("dsl").is_none());
     assert_eq!(bench.get("/api/v1/agents/?keywords=nope").await.data()["total"], 0);
 
+    let blank = bench.ask("PUT", &path, json!({"title": " "})).await.refusal();
+    assert!(blank.0 == 101 && blank.1.contains("No title in request."), "{blank:?}");
     let updated = bench.ask("PUT", &path, json!({"title": "Echo 2"})).await.data();
     assert!(updated["update_time"].is_i64());
     let got = bench.get(&path).await.data();
