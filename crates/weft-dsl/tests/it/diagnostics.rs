@@ -384,8 +384,8 @@ fn servers_of_which_no_tool_is_named() {
         &components,
         &options,
         &[
-            "warning no-tool-named /a/obj/params/mcp/0/tools {}",
-            "warning no-tool-named /a/obj/params/tools/0/params/mcp/0/tools {}",
+            "warning no-tool-named /a/obj/params/mcp/0/tools \"tools\"",
+            "warning no-tool-named /a/obj/params/tools/0/params/mcp/0/tools \"tools\"",
         ],
     );
     assert_eq!(found[0].message, "no tool of `files` is named: the agent runs without all of them");
