@@ -92,7 +92,7 @@ mod tests {
         check(&shows, &[picture, again], &format!("{shows}\n\n[t.csv]{}", link("c")));
         // Some give what there is to get as a text.
         let document = json!(file("d", "r.pdf", "application/pdf").to_string());
-        check("So.", &[document.clone()], &format!("So.\n\n[r.pdf]{}", link("d")));
+        check("So.", std::slice::from_ref(&document), &format!("So.\n\n[r.pdf]{}", link("d")));
         check("So.", &[json!({"download": document})], &format!("So.\n\n[r.pdf]{}", link("d")));
         let elsewhere =
             json!({"doc_id": "e", "filename": "x", "mime_type": "y", "url": "https://e.example/x"});

@@ -338,7 +338,7 @@ mod tests {
         let long = format!("{}\n\n# A\n\none", "word ".repeat(200));
         let pieces = titled(&long, opened.clone());
         assert!(pieces.len() == 2 && pieces[1] == "A\n\none", "{pieces:?}");
-        assert_eq!(titled("one\n\ntwo", opened.clone()), ["one\n\ntwo"]);
+        assert_eq!(titled("one\n\ntwo", opened), ["one\n\ntwo"]);
         let grouped = json!({"title_opening": true, "title_paths": false, "chunk_token_num": 64});
         let text = format!("Ada\n\n# A\n\n{}\n\n# B\n\n{}", "one ".repeat(40), "two ".repeat(40));
         let pieces = titled(&text, grouped);
