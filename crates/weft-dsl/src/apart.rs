@@ -43,11 +43,14 @@ impl Fork {
 /// Finds them all, as far as the forks of the top level say.
 pub(crate) fn reads<'a>(linked: &'a Linked, assigned: &Assigned<'_>) -> Vec<ApartRead<'a>> {
     let forks = forks(linked);
+    if forks.is_empty() {
+        return Vec::new();
+    }
     let mut left = COMPARED_MAX;
     let mut found = Vec::new();
     for (reader, node) in linked.nodes.iter().enumerate() {
         // It takes whatever has come, and is made to be told of what may not come.
-        if forks.is_empty() || &*node.kind == "VariableAggregator" {
+        if &*node.kind == "VariableAggregator" {
             continue;
         }
         let Some(local) = top_place(linked, reader) else { continue };
@@ -67,10 +70,7 @@ pub(crate) fn reads<'a>(linked: &'a Linked, assigned: &Assigned<'_>) -> Vec<Apar
 
 /// The place on the top level of a node, or of what it is inside of.
 fn top_place(linked: &Linked, ix: NodeIx) -> Option<usize> {
-    let owner = |ix: &NodeIx| linked.scopes[linked.nodes[*ix].scope].owner;
-    // A canvas may name parents in a circle; no chain is longer than the canvas.
-    let outermost = std::iter::successors(Some(ix), owner).take(linked.nodes.len()).last()?;
-    let node = &linked.nodes[outermost];
+    let node = &linked.nodes[linked.frames_around(ix).last().unwrap_or(ix)];
     (node.scope == 0).then_some(node.local)
 }
 

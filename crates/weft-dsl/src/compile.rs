@@ -8,6 +8,7 @@ use weft_core::component::Role;
 use weft_core::reference::Names;
 use weft_core::{Catalog, ComponentId, Json, Reference};
 
+use crate::assigned::Assigned;
 use crate::build::{Builder, Built};
 use crate::canvas::Canvas;
 use crate::findings::Reporter;
@@ -132,7 +133,8 @@ impl<'a> Compiler<'a> {
             problems.add(Problem { span: Some(duplicate.span), ..problem });
         }
         let built: Vec<Built> = self.canvas.nodes.values().map(|node| self.node(node, problems)).collect();
-        self.outputs(&built, problems);
+        let assigned = Assigned::of(self.canvas);
+        self.outputs(&built, &assigned, problems);
         self.secrets(problems);
         variables::check(self.canvas, &mut self.suggester, problems);
         problems.extend(upgrade::of_an_older_generation(self.canvas));
@@ -145,9 +147,15 @@ impl<'a> Compiler<'a> {
         let prologue = self.prologue(&entry);
         let linked = link(built.into_iter().map(|built| built.draft).collect(), &entry);
         let lost = Lost::of(self.canvas, &linked, &mut self.suggester);
-        let builder = &self.builder;
-        Reporter { builder, linked: &linked, unsound: &unsound, extra_entries: &extra_entries, lost: &lost }
-            .report(problems);
+        let reporter = Reporter {
+            builder: &self.builder,
+            linked: &linked,
+            unsound: &unsound,
+            extra_entries: &extra_entries,
+            lost: &lost,
+            assigned: &assigned,
+        };
+        reporter.report(problems);
         let secrets = secrets::globals(&self.canvas.variables, &linked.nodes);
         Some(Plan {
             secrets,
@@ -180,9 +188,9 @@ impl<'a> Compiler<'a> {
     }
 
     /// When all nodes are built it is known which outputs there are, and what texts may mean.
-    fn outputs(&mut self, built: &[Built], problems: &mut ProblemList) {
+    fn outputs(&mut self, built: &[Built], assigned: &Assigned<'_>, problems: &mut ProblemList) {
         let outputs = CanvasOutputs::new(built);
-        let ways = GlobalWays::new(self.canvas, &self.globals);
+        let ways = GlobalWays::new(self.canvas, &self.globals, assigned);
         // Each was built of one node, in this order.
         for (node, built) in self.canvas.nodes.values().zip(built) {
             let text = NodeText { node, names: self.builder.names(node) };

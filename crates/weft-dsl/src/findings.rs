@@ -32,6 +32,8 @@ pub(crate) struct Reporter<'a> {
     pub extra_entries: &'a HashSet<ComponentId>,
     /// What is said of the nodes that no way leads to.
     pub lost: &'a Lost,
+    /// What the canvas may change while it runs.
+    pub assigned: &'a Assigned<'a>,
 }
 
 impl Reporter<'_> {
@@ -67,7 +69,9 @@ impl Reporter<'_> {
                     let source = reference.component().and_then(|id| self.linked.by_id.get(id)).copied();
                     let help = if source == Some(*node) {
                         "refer to another component: this is what it gives itself"
-                    } else if source.is_some_and(|ix| self.frames_around(ix).any(|frame| frame == *node)) {
+                    } else if source
+                        .is_some_and(|ix| self.linked.frames_around(ix).any(|frame| frame == *node))
+                    {
                         "refer to a component before this one: its body runs after it has read this"
                     } else {
                         "connect that component so that it leads here, or refer to another one"
@@ -319,10 +323,10 @@ impl Reporter<'_> {
         }
         for (ix, node) in self.linked.nodes.iter().enumerate() {
             for read in node.reads.iter().chain(node.alternative_reads.iter().flatten()) {
-                let around = read.node.into_iter().flat_map(|source| self.frames_around(source));
+                let around = read.node.into_iter().flat_map(|source| self.linked.frames_around(source));
                 let left = around
                     .filter(|&frame| self.linked.nodes[frame].role == Role::Each && frame != ix)
-                    .find(|&frame| !self.frames_around(ix).any(|around| around == frame));
+                    .find(|&frame| !self.linked.frames_around(ix).any(|around| around == frame));
                 let Some(frame) = left.map(|frame| &self.linked.nodes[frame].id) else { continue };
                 let message =
                     format!("outside of `{frame}`, `{}` is what the last round has given", read.key);
@@ -335,8 +339,7 @@ impl Reporter<'_> {
     }
 
     fn reads_of_other_branches(&self, places: &mut ReferencePlaces<'_>, problems: &mut ProblemList) {
-        let assigned = Assigned::of(self.builder.canvas);
-        for apart in apart::reads(self.linked, &assigned) {
+        for apart in apart::reads(self.linked, self.assigned) {
             let fork = &self.linked.nodes[apart.fork].id;
             let message = format!(
                 "`{}` never has a value here, since its component is on another branch of `{fork}`: it reads as empty",
@@ -345,12 +348,6 @@ impl Reporter<'_> {
             let help = "refer to a component that comes before the branches or is on this one";
             problems.add(self.read(places, apart.reader, &apart.read.reference, message).help(help));
         }
-    }
-
-    fn frames_around(&self, ix: NodeIx) -> impl Iterator<Item = NodeIx> {
-        let owner = |ix: NodeIx| self.linked.scopes[self.linked.nodes[ix].scope].owner;
-        // A canvas may name parents in a circle; no chain is longer than the canvas.
-        std::iter::successors(owner(ix), move |&owner_ix| owner(owner_ix)).take(self.linked.nodes.len())
     }
 }
 

@@ -24,7 +24,7 @@ const COMPARED_MAX: usize = 64;
 pub(crate) struct GlobalWays<'a> {
     canvas: &'a Canvas,
     globals: &'a Map<String, Json>,
-    assigned: Assigned<'a>,
+    assigned: &'a Assigned<'a>,
     looks_left: Cell<usize>,
 }
 
@@ -42,8 +42,12 @@ struct LostStep {
 
 impl<'a> GlobalWays<'a> {
     /// Of the globals of a new session.
-    pub(crate) fn new(canvas: &'a Canvas, globals: &'a Map<String, Json>) -> Self {
-        Self { canvas, globals, assigned: Assigned::of(canvas), looks_left: Cell::new(LOOKS_MAX) }
+    pub(crate) fn new(
+        canvas: &'a Canvas,
+        globals: &'a Map<String, Json>,
+        assigned: &'a Assigned<'a>,
+    ) -> Self {
+        Self { canvas, globals, assigned, looks_left: Cell::new(LOOKS_MAX) }
     }
 
     /// Reports the ways that a node takes and that lead to nothing.

@@ -153,6 +153,13 @@ fn plan_node(draft: NodeDraft, by_id: &HashMap<ComponentId, NodeIx>) -> PlanNode
 }
 
 impl Linked {
+    /// The frames that a node is inside of, from the innermost on.
+    pub(crate) fn frames_around(&self, ix: NodeIx) -> impl Iterator<Item = NodeIx> {
+        let owner = |ix: NodeIx| self.scopes[self.nodes[ix].scope].owner;
+        // A canvas may name parents in a circle; no chain is longer than the canvas.
+        std::iter::successors(owner(ix), move |&owner_ix| owner(owner_ix)).take(self.nodes.len())
+    }
+
     fn lay_out_scopes(&mut self, wiring: &[Wiring], entry: &ComponentId) {
         let start = self.by_id.get(entry).copied().unwrap_or_default();
         self.scopes.push(PlanScope { start, ..PlanScope::default() });

@@ -44,6 +44,7 @@ pub(crate) fn give(machine: &mut Machine, given: &Given, query: &str) {
     // A bare question names no field, so it is an answer only where exactly one is open in the whole run.
     let bare = given.is_empty() && !query.is_empty();
     let fields: usize = open.iter().map(|(_, waiting)| waiting.form.fields.len()).sum();
+    let mut left_out = None;
     for (place, waiting) in &open {
         let mut answers = if machine.suspended_node(place.0, place.1).is_some() {
             decisions(machine, waiting, &open, given, &mut used)
@@ -64,15 +65,15 @@ pub(crate) fn give(machine: &mut Machine, given: &Given, query: &str) {
         if machine.suspended_node(place.0, place.1).is_some() {
             machine.decide(*place, answers, TaskStatus::Answered);
         } else {
-            let left_out = incomplete(waiting, &answers);
+            left_out = left_out.or_else(|| incomplete(waiting, &answers));
             // A form without fields has no other place for what somebody says to it.
             if bare && fields == 0 && open.len() == 1 {
                 machine.globals.insert(QUERY.to_owned(), Json::String(query.to_owned()));
             }
             machine.answer(*place, &waiting.form, &source(waiting, given), answers);
-            machine.unused = machine.unused.take().or(left_out);
         }
     }
+    machine.unused = left_out;
     // Only where a call waits in the middle of work is it a loss to be passed over: a plain form is simply
     // asked again.
     let within = open.iter().find(|((scope, ix), _)| machine.suspended_node(*scope, *ix).is_some());
@@ -83,8 +84,9 @@ pub(crate) fn give(machine: &mut Machine, given: &Given, query: &str) {
     } else {
         strangers(machine, &forms, given)
     };
-    let told = told(&strangers, &forms).map(|message| (node, message));
-    machine.unused = told.or(machine.unused.take());
+    if let Some(message) = told(&strangers, &forms) {
+        machine.unused = Some((node, message));
+    }
 }
 
 /// How many fields are named at once.

@@ -438,8 +438,8 @@ impl Engine {
                 if request.input.pins.is_empty() {
                     request.input.pins.clone_from(&paused.input.pins);
                 }
-                let globals = state.globals_going_on(&request.input, &history, &key.id, &date(now_ms));
-                let mut machine = paused.restore(Arc::clone(&request.plan), globals, limits)?;
+                let new = state.globals_for(&request.input, &history, &key.id, &date(now_ms));
+                let mut machine = paused.restore(Arc::clone(&request.plan), state.with_query(new), limits)?;
                 machine.time_out(now_ms);
                 tasks::must_be_in_time(&request, &machine)?;
                 if given == AnswerStatus::New {

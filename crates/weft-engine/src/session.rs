@@ -107,15 +107,11 @@ impl SessionState {
         globals
     }
 
-    /// The same for a turn that goes on after a pause: the question is what the run has made of it.
-    pub(crate) fn globals_going_on(
+    /// The values of a turn that goes on after a pause, with the question as the run has made it.
+    pub(crate) fn with_query(
         &self,
-        input: &TurnInput,
-        history: &[HistoryMessage],
-        run: &RunId,
-        now: &str,
+        mut globals: serde_json::Map<String, Json>,
     ) -> serde_json::Map<String, Json> {
-        let mut globals = self.globals_for(input, history, run, now);
         if let Some(question) = self.globals.get(QUERY) {
             globals.insert(QUERY.to_owned(), question.clone());
         }
