@@ -16,3 +16,11 @@ pub(crate) fn unfilled(
     let problem = || ParamProblem::new(pointer(&[field.name()]), format!("is empty, so {so}")).help(help);
     text.source().trim().is_empty().then(problem)
 }
+
+/// What a parameter says, where all of it is written down and nothing comes in when it runs.
+pub(crate) fn written_out(text: &Template) -> Option<&str> {
+    let written = text.source();
+    // Braces that are left are a reference with a slip, which is named as one.
+    let is_open = text.references().next().is_some() || written.contains(['{', '}']);
+    (!is_open).then_some(written)
+}

@@ -16,7 +16,7 @@ use weft_core::seam::http::{HttpRequest, HttpResponse};
 use weft_core::value::to_text;
 use weft_core::{Error, ErrorKind, Json, NodeContext, ParamProblem, Reference, Result, Template};
 
-use crate::params::{Field, Kind, Params, Widget, pointer};
+use crate::params::{Field, Kind, Params, Widget, pointer, written_out};
 
 /// Tries after the first, at most.
 // The node holds its run meanwhile, and a service that has failed ten times is down.
@@ -187,11 +187,7 @@ pub(crate) fn with_scheme(address: &str, scheme: &str) -> String {
 
 /// What is wrong with the address in a parameter, where all of it is written down: every request to it fails.
 pub(crate) fn address_problem(name: &str, address: &Template) -> Option<ParamProblem> {
-    let written = address.source().trim();
-    // Braces that are left are a reference with a slip, which is named as one.
-    if written.is_empty() || address.references().next().is_some() || written.contains(['{', '}']) {
-        return None;
-    }
+    let written = written_out(address).map(str::trim).filter(|written| !written.is_empty())?;
     let wrong = match Url::parse(&with_scheme(written, "https")) {
         Ok(url) if matches!(url.scheme(), "http" | "https") => return None,
         Ok(url) => format!("begins with `{}:`", url.scheme()),

@@ -56,12 +56,7 @@ struct Calculator {
 impl Calculator {
     /// Why it fails whenever it runs, where all of the expression is written down.
     fn mistake(&self) -> Option<ParamProblem> {
-        let written = self.expression.source();
-        // Braces that are left are a reference with a slip, which is named as one.
-        let is_open = self.expression.references().next().is_some() || written.contains(['{', '}']);
-        if is_open || written.len() > SHORT_MAX {
-            return None;
-        }
+        let written = params::written_out(&self.expression).filter(|written| written.len() <= SHORT_MAX)?;
         let (message, help) = expression::evaluate(written).err()?.for_operator();
         let problem = ParamProblem::new(params::pointer(&[EXPRESSION.name()]), message);
         Some(match help {

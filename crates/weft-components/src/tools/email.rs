@@ -15,7 +15,7 @@ use weft_core::{
     ParamProblem, Reads, Result, Role, Shape, Template, ToolSpec,
 };
 
-use crate::params::{Field, FieldGroup, Params, fields};
+use crate::params::{Field, FieldGroup, Params, fields, written_out};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES, page_text};
 
 /// For handing in a mail.
@@ -128,11 +128,7 @@ impl Email {
     fn unsendable(&self) -> impl Iterator<Item = ParamProblem> {
         let all = [(&TO_EMAIL, &self.to), (&CC_EMAIL, &self.cc), (&EMAIL, &self.from)];
         all.into_iter().filter_map(|(field, text)| {
-            // Braces that are left are a reference with a slip, which is named as one.
-            if text.references().next().is_some() || text.source().contains(['{', '}']) {
-                return None;
-            }
-            let wrong = addresses(text.source()).into_iter().find(|one| !is_address(one))?;
+            let wrong = addresses(written_out(text)?).into_iter().find(|one| !is_address(one))?;
             let message = format!("`{wrong}` is no address that mail can be sent to, and the node fails");
             let problem = ParamProblem::new(format!("/{}", field.name()), message);
             Some(problem.help("write it as `name@example.org`"))

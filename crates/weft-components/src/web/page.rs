@@ -253,26 +253,33 @@ fn href(attributes: &str) -> Option<&str> {
 
 /// The value of one of a tag's attributes, as it is written.
 fn attribute<'a>(attributes: &'a str, wanted: &str) -> Option<&'a str> {
+    named_values(attributes)
+        .filter(|(name, _)| name.eq_ignore_ascii_case(wanted))
+        .find_map(|(_, value)| value)
+}
+
+/// The names of a tag's attributes, each with its value where it has one.
+fn named_values(attributes: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
+    let between = |c: char| c.is_whitespace() || matches!(c, '/' | '=');
     let mut rest = attributes;
-    loop {
-        rest = rest.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '/' | '='));
+    std::iter::from_fn(move || {
+        rest = rest.trim_start_matches(between);
         if rest.is_empty() {
             return None;
         }
-        let end = rest.find(|c: char| c.is_whitespace() || matches!(c, '/' | '=')).unwrap_or(rest.len());
-        let (name, behind) = rest.split_at(end);
-        rest = behind.trim_start();
-        let Some(value) = rest.strip_prefix('=') else { continue };
-        let value = value.trim_start();
-        let (value, behind) = match value.chars().next() {
-            Some(quote @ ('"' | '\'')) => value[1..].split_once(quote).unwrap_or((&value[1..], "")),
-            _ => value.split_at(value.find(char::is_whitespace).unwrap_or(value.len())),
+        let (name, behind) = rest.split_at(rest.find(between).unwrap_or(rest.len()));
+        let Some(given) = behind.trim_start().strip_prefix('=') else {
+            rest = behind;
+            return Some((name, None));
         };
-        if name.eq_ignore_ascii_case(wanted) {
-            return Some(value);
-        }
+        let given = given.trim_start();
+        let (value, behind) = match given.chars().next() {
+            Some(quote @ ('"' | '\'')) => given[1..].split_once(quote).unwrap_or((&given[1..], "")),
+            _ => given.split_at(given.find(char::is_whitespace).unwrap_or(given.len())),
+        };
         rest = behind;
-    }
+        Some((name, Some(value)))
+    })
 }
 
 /// What follows the end of a tag whose content does not count.
@@ -310,39 +317,17 @@ fn after_own_end<'a>(text: &'a str, tag: &str) -> Option<&'a str> {
 
 /// Whether a tag says that nobody is to see what it holds.
 fn is_hidden(attributes: &str) -> bool {
-    let ends = |c: char| c.is_whitespace() || matches!(c, '=' | '/');
-    let mut rest = attributes;
-    loop {
-        rest = rest.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '/' | '='));
-        if rest.is_empty() {
-            return false;
-        }
-        let (name, behind) = rest.split_at(rest.find(ends).unwrap_or(rest.len()));
-        let (value, behind) = match behind.trim_start().strip_prefix('=') {
-            Some(given) => given_value(given.trim_start()),
-            None => ("", behind),
+    named_values(attributes).any(|(name, value)| {
+        let says = |wanted: &str| {
+            let value = value.unwrap_or_default().to_ascii_lowercase();
+            value.replace(char::is_whitespace, "").contains(wanted)
         };
-        rest = behind;
-        let says =
-            |wanted: &str| value.to_ascii_lowercase().replace(char::is_whitespace, "").contains(wanted);
-        let hides = match name.to_ascii_lowercase().as_str() {
+        match name.to_ascii_lowercase().as_str() {
             "hidden" => !says("until-found"),
             "style" => says("display:none") || says("visibility:hidden"),
             _ => false,
-        };
-        if hides {
-            return true;
         }
-    }
-}
-
-/// The value at the beginning of a text, and what follows it.
-fn given_value(text: &str) -> (&str, &str) {
-    let unquoted = || text.split_at(text.find(char::is_whitespace).unwrap_or(text.len()));
-    match text.chars().next() {
-        Some(quote @ ('"' | '\'')) => text[1..].split_once(quote).unwrap_or((&text[1..], "")),
-        _ => unquoted(),
-    }
+    })
 }
 
 #[cfg(test)]

@@ -3,12 +3,11 @@
 mod opendocument;
 mod text_boxes;
 
-use std::collections::HashMap;
 use std::io::Cursor;
 
 use calamine::{Data, DataRef, Reader as _, SheetType, SheetVisible, Sheets, Xlsx};
 
-use super::chart::{self, ChartTitles, ObjectContent};
+use super::chart::{self, ChartTitles};
 use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, office};
 use crate::archive::{Archive, ArchiveKind};
 use crate::element::TableElement;
@@ -16,6 +15,8 @@ use crate::grid::{header_rows, once_more};
 use crate::markup::{Xml, XmlNode};
 use crate::parts::PartCollector;
 use crate::sheets::{apart, has_groups, titled};
+
+pub(super) use opendocument::add_sheets;
 
 /// Spreadsheets of Excel, old and new, and of OpenDocument.
 pub(super) const FORMAT: FileFormat = FileFormat {
@@ -73,15 +74,6 @@ fn read(file: &FileInput<'_>) -> ReadResult {
         comments(&mut archive, &mut parts)?;
     }
     Ok(parts.finish())
-}
-
-/// Adds the sheets of a spreadsheet of OpenDocument, from the body of its file.
-pub(super) fn add_sheets(
-    body: &str,
-    objects: HashMap<String, ObjectContent>,
-    parts: &mut PartCollector,
-) -> Result<(), Unreadable> {
-    opendocument::add_sheets(body, objects, parts)
 }
 
 /// Adds the tables of a sheet.

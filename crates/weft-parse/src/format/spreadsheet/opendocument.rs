@@ -31,7 +31,7 @@ pub(super) fn read(
 }
 
 /// The same for what stands in the body of a file.
-pub(super) fn add_sheets(
+pub(in crate::format) fn add_sheets(
     content: &str,
     objects: HashMap<String, ObjectContent>,
     parts: &mut PartCollector,
