@@ -147,7 +147,7 @@ fn everything(home: &Home, dataset: &str) -> (Vec<(String, String)>, usize) {
     (chunks, home.weft(&asked).with(0).json_lines().len())
 }
 
-const HERONS: usize = 26;
+const HERONS: usize = 52;
 
 /// Documents of one to five sections each.
 fn herons() -> tempfile::TempDir {
@@ -164,21 +164,24 @@ fn herons() -> tempfile::TempDir {
     folder
 }
 
-/// The process is killed several times in the middle of 26 documents. What comes of it is what comes of reading them once.
+/// The process is killed several times in the middle of its documents. What comes of it is what comes of reading them once.
 #[test]
 fn a_crash_while_documents_are_read_loses_and_doubles_nothing() {
     let folder = herons();
     let path = folder.path().to_string_lossy().into_owned();
     let (calm, rough) = (Home::quoting(), Home::quoting());
     let ingest = ["dataset", "ingest", "birds", &path, "--set", "chunk_token_num=128"];
-    calm.weft(&ingest).with(0).says(&["26 documents read"]);
+    calm.weft(&ingest).with(0).says(&[&format!("{HERONS} documents read")]);
     let expected = everything(&calm, "birds");
     assert!(expected.0.len() > 2 * HERONS);
     assert_eq!(expected.1, expected.0.len(), "every chunk is found once");
 
     let mut under_way = rough.start(&ingest);
     for _ in 0..4 {
-        under_way.told("documents");
+        // A fast machine is at the end before it was killed four times.
+        if under_way.told("document").contains("100 %") {
+            break;
+        }
         under_way.signal("KILL");
         drop(under_way);
         under_way = rough.start(&["dataset", "ingest", "birds"]);
