@@ -19,6 +19,8 @@ mod pieces;
 mod placed;
 mod repeated;
 mod revision_5;
+mod ruled_table;
+mod rules;
 mod scanned;
 mod spaced_table;
 mod tex_fonts;

@@ -13,6 +13,7 @@ mod pages;
 mod pictures;
 mod process;
 mod rich_text;
+mod ruled_tables;
 mod scans;
 #[cfg(target_os = "linux")]
 mod transcription;

@@ -158,3 +158,20 @@ fn bold_lines_by_themselves_are_titles_and_other_bold_text_is_not() {
     let titles: Vec<&String> = shown.iter().filter(|line| line.starts_with('#')).collect();
     assert_eq!(titles, ["# Results of the year"], "{shown:?}");
 }
+
+#[test]
+fn the_entries_of_a_table_of_contents_are_lines_and_paragraphs_apart_are_two() {
+    let dots = ". ".repeat(40);
+    let entry = |height: u32, text: &str| at("F1", 50, height, &format!("{text} {dots}{}", height / 100));
+    let entries: String = (0..6).map(|line| entry(740 - line * 13, &format!("1.{line} Chapter"))).collect();
+    // Between its lines there is less room than between the entries above, and between paragraphs not much more.
+    let line = |height: u32, text: &str| at("F1", 50, height, text);
+    let page = entries
+        + &line(600, "The first paragraph has two lines, of which this one is the first and")
+        + &line(589, "goes on here, up to about the same place where the line above has ended.")
+        + &line(573, "The second paragraph has two lines as well, and it begins a bit lower than")
+        + &line(562, "a line of the same paragraph would, which is all that tells it is another.");
+    let shown = shown(&read("a.pdf", &pdf_of(&[page])));
+    assert_eq!(shown.iter().filter(|part| part.contains("Chapter …")).count(), 6, "{shown:?}");
+    assert_eq!(shown.iter().filter(|part| part.contains("paragraph has two lines")).count(), 2, "{shown:?}");
+}

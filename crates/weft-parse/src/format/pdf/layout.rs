@@ -151,11 +151,12 @@ fn measure(pages: &[PdfPage]) -> Measures {
         sizes.keys().rev().copied().filter(|size| *size as f32 > body as f32 * LARGER).take(6).collect();
     let mut gaps: Vec<f32> = Vec::new();
     let all_lines: Vec<&PageLine> = lines(pages).collect();
-    // Only lines of the text that stand below each other: what is left is mostly the usual gap.
+    // Only lines of the text that stand below each other and go on: what is left is mostly the gap within paragraphs.
     for pair in all_lines.windows(2) {
         let gap = (pair[1].place.top - pair[0].place.bottom) / pair[0].size.max(1.0);
         if pair[0].place.page == pair[1].place.page
             && tenths(pair[0].size) == body
+            && goes_on(pair[0], pair[1])
             && (-0.5..1.5).contains(&gap)
         {
             gaps.push(gap);
@@ -174,6 +175,14 @@ fn measure(pages: &[PdfPage]) -> Measures {
     }
 }
 
+/// Whether a line seems to go on in the next one: it ends no sentence or entry, and is about as long.
+fn goes_on(line: &PageLine, next: &PageLine) -> bool {
+    !ends_sentence(&line.text)
+        && !ends_entry(&line.text)
+        && line.place.right + line.size * 3.0 > next.place.right
+        && (line.place.left - next.place.left).abs() < line.size * 3.0
+}
+
 impl PdfParagraph {
     fn last(&self) -> &PageLine {
         &self.lines[self.lines.len() - 1]
@@ -187,7 +196,11 @@ impl PdfParagraph {
             && (last.is_bold == line.is_bold
                 || self.lines.len() > 1
                 || last.size <= measures.body * LARGER && !last.is_bold);
-        if !is_alike || self.lines.len() >= LINES_MAX || marker(&line.text).is_some() {
+        if !is_alike
+            || self.lines.len() >= LINES_MAX
+            || marker(&line.text).is_some()
+            || ends_entry(&last.text)
+        {
             return false;
         }
         let size = last.size.max(1.0);
@@ -353,6 +366,13 @@ fn flow(mut text: String, line: &str) -> String {
 fn ends_sentence(text: &str) -> bool {
     text.trim_end_matches(['"', '\'', ')', '”', '’', '」', '）'])
         .ends_with(['.', '!', '?', ':', ';', '。', '！', '？', '：', '；', '…'])
+}
+
+/// Whether a line ends with the number of a page behind dots, as the entries of a table of contents do.
+fn ends_entry(text: &str) -> bool {
+    text.rsplit_once("… ").is_some_and(|(_, page)| {
+        !page.is_empty() && page.len() <= 6 && page.chars().all(|c| c.is_ascii_alphanumeric())
+    })
 }
 
 fn begins_within_sentence(text: &str) -> bool {

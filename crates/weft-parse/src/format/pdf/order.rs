@@ -37,17 +37,27 @@ impl PageRow {
 }
 
 /// The lines and tables of a page in reading order, from pieces in any order.
-pub(super) fn blocks(mut pieces: Vec<PageLine>) -> Vec<PageBlock> {
-    pieces.sort_by(|one, other| {
-        one.place.top.total_cmp(&other.place.top).then(one.place.left.total_cmp(&other.place.left))
-    });
+pub(super) fn blocks(pieces: Vec<PageLine>) -> Vec<PageBlock> {
     let mut found = Vec::new();
     read(rows(pieces), DEPTH_MAX, &mut found);
     found
 }
 
+/// The lines of a cell, from pieces in any order: what is on the same height is one, however far apart it stands.
+pub(super) fn lines(pieces: Vec<PageLine>) -> Vec<PageLine> {
+    rows(pieces).into_iter().filter_map(whole).collect()
+}
+
+/// What stands together in a cell: pieces that are on the same height with no more than a blank between them are one.
+pub(super) fn parts(pieces: Vec<PageLine>) -> Vec<PageLine> {
+    rows(pieces).into_iter().flat_map(|row| row.pieces).collect()
+}
+
 /// Pieces that overlap in their height are a row.
-fn rows(pieces: Vec<PageLine>) -> Vec<PageRow> {
+fn rows(mut pieces: Vec<PageLine>) -> Vec<PageRow> {
+    pieces.sort_by(|one, other| {
+        one.place.top.total_cmp(&other.place.top).then(one.place.left.total_cmp(&other.place.left))
+    });
     let mut rows: Vec<(f32, f32, PageRow)> = Vec::new();
     for piece in pieces {
         let (top, bottom) = (piece.place.top, piece.place.bottom);

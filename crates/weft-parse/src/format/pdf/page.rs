@@ -6,14 +6,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use pdf_oxide::extractors::text::ArtifactType;
 use pdf_oxide::geometry::Rect;
 use pdf_oxide::layout::{FontWeight, TextSpan};
-use pdf_oxide::structure::spatial_table_detector::{TableDetectionConfig, TableStrategy};
-use pdf_oxide::structure::table_extractor::Table;
 use pdf_oxide::{PdfDocument, ReadingOrder};
 use weft_core::seam::document_reader::Position;
 
 use super::extractor::font_name;
 use super::pieces::{Glyphs, TextTurn, pieces};
-use super::{fields, order, placed, tex_fonts};
+use super::ruled_table::{RuledArea, RuledTable};
+use super::rules::Rules;
+use super::{fields, order, placed, ruled_table, tex_fonts};
 use crate::words::{is_unspaced, line};
 
 /// Pieces of text on one page, at most.
@@ -148,11 +148,15 @@ impl PdfPage {
         // Where there is text nobody asks for pictures.
         let has_pictures =
             spans.is_empty() && document.page_image_handles(index).is_ok_and(|all| !all.is_empty());
-        let tables = if spans.is_empty() { Vec::new() } else { tables(document, index, frame) };
+        let areas = if spans.is_empty() {
+            Vec::new()
+        } else {
+            ruled_table::areas(&Rules::of(document, index, frame), frame.page)
+        };
         let mut fields = fields::lines(document, index, frame, usual_size(&spans));
         // Beside the text of a page its fields are lines like any others.
         let shown = if has_pictures { Vec::new() } else { std::mem::take(&mut fields) };
-        let blocks = blocks(&spans, tables, shown, frame, &mut Glyphs::of(document, index));
+        let blocks = blocks(&spans, &areas, shown, frame, &mut Glyphs::of(document, index));
         Ok(Self { number, height: frame.height, has_pictures, blocks, fields })
     }
 }
@@ -167,111 +171,50 @@ fn usual_size(spans: &[TextSpan]) -> f32 {
     sizes.get(sizes.len() / 2).copied().unwrap_or(SIZE)
 }
 
-/// A table with lines between its cells.
-struct RuledTable {
-    rows: Vec<Vec<String>>,
-    place: Position,
-    /// Where the cells are that the library takes for empty: their rows and columns, and their places.
-    empty: Vec<(usize, usize, Position)>,
-}
-
-impl RuledTable {
-    fn of(table: &Table, frame: PageFrame) -> Option<Self> {
-        let place = frame.rectangle(table.bbox?);
-        let (mut rows, mut empty, mut filled) = (Vec::new(), Vec::new(), Vec::<Position>::new());
-        for (number, row) in table.rows.iter().enumerate() {
-            let mut cells = Vec::new();
-            for (column, cell) in row.cells.iter().enumerate() {
-                let text = line(&cell.text);
-                match cell.bbox.map(|place| frame.rectangle(place)) {
-                    Some(place) if text.is_empty() => empty.push((number, column, place)),
-                    place => filled.extend(place),
-                }
-                cells.push(text);
-            }
-            rows.push(cells);
-        }
-        // Of a row that was taken apart each part has the places of its whole.
-        empty.retain(|(.., place)| !filled.iter().any(|cell| is_within(*cell, *place)));
-        let columns = rows.iter().map(|row| row.iter().filter(|cell| !cell.is_empty()).count()).max();
-        (rows.len() > 1 && columns > Some(1)).then_some(Self { rows, place, empty })
-    }
-
-    /// Takes a text within it: its cells have theirs already, but for those that go over several columns or rows. Such a
-    /// text stands in the first of these.
-    fn take(&mut self, piece: &PageLine) {
-        let place = piece.place;
-        let y = (place.top + place.bottom) / 2.0;
-        let at = |x: f32| {
-            let is_at = |cell: &Position| {
-                (cell.left..=cell.right).contains(&x) && (cell.top..=cell.bottom).contains(&y)
-            };
-            self.empty.iter().find(|(.., cell)| is_at(cell)).map(|(row, column, _)| (*row, *column))
-        };
-        let Some(middle) = at((place.left + place.right) / 2.0) else { return };
-        let (row, column) = at(place.left).unwrap_or(middle);
-        if let Some(cell) = self.rows.get_mut(row).and_then(|cells| cells.get_mut(column)) {
-            cell.push_str(if cell.is_empty() { "" } else { " " });
-            cell.push_str(&plain(&piece.text));
-        }
-    }
-}
-
-/// Tables with lines between their rows and columns. Those by blanks alone are found among the rows of the text
-/// (`spaced_table`): what the library takes for one would do more harm than it is of use.
-fn tables(document: &PdfDocument, index: usize, frame: PageFrame) -> Vec<RuledTable> {
-    // To look for them the library takes the text apart into words, which takes longer than all the rest.
-    let is_ruled =
-        document.extract_paths(index).is_ok_and(|all| all.iter().any(|path| path.is_table_primitive()));
-    if !is_ruled {
-        return Vec::new();
-    }
-    let config = TableDetectionConfig {
-        horizontal_strategy: TableStrategy::Lines,
-        vertical_strategy: TableStrategy::Lines,
-        text_fallback: false,
-        ..TableDetectionConfig::default()
-    };
-    let found = document.extract_tables_with_config(index, config).unwrap_or_default();
-    found.iter().filter_map(|table| RuledTable::of(table, frame)).collect()
-}
-
 /// Lines beside a table between the last one above it and the first one below, which make a column, at least.
 const COLUMN_LINES_MIN: usize = 5;
 
 /// The blocks of a page, text of each turn by itself: first what most of the page is, with its tables.
 fn blocks(
     spans: &[TextSpan],
-    mut tables: Vec<RuledTable>,
+    areas: &[RuledArea],
     fields: Vec<PageLine>,
     frame: PageFrame,
     glyphs: &mut Glyphs<'_>,
 ) -> Vec<PageBlock> {
-    let mut turns: BTreeMap<TextTurn, Vec<PageLine>> = BTreeMap::new();
-    if !fields.is_empty() {
-        turns.insert(TextTurn::Upright, fields);
-    }
+    let mut all: Vec<(TextTurn, PageLine)> = Vec::new();
     for span in spans.iter().filter(|span| !span.text.trim().is_empty() && !is_artifact(span)) {
-        for (turn, piece) in pieces(span, frame, glyphs) {
-            match tables.iter_mut().find(|table| is_within(piece.place, table.place)) {
-                Some(table) => table.take(&piece),
-                None => turns.entry(turn).or_default().push(piece),
-            }
+        let place = frame.place(span);
+        let area = areas.iter().find(|area| area.holds(place));
+        let cuts = area.map(|area| area.through(place)).unwrap_or_default();
+        all.extend(pieces(span, frame, glyphs, &cuts));
+    }
+    all.extend(fields.into_iter().map(|field| (TextTurn::Upright, field)));
+    let mut tables: Vec<RuledTable> = Vec::new();
+    for area in areas {
+        let (within, beside) = all.into_iter().partition(|(_, piece)| area.holds(piece.place));
+        all = beside;
+        match area.table(&within) {
+            Some(table) => tables.push(table),
+            None => all.extend(within),
         }
+    }
+    let mut turns: BTreeMap<TextTurn, Vec<PageLine>> = BTreeMap::new();
+    for (turn, piece) in all {
+        turns.entry(turn).or_default().push(piece);
     }
     let mut turns: Vec<_> = turns.into_iter().collect();
     let letters = |pieces: &[PageLine]| pieces.iter().map(|piece| piece.text.len()).sum::<usize>();
     turns.sort_by_key(|(_, pieces)| std::cmp::Reverse(letters(pieces)));
     let mut turns = turns.into_iter().map(|(turn, pieces)| in_order(turn, pieces));
     let mut blocks = turns.next().unwrap_or_default();
-    let placed = tables.into_iter().map(|table| (place_among(&blocks, table.place), table));
-    let mut placed: Vec<(usize, RuledTable)> = placed.collect();
-    placed.sort_by(|(one, above), (other, below)| {
-        one.cmp(other).then(above.place.top.total_cmp(&below.place.top))
-    });
+    let placed = tables.into_iter().map(|(rows, place)| (place_among(&blocks, place), rows, place));
+    let mut placed: Vec<(usize, Vec<Vec<String>>, Position)> = placed.collect();
+    placed.sort_by(|(one, _, above), (other, _, below)| one.cmp(other).then(above.top.total_cmp(&below.top)));
     // From the last one on, so that the places of the others stay right.
-    for (at, table) in placed.into_iter().rev() {
-        blocks.insert(at, PageBlock::Table(table.rows, table.place));
+    for (at, rows, place) in placed.into_iter().rev() {
+        let rows = rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect()).collect();
+        blocks.insert(at, PageBlock::Table(rows, place));
     }
     blocks.extend(turns.flatten());
     blocks
@@ -326,11 +269,6 @@ fn told(mut line: PageLine) -> Option<PageLine> {
 /// Heads, feet and numbers of pages, where the file marks them.
 fn is_artifact(span: &TextSpan) -> bool {
     matches!(span.artifact_type, Some(ArtifactType::Pagination(_)))
-}
-
-fn is_within(place: Position, table: Position) -> bool {
-    let (x, y) = ((place.left + place.right) / 2.0, (place.top + place.bottom) / 2.0);
-    (table.left..=table.right).contains(&x) && (table.top..=table.bottom).contains(&y)
 }
 
 impl PageBlock {
@@ -449,7 +387,7 @@ fn without_leaders(text: &str) -> String {
 mod tests {
     use weft_core::seam::document_reader::Position;
 
-    use super::{PageBlock, PageLine, RuledTable, is_bold_name, place_among, plain};
+    use super::{PageBlock, PageLine, is_bold_name, place_among, plain};
 
     #[test]
     fn tables_stand_in_their_columns() {
@@ -482,35 +420,6 @@ mod tests {
         let page: Vec<PageBlock> = lines(0.0, 220.0, 3).chain(lines(0.0, 40.0, 5).skip(3)).collect();
         assert_eq!(place_among(&page, place(60.0, 90.0, 25.0)), 3);
         assert_eq!(place_among(&[], place(60.0, 90.0, 25.0)), 0);
-    }
-
-    #[test]
-    fn what_goes_over_several_columns_is_in_the_first_of_them() {
-        let place =
-            |left: f32, right: f32, top: f32| Position { page: 1, left, right, top, bottom: top + 10.0 };
-        let piece = |text: &str, place| PageLine {
-            text: text.to_owned(),
-            place,
-            size: 8.0,
-            is_bold: false,
-            is_mono: false,
-            has_cells: false,
-        };
-        let rows = [["", "", "Third"], ["a", "b", ""]];
-        let mut table = RuledTable {
-            rows: rows.map(|row| row.map(str::to_owned).to_vec()).to_vec(),
-            place: Position { bottom: 20.0, ..place(0.0, 300.0, 0.0) },
-            empty: vec![
-                (0, 0, place(0.0, 100.0, 0.0)),
-                (0, 1, place(100.0, 200.0, 0.0)),
-                (1, 2, place(200.0, 300.0, 10.0)),
-            ],
-        };
-        table.take(&piece("Over", place(70.0, 95.0, 0.0)));
-        table.take(&piece("two of them", place(80.0, 150.0, 0.0)));
-        table.take(&piece("Third", place(210.0, 240.0, 0.0)));
-        table.take(&piece("b", place(110.0, 120.0, 10.0)));
-        assert_eq!(table.rows, [["Over two of them", "", "Third"], ["a", "b", ""]]);
     }
 
     #[test]

@@ -13,6 +13,8 @@ use super::page::{PageFrame, PageLine};
 const APART: f32 = 1.0;
 /// Glyphs that are farther apart have a blank between them, whatever the library made of it.
 const BLANK: f32 = 0.5;
+/// Words on both sides of a line between cells are farther apart.
+const WORD_GAP: f32 = 0.1;
 /// The letters of a title may stand apart one and all, at least as far as this.
 const SPACED: f32 = 0.3;
 
@@ -71,8 +73,13 @@ impl TextTurn {
     }
 }
 
-/// The pieces of a string with their turn.
-pub(super) fn pieces(span: &TextSpan, frame: PageFrame, page: &mut Glyphs<'_>) -> Vec<(TextTurn, PageLine)> {
+/// The pieces of a string with their turn. Lines of a table that go down through it cut it at these places.
+pub(super) fn pieces(
+    span: &TextSpan,
+    frame: PageFrame,
+    page: &mut Glyphs<'_>,
+    cuts: &[f32],
+) -> Vec<(TextTurn, PageLine)> {
     let turn = TextTurn::of(span);
     let mut whole = PageLine::of(span, frame.place(span));
     if turn == TextTurn::Upright && leftward::direction(&span.text) < 0 {
@@ -86,7 +93,7 @@ pub(super) fn pieces(span: &TextSpan, frame: PageFrame, page: &mut Glyphs<'_>) -
     if turn == TextTurn::Upright {
         whole.place.right -= blank_at_end(span);
     }
-    if turn != TextTurn::Upright || !has_hidden_gaps(span) {
+    if turn != TextTurn::Upright || cuts.is_empty() && !has_hidden_gaps(span) {
         return vec![(turn, whole)];
     }
     let Some(places) = page.places(span).filter(|places| !is_spaced(&span.text, type_size(span), places))
@@ -96,6 +103,11 @@ pub(super) fn pieces(span: &TextSpan, frame: PageFrame, page: &mut Glyphs<'_>) -
     let x = |offset: f32| offset - span.bbox.x + whole.place.left;
     let size = type_size(span);
     let mut pieces: Vec<PageLine> = Vec::new();
+    // A word that is too long for its cell reaches over the line beside it, and is one all the same.
+    let is_cut = |piece: &PageLine, gap: f32, left: f32| {
+        (gap > size * WORD_GAP || piece.text.ends_with(char::is_whitespace))
+            && cuts.iter().any(|cut| (piece.place.left + 1.0..=x(left) + 1.0).contains(cut))
+    };
     let mut end = f32::MIN;
     for (glyph, place) in span.text.chars().zip(places) {
         let Some(GlyphPlace { left, right }) = place else {
@@ -103,7 +115,7 @@ pub(super) fn pieces(span: &TextSpan, frame: PageFrame, page: &mut Glyphs<'_>) -
             continue;
         };
         match pieces.last_mut() {
-            Some(piece) if left - end <= size * APART => {
+            Some(piece) if left - end <= size * APART && !is_cut(piece, left - end, left) => {
                 if left - end > size * BLANK && !piece.text.ends_with(char::is_whitespace) {
                     piece.text.push(' ');
                 }

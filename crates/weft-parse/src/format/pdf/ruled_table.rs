@@ -1,0 +1,338 @@
+//! Tables with lines between their cells.
+//!
+//! Where lines meet there is a grid. Fields of it without a line between them are one cell, and a cell's text is all
+//! that stands within it, line by line, so that one that was wrapped stays whole.
+
+use std::collections::BTreeMap;
+
+use weft_core::seam::document_reader::Position;
+
+use super::order;
+use super::page::PageLine;
+use super::pieces::TextTurn;
+use super::rules::{Rule, Rules, root};
+use crate::words::{join, line};
+
+/// Columns of a table, at most.
+const COLUMNS_MAX: usize = 64;
+/// Rows of a table between its lines, at most.
+const ROWS_MAX: usize = 1_000;
+/// Lines that reach so far beyond the last one of the other direction, in points, have another row or column there,
+/// whose end is not drawn.
+const OPEN_END: f32 = 8.0;
+/// Of the cells of a table one in so many has text, at least: otherwise it is a drawing.
+const FILLED_MIN: usize = 10;
+/// Cells with text, at least.
+const CELLS_MIN: usize = 4;
+/// Characters of a cell on average, at most: longer ones are a page that is set in boxes.
+const CELL_CHARS_MAX: usize = 800;
+/// Lines that go across a table in which most rows have none, at most, without the last one.
+const FEW_BANDS: usize = 5;
+/// Rows of text between two lines that may be rows of the table, at least.
+const SPLIT_MIN: usize = 3;
+
+/// Lines of a page that may be those of a table.
+pub(super) struct RuledArea {
+    /// Where they are on the page.
+    pub place: Position,
+    rules: Rules,
+}
+
+/// A table that was found: its rows and where it is.
+pub(super) type RuledTable = (Vec<Vec<String>>, Position);
+
+/// Where on a page there may be tables, the smallest first: one may stand in a cell of another.
+pub(super) fn areas(rules: &Rules, page: u32) -> Vec<RuledArea> {
+    let groups = rules.groups().into_iter().filter(|group| group.across.len() > 1);
+    let mut areas: Vec<RuledArea> =
+        groups.map(|rules| RuledArea { place: rules.place(page), rules }).collect();
+    let size = |area: &RuledArea| (area.place.right - area.place.left) * (area.place.bottom - area.place.top);
+    areas.sort_by(|one, other| size(one).total_cmp(&size(other)));
+    areas
+}
+
+impl RuledArea {
+    /// Whether the middle of something lies in it.
+    pub(super) fn holds(&self, place: Position) -> bool {
+        let (x, y) = middle(place);
+        (self.place.left..=self.place.right).contains(&x) && (self.place.top..=self.place.bottom).contains(&y)
+    }
+
+    /// Where lines go down through a piece of text, from left to right.
+    pub(super) fn through(&self, piece: Position) -> Vec<f32> {
+        self.rules.through(piece)
+    }
+
+    /// The table, if it is one with this text in it.
+    pub(super) fn table(&self, pieces: &[(TextTurn, PageLine)]) -> Option<RuledTable> {
+        let turn = usual_turn(pieces)?;
+        let upright = pieces.iter().map(|(_, piece)| {
+            let mut piece = piece.clone();
+            piece.place = turn.upright(piece.place);
+            piece
+        });
+        let grid = TableGrid::of(&self.rules.upright(turn))?;
+        let rows = grid.rows(upright)?;
+        Some((rows, self.place))
+    }
+}
+
+/// The turn of most letters.
+fn usual_turn(pieces: &[(TextTurn, PageLine)]) -> Option<TextTurn> {
+    let mut letters: BTreeMap<TextTurn, usize> = BTreeMap::new();
+    for (turn, piece) in pieces {
+        *letters.entry(*turn).or_default() += piece.text.len();
+    }
+    let most = letters.into_iter().max_by_key(|(_, count)| *count);
+    most.map(|(turn, _)| turn).filter(|turn| *turn != TextTurn::Slanted)
+}
+
+fn middle(place: Position) -> (f32, f32) {
+    ((place.left + place.right) / 2.0, (place.top + place.bottom) / 2.0)
+}
+
+/// The grid of a table.
+struct TableGrid {
+    /// The edges of its columns, one more than there are columns.
+    xs: Vec<f32>,
+    /// The edges of its rows.
+    ys: Vec<f32>,
+    /// For each field, row by row, the first one of the cell that it is part of.
+    cells: Vec<usize>,
+}
+
+impl TableGrid {
+    fn of(rules: &Rules) -> Option<Self> {
+        let xs = edges(&rules.down, &rules.across);
+        let ys = edges(&rules.across, &rules.down);
+        let (columns, rows) = (xs.len().checked_sub(1)?, ys.len().checked_sub(1)?);
+        if !(2..=COLUMNS_MAX).contains(&columns) || !(1..=ROWS_MAX).contains(&rows) {
+            return None;
+        }
+        let mut cells: Vec<usize> = (0..columns * rows).collect();
+        let between = |rules: &[Rule], at: f32, from: f32, to: f32| {
+            rules.iter().any(|rule| (rule.at - at).abs() < 1.0 && rule.covers(from, to))
+        };
+        for row in 0..rows {
+            for column in 0..columns {
+                let field = row * columns + column;
+                if column + 1 < columns && !between(&rules.down, xs[column + 1], ys[row], ys[row + 1]) {
+                    unite(&mut cells, field, field + 1);
+                }
+                if row + 1 < rows && !between(&rules.across, ys[row + 1], xs[column], xs[column + 1]) {
+                    unite(&mut cells, field, field + columns);
+                }
+            }
+        }
+        for field in 0..cells.len() {
+            cells[field] = root(&mut cells, field);
+        }
+        let grid = Self { xs, ys, cells };
+        grid.has_straight_cells().then_some(grid)
+    }
+
+    fn columns(&self) -> usize {
+        self.xs.len() - 1
+    }
+
+    /// Whether nearly all of it are cells with four corners: what lies around the boxes of a drawing has more.
+    fn has_straight_cells(&self) -> bool {
+        let columns = self.columns();
+        let mut parts: BTreeMap<usize, (usize, [usize; 4])> = BTreeMap::new();
+        for (field, cell) in self.cells.iter().enumerate() {
+            let (row, column) = (field / columns, field % columns);
+            let (count, ends) = parts.entry(*cell).or_insert((0, [row, row, column, column]));
+            *count += 1;
+            *ends = [ends[0].min(row), ends[1].max(row), ends[2].min(column), ends[3].max(column)];
+        }
+        let odd = parts
+            .values()
+            .filter(|(count, [top, bottom, left, right])| (bottom - top + 1) * (right - left + 1) != *count);
+        odd.map(|(count, _)| count).sum::<usize>() * 5 <= self.cells.len()
+    }
+
+    /// Divides what stands in a cell over several columns, where each part of it keeps to one of them: in striped tables
+    /// every other row has no lines.
+    fn divide(&self, texts: &mut BTreeMap<usize, Vec<PageLine>>) {
+        let columns = self.columns();
+        for cell in texts.keys().copied().collect::<Vec<_>>() {
+            let (first, row) = (cell % columns, cell / columns);
+            let last = (first..columns).take_while(|at| self.cells[row * columns + at] == cell).last();
+            let Some(last) = last.filter(|last| *last > first) else { continue };
+            let parts = order::parts(texts.get(&cell).cloned().unwrap_or_default());
+            let of = |x: f32| interval(&self.xs, x).clamp(first, last);
+            let is_apart = |part: &PageLine| of(part.place.left + 1.0) == of(part.place.right - 1.0);
+            let mut divided: BTreeMap<usize, Vec<PageLine>> = BTreeMap::new();
+            if parts.iter().all(is_apart) {
+                for part in parts {
+                    divided.entry(row * columns + of(part.place.left + 1.0)).or_default().push(part);
+                }
+            }
+            if divided.len() > 1 {
+                texts.remove(&cell);
+                texts.extend(divided);
+            }
+        }
+    }
+
+    /// Whether two cells with text have one side in common. The boxes of a drawing lie apart.
+    fn has_neighbours(&self, texts: &BTreeMap<usize, Vec<PageLine>>) -> bool {
+        self.cells.chunks_exact(self.columns()).any(|row| {
+            row.windows(2).any(|two| two[0] != two[1] && two.iter().all(|cell| texts.contains_key(cell)))
+        })
+    }
+
+    /// The rows of the table with their text; `None` when it is no table.
+    fn rows(&self, pieces: impl Iterator<Item = PageLine>) -> Option<Vec<Vec<String>>> {
+        let mut texts: BTreeMap<usize, Vec<PageLine>> = BTreeMap::new();
+        for piece in pieces {
+            let (x, y) = middle(piece.place);
+            let column = interval(&self.xs, x);
+            let row = interval(&self.ys, y);
+            let cell = self.cells[row * self.columns() + column];
+            texts.entry(cell).or_default().push(piece);
+        }
+        self.divide(&mut texts);
+        let cells = self.cells.iter().enumerate().filter(|(field, cell)| field == *cell).count();
+        let letters: usize = texts.values().flatten().map(|piece| piece.text.len()).sum();
+        if texts.len() < CELLS_MIN
+            || texts.len() * FILLED_MIN < cells
+            || letters > texts.len() * CELL_CHARS_MAX
+        {
+            return None;
+        }
+        if !self.has_neighbours(&texts) {
+            return None;
+        }
+        let mut lines: BTreeMap<usize, Vec<PageLine>> =
+            texts.into_iter().map(|(cell, pieces)| (cell, order::lines(pieces))).collect();
+        let bands = self.ys.len() - 1;
+        let mut rows = Vec::new();
+        for band in 0..bands {
+            let cells = (0..self.columns())
+                .map(|column| lines.remove(&(band * self.columns() + column)).unwrap_or_default());
+            rows.extend(self.band(cells.collect(), bands)?);
+        }
+        without_blanks(&mut rows);
+        let most = rows.iter().map(|row| row.iter().filter(|cell| !cell.is_empty()).count()).max();
+        (rows.len() > 1 && most > Some(1)).then_some(rows)
+    }
+
+    /// The rows between two lines: one, unless lines stand below the header and at the end of the table alone. `None` when
+    /// such rows have more columns than there are lines between them: their places tell more than the lines do.
+    fn band(&self, cells: Vec<Vec<PageLine>>, bands: usize) -> Option<Vec<Vec<String>>> {
+        let starts = if bands <= FEW_BANDS { self.starts(&cells) } else { Vec::new() };
+        if starts.len() < SPLIT_MIN {
+            return Some(vec![cells.iter().map(|lines| text(lines)).collect()]);
+        }
+        let has_columns =
+            |lines: &Vec<PageLine>| lines.iter().filter(|line| line.has_cells).count() * 2 > lines.len();
+        if cells.iter().any(has_columns) {
+            return None;
+        }
+        let of_row = |number: usize, line: &&PageLine| {
+            let y = middle(line.place).1;
+            let is_above = |start: &f32| *start <= y;
+            starts.partition_point(is_above).max(1) - 1 == number
+        };
+        let row = |number: usize| {
+            let part = |lines: &Vec<PageLine>| text(lines.iter().filter(|line| of_row(number, line)));
+            cells.iter().map(part).collect()
+        };
+        Some((0..starts.len()).map(row).collect())
+    }
+
+    /// How far down rows begin that have no lines between them: where a line of the first column stands beside lines of
+    /// at least half of the other ones. None of it when the lines of a cell are the lines of one text.
+    fn starts(&self, cells: &[Vec<PageLine>]) -> Vec<f32> {
+        let filled: Vec<(usize, &Vec<PageLine>)> =
+            cells.iter().enumerate().filter(|(_, lines)| !lines.is_empty()).collect();
+        let Some((_, first)) = filled.first() else { return Vec::new() };
+        let breaks = filled.iter().flat_map(|(column, lines)| {
+            let width = self.xs[column + 1] - self.xs[*column];
+            lines.windows(2).map(move |two| is_end(&two[0], &two[1], width))
+        });
+        let (ends, all) = breaks.fold((0, 0), |(ends, all), is_end| (ends + usize::from(is_end), all + 1));
+        if filled.len() < 2 || ends * 2 <= all {
+            return Vec::new();
+        }
+        let is_beside = |line: &PageLine, lines: &[PageLine]| {
+            lines.iter().any(|other| {
+                let overlap = line.place.bottom.min(other.place.bottom) - line.place.top.max(other.place.top);
+                overlap > 0.5 * (line.place.bottom - line.place.top)
+            })
+        };
+        let starts = first.iter().filter(|line| {
+            let beside = filled.iter().filter(|(_, lines)| is_beside(line, lines)).count();
+            beside > 1 && beside * 2 >= filled.len()
+        });
+        starts.map(|line| line.place.top).collect()
+    }
+}
+
+/// Whether a line ends although the first word of the next one had room beside it in a cell that is so wide. Numbers, and what
+/// leads to them by dots, are no text that goes on.
+fn is_end(line: &PageLine, next: &PageLine, width: f32) -> bool {
+    let letters = next.text.chars().count().max(1);
+    let word = next.text.split_whitespace().next().map_or(0, |word| word.chars().count());
+    #[expect(clippy::cast_precision_loss, reason = "the length of a line")]
+    let room = (next.place.right - next.place.left) * (word + 1) as f32 / letters as f32;
+    let are_numbers = ![line, next].iter().any(|line| line.text.contains(char::is_alphabetic));
+    let has_leader = line.text.trim_end().ends_with(['.', '…']) && line.text.contains("....");
+    // The border of a cell keeps off its text by about half of the type's size on both sides.
+    are_numbers || has_leader || line.place.right - line.place.left + room + line.size < width
+}
+
+/// The text of a cell.
+fn text<'a>(lines: impl IntoIterator<Item = &'a PageLine>) -> String {
+    lines.into_iter().fold(String::new(), |text, next| join(text, &line(&next.text)))
+}
+
+/// Rows and columns without any text say nothing.
+fn without_blanks(rows: &mut Vec<Vec<String>>) {
+    rows.retain(|row| row.iter().any(|cell| !cell.is_empty()));
+    let columns = rows.first().map_or(0, Vec::len);
+    for column in (0..columns).rev() {
+        if rows.iter().all(|row| row[column].is_empty()) {
+            for row in rows.iter_mut() {
+                row.remove(column);
+            }
+        }
+    }
+}
+
+/// The edges of rows or columns: where lines are, and where those of the other direction end.
+fn edges(rules: &[Rule], beside: &[Rule]) -> Vec<f32> {
+    let mut edges: Vec<f32> = rules.iter().map(|rule| rule.at).collect();
+    edges.dedup();
+    let (Some(first), Some(last)) = (edges.first().copied(), edges.last().copied()) else { return edges };
+    // Measured towards the outside on both sides.
+    if let Some(open) = open_end(beside.iter().map(|rule| -rule.from), -first) {
+        edges.insert(0, -open);
+    }
+    if let Some(open) = open_end(beside.iter().map(|rule| rule.to), last) {
+        edges.push(open);
+    }
+    edges
+}
+
+/// Where lines end that reach beyond the last one of the other direction. One of many that goes farther may be anything.
+fn open_end(ends: impl Iterator<Item = f32>, last: f32) -> Option<f32> {
+    let mut ends: Vec<f32> = ends.collect();
+    ends.sort_by(|one, other| other.total_cmp(one));
+    let farthest = *ends.first()?;
+    let there = ends.iter().filter(|end| farthest - **end < OPEN_END).count();
+    let open = if there * 3 >= ends.len() { farthest } else { *ends.get(1)? };
+    (open > last + OPEN_END).then_some(open)
+}
+
+/// In which interval a number is; the first or last one when it is beyond them.
+fn interval(edges: &[f32], at: f32) -> usize {
+    edges.partition_point(|edge| *edge <= at).clamp(1, edges.len() - 1) - 1
+}
+
+/// Makes two fields parts of one cell.
+fn unite(cells: &mut [usize], one: usize, other: usize) {
+    let (one, other) = (root(cells, one), root(cells, other));
+    cells[one.max(other)] = one.min(other);
+}

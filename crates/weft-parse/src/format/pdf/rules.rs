@@ -1,0 +1,239 @@
+//! The straight lines that a page draws: what may stand between the cells of a table.
+
+use std::collections::BTreeMap;
+
+use pdf_oxide::PdfDocument;
+use pdf_oxide::elements::{PathContent, PathOperation};
+use pdf_oxide::geometry::Rect;
+use weft_core::seam::document_reader::Position;
+
+use super::page::PageFrame;
+use super::pieces::TextTurn;
+
+/// Shapes of one page that are looked at, at most.
+const SHAPES_MAX: usize = 50_000;
+/// Lines of one page, at most: where there are more it is a drawing.
+const RULES_MAX: usize = 4_000;
+/// What is thinner than this is a line, in points; what is thicker is a box with four edges.
+const THIN: f32 = 3.0;
+/// Lines side by side that are nearer than this are one: cells have their own edges, and thick lines have two.
+const NEAR: f32 = 3.0;
+/// What is shorter in the end divides nothing.
+const LENGTH_MIN: f32 = 5.0;
+
+/// A line along one edge of the page.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Rule {
+    /// How far down it is when it goes across, or how far to the right when it goes down.
+    pub at: f32,
+    /// Where it begins.
+    pub from: f32,
+    /// Where it ends.
+    pub to: f32,
+}
+
+impl Rule {
+    /// Whether it takes up more than half of a part of its direction.
+    pub(super) fn covers(&self, from: f32, to: f32) -> bool {
+        self.to.min(to) - self.from.max(from) > (to - from) / 2.0
+    }
+
+    /// Whether it meets or nearly meets one of the other direction.
+    fn meets(&self, other: &Self) -> bool {
+        let is_on = |rule: &Self, at: f32| (rule.from - NEAR..=rule.to + NEAR).contains(&at);
+        is_on(self, other.at) && is_on(other, self.at)
+    }
+}
+
+/// Lines that go across the page and lines that go down.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Rules {
+    /// From left to right, the uppermost first.
+    pub across: Vec<Rule>,
+    /// From the top down, the leftmost first.
+    pub down: Vec<Rule>,
+}
+
+impl Rules {
+    /// The lines of a page as it is shown.
+    pub(super) fn of(document: &PdfDocument, index: usize, frame: PageFrame) -> Self {
+        let turn = document.get_page_rotation(index).unwrap_or_default();
+        let mut rules = Self::default();
+        for shape in document.extract_paths(index).unwrap_or_default().iter().take(SHAPES_MAX) {
+            for edge in edges(shape) {
+                rules.add(frame.turned(frame.rectangle(edge), turn));
+            }
+        }
+        rules.joined()
+    }
+
+    /// A thin rectangle is a line, and any other one has four of them.
+    fn add(&mut self, place: Position) {
+        let Position { left, right, top, bottom, .. } = place;
+        let (width, height) = (right - left, bottom - top);
+        let across = |at| Rule { at, from: left, to: right };
+        let down = |at| Rule { at, from: top, to: bottom };
+        match (width <= THIN, height <= THIN) {
+            // A dot.
+            (true, true) if width == height => {}
+            (true, true) if width > height => self.across.push(across((top + bottom) / 2.0)),
+            (false, true) => self.across.push(across((top + bottom) / 2.0)),
+            (true, _) => self.down.push(down((left + right) / 2.0)),
+            (false, false) => {
+                self.across.extend([top, bottom].map(across));
+                self.down.extend([left, right].map(down));
+            }
+        }
+    }
+
+    /// The same with lines that lie next to each other or behind each other as one.
+    fn joined(self) -> Self {
+        let (across, down) = (joined(self.across), joined(self.down));
+        if across.len() + down.len() > RULES_MAX { Self::default() } else { Self { across, down } }
+    }
+
+    /// Lines that meet, each group by itself, unless they all go the same way.
+    pub(super) fn groups(&self) -> Vec<Self> {
+        // To which group each line across belongs, by the first of its group.
+        let mut first: Vec<usize> = (0..self.across.len()).collect();
+        let met: Vec<Vec<usize>> = self
+            .down
+            .iter()
+            .map(|down| {
+                let met = self.across.iter().enumerate().filter(|(_, across)| across.meets(down));
+                met.map(|(at, _)| at).collect()
+            })
+            .collect();
+        for together in &met {
+            for two in together.windows(2) {
+                let (one, other) = (root(&mut first, two[0]), root(&mut first, two[1]));
+                first[one.max(other)] = one.min(other);
+            }
+        }
+        let mut groups: BTreeMap<usize, Self> = BTreeMap::new();
+        for (at, across) in self.across.iter().enumerate() {
+            groups.entry(root(&mut first, at)).or_default().across.push(*across);
+        }
+        for (down, together) in self.down.iter().zip(&met) {
+            if let Some(at) = together.first() {
+                groups.entry(root(&mut first, *at)).or_default().down.push(*down);
+            }
+        }
+        groups.into_values().filter(|group| !group.down.is_empty()).collect()
+    }
+
+    /// The rectangle around all of them, on a page.
+    pub(super) fn place(&self, page: u32) -> Position {
+        let ends = |rules: &[Rule], beside: &[Rule]| {
+            let from = rules.iter().map(|rule| rule.from).chain(beside.iter().map(|rule| rule.at));
+            let to = rules.iter().map(|rule| rule.to).chain(beside.iter().map(|rule| rule.at));
+            (from.fold(f32::MAX, f32::min), to.fold(f32::MIN, f32::max))
+        };
+        let (left, right) = ends(&self.across, &self.down);
+        let (top, bottom) = ends(&self.down, &self.across);
+        Position { page, left, right, top, bottom }
+    }
+
+    /// The same when the page is turned so that text of this turn is upright.
+    pub(super) fn upright(&self, turn: TextTurn) -> Self {
+        let line = |left, right, top, bottom| turn.upright(Position { page: 0, left, right, top, bottom });
+        let across = self.across.iter().map(|rule| line(rule.from, rule.to, rule.at, rule.at));
+        let down = self.down.iter().map(|rule| line(rule.at, rule.at, rule.from, rule.to));
+        let mut turned = Self::default();
+        for place in across.chain(down) {
+            let Position { left, right, top, bottom, .. } = place;
+            if right - left > bottom - top {
+                turned.across.push(Rule { at: top, from: left, to: right });
+            } else {
+                turned.down.push(Rule { at: left, from: top, to: bottom });
+            }
+        }
+        turned.across.sort_by(|one, other| one.at.total_cmp(&other.at));
+        turned.down.sort_by(|one, other| one.at.total_cmp(&other.at));
+        turned
+    }
+
+    /// Where lines go down through a piece of text, from left to right.
+    pub(super) fn through(&self, piece: Position) -> Vec<f32> {
+        let begin = self.down.partition_point(|rule| rule.at <= piece.left + 1.0);
+        let inside = self.down[begin..].iter().take_while(|rule| rule.at < piece.right - 1.0);
+        inside.filter(|rule| rule.covers(piece.top, piece.bottom)).map(|rule| rule.at).collect()
+    }
+}
+
+/// The first of a group, found sooner the next time.
+pub(super) fn root(first: &mut [usize], mut at: usize) -> usize {
+    while first[at] != at {
+        first[at] = first[first[at]];
+        at = first[at];
+    }
+    at
+}
+
+/// The lines and boxes that a shape draws.
+fn edges(shape: &PathContent) -> Vec<Rect> {
+    if !shape.has_stroke() && !shape.has_fill() {
+        return Vec::new();
+    }
+    // A short line as thick as a table is high is a line down.
+    if shape.is_straight_line() {
+        return vec![shape.rendered_bbox()];
+    }
+    let mut edges = Vec::new();
+    let (mut start, mut last) = ((0.0, 0.0), (0.0, 0.0));
+    for step in &shape.operations {
+        let end = match *step {
+            PathOperation::MoveTo(x, y) => {
+                start = (x, y);
+                last = start;
+                continue;
+            }
+            PathOperation::Rectangle(x, y, width, height) => {
+                edges.push(Rect::new(x, y, width, height));
+                continue;
+            }
+            PathOperation::CurveTo(.., x, y) => {
+                last = (x, y);
+                continue;
+            }
+            PathOperation::LineTo(x, y) => (x, y),
+            PathOperation::ClosePath => start,
+        };
+        let (width, height) = (end.0 - last.0, end.1 - last.1);
+        if width.abs().min(height.abs()) < 0.5 {
+            edges.push(Rect::new(last.0, last.1, width, height));
+        }
+        last = end;
+    }
+    edges
+}
+
+/// Lines of one direction, those as one that lie next to each other or behind each other.
+fn joined(mut rules: Vec<Rule>) -> Vec<Rule> {
+    rules.retain(|rule| [rule.at, rule.from, rule.to].iter().all(|number| number.is_finite()));
+    rules.sort_by(|one, other| one.at.total_cmp(&other.at));
+    let mut joined: Vec<Rule> = Vec::new();
+    let mut rest = rules.as_slice();
+    while let Some(first) = rest.first() {
+        let (near, others) = rest.split_at(rest.partition_point(|rule| rule.at - first.at < NEAR));
+        join_near(near, &mut joined);
+        rest = others;
+    }
+    joined.retain(|rule| rule.to - rule.from >= LENGTH_MIN);
+    joined
+}
+
+/// Lines that lie next to each other.
+fn join_near(near: &[Rule], joined: &mut Vec<Rule>) {
+    #[expect(clippy::cast_precision_loss, reason = "a number of lines")]
+    let at = near.iter().map(|rule| rule.at).sum::<f32>() / near.len() as f32;
+    let mut near = near.to_vec();
+    near.sort_by(|one, other| one.from.total_cmp(&other.from));
+    let before = joined.len();
+    for rule in near {
+        match joined[before..].last_mut() {
+            Some(last) if rule.from <= last.to + NEAR => last.to = last.to.max(rule.to),
+            _ => joined.push(Rule { at, ..rule }),
+        }
+    }
+}
