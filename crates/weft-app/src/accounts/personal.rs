@@ -8,7 +8,7 @@ use weft_core::error::found;
 use weft_core::id::UserId;
 use weft_core::seam::audit_store::{AuditFilter, AuditPosition};
 use weft_core::seam::memory_store::MessageFilter;
-use weft_core::seam::session_store::{MessagePosition, Session, SessionFilter};
+use weft_core::seam::session_store::{MessagePosition, Session, SessionFilter, SessionOrder};
 use weft_core::seam::tenant_store::Membership;
 use weft_core::seam::token_store::TokenFilter;
 use weft_core::seam::user_store::User;
@@ -197,6 +197,8 @@ impl App {
     async fn sessions_of(&self, tenant: &TenantId, user: &UserId, offset: u64) -> Result<Vec<Session>> {
         let filter = SessionFilter {
             user_id: Some(user.to_string()),
+            // They keep their places in it, also those that somebody goes on with between two pages.
+            order: SessionOrder::Created,
             ascending: true,
             offset,
             limit: AT_ONCE,

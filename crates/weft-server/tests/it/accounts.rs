@@ -1,16 +1,18 @@
 //! Users, their sign-ins, and what they may do in their tenants.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
+use futures::StreamExt as _;
 use serde_json::{Value as Json, json};
 use weft_app::Auth;
 use weft_app::accounts::NewUser;
 use weft_app::config::{AccountsConfig, AuditLevel, LimitsConfig};
 use weft_core::access::MemberRole;
 use weft_core::id::UserId;
-use weft_core::seam::session_store::{SessionCommit, SessionMessage};
+use weft_core::seam::session_store::{Session, SessionCommit, SessionMessage};
 use weft_core::seam::user_store::{Login, UserChange};
 use weft_core::{SessionKey, TenantId};
 use weft_engine::clock::SystemClock;
@@ -556,6 +558,44 @@ async fn a_conversation_of_any_length_is_given_whole() {
     let expected: Vec<_> = more.iter().map(|one| one.content.clone()).collect();
     assert!(words.iter().any(|word| word == "first words"), "{:?}", &words[..3]);
     assert_eq!(words[words.len() - expected.len()..], expected[..]);
+}
+
+#[tokio::test]
+async fn conversations_that_go_on_during_an_export_hide_no_others() {
+    let bench = bench(Script::new()).await;
+    let ann = with_ann(&bench, MemberRole::User).await;
+    let sessions = &bench.app.sessions;
+    let key = |nth: i64| SessionKey::new(&default_tenant(), format!("s{nth}"));
+    for nth in 0..150 {
+        let session = Session {
+            key: key(nth),
+            canvas: "c".into(),
+            canvas_version: "".into(),
+            user_id: ann.clone(),
+            name: String::new(),
+            state: json!({}),
+            revision: 0,
+            created_ms: nth,
+            updated_ms: nth,
+        };
+        sessions.create(&session, &[]).await.unwrap();
+    }
+    let user = bench.app.find_user("ann@example.com").await.unwrap();
+    let mut told = Box::pin(bench.app.personal_data(user, None));
+    let mut seen = HashSet::new();
+    while let Some(one) = told.next().await {
+        let one = one.unwrap();
+        if one["kind"] != "conversation" {
+            continue;
+        }
+        if seen.is_empty() {
+            for nth in 0..50 {
+                sessions.rename(&key(nth), "later").await.unwrap();
+            }
+        }
+        seen.insert(one["id"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(seen.len(), 150);
 }
 
 fn said_once(content: &str, created_ms: i64) -> SessionMessage {
