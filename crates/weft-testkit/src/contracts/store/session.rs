@@ -115,9 +115,9 @@ async fn messages_come_back_page_by_page(store: &dyn SessionStore) {
         }
         assert_eq!(found, told, "by {page}");
     }
-    assert_eq!(store.messages_after(&one.key, None, 0).await.unwrap(), []);
+    assert!(store.messages_after(&one.key, None, 0).await.unwrap().is_empty());
     let nobody = SessionKey::new(&one.key.tenant, "nobody");
-    assert_eq!(store.messages_after(&nobody, None, 5).await.unwrap(), []);
+    assert!(store.messages_after(&nobody, None, 5).await.unwrap().is_empty());
 }
 
 async fn a_commit_needs_the_current_revision(store: &dyn SessionStore) {
