@@ -20,7 +20,8 @@ pub const QUESTION_MIN: usize = 200;
 const RESULT_MIN: usize = 100;
 /// The same when there are so many results that even then they do not fit.
 const MANY_RESULTS_MIN: usize = 12;
-/// The share of the room that the arguments of one call may take before anything is left out: one part of this many.
+/// The share of the room that the arguments of one call, and what it gave, may take before the other is cut to its
+/// minimum: one part of this many.
 // Results have a limit of their own; what a model writes has none, and has had its effect when it is sent back.
 const CALL_SHARE: usize = 3;
 /// The share of a window that is filled, in percent.
@@ -114,7 +115,8 @@ pub fn fit(lines: Vec<Line>, room: usize) -> Result<(Vec<ChatMessage>, Option<St
     let mut notes = Vec::new();
     // The last round is what the model is about to answer; the others have had their effect.
     let earlier = |keep: Keep| matches!(keep, Keep::Round(round) if Some(round) != last_round);
-    let mut calls = fitted.shorten_calls(room, RESULT_MIN.max(room / CALL_SHARE), |_| true);
+    let share = RESULT_MIN.max(room / CALL_SHARE);
+    let mut calls = fitted.shorten_calls(room, share, |_| true);
     if fitted.total > room && fitted.shorten_results(room, RESULT_MIN, earlier) {
         notes.push("what tools gave in earlier rounds was shortened".to_owned());
     }
@@ -131,11 +133,13 @@ pub fn fit(lines: Vec<Line>, room: usize) -> Result<(Vec<ChatMessage>, Option<St
         notes.push(format!("{dropped} messages of earlier rounds of tool calls were left out"));
     }
     let last = |keep| matches!(keep, Keep::Round(_));
+    // Neither goes to its minimum for the length of the other.
+    let much = fitted.shorten_results(room, share, last);
     calls |= fitted.shorten_calls(room, RESULT_MIN, last);
     if calls {
         notes.push("what tools were called with was shortened".to_owned());
     }
-    let much = fitted.shorten_results(room, RESULT_MIN, last);
+    let much = fitted.shorten_results(room, RESULT_MIN, last) || much;
     if fitted.shorten_results(room, MANY_RESULTS_MIN, last) || much {
         notes.push("what the last tools gave was shortened".to_owned());
     }
