@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use weft_core::seam::chat_model::{Author, ChatMessage, ToolSchema};
 use weft_core::{Error, ErrorKind, Result};
 
+use self::text::shorter_object;
 pub use text::{cut, head_and_tail, tokens};
 
 /// Tokens that every message costs besides its text.
@@ -19,6 +20,10 @@ pub const QUESTION_MIN: usize = 200;
 const RESULT_MIN: usize = 100;
 /// The same when there are so many results that even then they do not fit.
 const MANY_RESULTS_MIN: usize = 12;
+/// The share of the room that the arguments of one call, and what it gave, may take before the other is cut to its
+/// minimum: one part of this many.
+// Results have a limit of their own; what a model writes has none, and has had its effect when it is sent back.
+const CALL_SHARE: usize = 3;
 /// The share of a window that is filled, in percent.
 // Counting without the model's own vocabulary is off by some percent.
 const WINDOW_PERCENT: usize = 97;
@@ -94,9 +99,10 @@ pub fn room(window: usize, answer: Option<u32>, tools: usize) -> usize {
     filled.saturating_sub(answer.min(window / 2)).saturating_sub(tools)
 }
 
-/// The messages, made to fit, and what was done for that, if anything: what tools gave in earlier
-/// rounds is shortened, the oldest rounds of the history are dropped, then the oldest rounds of tool
-/// calls, then what the last tools gave is shortened, then the instructions or the question.
+/// The messages, made to fit, and what was done for that, if anything: very long arguments of calls are
+/// shortened, then what tools gave in earlier rounds and what they were called with, the oldest rounds of the
+/// history are dropped, then the oldest rounds of tool calls, then what the last tools were called with and gave
+/// is shortened, then the instructions or the question.
 ///
 /// # Errors
 /// `Invalid` when it cannot fit without cutting the question below [`QUESTION_MIN`] tokens.
@@ -109,9 +115,12 @@ pub fn fit(lines: Vec<Line>, room: usize) -> Result<(Vec<ChatMessage>, Option<St
     let mut notes = Vec::new();
     // The last round is what the model is about to answer; the others have had their effect.
     let earlier = |keep: Keep| matches!(keep, Keep::Round(round) if Some(round) != last_round);
+    let share = RESULT_MIN.max(room / CALL_SHARE);
+    let mut calls = fitted.shorten_calls(room, share, |_| true);
     if fitted.total > room && fitted.shorten_results(room, RESULT_MIN, earlier) {
         notes.push("what tools gave in earlier rounds was shortened".to_owned());
     }
+    calls |= fitted.shorten_calls(room, RESULT_MIN, earlier);
     if fitted.drop_images(room, earlier) {
         notes.push("images of earlier rounds were left out".to_owned());
     }
@@ -124,7 +133,13 @@ pub fn fit(lines: Vec<Line>, room: usize) -> Result<(Vec<ChatMessage>, Option<St
         notes.push(format!("{dropped} messages of earlier rounds of tool calls were left out"));
     }
     let last = |keep| matches!(keep, Keep::Round(_));
-    let much = fitted.shorten_results(room, RESULT_MIN, last);
+    // Neither goes to its minimum for the length of the other.
+    let much = fitted.shorten_results(room, share, last);
+    calls |= fitted.shorten_calls(room, RESULT_MIN, last);
+    if calls {
+        notes.push("what tools were called with was shortened".to_owned());
+    }
+    let much = fitted.shorten_results(room, RESULT_MIN, last) || much;
     if fitted.shorten_results(room, MANY_RESULTS_MIN, last) || much {
         notes.push("what the last tools gave was shortened".to_owned());
     }
@@ -176,6 +191,39 @@ impl Fitting {
             let saved = size.saturating_sub(tokens(&shorter));
             if saved > 0 {
                 line.message.text = shorter;
+                *cost -= saved;
+                self.total -= saved;
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Shortens what tools were called with in these lines, the longest first and none below `least` tokens, until it
+    /// fits. Whether any was.
+    fn shorten_calls(&mut self, room: usize, least: usize, of: impl Fn(Keep) -> bool) -> bool {
+        if self.total <= room {
+            return false;
+        }
+        let mut long = Vec::new();
+        for (place, (line, _)) in self.lines.iter().enumerate().filter(|(_, (line, _))| of(line.keep)) {
+            let calls = line.message.tool_calls.iter().enumerate();
+            long.extend(calls.map(|(nth, call)| (tokens(&call.arguments), place, nth)));
+        }
+        long.retain(|(size, ..)| *size > least);
+        long.sort_by_key(|(size, ..)| std::cmp::Reverse(*size));
+        let mut any = false;
+        for (size, place, nth) in long {
+            let over = self.total.saturating_sub(room);
+            if over == 0 {
+                break;
+            }
+            let Some((line, cost)) = self.lines.get_mut(place) else { continue };
+            let Some(call) = line.message.tool_calls.get_mut(nth) else { continue };
+            let shorter = shorter_object(&call.arguments, size.saturating_sub(over).max(least));
+            let saved = size.saturating_sub(tokens(&shorter));
+            if saved > 0 {
+                call.arguments = shorter;
                 *cost -= saved;
                 self.total -= saved;
                 any = true;
@@ -348,6 +396,41 @@ mod tests {
         let (images, note) = kept(1_200);
         assert_eq!(images, [1]);
         assert!(note.contains("images of the last tools"), "{note}");
+    }
+
+    #[test]
+    fn long_arguments_of_calls_are_shortened_before_anything_is_left_out() {
+        let asks = |arguments: serde_json::Value| {
+            let mut lines = conversation();
+            let mut round = round(0, 2, "done");
+            round[0].message.tool_calls[0].arguments = arguments.to_string();
+            lines.extend(round);
+            lines
+        };
+        let check = |arguments: serde_json::Value, room| {
+            let (messages, note) = fit(asks(arguments), room).unwrap();
+            assert!(messages.iter().map(cost).sum::<usize>() <= room);
+            assert_eq!(messages.len(), 9, "{note:?}");
+            assert!(note.unwrap().ends_with("what tools were called with was shortened"));
+            let calls = &messages[6].tool_calls;
+            assert_eq!(calls[1].arguments, "{}");
+            serde_json::from_str::<serde_json::Value>(&calls[0].arguments).unwrap()
+        };
+        let text = format!("begin{}end", "x".repeat(400_000));
+        let short = check(serde_json::json!({"path": "a.txt", "content": text, "mode": 1}), 2_000);
+        assert_eq!((&short["path"], &short["mode"]), (&"a.txt".into(), &1.into()));
+        let content = short["content"].as_str().unwrap();
+        assert!(
+            content.starts_with("beginx") && content.ends_with("xend") && content.len() > 400,
+            "{content}"
+        );
+        // Nothing in it is long by itself, and it stays an object.
+        let numbers = check(serde_json::json!({"all": vec![1_234_567; 40_000]}), 2_000);
+        assert!(numbers.is_object(), "{numbers}");
+        let escaped = check(serde_json::json!({"a": "\"\n\u{1}".repeat(40_000)}), 2_000);
+        assert!(escaped["a"].is_string(), "{escaped}");
+        // What an earlier turn wrote as well as what fits.
+        assert!(fit(asks(serde_json::json!({"a": "short"})), 2_000).unwrap().1.is_none());
     }
 
     #[test]

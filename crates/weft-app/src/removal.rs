@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use weft_core::error::found;
 use weft_core::seam::canvas_store::CHAT_TYPE;
 use weft_core::seam::run_store::RunFilter;
-use weft_core::seam::share_store::ShareTarget;
+use weft_core::seam::share_store::{ShareTarget, ShareToken};
 use weft_core::{CanvasKey, Error, ErrorKind, Result, RunKey, SessionKey};
 
 use crate::app::App;
@@ -132,6 +132,17 @@ impl App {
     /// The same of the canvas of an assistant.
     pub(crate) async fn canvas_stays_with_chat(&self, chat: &CanvasKey) -> Result<()> {
         stays_with(self.chat_is_there(chat).await, self.canvases.delete(chat)).await
+    }
+
+    /// The same of a share token of an agent or an assistant. One of a key is worth nothing without the key.
+    pub(crate) async fn share_stays(&self, share: &ShareToken) -> Result<()> {
+        let take_back = self.accounts.stores.shares.remove_share(&share.tenant, &share.target, &share.hash);
+        let key = CanvasKey::new(&share.tenant, share.target.id().clone());
+        match &share.target {
+            ShareTarget::Agent(_) => stays_with(self.canvases.newest(&key).await, take_back).await,
+            ShareTarget::Chat(_) => stays_with(self.chat_is_there(&key).await, take_back).await,
+            ShareTarget::OfKey(_) => Ok(()),
+        }
     }
 
     async fn chat_is_there(&self, chat: &CanvasKey) -> Result<()> {

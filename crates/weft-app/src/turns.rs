@@ -87,6 +87,8 @@ struct Line {
     turn: Arc<Turn<()>>,
     /// How many are in the line, the one whose turn it is among them.
     count: usize,
+    /// Fires when the session was in the middle of a turn for the first of them: that one waits, too.
+    busy: CancellationToken,
 }
 
 /// A place in a line, until it is dropped.
@@ -94,6 +96,7 @@ pub(crate) struct Place {
     lines: Arc<Lines>,
     of: WaitedFor,
     turn: Arc<Turn<()>>,
+    busy: CancellationToken,
     /// How many stood there before.
     before: usize,
 }
@@ -103,8 +106,27 @@ impl Place {
         let mut all = lines.0.lock().unwrap_or_else(PoisonError::into_inner);
         let line = all.entry(of.clone()).or_default();
         line.count += 1;
-        let (turn, before) = (Arc::clone(&line.turn), line.count - 1);
-        Self { lines: Arc::clone(lines), of, turn, before }
+        let (turn, busy, before) = (Arc::clone(&line.turn), line.busy.clone(), line.count - 1);
+        Self { lines: Arc::clone(lines), of, turn, busy, before }
+    }
+
+    /// How many waited before it. The first in line may begin at once, and waits only when it was found to.
+    fn waited_before(&self) -> usize {
+        if self.busy.is_cancelled() { self.before } else { self.before.saturating_sub(1) }
+    }
+
+    /// How many are in the line now, this one among them.
+    fn in_line(&self) -> usize {
+        let all = self.lines.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(&self.of).map_or(0, |line| line.count)
+    }
+
+    /// Ends when one too many waits because the first in line has to wait as well, and this place is the one.
+    async fn is_one_too_many(&self, waiting_max: usize) {
+        self.busy.cancelled().await;
+        if self.before < waiting_max || self.in_line() <= waiting_max {
+            std::future::pending::<()>().await;
+        }
     }
 }
 
@@ -153,25 +175,39 @@ impl App {
             }
         };
         // The first in the line is the one that tries to begin; all others wait.
-        if place.before > line_may_be {
+        if place.before > 0 && place.waited_before() >= line_may_be {
             return Err(match waiting.strategy {
                 MultitaskStrategy::Reject => is_not_free(session),
-                _ => line_is_full(session, place.before),
+                _ => line_is_full(session, place.waited_before()),
             });
         }
         let until = in_seconds(limits.wait_seconds);
-        let Some(_turn) = wait_for(lock(&place), until, &waiting.stopping).await? else {
+        let turn = async {
+            tokio::select! {
+                biased;
+                turn = lock(&place) => Ok(turn),
+                () = place.is_one_too_many(line_may_be) => Err(line_is_full(session, line_may_be)),
+            }
+        };
+        let Some(turn) = wait_for(turn, until, &waiting.stopping).await? else {
             return Err(too_long(session, limits.wait_seconds));
         };
+        let _turn = turn?;
         let mut pause = PAUSE_MIN;
         loop {
             let busy = match start().await {
                 Err(error) if is_busy(&error) => error,
                 outcome => return outcome,
             };
-            if waiting.strategy == MultitaskStrategy::Reject {
-                return Err(busy);
+            match waiting.strategy {
+                MultitaskStrategy::Reject => return Err(busy),
+                MultitaskStrategy::Enqueue | MultitaskStrategy::Steer if line_may_be == 0 => {
+                    return Err(line_is_full(session, 0).because(busy));
+                }
+                // What is interrupted ends at once: that is no line.
+                MultitaskStrategy::Enqueue | MultitaskStrategy::Interrupt | MultitaskStrategy::Steer => {}
             }
+            place.busy.cancel();
             let waited = wait_for(self.give_way(session, waiting.strategy, pause), until, &waiting.stopping);
             match waited.await? {
                 Some(outcome) => outcome?,
@@ -319,11 +355,15 @@ fn is_not_free(session: &SessionKey) -> Error {
         .help("wait for its end, or let the question wait for it: `multitask_strategy` is `enqueue` then")
 }
 
-fn line_is_full(session: &SessionKey, before: usize) -> Error {
-    let wait = if before == 1 { "1 question waits".to_owned() } else { format!("{before} questions wait") };
+fn line_is_full(session: &SessionKey, waiting: usize) -> Error {
+    let wait = match waiting {
+        0 => "no question may wait".to_owned(),
+        1 => "1 question waits".to_owned(),
+        more => format!("{more} questions wait"),
+    };
     let message = format!("session {} is in the middle of a turn, and {wait} for it", session.id);
     Error::new(ErrorKind::Conflict, message)
-        .help("wait for their ends; `limits.sessions.waiting_max` is the limit")
+        .help("wait for its end; `limits.sessions.waiting_max` is how many may wait")
 }
 
 pub(crate) fn too_long(session: &SessionKey, seconds: u64) -> Error {

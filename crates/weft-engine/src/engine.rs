@@ -431,15 +431,10 @@ impl Engine {
         let (mut machine, resumes, reply, citations, spent) = match going_on {
             Some(paused) => {
                 let (waiting, citations, spent) = (paused.run.clone(), paused.citations(), paused.spent);
-                let query = std::mem::replace(&mut request.input.query, paused.input.query.clone());
-                if request.input.files.is_empty() {
-                    request.input.files.clone_from(&paused.input.files);
-                }
-                if request.input.pins.is_empty() {
-                    request.input.pins.clone_from(&paused.input.pins);
-                }
+                let query = paused.complete(&mut request.input);
                 let new = state.globals_for(&request.input, &history, &key.id, &date(now_ms));
-                let mut machine = paused.restore(Arc::clone(&request.plan), state.with_query(new), limits)?;
+                let globals = state.with_assigned(new, &paused.input);
+                let mut machine = paused.restore(Arc::clone(&request.plan), globals, limits)?;
                 machine.time_out(now_ms);
                 tasks::must_be_in_time(&request, &machine)?;
                 if given == AnswerStatus::New {

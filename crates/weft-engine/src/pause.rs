@@ -130,6 +130,17 @@ impl Paused {
         !input.inputs.is_empty() || input.query.is_empty() || self.fields <= 1 || self.waits_within()
     }
 
+    /// Gives an answer what its turn began with, as far as it brings nothing in its place, and gives back its words.
+    pub(crate) fn complete(&self, answer: &mut TurnInput) -> String {
+        if answer.files.is_empty() {
+            answer.files.clone_from(&self.input.files);
+        }
+        if answer.pins.is_empty() {
+            answer.pins.clone_from(&self.input.pins);
+        }
+        std::mem::replace(&mut answer.query, self.input.query.clone())
+    }
+
     /// Whether a task is open.
     pub fn waits_for(&self, task: &TaskId) -> bool {
         let mut nodes = self.scopes.values().flat_map(|run| &run.nodes);

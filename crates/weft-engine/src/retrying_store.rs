@@ -15,7 +15,9 @@ use weft_core::seam::run_messages::RunMessage;
 use weft_core::seam::run_store::{
     FinishedRun, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry, StoredRun,
 };
-use weft_core::seam::session_store::{Feedback, Session, SessionCommit, SessionFilter, SessionMessage};
+use weft_core::seam::session_store::{
+    Feedback, MessagePosition, Session, SessionCommit, SessionFilter, SessionMessage,
+};
 use weft_core::seam::spending_store::{DaySpent, SpendingStore};
 use weft_core::seam::{ProcessStore, RunMessages, RunStore, SessionStore};
 use weft_core::{Error, ErrorKind, Json, ProcessId, Result, RunId, RunKey, SessionKey};
@@ -322,6 +324,15 @@ impl SessionStore for RetryingStore<dyn SessionStore> {
 
     async fn messages(&self, key: &SessionKey, revision: i64, count_max: u64) -> Result<Vec<SessionMessage>> {
         read(|| self.0.messages(key, revision, count_max)).await
+    }
+
+    async fn messages_after(
+        &self,
+        key: &SessionKey,
+        after: Option<MessagePosition>,
+        count_max: u64,
+    ) -> Result<Vec<(MessagePosition, SessionMessage)>> {
+        read(|| self.0.messages_after(key, after, count_max)).await
     }
 
     async fn commit(&self, key: &SessionKey, commit: SessionCommit<'_>) -> Result<()> {

@@ -12,6 +12,9 @@ use crate::pause::Paused;
 /// The question, as canvases refer to it and may change it.
 pub(crate) const QUERY: &str = "sys.query";
 
+/// The files that came with the question.
+const FILES: &str = "sys.files";
+
 /// Turns of the conversation that every canvas gets, for `sys.history`.
 const HISTORY_TURNS: usize = 13;
 
@@ -99,7 +102,7 @@ impl SessionState {
             history.iter().map(|message| Json::String(format!("{}: {}", message.role, message.content)));
         globals.insert(QUERY.to_owned(), Json::String(input.query.clone()));
         globals.insert("sys.user_id".to_owned(), Json::String(input.user_id.clone()));
-        globals.insert("sys.files".to_owned(), Json::Array(input.files.clone()));
+        globals.insert(FILES.to_owned(), Json::Array(input.files.clone()));
         globals.insert("sys.conversation_turns".to_owned(), Json::from(self.turns + 1));
         globals.insert("sys.history".to_owned(), Json::Array(lines.collect()));
         globals.insert("sys.date".to_owned(), Json::String(now.to_owned()));
@@ -107,13 +110,17 @@ impl SessionState {
         globals
     }
 
-    /// The values of a turn that goes on after a pause, with the question as the run has made it.
-    pub(crate) fn with_query(
+    /// The values of a turn that goes on after a pause, with the question and the files as the run has made them out of
+    /// what its caller gave `before`. Files that come with an answer take the place of those.
+    pub(crate) fn with_assigned(
         &self,
         mut globals: serde_json::Map<String, Json>,
+        before: &TurnInput,
     ) -> serde_json::Map<String, Json> {
-        if let Some(question) = self.globals.get(QUERY) {
-            globals.insert(QUERY.to_owned(), question.clone());
+        let same_files = globals.get(FILES).and_then(Json::as_array) == Some(&before.files);
+        let kept = [(QUERY, true), (FILES, same_files)].into_iter().filter(|(_, kept)| *kept);
+        for (name, value) in kept.filter_map(|(name, _)| Some((name, self.globals.get(name)?))) {
+            globals.insert(name.to_owned(), value.clone());
         }
         globals
     }

@@ -18,7 +18,9 @@ use weft_core::seam::process_store::{ProcessPlace, StoredProcess};
 use weft_core::seam::run_store::{
     FinishedRun, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry, StoredRun,
 };
-use weft_core::seam::session_store::{Feedback, Session, SessionCommit, SessionFilter, SessionMessage};
+use weft_core::seam::session_store::{
+    Feedback, MessagePosition, Session, SessionCommit, SessionFilter, SessionMessage,
+};
 use weft_core::seam::spending_store::{DaySpent, SpendingStore};
 use weft_core::seam::{ProcessStore, RunStore, SessionStore};
 use weft_core::{Error, ErrorKind, ProcessId, Result, RunId, RunKey, SessionKey};
@@ -341,6 +343,17 @@ impl SessionStore for FaultyStore {
         let key = key.clone();
         self.call(CallEffect::Nothing, |s| async move { s.messages(&key, revision, count_max).await }.boxed())
             .await
+    }
+
+    async fn messages_after(
+        &self,
+        key: &SessionKey,
+        after: Option<MessagePosition>,
+        count_max: u64,
+    ) -> Result<Vec<(MessagePosition, SessionMessage)>> {
+        let key = key.clone();
+        let work = |s: Arc<MemoryStore>| async move { s.messages_after(&key, after, count_max).await };
+        self.call(CallEffect::Nothing, |s| work(s).boxed()).await
     }
 
     async fn commit(&self, key: &SessionKey, commit: SessionCommit<'_>) -> Result<()> {

@@ -31,7 +31,8 @@ use weft_core::seam::process_store::StoredProcess;
 use weft_core::seam::run_messages::RunMessage;
 use weft_core::seam::schedule_store::Schedule;
 use weft_core::seam::session_store::{
-    Feedback, Session, SessionCommit, SessionFilter, SessionMessage, SessionOrder, SessionStore,
+    Feedback, MessagePosition, Session, SessionCommit, SessionFilter, SessionMessage, SessionOrder,
+    SessionStore,
 };
 use weft_core::seam::task_store::Task;
 use weft_core::seam::token_store::{StoredToken, TokenFilter, TokenStore};
@@ -188,6 +189,25 @@ impl SessionStore for MemoryStore {
             messages.into_iter().filter(|(of, _)| *of <= revision).map(|(_, message)| message).collect();
         let count_max = usize::try_from(count_max).unwrap_or(usize::MAX);
         Ok(messages.split_off(messages.len().saturating_sub(count_max)))
+    }
+
+    async fn messages_after(
+        &self,
+        key: &SessionKey,
+        after: Option<MessagePosition>,
+        count_max: u64,
+    ) -> Result<Vec<(MessagePosition, SessionMessage)>> {
+        let at = (key.tenant.clone(), key.id.clone());
+        let messages = self.tables().sessions.get(&at).map(|c| c.messages.clone()).unwrap_or_default();
+        let mut last: Option<MessagePosition> = None;
+        let placed = messages.into_iter().map(|(revision, message)| {
+            let place = last.filter(|last| last.revision == revision).map_or(0, |last| last.place + 1);
+            let at = MessagePosition { revision, place };
+            last = Some(at);
+            (at, message)
+        });
+        let follow = placed.filter(|(at, _)| after.is_none_or(|after| *at > after));
+        Ok(follow.take(usize::try_from(count_max).unwrap_or(usize::MAX)).collect())
     }
 
     async fn commit(&self, key: &SessionKey, commit: SessionCommit<'_>) -> Result<()> {

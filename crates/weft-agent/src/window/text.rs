@@ -1,5 +1,10 @@
 //! How much room texts take, and texts made shorter.
 
+use weft_core::Json;
+
+/// A text within a shortened object is not cut below this many tokens.
+const INNER_TEXT_MIN: usize = 24;
+
 /// A rough count of tokens: one for every four characters, one for every character of Chinese,
 /// Japanese or Korean. It needs no vocabulary, and errs on the high side for English prose.
 pub fn tokens(text: &str) -> usize {
@@ -27,6 +32,33 @@ pub fn cut(text: &str, max: usize) -> &str {
         }
     }
     text
+}
+
+/// A JSON object of at most about `max` tokens: the one that the text is, with its long texts shortened; where that is not
+/// enough, or the text is none, one that has the beginning and the end of the text.
+pub(super) fn shorter_object(text: &str, max: usize) -> String {
+    if let Ok(mut object @ Json::Object(_)) = serde_json::from_str(text) {
+        let mut most = max.saturating_sub(max / 8);
+        while most >= INNER_TEXT_MIN {
+            shorten_texts(&mut object, most);
+            let shorter = object.to_string();
+            if tokens(&shorter) <= max {
+                return shorter;
+            }
+            most /= 2;
+        }
+    }
+    // Quotes and line breaks take twice their room within a text.
+    Json::from_iter([("shortened", head_and_tail(text, max / 2))]).to_string()
+}
+
+fn shorten_texts(value: &mut Json, most: usize) {
+    match value {
+        Json::String(text) if tokens(text) > most => *text = head_and_tail(text, most),
+        Json::Array(items) => items.iter_mut().for_each(|item| shorten_texts(item, most)),
+        Json::Object(members) => members.values_mut().for_each(|member| shorten_texts(member, most)),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {}
+    }
 }
 
 /// The beginning and the end of a text, together about `max` tokens, with a mark between them.

@@ -64,6 +64,24 @@ async fn several_calls_of_one_message_are_answered_in_order() {
     assert_eq!(used[1], json!({"name": "look", "arguments": {"q": "2"}, "results": "found 2"}));
 }
 
+/// A file that a model writes may be longer than its own window.
+#[tokio::test]
+async fn a_call_longer_than_the_window_is_made_whole_and_sent_back_short() {
+    let text = "x".repeat(400 << 10);
+    let written = text.clone();
+    let model = ScriptedModel::from_fn(move |_, nth| match nth {
+        0 => look(&written),
+        _ => Reply::text("done"),
+    });
+    let world = World::with(model.with_info(|info| info.window = 32_768));
+    let answer = world.ask().await.unwrap();
+    assert_eq!(answer.text, "done");
+    assert_eq!(answer.used[0].arguments, json!({"q": text}));
+    let call = world.asked().remove(1).messages[2].tool_calls[0].arguments.clone();
+    let sent: serde_json::Value = serde_json::from_str(&call).unwrap();
+    assert!(sent["q"].as_str().unwrap().starts_with("xxx") && call.len() < 32_768, "{}", call.len());
+}
+
 #[tokio::test]
 async fn after_the_last_round_an_answer_without_tools_is_asked_for() {
     let world = World::with(ScriptedModel::from_fn(|request, nth| match request.tool_choice {

@@ -2,7 +2,7 @@
 
 use weft_core::access::MemberRole;
 use weft_core::id::UserId;
-use weft_core::seam::tenant_store::{Invitation, Joining, Membership};
+use weft_core::seam::tenant_store::{Invitation, Joining};
 use weft_core::seam::user_store::User;
 use weft_core::{Error, ErrorKind, Result, Secret, TenantId};
 
@@ -132,9 +132,7 @@ impl App {
     /// # Errors
     /// `NotFound` for somebody who is no member; `Conflict` when the tenant would be left without an owner.
     pub async fn set_role(&self, tenant: &TenantId, user: &UserId, role: MemberRole) -> Result<()> {
-        let tenants = &self.accounts.stores.tenants;
-        let membership = tenants.membership(tenant, user).await?;
-        tenants.put_member(&Membership { role, ..membership }).await
+        self.accounts.stores.tenants.set_role(tenant, user, role).await
     }
 
     /// Takes back an invitation of a tenant that is named by its id or its address.

@@ -8,7 +8,7 @@ use weft_core::error::found;
 use weft_core::id::UserId;
 use weft_core::seam::audit_store::{AuditFilter, AuditPosition};
 use weft_core::seam::memory_store::MessageFilter;
-use weft_core::seam::session_store::{Session, SessionFilter};
+use weft_core::seam::session_store::{MessagePosition, Session, SessionFilter, SessionOrder};
 use weft_core::seam::tenant_store::Membership;
 use weft_core::seam::token_store::TokenFilter;
 use weft_core::seam::user_store::User;
@@ -20,6 +20,9 @@ use crate::app::App;
 
 /// Conversations, messages or entries that are read at once.
 const AT_ONCE: u64 = 100;
+
+/// Messages of a conversation that one thing has. A longer conversation is several things.
+const MESSAGES_AT_ONCE: u64 = 1_000;
 
 /// Gives what is found to whoever reads it. None is left when nobody does any more.
 type Sink = mpsc::Sender<Result<Json>>;
@@ -146,18 +149,7 @@ impl App {
             let sessions = self.sessions_of(tenant, user, offset).await?;
             offset += sessions.len() as u64;
             for session in &sessions {
-                let messages = self.sessions.messages(&session.key, i64::MAX, LISTED_MAX).await?;
-                let messages: Json = messages
-                    .iter()
-                    .map(|one| json!({"role": one.role, "content": one.content, "at": date(one.created_ms)}))
-                    .collect();
-                give(
-                    sink,
-                    json!({"kind": "conversation", "id": session.key.id, "tenant": tenant,
-                    "agent": session.canvas, "name": session.name, "created": date(session.created_ms),
-                    "messages": messages}),
-                )
-                .await?;
+                self.gather_conversation(session, sink).await?;
             }
             if (sessions.len() as u64) < AT_ONCE {
                 return Ok(());
@@ -165,9 +157,48 @@ impl App {
         }
     }
 
+    async fn gather_conversation(&self, session: &Session, sink: &mut Sink) -> Result<()> {
+        let (tenant, id) = (&session.key.tenant, &session.key.id);
+        let (messages, mut last) = self.said_after(&session.key, None).await?;
+        give(
+            sink,
+            json!({"kind": "conversation", "id": id, "tenant": tenant, "agent": session.canvas,
+            "name": session.name, "created": date(session.created_ms), "messages": messages}),
+        )
+        .await?;
+        while last.is_some() {
+            let (messages, next) = self.said_after(&session.key, last).await?;
+            if next.is_some() {
+                give(
+                    sink,
+                    json!({"kind": "messages", "conversation": id, "tenant": tenant, "messages": messages}),
+                )
+                .await?;
+            }
+            last = next;
+        }
+        Ok(())
+    }
+
+    /// Messages of a conversation after one of them, and where the last of these stands; nothing when there is none.
+    async fn said_after(
+        &self,
+        key: &SessionKey,
+        after: Option<MessagePosition>,
+    ) -> Result<(Vec<Json>, Option<MessagePosition>)> {
+        let messages = self.sessions.messages_after(key, after, MESSAGES_AT_ONCE).await?;
+        let last = messages.last().map(|(at, _)| *at);
+        let shown = messages
+            .iter()
+            .map(|(_, one)| json!({"role": one.role, "content": one.content, "at": date(one.created_ms)}));
+        Ok((shown.collect(), last))
+    }
+
     async fn sessions_of(&self, tenant: &TenantId, user: &UserId, offset: u64) -> Result<Vec<Session>> {
         let filter = SessionFilter {
             user_id: Some(user.to_string()),
+            // They keep their places in it, also those that somebody goes on with between two pages.
+            order: SessionOrder::Created,
             ascending: true,
             offset,
             limit: AT_ONCE,

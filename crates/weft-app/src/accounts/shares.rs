@@ -14,7 +14,8 @@ impl App {
     /// Makes a share token for an agent, an assistant or a key, which has to be there. It can be read now and never again.
     ///
     /// # Errors
-    /// `Invalid` for a name that is no line, or a time that is over; `QuotaExceeded` when there are too many.
+    /// `Invalid` for a name that is no line, or a time that is over; `QuotaExceeded` when there are too many; `NotFound` for an
+    /// agent or an assistant that is not there, or was removed meanwhile.
     pub async fn share(
         &self,
         tenant: &TenantId,
@@ -41,6 +42,7 @@ impl App {
             last_used_ms: None,
         };
         self.accounts.stores.shares.add_share(&share).await?;
+        self.share_stays(&share).await?;
         Ok((share, secret))
     }
 

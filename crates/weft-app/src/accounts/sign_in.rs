@@ -164,10 +164,16 @@ impl App {
             expires_ms: now_ms.saturating_add(days.saturating_mul(DAY_MS)),
             last_used_ms: None,
         };
-        self.accounts.stores.users.add_login(&login).await?;
+        let users = &self.accounts.stores.users;
+        users.add_login(&login).await?;
+        // Another password ends all sign-ins that it finds. This one may have come a moment later, with the old password.
+        if users.user(&user.id).await?.password_hash != user.password_hash {
+            users.remove_logins(&user.id, Logins::One(&login.hash)).await?;
+            return Err(SignInRefusal::Mismatch);
+        }
         let user = User { signed_in_ms: Some(now_ms), ..user };
         let change = UserChange { signed_in_ms: Some(now_ms), ..UserChange::default() };
-        self.accounts.stores.users.change_user(&user.id, &change).await?;
+        users.change_user(&user.id, &change).await?;
         Ok(SignedIn { user, tenant: membership.tenant, role: membership.role, token })
     }
 
@@ -277,5 +283,26 @@ impl App {
         let change = UserChange { enabled: Some(true), ..UserChange::default() };
         self.accounts.stores.users.change_user(id, &change).await?;
         self.accounts.stores.users.user(id).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::DEFAULT_TENANT;
+    use crate::{Config, assemble_in_memory};
+
+    #[tokio::test]
+    async fn a_sign_in_with_a_password_that_is_changed_meanwhile_is_none() {
+        let app = assemble_in_memory(&Config::default()).await.unwrap();
+        let (old, new) = (Secret::new("correct horse battery"), Secret::new("another horse battery"));
+        let ann = NewUser { email: "ann@example.com", nickname: "Ann", password: Some(&old) };
+        let ann = app.create_user(ann, &TenantId::new(DEFAULT_TENANT), MemberRole::User).await.unwrap();
+        let compared = app.with_password("ann@example.com", &old, "10.0.0.1").await.unwrap();
+        app.set_password(&ann.id, &new, None).await.unwrap();
+        let refused = app.signed_in(compared, None).await.unwrap_err();
+        assert!(matches!(refused, SignInRefusal::Mismatch), "{refused:?}");
+        assert!(app.accounts.stores.users.logins(&ann.id, 0, 9).await.unwrap().is_empty());
+        app.sign_in("ann@example.com", &new, None, "10.0.0.1").await.unwrap();
     }
 }

@@ -52,6 +52,15 @@ pub struct SessionMessage {
     pub feedback: Option<Feedback>,
 }
 
+/// Where a message stands in its conversation. Later ones are greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MessagePosition {
+    /// The revision that it came with.
+    pub revision: i64,
+    /// Its place among those that came with it.
+    pub place: i64,
+}
+
 /// What a reader thinks of an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Feedback {
@@ -140,6 +149,18 @@ pub trait SessionStore: Send + Sync {
     /// # Errors
     /// When the store cannot be read.
     async fn messages(&self, key: &SessionKey, revision: i64, count_max: u64) -> Result<Vec<SessionMessage>>;
+
+    /// Up to `count_max` messages after one, or from the first one on, oldest first, each with its position: a conversation
+    /// of any length page by page.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn messages_after(
+        &self,
+        key: &SessionKey,
+        after: Option<MessagePosition>,
+        count_max: u64,
+    ) -> Result<Vec<(MessagePosition, SessionMessage)>>;
 
     /// Replaces the state, appends messages and changes the human tasks, whole or not at all, and raises
     /// the revision.

@@ -131,11 +131,11 @@ pub trait TenantStore: Send + Sync {
     /// When the store cannot be read.
     async fn member_counts(&self, tenant: &TenantId) -> Result<MemberCounts>;
 
-    /// Makes somebody a member, or gives a member another role.
+    /// Gives a member another role. Nobody becomes a member by it, also somebody who was one a moment ago.
     ///
     /// # Errors
-    /// `NotFound` for an unknown tenant or user; `Conflict` when the tenant would be left without an owner.
-    async fn put_member(&self, membership: &Membership) -> Result<()>;
+    /// `NotFound` for somebody who is no member; `Conflict` when the tenant would be left without an owner.
+    async fn set_role(&self, tenant: &TenantId, user: &UserId, role: MemberRole) -> Result<()>;
 
     /// Removes a member with their sign-ins and API keys there.
     ///

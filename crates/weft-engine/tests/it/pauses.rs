@@ -115,6 +115,27 @@ async fn an_assigned_question_survives_a_pause() {
     assert_eq!(third.state.globals["sys.query"], "about milk");
 }
 
+#[tokio::test]
+async fn assigned_files_survive_a_pause_unless_the_answer_brings_others() {
+    let plan = plan(&[
+        node("begin", Does::Echo, &["set"]),
+        node("set", Does::Assign(vec![("sys.files", AssignOperator::RemoveFirst, "null")]), &["ask"]),
+        node("ask", Does::Ask(vec!["ok"]), &["more"]),
+        node("more", Does::Ask(vec!["ok"]), &["m"]),
+        node("m", Does::Say(false), &[]).text("{sys.files}"),
+    ]);
+    let asked = TurnInput { files: vec!["one".into(), "two".into()], ..asking("tea") };
+    let first = go_on(&plan, SessionState::new(&plan), asked, Default::default()).await;
+    let answer = || filled(&json!({"ok": "yes"}));
+    let second = go_on(&plan, elsewhere(&first.state), answer(), Default::default()).await;
+    assert_eq!(second.state.globals["sys.files"], json!(["two"]));
+    let third = go_on(&plan, elsewhere(&second.state), answer(), Default::default()).await;
+    assert_eq!(third.state.globals["sys.files"], json!(["two"]));
+    let with_another = TurnInput { files: vec!["three".into()], ..answer() };
+    let third = go_on(&plan, elsewhere(&second.state), with_another, Default::default()).await;
+    assert_eq!(third.state.globals["sys.files"], json!(["three"]));
+}
+
 /// As it is when canvases wait for the next thing that somebody says.
 #[tokio::test]
 async fn what_is_said_to_a_form_without_fields_is_the_question_from_there_on() {

@@ -12,7 +12,7 @@ use weft_core::{Error, Result};
 
 use super::asking::Asking;
 use super::seal::{GeminiSeals, of_anthropic};
-use super::{Frames, Noticed};
+use super::{Frames, Heard, Noticed};
 use crate::estimate::SentUsage;
 use crate::factories::Provider;
 use crate::inline_tags::{InlineTags, TaggedPart};
@@ -274,7 +274,10 @@ impl NativeAssembly {
         let Asking { model, key, .. } = &self.asking;
         let error = match object {
             Some(object) => failure::reported(model, &object, key),
-            None if !self.has_begun() => failure::garbled(model, "it holds no event of an answer", key),
+            // An answer that broke off before its first word is one that may be asked for again, and so is silence.
+            None if !self.has_begun() && self.frames().heard == Heard::Something => {
+                failure::garbled(model, "it holds no event of an answer", key)
+            }
             None => failure::cut_off(model),
         };
         self.fail(error);

@@ -130,10 +130,23 @@ impl ChatModel for NativeModel {
 /// What a wire put into its stream and genai does not hand on.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
+    heard: Heard,
     /// An error object.
     error: Option<serde_json::Value>,
     /// Of Anthropic.
     blocks: Blocks,
+}
+
+/// What has come of an answer so far, also when nothing of it is handed on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Heard {
+    /// Not a word.
+    #[default]
+    Nothing,
+    /// Something that is no answer as far as one can tell.
+    Something,
+    /// A piece of an answer, or what comes before the first one.
+    Answer,
 }
 
 /// What the frames held, written while genai reads them.
@@ -145,11 +158,27 @@ fn notice(provider: Provider, noticed: &Noticed, frame: RawFrameRef<'_>) {
     if provider == Provider::Anthropic {
         noticed.blocks.frame(frame.event, frame.data);
     }
+    if noticed.heard != Heard::Answer {
+        let known = is_of_answer(provider, frame);
+        noticed.heard = if known { Heard::Answer } else { Heard::Something };
+    }
     // Every piece of an answer comes this way: one that cannot be an error is not read as JSON once more.
     if frame.data.trim_start().starts_with("{\"error\"")
         && let Ok(object) = serde_json::from_str(frame.data)
     {
         noticed.error = Some(object);
+    }
+}
+
+/// Whether a frame is one of its provider's answers.
+fn is_of_answer(provider: Provider, frame: RawFrameRef<'_>) -> bool {
+    let has = |member: &str| frame.json().is_some_and(|object| object.get(member).is_some());
+    match provider {
+        Provider::Anthropic => frame.event.is_some_and(|event| {
+            event == "ping" || event.starts_with("message_") || event.starts_with("content_block_")
+        }),
+        Provider::Gemini => has("candidates"),
+        _ => has("message"),
     }
 }
 

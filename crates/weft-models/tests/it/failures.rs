@@ -1,13 +1,19 @@
 //! What goes wrong with providers, on every wire.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use axum::Router;
+use axum::http::header::CONTENT_TYPE;
+use tokio::task::JoinSet;
 use weft_core::ErrorKind;
 use weft_core::seam::chat_model::ChatRequest;
+use weft_models::ModelEntry;
 use weft_models::script::{Failure, Fault};
 use weft_testkit::{Reply, Script, ScriptedServer, Step, Wire};
 
-use crate::{KEY, asked, entry, model, open, read};
+use crate::{KEY, asked, entry, model, open, provider, read};
 
 fn once(user: &str) -> ChatRequest {
     ChatRequest { retries_max: Some(0), ..asked(user) }
@@ -65,6 +71,59 @@ async fn a_cut_stream_is_an_error() {
             "{wire:?}: {}",
             error.full()
         );
+    }
+}
+
+/// A server whose first answer is exactly these bytes, and whose later ones are a whole answer.
+async fn first_saying(wire: Wire, bytes: &'static str) -> (usize, Option<weft_core::Error>, String) {
+    let whole = match wire {
+        Wire::OpenAi => {
+            "data: {\"choices\":[{\"delta\":{\"content\":\"yes\"},\"finish_reason\":\"stop\"}]}\n\n"
+        }
+        Wire::Anthropic => concat!(
+            "event: content_block_delta\ndata: {\"delta\":{\"type\":\"text_delta\",\"text\":\"yes\"}}\n\n",
+            "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
+        ),
+        Wire::Gemini => {
+            "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"yes\"}]},\"finishReason\":\"STOP\"}]}\n\n"
+        }
+        Wire::Ollama => "{\"message\":{\"content\":\"yes\"},\"done\":true,\"done_reason\":\"stop\"}\n",
+    };
+    let asked_for = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked_for);
+    let router = Router::new().fallback(move || {
+        let first = counted.fetch_add(1, Ordering::Relaxed) == 0;
+        async move { ([(CONTENT_TYPE, "text/event-stream")], if first { bytes } else { whole }) }
+    });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut entry = ModelEntry::new("m", provider(wire));
+    entry.base_url = Some(format!("http://{}/v1", listener.local_addr().unwrap()));
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move { axum::serve(listener, router).await.unwrap() });
+    let model = open(vec![entry]).unwrap().resolve_with_notice("m").unwrap().0;
+    let request = ChatRequest { retries_max: Some(1), retry_delay: Some(Duration::ZERO), ..asked("hi") };
+    let (seen, error) = read(&*model, request).await;
+    (asked_for.load(Ordering::Relaxed), error, seen.text)
+}
+
+#[tokio::test]
+async fn an_answer_that_ends_before_its_first_word_is_asked_for_again_on_every_wire() {
+    for wire in Wire::ALL {
+        let begun = match wire {
+            Wire::OpenAi => "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n",
+            Wire::Anthropic => {
+                "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"content\":[]}}\n\n"
+            }
+            Wire::Gemini => "data: {\"candidates\":[{\"content\":{\"parts\":[]}}]}\n\n",
+            Wire::Ollama => "{\"message\":{\"role\":\"assistant\",\"content\":\"\"},\"done\":false}\n",
+        };
+        for broken in ["", "\n\n", begun] {
+            let (requests, error, text) = first_saying(wire, broken).await;
+            assert!(error.is_none(), "{wire:?} {broken:?}: {error:?}");
+            assert_eq!((requests, text.as_str()), (2, "yes"), "{wire:?} {broken:?}");
+        }
+        let (requests, error, _) = first_saying(wire, "<html></html>\n").await;
+        assert_eq!((requests, error.unwrap().kind), (1, ErrorKind::Garbled), "{wire:?}");
     }
 }
 

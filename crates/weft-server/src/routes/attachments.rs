@@ -2,15 +2,16 @@
 
 use axum::body::Bytes;
 use axum::extract::multipart::Multipart;
-use axum::extract::{FromRequest as _, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value as Json, json};
+use weft_core::id::FileId;
 use weft_core::media_type::ending;
 use weft_core::seam::file_store::{StoredFile, download_path};
-use weft_core::{CanvasKey, ErrorKind};
+use weft_core::{CanvasKey, ErrorKind, TenantId};
 
-use super::uploads::{passed_over, timely, too_many, whole};
+use super::uploads::{form, passed_over, timely, too_many, whole};
 use crate::auth::Caller;
 use crate::body::Params;
 use crate::error::ApiError;
@@ -45,10 +46,44 @@ pub(crate) async fn upload(
         ErrorKind::NotFound => ApiError::data("canvas not found."),
         _ => error.into(),
     })?;
-    let form = Multipart::from_request(request, &state).await;
-    let mut form = form.map_err(|_| ApiError::argument("No file part!"))?;
+    let (app, maker) = (state.app.clone(), caller.user_id.clone());
+    let kept = app.whole(async move |given_up| {
+        let form = form(request, &state, given_up).await?;
+        keep_all(&state, &caller.tenant, form).await
+    });
+    let kept = kept.await??;
+    let described: Vec<Json> = kept.iter().map(|file| descriptor(file, &maker)).collect();
+    match <[Json; 1]>::try_from(described) {
+        Ok([one]) => Ok(Success(one).into_response()),
+        Err(several) if several.is_empty() => Err(ApiError::argument("No file part!")),
+        Err(several) => Ok(Success(several).into_response()),
+    }
+}
+
+/// The files of a form: all of them, or none.
+async fn keep_all(
+    state: &ServerState,
+    tenant: &TenantId,
+    mut form: Multipart,
+) -> Result<Vec<StoredFile>, ApiError> {
+    let mut kept = Vec::new();
+    let outcome = keep_each(state, tenant, &mut form, &mut kept).await;
+    if outcome.is_err() && !kept.is_empty() {
+        // Of a request that fails nothing stays: nobody would know their ids, and they take room.
+        let ids: Vec<FileId> = kept.iter().map(|file| file.id.clone()).collect();
+        state.app.files.remove(tenant, &ids).await?;
+    }
+    outcome.map(|()| kept)
+}
+
+async fn keep_each(
+    state: &ServerState,
+    tenant: &TenantId,
+    form: &mut Multipart,
+    kept: &mut Vec<StoredFile>,
+) -> Result<(), ApiError> {
     let most = ("attachments.file_bytes_max", state.app.file_bytes_max);
-    let (mut kept, mut parts) = (Vec::new(), 0);
+    let mut parts = 0;
     while let Some(part) = timely(form.next_field()).await? {
         parts += 1;
         if parts > PARTS_MAX {
@@ -64,18 +99,13 @@ pub(crate) async fn upload(
         }
         let name = form_name(part.headers(), part.file_name())?;
         let bytes = whole(part, most, &name).await?;
-        kept.push(state.app.keep_file(&caller.tenant, &name, bytes).await?);
+        kept.push(state.app.keep_file(tenant, &name, bytes).await?);
     }
-    let described: Vec<Json> = kept.iter().map(|file| descriptor(file, &caller)).collect();
-    match <[Json; 1]>::try_from(described) {
-        Ok([one]) => Ok(Success(one).into_response()),
-        Err(several) if several.is_empty() => Err(ApiError::argument("No file part!")),
-        Err(several) => Ok(Success(several).into_response()),
-    }
+    Ok(())
 }
 
 /// What a client hands back to bring the file to a turn.
-fn descriptor(file: &StoredFile, caller: &Caller) -> Json {
+fn descriptor(file: &StoredFile, maker: &str) -> Json {
     // Exact for every time within 280,000 years.
     #[expect(clippy::cast_precision_loss, reason = "see above")]
     let created = file.created_ms as f64 / 1_000.0;
@@ -85,7 +115,7 @@ fn descriptor(file: &StoredFile, caller: &Caller) -> Json {
         "size": file.size,
         "extension": ending(&file.name),
         "mime_type": file.mime_type,
-        "created_by": caller.user_id,
+        "created_by": maker,
         "created_at": created,
         "preview_url": null,
         "url": download_path(&file.id),

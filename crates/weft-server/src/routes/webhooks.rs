@@ -192,9 +192,9 @@ async fn called(state: &ServerState, canvas: CanvasKey, by: By) -> Result<Called
     };
     let version = published.unwrap_or(stored.version);
     let plan = state.app.plan(&canvas, &version).await.map_err(|error| match error.kind {
-        // What is wrong with it is the business of its owner.
+        // What is wrong with it is the business of its owner. Anybody may call, and is not to fill the log.
         ErrorKind::Invalid => {
-            tracing::warn!(canvas.id = %canvas.id, error = error.detail(), "a canvas with errors was called");
+            tracing::debug!(canvas.id = %canvas.id, error = error.detail(), "a canvas with errors was called");
             refused("Invalid DSL format.")
         }
         _ => error.into(),
@@ -236,7 +236,8 @@ async fn secret(state: &ServerState, canvas: &CanvasKey, webhook: &Webhook) -> R
     match values.into_iter().next() {
         Some(named) => Ok(named.value.reveal().to_owned()),
         None => {
-            tracing::warn!(canvas.id = %canvas.id, secret = name, "a webhook names a secret that is not there");
+            // Whoever calls is told, too, and may call as often as they like.
+            tracing::debug!(canvas.id = %canvas.id, secret = name, "a webhook names a secret that is not there");
             Err(refused("the secret of this webhook is not there"))
         }
     }

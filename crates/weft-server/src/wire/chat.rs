@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value as Json, json};
 use weft_core::seam::chat_store::{Chat, ChatSettings, NAME_CHARS_MAX};
 use weft_core::seam::dataset_store::Dataset;
+use weft_knowledge::retrieve::filter_choice;
 use weft_knowledge::retrieve::weights::Interface;
 
 use super::time::http_date;
@@ -134,6 +135,8 @@ pub fn settings(body: &Body, before: ChatSettings) -> Result<ChatSettings, ApiEr
         settings.prompt_config.insert(key.clone(), value.clone());
     }
     if let Some(filter) = object(body, "meta_data_filter")? {
+        let wrong = |(place, what)| ApiError::data(format!("`meta_data_filter{place}` {what}"));
+        filter_choice(&Json::Object(filter.clone()), Json::clone).map_err(wrong)?;
         settings.meta_data_filter = filter.clone();
     }
     search(body, prompt, &mut settings)?;
@@ -403,6 +406,13 @@ mod tests {
         check(json!({"prompt_config": []}), "`prompt_config` should be an object.");
         check(json!({"llm_setting": "x"}), "`llm_setting` should be an object.");
         check(json!({"tenant_id": "t"}), "`tenant_id` must not be provided");
+        let method = json!({"meta_data_filter": {"method": "zz"}});
+        check(method, "`meta_data_filter/method` must be manual, auto or semi_auto, and is `zz`");
+        let condition = json!({"method": "manual", "manual": [{"key": "a", "op": "like it"}]});
+        check(
+            json!({"meta_data_filter": condition}),
+            "`meta_data_filter/manual/0` `like it` is not an operator",
+        );
         check(json!({"top_n": -1}), "`top_n` should be a number from 0 to 1024.");
         check(json!({"top_k": 0}), "`top_k` should be a number from 1 to 1024.");
         check(json!({"similarity_threshold": 1.5}), "`similarity_threshold` should be a number from 0 to 1.");

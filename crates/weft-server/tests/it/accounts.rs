@@ -1,17 +1,20 @@
 //! Users, their sign-ins, and what they may do in their tenants.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
+use futures::StreamExt as _;
 use serde_json::{Value as Json, json};
 use weft_app::Auth;
 use weft_app::accounts::NewUser;
 use weft_app::config::{AccountsConfig, AuditLevel, LimitsConfig};
-use weft_core::TenantId;
 use weft_core::access::MemberRole;
 use weft_core::id::UserId;
+use weft_core::seam::session_store::{Session, SessionCommit, SessionMessage};
 use weft_core::seam::user_store::{Login, UserChange};
+use weft_core::{SessionKey, TenantId};
 use weft_engine::clock::SystemClock;
 use weft_server::webhook::Peer;
 use weft_testkit::memory_store::MemoryStore;
@@ -516,6 +519,93 @@ async fn the_audit_log_notes_reading_when_it_is_told_to_and_nothing_when_it_is_o
         owner.post("/api/v1/agents", json!({"title": "x", "dsl": echo_canvas()})).await.data();
         let entries = owner.get("/api/v1/audit").await.data()["entries"].clone();
         assert_eq!(entries.as_array().unwrap().len(), expected, "{entries}");
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_of_any_length_is_given_whole() {
+    let bench = bench(Script::new()).await;
+    let (owner, _) = bench.as_member("default", MemberRole::Owner).await;
+    with_ann(&bench, MemberRole::User).await;
+    let ann = bench.signed_in("ann@example.com", PASSWORD).await;
+    let agent = owner.store("Echo", echo_canvas()).await;
+    let asked = json!({"query": "first words", "stream": false});
+    let answer = ann.post(&format!("/api/v1/agents/{agent}/completions"), asked).await.data();
+    let key = SessionKey::new(&default_tenant(), answer["session_id"].as_str().unwrap());
+    let session = bench.app.sessions.load(&key).await.unwrap();
+    let more: Vec<_> = (0..10_050_i64).map(|nth| said_once(&format!("word {nth}"), nth)).collect();
+    let change = SessionCommit {
+        revision: session.revision,
+        state: &session.state,
+        messages: &more,
+        tasks: None,
+        lease: None,
+    };
+    bench.app.sessions.commit(&key, change).await.unwrap();
+    let told = ann.get("/api/v1/users/me/export").await.data();
+    let mut words = Vec::new();
+    for one in told.as_array().unwrap() {
+        let of = match one["kind"].as_str().unwrap() {
+            "conversation" => &one["id"],
+            "messages" => &one["conversation"],
+            _ => continue,
+        };
+        assert_eq!(*of, key.id.as_str());
+        let messages = one["messages"].as_array().unwrap();
+        assert!((1..=1_000).contains(&messages.len()));
+        words.extend(messages.iter().map(|one| one["content"].as_str().unwrap().to_owned()));
+    }
+    let expected: Vec<_> = more.iter().map(|one| one.content.clone()).collect();
+    assert!(words.iter().any(|word| word == "first words"), "{:?}", &words[..3]);
+    assert_eq!(words[words.len() - expected.len()..], expected[..]);
+}
+
+#[tokio::test]
+async fn conversations_that_go_on_during_an_export_hide_no_others() {
+    let bench = bench(Script::new()).await;
+    let ann = with_ann(&bench, MemberRole::User).await;
+    let sessions = &bench.app.sessions;
+    let key = |nth: i64| SessionKey::new(&default_tenant(), format!("s{nth}"));
+    for nth in 0..150 {
+        let session = Session {
+            key: key(nth),
+            canvas: "c".into(),
+            canvas_version: "".into(),
+            user_id: ann.clone(),
+            name: String::new(),
+            state: json!({}),
+            revision: 0,
+            created_ms: nth,
+            updated_ms: nth,
+        };
+        sessions.create(&session, &[]).await.unwrap();
+    }
+    let user = bench.app.find_user("ann@example.com").await.unwrap();
+    let mut told = Box::pin(bench.app.personal_data(user, None));
+    let mut seen = HashSet::new();
+    while let Some(one) = told.next().await {
+        let one = one.unwrap();
+        if one["kind"] != "conversation" {
+            continue;
+        }
+        if seen.is_empty() {
+            for nth in 0..50 {
+                sessions.rename(&key(nth), "later").await.unwrap();
+            }
+        }
+        seen.insert(one["id"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(seen.len(), 150);
+}
+
+fn said_once(content: &str, created_ms: i64) -> SessionMessage {
+    SessionMessage {
+        role: "user".to_owned(),
+        content: content.to_owned(),
+        run: None,
+        reference: Json::Null,
+        created_ms,
+        feedback: None,
     }
 }
 

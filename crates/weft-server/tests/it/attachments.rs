@@ -70,6 +70,17 @@ async fn a_file_is_uploaded_read_and_downloaded() {
 }
 
 #[tokio::test]
+async fn of_an_upload_that_fails_no_file_stays() {
+    let bench = bench(Script::new()).await;
+    let id = bench.store("Files", with_files()).await;
+    let large = "x".repeat(usize::try_from(FILE_BYTES_MAX).unwrap() + 1);
+    let files = [("a.txt", "fits"), ("b.txt", large.as_str())];
+    let refused = bench.send(upload(&bench, &format!("/api/v1/agents/{id}/upload"), &files)).await;
+    assert_eq!(refused.status, 413, "{}", refused.text);
+    assert!(bench.app.files.older_than(i64::MAX, 9).await.unwrap().is_empty());
+}
+
+#[tokio::test]
 async fn what_models_read_in_files_of_a_conversation_is_its_usage() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Files", with_files()).await;

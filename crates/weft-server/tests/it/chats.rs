@@ -679,19 +679,36 @@ async fn a_failure_is_told_where_clients_look_for_the_answer() {
     );
 }
 
-/// Settings are kept as they are given, and a question tells what is wrong with them: by their own names, for the canvas that
+/// No client is known to make one with such a filter, and no question could be answered with it.
+#[tokio::test]
+async fn a_filter_that_nobody_can_search_with_is_refused() {
+    let bench = bench(Script::new()).await;
+    let guess = json!({"name": "Guess", "meta_data_filter": {"method": "guess"}});
+    let (code, message) = bench.post(CHATS, guess.clone()).await.refusal();
+    assert_eq!(code, 102, "{message}");
+    assert!(message.contains("`meta_data_filter/method` must be manual, auto or semi_auto"), "{message}");
+    let id = plain_chat(&bench, "One").await;
+    assert_eq!(bench.ask("PATCH", &format!("{CHATS}/{id}"), guess).await.refusal().0, 102);
+    for method in ["", "disabled", "auto"] {
+        let filter = json!({"meta_data_filter": {"method": method}});
+        let kept = bench.ask("PATCH", &format!("{CHATS}/{id}"), filter).await.data();
+        assert_eq!(kept["meta_data_filter"]["method"], method);
+    }
+}
+
+/// Settings of the model are kept as they are given, and a question tells what is wrong with them: by their own names, for the canvas that
 /// is made of them is nobody's.
 #[tokio::test]
 async fn settings_that_no_model_takes_are_told_by_their_names() {
     let bench = bench(Script::new().reply(Reply::text("Never said."))).await;
     let dataset = animals(&bench).await;
-    let body = json!({"name": "Hot", "dataset_ids": [dataset], "llm_setting": {"temperature": 9},
-        "meta_data_filter": {"method": "guess"}});
+    let body =
+        json!({"name": "Hot", "dataset_ids": [dataset], "llm_setting": {"temperature": 9, "top_p": -1}});
     let id = chat(&bench, body).await;
     let asked = json!({"question": "Who?", "stream": false});
     let (code, message) = bench.post(&format!("{CHATS}/{id}/completions"), asked).await.refusal();
     assert_eq!(code, 101, "{message}");
     assert!(message.contains("`temperature`: must be from 0 to 2, and is 9"), "{message}");
-    assert!(message.contains("must be manual, auto or semi_auto, and is `guess`"), "{message}");
+    assert!(message.contains("`top_p`"), "{message}");
     assert!(!message.contains("canvas") && !message.contains("/components"), "{message}");
 }

@@ -12,6 +12,7 @@ use weft_core::access::MemberRole;
 use weft_core::seam::canvas_store::CanvasHead;
 use weft_core::seam::schedule_store::{Misfire, SessionPolicy, Timing};
 use weft_core::seam::session_store::SessionFilter;
+use weft_core::seam::share_store::ShareTarget;
 use weft_core::seam::work_queue::{StoredWork, Work, WorkOutcome, WorkState};
 use weft_core::seam::{SessionStore, TenantStore, TokenStore};
 use weft_core::{CanvasKey, ErrorKind, RunId, RunKey, SessionKey, TenantId, TurnInput};
@@ -91,6 +92,18 @@ async fn a_run_whose_conversation_is_gone_ends_as_stopped() {
     SessionStore::delete(&*bench.store, &key).await.unwrap();
     assert!(bench.app.engine.cancel_here(&run));
     was_stopped(stream).await;
+}
+
+/// Whoever makes one has seen the agent, which may be gone by the time that the token is stored.
+#[tokio::test]
+async fn a_share_token_of_what_is_gone_is_taken_back() {
+    let bench = bench(Script::new()).await;
+    let (tenant, shares) = (default_tenant(), &bench.app.accounts.stores.shares);
+    for target in [ShareTarget::Agent("gone".into()), ShareTarget::Chat("gone".into())] {
+        let refused = bench.app.share(&tenant, target.clone(), "page", None).await.err().unwrap();
+        assert_eq!(refused.kind, ErrorKind::NotFound, "{}", refused.full());
+        assert!(shares.shares(&tenant, &target, 9).await.unwrap().is_empty());
+    }
 }
 
 /// Over the real store, where one waits while the other writes.

@@ -2,11 +2,16 @@
 
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use serde_json::{Value as Json, json};
+use tokio::sync::Notify;
 use weft_app::Auth;
 use weft_app::config::{LimitsConfig, SessionLimits};
+use weft_app::turns::{MultitaskStrategy, Waiting};
 use weft_core::seam::work_queue::Work;
-use weft_core::{RunKey, TurnInput};
+use weft_core::{Error, ErrorKind, Result, RunKey, SessionKey, TurnInput};
+use weft_engine::RunHandle;
 use weft_testkit::{Reply, Script, Step};
 
 use crate::support::{
@@ -207,6 +212,71 @@ async fn a_line_has_an_end_and_so_has_a_wait() {
         let full = words.contains("limits.sessions.waiting_max");
         assert!(code == 106 && (full || words.contains("has waited 1 s")), "{words}");
     }
+}
+
+/// What a question is told whose session is in the middle of a turn.
+fn busy() -> Result<RunHandle> {
+    let error = Error::new(ErrorKind::Conflict, "busy");
+    Err(Error { retry_after: Some(Duration::from_secs(1)), ..error })
+}
+
+async fn with_waiting_max(waiting_max: usize) -> Bench {
+    bench_with(Script::new(), Auth::On, limits(SessionLimits { waiting_max, ..SessionLimits::default() }))
+        .await
+}
+
+#[tokio::test]
+async fn so_many_wait_as_may_wait_beside_the_turn() {
+    let bench = with_waiting_max(1).await;
+    let session = SessionKey::new(&default_tenant(), "s");
+    let waiting = Waiting::default();
+    let is_busy = || async { busy() }.boxed();
+    let mut second = Box::pin(bench.app.take_turn(&session, &waiting, is_busy));
+    assert!((&mut second).now_or_never().is_none(), "one waits");
+    let third = bench.app.take_turn(&session, &waiting, is_busy).await.err().unwrap();
+    assert!(third.message.contains("1 question waits"), "{}", third.full());
+    assert!(third.full().contains("limits.sessions.waiting_max"), "{}", third.full());
+    drop(second);
+    let mut third = Box::pin(bench.app.take_turn(&session, &waiting, is_busy));
+    assert!((&mut third).now_or_never().is_none(), "its place is free again");
+}
+
+#[tokio::test]
+async fn who_is_about_to_begin_does_not_wait_unless_the_session_is_busy() {
+    let bench = with_waiting_max(1).await;
+    let session = SessionKey::new(&default_tenant(), "s");
+    let waiting = Waiting::default();
+    let found = Notify::new();
+    let is_found_busy = || -> BoxFuture<'_, Result<RunHandle>> {
+        Box::pin(async {
+            found.notified().await;
+            busy()
+        })
+    };
+    let mut first = Box::pin(bench.app.take_turn(&session, &waiting, is_found_busy));
+    assert!((&mut first).now_or_never().is_none());
+    let mut second = Box::pin(bench.app.take_turn(&session, &waiting, is_found_busy));
+    assert!((&mut second).now_or_never().is_none(), "it waits beside the one that begins");
+    let third = bench.app.take_turn(&session, &waiting, is_found_busy).await.err().unwrap();
+    assert!(third.message.contains("1 question waits"), "{}", third.full());
+    // The session was another question's: now two would wait.
+    found.notify_one();
+    assert!((&mut first).now_or_never().is_none(), "who came first waits on");
+    let second = second.await.err().unwrap();
+    assert!(second.message.contains("1 question waits"), "{}", second.full());
+}
+
+#[tokio::test]
+async fn where_nobody_may_wait_a_question_to_a_busy_session_is_refused() {
+    let bench = with_waiting_max(0).await;
+    let session = SessionKey::new(&default_tenant(), "s");
+    let is_busy = || async { busy() }.boxed();
+    let waiting = Waiting::default();
+    let refused = bench.app.take_turn(&session, &waiting, is_busy).await.err().unwrap();
+    assert!(refused.message.contains("no question may wait"), "{}", refused.full());
+    // One that stops the turn does not stand in line.
+    let waiting = Waiting { strategy: MultitaskStrategy::Interrupt, ..Waiting::default() };
+    assert!(Box::pin(bench.app.take_turn(&session, &waiting, is_busy)).now_or_never().is_none());
 }
 
 #[tokio::test]

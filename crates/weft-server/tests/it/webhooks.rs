@@ -1,5 +1,8 @@
 //! Webhooks: other programs begin runs of a canvas whose Begin lets them.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use axum::body::Body;
 use axum::http::Request;
 use serde_json::{Value as Json, json};
@@ -177,6 +180,53 @@ async fn secrets_let_in_whoever_knows_them_and_are_written_nowhere() {
     for given in ["", "rosebud-0815"] {
         refused(&called(&bench, &path, &[JSON, ("x-key", given)], "{\"n\": 1}").await, "is not there");
     }
+}
+
+/// Counts what webhooks have said on this thread that operators see.
+#[derive(Clone, Default)]
+struct Noise(Arc<AtomicUsize>);
+
+impl tracing::Subscriber for Noise {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() <= tracing::Level::INFO && metadata.target().contains("webhook")
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, _: &tracing::Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[tokio::test]
+async fn calls_of_a_canvas_that_cannot_run_do_not_fill_the_log() {
+    let bench = bench(Script::new()).await;
+    let wrong = json!({"security": {"auth_type": "magic"}});
+    let wrong = bench.store("Wrong", canvas(&wrong)).await;
+    let nameless = json!({"security": {"auth_type": "token",
+        "token": {"token_header": "x-key", "token_value": "{secret.HOOK}"}}});
+    bench.ask("PUT", "/api/v1/secrets/HOOK", json!({"value": "rosebud-0815"})).await.data();
+    let nameless = bench.store("Nameless", canvas(&with(open(), &nameless))).await;
+    bench.ask("DELETE", "/api/v1/secrets/HOOK", Json::Null).await;
+    let noise = Noise::default();
+    let _guard = tracing::subscriber::set_default(noise.clone());
+    for _ in 0..3 {
+        let path = format!("/api/v1/agents/{wrong}/webhook");
+        refused(&called(&bench, &path, &[JSON], "{\"n\": 1}").await, "Invalid DSL format.");
+        let path = format!("/api/v1/agents/{nameless}/webhook");
+        refused(&called(&bench, &path, &[JSON, ("x-key", "k")], "{\"n\": 1}").await, "is not there");
+    }
+    assert_eq!(noise.0.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use sea_orm::{
 use weft_core::id::{SessionKey, TenantId};
 use weft_core::seam::SessionStore;
 use weft_core::seam::session_store::{
-    Feedback, Session, SessionCommit, SessionFilter, SessionMessage, SessionOrder,
+    Feedback, MessagePosition, Session, SessionCommit, SessionFilter, SessionMessage, SessionOrder,
 };
 use weft_core::{CanvasId, Error, ErrorKind, Result, RunId};
 
@@ -333,6 +333,34 @@ impl SessionStore for Store {
         rows.into_iter()
             .rev()
             .map(session_message::Model::into_message)
+            .collect::<Result<_, _>>()
+            .map_err(|cause| garbled(key.id.as_str(), cause))
+    }
+
+    async fn messages_after(
+        &self,
+        key: &SessionKey,
+        after: Option<MessagePosition>,
+        count_max: u64,
+    ) -> Result<Vec<(MessagePosition, SessionMessage)>> {
+        let mut found = session_message::Entity::find()
+            .filter(session_message::Column::TenantId.eq(text(key.tenant.as_str())))
+            .filter(session_message::Column::SessionId.eq(text(key.id.as_str())));
+        if let Some(after) = after {
+            found = found.filter(session_message::after(after));
+        }
+        let rows = found
+            .order_by(session_message::Column::Revision, Order::Asc)
+            .order_by(session_message::Column::Position, Order::Asc)
+            .limit(bounded(count_max))
+            .all(&self.inner.read)
+            .await
+            .map_err(|error| self.fail("read the messages", error))?;
+        rows.into_iter()
+            .map(|row| {
+                let at = row.at();
+                row.into_message().map(|message| (at, message))
+            })
             .collect::<Result<_, _>>()
             .map_err(|cause| garbled(key.id.as_str(), cause))
     }

@@ -4,7 +4,7 @@
 use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, IntoActiveModel};
 use weft_core::id::SessionKey;
-use weft_core::seam::session_store::SessionMessage;
+use weft_core::seam::session_store::{MessagePosition, SessionMessage};
 use weft_core::{RunId, value::Json};
 
 use crate::batch::Batch;
@@ -38,6 +38,10 @@ pub(crate) enum Relation {}
 impl ActiveModelBehavior for ActiveModel {}
 
 impl Model {
+    pub(crate) fn at(&self) -> MessagePosition {
+        MessagePosition { revision: self.revision, place: self.position }
+    }
+
     pub(crate) fn into_message(self) -> Result<SessionMessage, serde_json::Error> {
         Ok(SessionMessage {
             role: self.role,
@@ -56,6 +60,16 @@ pub(crate) fn of_run(key: &SessionKey, run: &RunId) -> Condition {
         .add(Column::TenantId.eq(text(key.tenant.as_str())))
         .add(Column::SessionId.eq(text(key.id.as_str())))
         .add(Column::RunId.eq(text(run.as_str())))
+}
+
+/// The messages after one, of those of its session.
+pub(crate) fn after(at: MessagePosition) -> Condition {
+    let of_the_same =
+        Condition::all().add(Column::Revision.eq(at.revision)).add(Column::Position.gt(at.place));
+    // The first part lets the key be used.
+    Condition::all()
+        .add(Column::Revision.gte(at.revision))
+        .add(Condition::any().add(Column::Revision.gt(at.revision)).add(of_the_same))
 }
 
 /// Adds the messages that came with a revision.

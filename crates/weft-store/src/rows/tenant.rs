@@ -99,29 +99,30 @@ impl Store {
         transaction.commit().await
     }
 
-    async fn write_member(&self, member: &Membership) -> Result<MemberChange, DbErr> {
+    async fn write_role(
+        &self,
+        tenant: &TenantId,
+        who: &UserId,
+        role: MemberRole,
+    ) -> Result<MemberChange, DbErr> {
         let transaction = self.begin().await?;
-        if !lock(&*transaction, &text(member.tenant.as_str())).await? {
+        let id = text(tenant.as_str());
+        lock(&*transaction, &id).await?;
+        let of_them = || membership::of(tenant, who);
+        let Some(before) = membership::Entity::find().filter(of_them()).one(&*transaction).await? else {
             transaction.rollback().await?;
-            return Ok(MemberChange::NoTenant);
-        }
-        if user::Entity::find_by_id(text(member.user.as_str())).one(&*transaction).await?.is_none() {
+            return Ok(MemberChange::NoMember);
+        };
+        let was_owner = before.role == MemberRole::Owner.as_str();
+        if was_owner && role != MemberRole::Owner && !membership::others(&*transaction, &id, who).await?.0 {
             transaction.rollback().await?;
-            return Ok(MemberChange::NoUser);
+            return Ok(MemberChange::LastOwner);
         }
-        let before = membership::Entity::find()
-            .filter(membership::of(&member.tenant, &member.user))
-            .one(&*transaction)
+        membership::Entity::update_many()
+            .col_expr(membership::Column::Role, Expr::value(role.as_str()))
+            .filter(of_them())
+            .exec(&*transaction)
             .await?;
-        let was_owner = before.is_some_and(|row| row.role == MemberRole::Owner.as_str());
-        if was_owner && member.role != MemberRole::Owner {
-            let tenant = text(member.tenant.as_str());
-            if !membership::others(&*transaction, &tenant, &member.user).await?.0 {
-                transaction.rollback().await?;
-                return Ok(MemberChange::LastOwner);
-            }
-        }
-        membership::Model::new(member).put(&*transaction).await?;
         transaction.commit().await?;
         Ok(MemberChange::Done)
     }
@@ -320,8 +321,8 @@ impl TenantStore for Store {
         Ok(MemberCounts { members: members.map_err(fail)?, invitations: invitations.map_err(fail)? })
     }
 
-    async fn put_member(&self, member: &Membership) -> Result<()> {
-        let changed = repeated(|| self.write_member(member)).await;
+    async fn set_role(&self, tenant: &TenantId, user: &UserId, role: MemberRole) -> Result<()> {
+        let changed = repeated(|| self.write_role(tenant, user, role)).await;
         changed.map_err(|error| self.fail("change the member", error))?.into_result()
     }
 

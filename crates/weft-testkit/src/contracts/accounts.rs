@@ -178,18 +178,19 @@ async fn users_come_back_as_they_were(stores: ContractStores<'_>) {
 async fn a_tenant_keeps_an_owner(stores: ContractStores<'_>) {
     let ContractStores { users, tenants, .. } = stores;
     let home = new_tenant(stores).await;
-    let (ann, bob) = (user(1), user(2));
-    fine(users.add_user(&ann, &[]).await);
-    fine(users.add_user(&bob, &[]).await);
-    refused(tenants.put_member(&member(&tenant(), &ann, MemberRole::Owner)).await, NotFound);
-    refused(tenants.put_member(&member(&home, &user(1), MemberRole::Owner)).await, NotFound);
-    fine(tenants.put_member(&member(&home, &ann, MemberRole::Owner)).await);
-    refused(tenants.put_member(&member(&home, &ann, MemberRole::Editor)).await, Conflict);
-    fine(tenants.put_member(&member(&home, &bob, MemberRole::Viewer)).await);
+    let (ann, bob, carl) = (user(1), user(2), user(3));
+    fine(users.add_user(&ann, &[member(&home, &ann, MemberRole::Owner)]).await);
+    fine(users.add_user(&carl, &[]).await);
+    refused(tenants.set_role(&tenant(), &ann.id, MemberRole::Owner).await, NotFound);
+    refused(tenants.set_role(&home, &user(1).id, MemberRole::Owner).await, NotFound);
+    refused(tenants.set_role(&home, &carl.id, MemberRole::Owner).await, NotFound);
+    refused(tenants.membership(&home, &carl.id).await, NotFound);
+    refused(tenants.set_role(&home, &ann.id, MemberRole::Editor).await, Conflict);
+    fine(users.add_user(&bob, &[member(&home, &bob, MemberRole::Viewer)]).await);
     refused(tenants.remove_member(&home, &ann.id).await, Conflict);
     refused(users.remove_user(&ann.id).await, Conflict);
     assert_eq!(fine(users.user(&ann.id).await), ann);
-    fine(tenants.put_member(&member(&home, &bob, MemberRole::Owner)).await);
+    fine(tenants.set_role(&home, &bob.id, MemberRole::Owner).await);
     let roles = fine(tenants.members(&home, 0, 9).await);
     let roles: Vec<_> = roles.into_iter().map(|(one, user)| (user.id, one.role)).collect();
     assert_eq!(roles, [(ann.id.clone(), MemberRole::Owner), (bob.id.clone(), MemberRole::Owner)]);
@@ -199,8 +200,10 @@ async fn a_tenant_keeps_an_owner(stores: ContractStores<'_>) {
     let counts = MemberCounts { members: 2, invitations: 0 };
     assert_eq!(fine(tenants.member_counts(&home).await), counts);
     // Both give it up at once: one of them stays.
-    let (viewer, editor) = (member(&home, &ann, MemberRole::Viewer), member(&home, &bob, MemberRole::Editor));
-    let (first, second) = futures::join!(tenants.put_member(&viewer), tenants.put_member(&editor));
+    let (first, second) = futures::join!(
+        tenants.set_role(&home, &ann.id, MemberRole::Viewer),
+        tenants.set_role(&home, &bob.id, MemberRole::Editor)
+    );
     assert!(first.is_ok() != second.is_ok(), "{first:?} {second:?}");
     let owners = fine(tenants.members(&home, 0, 9).await);
     assert_eq!(owners.iter().filter(|(one, _)| one.role == MemberRole::Owner).count(), 1);

@@ -313,25 +313,18 @@ impl TenantStore for MemoryStore {
         Ok(MemberCounts { members, invitations })
     }
 
-    async fn put_member(&self, member: &Membership) -> Result<()> {
+    async fn set_role(&self, tenant: &TenantId, user: &UserId, role: MemberRole) -> Result<()> {
         let accounts = &mut self.tables().accounts;
-        let at = (member.tenant.clone(), member.user.clone());
-        if !accounts.tenants.contains_key(&member.tenant) {
-            return Err(no_tenant());
-        }
-        if !accounts.users.contains_key(&member.user) {
-            return Err(no_user());
-        }
-        let before = accounts.members.get(&at).cloned();
-        let was_owner = before.as_ref().is_some_and(|one| one.role == MemberRole::Owner);
-        if was_owner
-            && member.role != MemberRole::Owner
-            && !accounts.has_other_owner(&member.tenant, &member.user)
+        let at = (tenant.clone(), user.clone());
+        let was = accounts.members.get(&at).map(|one| one.role);
+        if was == Some(MemberRole::Owner)
+            && role != MemberRole::Owner
+            && !accounts.has_other_owner(tenant, user)
         {
             return Err(last_owner());
         }
-        let created_ms = before.map_or(member.created_ms, |one| one.created_ms);
-        accounts.members.insert(at, Membership { created_ms, ..member.clone() });
+        let member = accounts.members.get_mut(&at);
+        member.ok_or_else(|| Error::not_found("there is no such member of the tenant"))?.role = role;
         Ok(())
     }
 

@@ -195,12 +195,14 @@ impl App {
         if membership.role == role {
             return Ok(());
         }
-        match tenants.put_member(&Membership { role, ..membership }).await {
+        match tenants.set_role(&tenant, user, role).await {
             // A tenant keeps an owner whatever the groups say, and nobody is turned away for it.
             Err(error) if error.kind == ErrorKind::Conflict => {
                 tracing::warn!(provider = provider.name, "the last owner of a tenant keeps the role");
                 Ok(())
             }
+            // They were removed meanwhile.
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
             outcome => outcome,
         }
     }

@@ -54,6 +54,7 @@ pub(super) fn change<'a>(
 pub async fn session_store_keeps_its_contract(store: &dyn SessionStore) {
     sessions_come_back_as_they_were(store).await;
     messages_come_back_in_order(store).await;
+    messages_come_back_page_by_page(store).await;
     a_commit_needs_the_current_revision(store).await;
     of_many_commits_one_wins(store).await;
     any_text_can_be_said(store).await;
@@ -92,6 +93,31 @@ async fn messages_come_back_in_order(store: &dyn SessionStore) {
     assert_eq!(store.messages(&one.key, i64::MAX, 0).await.unwrap(), []);
     let nobody = SessionKey::new(&one.key.tenant, "nobody");
     assert_eq!(store.messages(&nobody, i64::MAX, 5).await.unwrap(), []);
+}
+
+async fn messages_come_back_page_by_page(store: &dyn SessionStore) {
+    let one = session(&tenant(), "one", "c");
+    let mut told = vec![said("assistant", "Hello", None), said("assistant", "How are you?", None)];
+    store.create(&one, &told).await.unwrap();
+    for turn in 0..3 {
+        let new = ["q", "a", "b"].map(|words| said("user", &format!("{words}{turn}"), Some("run")));
+        store.commit(&one.key, change(turn, &json!({}), &new)).await.unwrap();
+        told.extend(new);
+    }
+    for page in [1, 2, 4, 11, 99] {
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let some = store.messages_after(&one.key, after, page).await.unwrap();
+            assert!(some.len() as u64 <= page && some.is_sorted_by_key(|(at, _)| *at));
+            let Some((last, _)) = some.last() else { break };
+            after = Some(*last);
+            found.extend(some.into_iter().map(|(_, message)| message));
+        }
+        assert_eq!(found, told, "by {page}");
+    }
+    assert!(store.messages_after(&one.key, None, 0).await.unwrap().is_empty());
+    let nobody = SessionKey::new(&one.key.tenant, "nobody");
+    assert!(store.messages_after(&nobody, None, 5).await.unwrap().is_empty());
 }
 
 async fn a_commit_needs_the_current_revision(store: &dyn SessionStore) {
