@@ -11,6 +11,7 @@ use weft_core::webhook::{
 use weft_core::{Json, ParamProblem};
 
 use crate::params::{Field, FieldGroup, Kind, Params, choice, fields};
+use crate::web::is_header_name;
 
 const WEBHOOK: &[&str] = &["webhook"];
 /// The methods that a call can have.
@@ -252,9 +253,27 @@ impl Reading<'_, '_> {
         SecretText::new(&self.needed(part, name, message)?)
     }
 
+    /// Warns of a name under which no call has a header.
+    fn doubt_header(&mut self, part: &str, name: &str) {
+        let header = self.text(part, name);
+        if !header.is_empty() && !is_header_name(&header) {
+            let place = format!("/security/{part}/{name}");
+            self.params.warn(no_header(place, &header, "every call is refused"));
+        }
+    }
+
     fn auth(&mut self) -> Option<WebhookAuth> {
         let kind = self.security.get("auth_type").map(weft_core::value::to_text).unwrap_or_default();
-        match kind.trim().to_ascii_lowercase().as_str() {
+        let kind_name = kind.trim().to_ascii_lowercase();
+        let headers: &[(&str, &str)] = match kind_name.as_str() {
+            "token" => &[("token", "token_header")],
+            "signature" => &[("signature", "header"), ("signature", "timestamp_header")],
+            _ => &[],
+        };
+        for (part, name) in headers {
+            self.doubt_header(part, name);
+        }
+        match kind_name.as_str() {
             "token" => Some(WebhookAuth::Token {
                 header: self.needed("token", "token_header", "names no header")?,
                 value: self.secret("token", "token_value", "is empty, and would let everybody in")?,
@@ -438,6 +457,11 @@ impl Reading<'_, '_> {
     }
 }
 
+fn no_header(place: String, name: &str, what_follows: &str) -> ParamProblem {
+    let message = format!("`{name}` is a name that no header can have: {what_follows}");
+    ParamProblem::new(place, message).help("a name has letters, digits and `-`")
+}
+
 /// The values of one part of a call.
 fn sections(params: &mut Params<'_>, name: &str, schema: Option<&Json>) -> Section {
     let mut section = Section::default();
@@ -458,6 +482,12 @@ fn sections(params: &mut Params<'_>, name: &str, schema: Option<&Json>) -> Secti
     let wanted: HashSet<String> = required.iter().map(|field| known_as(field)).collect();
     let declared: HashSet<String> =
         properties.into_iter().flat_map(Map::keys).map(|field| known_as(field)).collect();
+    for field in properties.into_iter().flat_map(Map::keys) {
+        if name == "headers" && !is_header_name(field) {
+            let place = weft_core::params::pointer(&["schema", name, "properties", field]);
+            params.warn(no_header(place, field, "no call has it"));
+        }
+    }
     for (field, described) in properties.into_iter().flatten() {
         let told = described.get("type").map(weft_core::value::to_text).unwrap_or_default();
         match PayloadType::parse(&told) {
@@ -582,6 +612,31 @@ mod tests {
             "/schema/body/properties/d/type",
         );
         check(json!({"schema": {"query": {"required": ["q"]}}}), "/schema/query/required");
+    }
+
+    #[test]
+    fn names_that_no_header_can_have_are_told() {
+        let warned = |more: Json| {
+            let warnings = node(more).build().shape().warnings;
+            warnings.into_iter().map(|warning| warning.pointer).collect::<Vec<_>>()
+        };
+        let token = |name: &str| {
+            security(
+                json!({"auth_type": "token", "token": {"token_header": name, "token_value": "{secret.K}"}}),
+            )
+        };
+        assert_eq!(warned(token("X Key")), ["/security/token/token_header"]);
+        assert_eq!(warned(token("X-Key")), [""; 0]);
+        let signature = json!({"secret": "{secret.K}", "header": "X:Sig", "timestamp_header": "X-Tïme"});
+        let places = ["/security/signature/header", "/security/signature/timestamp_header"];
+        assert_eq!(warned(security(json!({"auth_type": "signature", "signature": signature}))), places);
+        // Of a way that is not taken nothing is said.
+        let open = json!({"auth_type": "none", "allow_anonymous": true, "signature": signature});
+        assert_eq!(warned(security(open.clone())), [""; 0]);
+        let schema =
+            json!({"headers": {"properties": {"X-Trace": {"type": "string"}, "X Y": {"type": "string"}}}});
+        let named = json!({"security": open, "schema": schema});
+        assert_eq!(warned(named), ["/schema/headers/properties/X Y"]);
     }
 
     #[test]
