@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use weft_core::component::Role;
 use weft_core::reference::Names;
+use weft_core::seam::databases::DatabaseKind;
 use weft_core::{Catalog, ComponentId, Json, Reference};
 
 use crate::assigned::Assigned;
@@ -37,6 +38,9 @@ const PROLOGUE: &str = "Hello! How can I help you?";
 /// for it, `Err(reason)` if not.
 pub type ModelCheck<'a> = dyn Fn(&str) -> Result<Option<String>, String> + 'a;
 
+/// Says why SQL for a kind of database would be refused whenever it is asked for: nothing where it would not.
+pub type SqlCheck<'a> = dyn Fn(DatabaseKind, &str) -> Vec<String> + 'a;
+
 /// What to check besides the canvas itself.
 #[derive(Clone, Copy, Default)]
 pub struct CompileOptions<'a> {
@@ -44,6 +48,8 @@ pub struct CompileOptions<'a> {
     pub models: Option<&'a ModelCheck<'a>>,
     /// The same for models that order passages.
     pub rerankers: Option<&'a ModelCheck<'a>>,
+    /// Asked about SQL that is written down as a whole; without it that is not checked.
+    pub sql: Option<&'a SqlCheck<'a>>,
     /// Why nothing can be read aloud, where that is known and so.
     pub no_voice: Option<&'a str>,
     /// The MCP servers that are configured; without it they are not checked.
