@@ -12,6 +12,7 @@ use weft_core::{Catalog, ComponentId, Json, Reference};
 use crate::assigned::Assigned;
 use crate::build::{Builder, Built};
 use crate::canvas::Canvas;
+use crate::drawing;
 use crate::findings::Reporter;
 use crate::global_ways::GlobalWays;
 use crate::globals;
@@ -103,6 +104,7 @@ pub fn compile(
     // Run also when the document has errors already: all findings come at once.
     let plan = Compiler::new(canvas, catalog, options).run(&mut problems);
     let failed = problems.has_errors();
+    problems.place_anew(|pointer| drawing::written_place(canvas.as_written(), pointer));
     let found: Vec<_> =
         problems.finish(canvas.source()).into_iter().map(|problem| canvas.in_its_words(problem)).collect();
     match plan {
