@@ -108,8 +108,15 @@ fn doubt(params: &mut Params<'_>, headers: &[(String, Template)]) {
     }
 }
 
+/// What is wrong with the name of a header that calls are to have, unless none is named; and what follows.
+pub(crate) fn header_problem(place: String, name: &str, follows: &str) -> Option<ParamProblem> {
+    let message = format!("`{name}` is a name that no header can have: {follows}");
+    let problem = ParamProblem::new(place, message).help("a name has letters, digits and `-`");
+    (!name.is_empty() && !is_header_name(name)).then_some(problem)
+}
+
 /// Whether it can be the name of a header (RFC 9110 §5.6.2).
-pub(crate) fn is_header_name(name: &str) -> bool {
+fn is_header_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c))
 }
 

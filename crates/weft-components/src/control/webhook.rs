@@ -11,7 +11,7 @@ use weft_core::webhook::{
 use weft_core::{Json, ParamProblem};
 
 use crate::params::{Field, FieldGroup, Kind, Params, choice, fields};
-use crate::web::is_header_name;
+use crate::web::header_problem;
 
 const WEBHOOK: &[&str] = &["webhook"];
 /// The methods that a call can have.
@@ -20,6 +20,9 @@ const KNOWN_METHODS: [&str; 6] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD
 const RESERVED_CLAIMS: [&str; 6] = ["exp", "sub", "aud", "iss", "nbf", "iat"];
 /// How old a signature with a time may be when nobody says.
 const TOLERANCE: Duration = Duration::from_secs(300);
+/// Headers that a way in is told by: its part of `security`, and the member that names one.
+const HEADERS: [(&str, &str); 3] =
+    [("token", "token_header"), ("signature", "header"), ("signature", "timestamp_header")];
 // A signature that is good for longer could be sent again by whoever has seen it once.
 const TOLERANCE_SECONDS_MAX: u64 = 86_400;
 
@@ -253,25 +256,14 @@ impl Reading<'_, '_> {
         SecretText::new(&self.needed(part, name, message)?)
     }
 
-    /// Warns of a name under which no call has a header.
-    fn doubt_header(&mut self, part: &str, name: &str) {
-        let header = self.text(part, name);
-        if !header.is_empty() && !is_header_name(&header) {
-            let place = format!("/security/{part}/{name}");
-            self.params.warn(no_header(place, &header, "every call is refused"));
-        }
-    }
-
     fn auth(&mut self) -> Option<WebhookAuth> {
         let kind = self.security.get("auth_type").map(weft_core::value::to_text).unwrap_or_default();
         let kind_name = kind.trim().to_ascii_lowercase();
-        let headers: &[(&str, &str)] = match kind_name.as_str() {
-            "token" => &[("token", "token_header")],
-            "signature" => &[("signature", "header"), ("signature", "timestamp_header")],
-            _ => &[],
-        };
-        for (part, name) in headers {
-            self.doubt_header(part, name);
+        for (part, name) in HEADERS.into_iter().filter(|(part, _)| *part == kind_name) {
+            let place = format!("/security/{part}/{name}");
+            if let Some(problem) = header_problem(place, &self.text(part, name), "every call is refused") {
+                self.params.warn(problem);
+            }
         }
         match kind_name.as_str() {
             "token" => Some(WebhookAuth::Token {
@@ -457,11 +449,6 @@ impl Reading<'_, '_> {
     }
 }
 
-fn no_header(place: String, name: &str, what_follows: &str) -> ParamProblem {
-    let message = format!("`{name}` is a name that no header can have: {what_follows}");
-    ParamProblem::new(place, message).help("a name has letters, digits and `-`")
-}
-
 /// The values of one part of a call.
 fn sections(params: &mut Params<'_>, name: &str, schema: Option<&Json>) -> Section {
     let mut section = Section::default();
@@ -482,13 +469,10 @@ fn sections(params: &mut Params<'_>, name: &str, schema: Option<&Json>) -> Secti
     let wanted: HashSet<String> = required.iter().map(|field| known_as(field)).collect();
     let declared: HashSet<String> =
         properties.into_iter().flat_map(Map::keys).map(|field| known_as(field)).collect();
-    for field in properties.into_iter().flat_map(Map::keys) {
-        if name == "headers" && !is_header_name(field) {
-            let place = weft_core::params::pointer(&["schema", name, "properties", field]);
-            params.warn(no_header(place, field, "no call has it"));
-        }
-    }
     for (field, described) in properties.into_iter().flatten() {
+        let place = weft_core::params::pointer(&["schema", name, "properties", field]);
+        let unheard = header_problem(place, field, "no call has it").filter(|_| name == "headers");
+        unheard.into_iter().for_each(|problem| params.warn(problem));
         let told = described.get("type").map(weft_core::value::to_text).unwrap_or_default();
         match PayloadType::parse(&told) {
             Some(kind) => {
