@@ -114,6 +114,7 @@ impl App {
             let options = CompileOptions {
                 models,
                 rerankers,
+                sql: Some(&weft_sql::refusals),
                 no_voice,
                 measuring,
                 secrets: known.secrets.as_deref(),

@@ -54,6 +54,7 @@ pub use backup::{Copied, backup};
 pub use config::{Auth, Config, ServerConfig, WorkerConfig};
 pub use parts::Parts;
 pub use weft_plugins::{Plugin, Plugins};
+pub use weft_sql::refusals as sql_refusals;
 pub use worker::Worker;
 
 pub use weft_components::examples::example;

@@ -168,6 +168,7 @@ fn compile_with(
     let options = CompileOptions {
         models: Some(&models),
         rerankers: Some(&rank),
+        sql: Some(&weft_app::sql_refusals),
         no_voice: no_voice.as_deref(),
         tool_servers: Some(&servers),
         left_out_tools: &left_out_tools,

@@ -26,7 +26,7 @@ use weft_core::rendering::TEMPLATE_TIME_MAX;
 use weft_core::{Error, ErrorKind, Json, Reference, Result};
 
 use charges::{Budget, charged, refused, written};
-use rewrite::Named;
+use rewrite::{Fixed, Named};
 
 /// Bytes of template source, at most.
 pub(crate) const SOURCE_MAX: usize = 64 * 1024;
@@ -53,6 +53,7 @@ pub(crate) struct Jinja {
     source: String,
     variables: Vec<(String, Reference)>,
     unknown: Vec<String>,
+    failing: Vec<String>,
     empty: Vec<String>,
 }
 
@@ -72,13 +73,15 @@ impl Jinja {
         if text.len() > SOURCE_MAX {
             return Err(Error::invalid(format!("the Jinja template is longer than {SOURCE_MAX} bytes")));
         }
-        let rewrite::Rewritten { source, variables, named } = rewrite::rewrite(text, names)?;
+        let rewrite::Rewritten { source, variables, named, fixed, by_zero } = rewrite::rewrite(text, names)?;
         // Compiled for its mistakes only: what renders it has the budget of one rendering.
         let environment = environment(&Budget::new(0, READ_MAX, Instant::now() + TEMPLATE_TIME_MAX));
         environment.template_from_str(&source).map_err(|e| failure(&e))?;
         let unknown = named.iter().filter_map(|named| unknown(&environment, named)).collect();
         let empty = named.iter().filter_map(|named| empty(&environment, named)).collect();
-        Ok(Self { source, variables, unknown, empty })
+        let fixed = fixed.into_iter().filter(|fixed| fails(&environment, fixed)).map(|fixed| fixed.written);
+        let failing = fixed.chain(by_zero).collect();
+        Ok(Self { source, variables, unknown, failing, empty })
     }
 
     /// What it reads.
@@ -89,6 +92,11 @@ impl Jinja {
     /// What it asks for by names that nothing here has, as sentence fragments. It fails when it comes to one of them.
     pub(crate) fn unknown(&self) -> &[String] {
         &self.unknown
+    }
+
+    /// Expressions that cannot be worked out, whatever it is given.
+    pub(crate) fn failing(&self) -> &[String] {
+        &self.failing
     }
 
     /// Variables that nothing gives a value, with their members: they write nothing.
@@ -181,6 +189,27 @@ const METHODS: [&str; 34] = [
     "values",
 ];
 
+/// The members of `loop`.
+pub(crate) const LOOP_MEMBERS: [&str; 11] = [
+    "index",
+    "index0",
+    "first",
+    "last",
+    "length",
+    "revindex",
+    "revindex0",
+    "previtem",
+    "nextitem",
+    "depth",
+    "depth0",
+];
+
+/// Whether it is the path of a member that no `loop` has.
+pub(crate) fn is_no_member_of_loop(path: &str) -> bool {
+    let member = path.strip_prefix("loop.").and_then(|rest| rest.split('.').next());
+    member.is_some_and(|member| !LOOP_MEMBERS.contains(&member))
+}
+
 /// What is wrong with a name that a template uses, if nothing here has it.
 fn unknown(environment: &Environment<'_>, named: &Named) -> Option<String> {
     let mut state = environment.empty_state();
@@ -201,6 +230,15 @@ fn unknown(environment: &Environment<'_>, named: &Named) -> Option<String> {
         }
         Named::Variable(_) => None,
     }
+}
+
+/// Whether an expression that nothing is given to cannot be worked out.
+fn fails(environment: &Environment<'_>, fixed: &Fixed) -> bool {
+    let text = format!("{{{{ {} }}}}", fixed.source);
+    // Where it cannot stand by itself nothing is known of it.
+    let Ok(template) = environment.template_from_str(&text) else { return false };
+    // As in `render_within`.
+    catch_unwind(AssertUnwindSafe(|| template.render(()))).map_or(true, |rendered| rendered.is_err())
 }
 
 /// A variable that neither the template nor the engine gives a value.
@@ -428,6 +466,33 @@ mod tests {
     }
 
     #[test]
+    fn expressions_that_never_have_a_value_are_told_before() {
+        let check = |text: &str, expected: &[&str]| {
+            let components = HashSet::from(["Agent:A".into()]);
+            let names = Names { components: &components, item: None };
+            let parsed = Jinja::parse(text, names).unwrap();
+            assert_eq!(parsed.failing(), expected, "{text}");
+            assert!(expected.is_empty() || rendered(text).is_err(), "{text}");
+        };
+        check("{{ 1/0 }}", &["1 / 0"]);
+        check("{{ Agent:A@n / 0 }}", &["/ 0"]);
+        check("{% if Agent:A@n % 0.0 == 1 %}x{% endif %}", &["% 0.0"]);
+        check("{% set n = 7 // (2 - 2) %}", &["7 // ( 2 - 2 )"]);
+        check("{{ 'a' * 2 }}", &["'a' * 2"]);
+        check("{{ 'a' - 1 }}", &["'a' - 1"]);
+        check("{{ [1, 2] + 1 }}", &["[ 1 , 2 ] + 1"]);
+        for text in [
+            "{{ 1/2 }}{{ '%d' % 0 }}{{ '%d of %d' % (1, 2) }}{{ 7 % 4 }}{{ 2 ** 0 }}{{ 0 / 1 }}",
+            "{{ 1 if true else 1/0 }}{{ 'a' ~ 1 }}{{ 'a' in 'abc' }}{{ [1][0] + 1 }}{{ not 1 == 2 }}",
+            "{{ Agent:A@n / 0.5 }}{{ Agent:A@n / (0 or 1) }}{{ Agent:A@n // 0|default(1, true) }}",
+            "{% set a, b = 1, 2 %}{{ a / b }}{% for x in [0] %}{% endfor %}",
+        ] {
+            check(text, &[]);
+            rendered(text).unwrap();
+        }
+    }
+
+    #[test]
     fn variables_that_nothing_gives_a_value_are_told_before() {
         let (components, item) = (HashSet::from(["b".into()]), "Item:i".into());
         let empty = |text: &str| {
@@ -440,6 +505,9 @@ mod tests {
             ),
             ["b.text", "loop.index", "odd", "user.name.first", "x"]
         );
+        let looped =
+            "{% for a in b@rows %}{{ loop.indx }}{{ loop.last.x }}{{ loop }}{% endfor %}{{ loop.frist }}";
+        assert_eq!(empty(looped), ["loop.frist", "loop.indx"]);
         let known = "{% for a, b in b@rows %}{{ loop.index }}{{ a.x }}{{ b|default('y')|join(d='-') }}{% endfor %}\
             {% set n = namespace(c=1) %}{% set n.c = n.c + 1 %}{% with w = 1, v = 2 %}{{ w + v }}{% endwith %}\
             {{ range(3) is iterable }}{{ sys.query is not none and true or False }}{{ item }}{{ {'k': 1}.k }}\

@@ -4,7 +4,7 @@ use weft_core::reference::{Inputs, Names, Segment};
 use weft_core::rendering::BoundedText;
 use weft_core::{Json, NodeSource, ParamProblem, Reference, Result, Template};
 
-use crate::jinja::Jinja;
+use crate::jinja::{Jinja, LOOP_MEMBERS, is_no_member_of_loop};
 
 /// A text, cut up once.
 #[derive(Debug)]
@@ -49,8 +49,14 @@ impl Text {
             let problem = ParamProblem::new(pointer, format!("fails when the template comes to it: {what}"));
             problem.help("docs/templates.md has the filters, tests and methods that there are")
         };
+        let failing = |written: &String| {
+            let message =
+                format!("fails when the template comes to `{written}`, which has no value in any run");
+            ParamProblem::new(pointer, message).help("correct the expression, or write its result there")
+        };
+        let failing = jinja.failing().iter().map(failing);
         let empty = jinja.empty().iter().map(|path| empty(path, source.names(), pointer));
-        jinja.unknown().iter().map(warning).chain(empty).collect()
+        jinja.unknown().iter().map(warning).chain(failing).chain(empty).collect()
     }
 
     /// What it reads.
@@ -103,6 +109,10 @@ impl Text {
 /// Warns of a variable that nothing gives a value.
 fn empty(path: &str, names: Names<'_>, pointer: &str) -> ParamProblem {
     let (first, rest) = path.split_once('.').unwrap_or((path, ""));
+    if is_no_member_of_loop(path) {
+        let message = format!("`{path}` is empty: `loop` has no such member");
+        return ParamProblem::new(pointer, message).help(format!("it has {}", LOOP_MEMBERS.join(", ")));
+    }
     let problem = ParamProblem::new(pointer, format!("`{path}` is empty: nothing here is called `{first}`"));
     problem.help(match (names.components.contains(first), rest) {
         (true, "") => format!("name an output of it, such as `{{{first}@content}}`"),

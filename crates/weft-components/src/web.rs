@@ -4,6 +4,7 @@ pub(crate) mod elements;
 pub(crate) mod fetch;
 mod page;
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -80,15 +81,54 @@ pub(crate) fn headers(params: &mut Params<'_>) -> Vec<(String, Template)> {
         let problem = ParamProblem::new("/headers", format!("sets `{name}`, which has no effect"));
         params.warn(problem.help("leave it out: it follows from the address and from what is sent"));
     }
-    // RFC 9110 §5.6.2.
-    let of_name = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-    let is_name = |name: &str| !name.is_empty() && name.chars().all(of_name);
-    for (name, _) in kept.iter().filter(|(name, _)| !is_name(name.trim())) {
-        let message = format!("has the name `{name}`, which no header can have, and every request fails");
-        params.warn(ParamProblem::new("/headers", message).help("a name has letters, digits and `-`"));
-    }
     let names = params.source.names();
-    kept.into_iter().map(|(name, value)| (name.clone(), Template::parse(&to_text(value), names))).collect()
+    let parsed = |(name, value): (&String, &Json)| (name.clone(), Template::parse(&to_text(value), names));
+    let headers: Vec<(String, Template)> = kept.into_iter().map(parsed).collect();
+    doubt(params, &headers);
+    headers
+}
+
+/// Warns of what no header can have, and of a name that is there twice.
+fn doubt(params: &mut Params<'_>, headers: &[(String, Template)]) {
+    let mut seen: HashMap<String, &str> = HashMap::new();
+    for (name, value) in headers {
+        if !is_header_name(name.trim()) {
+            let message = format!("has the name `{name}`, which no header can have, and every request fails");
+            params.warn(ParamProblem::new("/headers", message).help("a name has letters, digits and `-`"));
+        }
+        if has_control(value) {
+            let message =
+                format!("gives `{name}` a line break or another control character, and every request fails");
+            params.warn(ParamProblem::new("/headers", message).help("write the value on one line"));
+        }
+        if let Some(other) = seen.insert(name.trim().to_ascii_lowercase(), name) {
+            let message = format!("has `{other}` and `{name}`, which are one header: it is sent twice");
+            params.warn(ParamProblem::new("/headers", message).help("take one of them out"));
+        }
+    }
+}
+
+/// What is wrong with the name of a header that calls are to have, unless none is named; and what follows.
+pub(crate) fn header_problem(place: String, name: &str, follows: &str) -> Option<ParamProblem> {
+    let message = format!("`{name}` is a name that no header can have: {follows}");
+    let problem = ParamProblem::new(place, message).help("a name has letters, digits and `-`");
+    (!name.is_empty() && !is_header_name(name)).then_some(problem)
+}
+
+/// Whether it can be the name of a header (RFC 9110 §5.6.2).
+fn is_header_name(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c))
+}
+
+/// Whether a value has a character that no header can have (RFC 9110 §5.5), whatever its references give: at its ends it
+/// would be left out.
+fn has_control(value: &Template) -> bool {
+    let literals = value.segments().iter().filter_map(|segment| match segment {
+        Segment::Literal(text) => Some(&**text),
+        Segment::Reference(_) => None,
+    });
+    let written: String = literals.collect();
+    written.trim().contains(|c: char| c.is_ascii_control() && c != '\t')
 }
 
 /// Headers that say what is asked for and hold no secret.

@@ -16,6 +16,7 @@ use crate::field::{FieldGroup, schema};
 use crate::id::{ComponentId, FileId};
 use crate::past_calls::ToolHistory;
 use crate::reference::{Inputs, Names, Reference, Template};
+use crate::seam::databases::DatabaseKind;
 use crate::value::{Json, Outputs};
 use crate::webhook::Webhook;
 
@@ -235,6 +236,17 @@ pub struct NeededText {
     pub problem: ParamProblem,
 }
 
+/// SQL that is written down as a whole, so that what becomes of it does not depend on a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WrittenSql {
+    /// Where it is, as a JSON pointer inside `params`.
+    pub pointer: &'static str,
+    /// What kind of server it is for.
+    pub kind: DatabaseKind,
+    /// One statement or several, as they are handed over.
+    pub text: String,
+}
+
 /// What a node reads. It starts only when every component named here has finished or can no longer
 /// run in this turn.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -286,6 +298,8 @@ pub struct Shape {
     pub aloud: Option<&'static str>,
     /// The datasets it searches by their names or ids, as `(pointer inside params, name)`.
     pub datasets: Vec<(String, String)>,
+    /// What it asks a database, where all of it is written down.
+    pub sql: Option<WrittenSql>,
     /// The output that a default value after a failure goes to.
     pub main_output: &'static str,
     /// The outputs that it has besides those of its type.

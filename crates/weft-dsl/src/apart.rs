@@ -1,6 +1,8 @@
 //! Reads of what can never have run before the reader, since a run that gets to the one does not get to the other: they are
 //! on different branches of a Switch or Categorize.
 
+use weft_core::component::Role;
+
 use crate::assigned::Assigned;
 use crate::graph;
 use crate::link::Linked;
@@ -21,11 +23,11 @@ pub(crate) struct ApartRead<'a> {
     pub fork: NodeIx,
 }
 
-/// A branching node that a run comes to once at most, and of which it takes one branch. All by the places of nodes on the
-/// top level.
+/// A branching node that a run, or a round of a frame, comes to once at most, and of which it takes one branch. All by the
+/// places of nodes on its level.
 struct Fork {
     node: NodeIx,
-    /// What a run may come to without it.
+    /// What is come to without it.
     around: Vec<bool>,
     /// What each branch leads to.
     branches: Vec<Vec<bool>>,
@@ -40,10 +42,12 @@ impl Fork {
     }
 }
 
-/// Finds them all, as far as the forks of the top level say.
+/// Finds them all, as far as the forks of each level say.
 pub(crate) fn reads<'a>(linked: &'a Linked, assigned: &Assigned<'_>) -> Vec<ApartRead<'a>> {
-    let forks = forks(linked);
-    if forks.is_empty() {
+    let mut left = STEPS_MAX;
+    let forks: Vec<Vec<Fork>> =
+        (0..linked.scopes.len()).map(|scope| forks(linked, scope, &mut left)).collect();
+    if forks.iter().all(Vec::is_empty) {
         return Vec::new();
     }
     let mut left = COMPARED_MAX;
@@ -53,14 +57,16 @@ pub(crate) fn reads<'a>(linked: &'a Linked, assigned: &Assigned<'_>) -> Vec<Apar
         if &*node.kind == "VariableAggregator" {
             continue;
         }
-        let Some(local) = top_place(linked, reader) else { continue };
         for read in node.reads.iter().chain(node.alternative_reads.iter().flatten()) {
             let fixed = |source: &NodeIx| !assigned.may_change_outputs_of(linked.nodes[*source].id.as_str());
-            let source = read.node.filter(fixed).and_then(|source| top_place(linked, source));
-            let Some(source) = source else { continue };
+            let Some(source) = read.node.filter(fixed) else { continue };
+            let Some((waiter, source)) = linked.lift(reader, source) else { continue };
+            let forks = &forks[linked.nodes[waiter].scope];
             let Some(rest) = left.checked_sub(forks.len()) else { return found };
             left = rest;
-            if let Some(fork) = forks.iter().find(|fork| fork.parts(local, source)) {
+            let (here, there) = (linked.nodes[waiter].local, linked.nodes[source].local);
+            let fork = forks.iter().find(|fork| fork.parts(here, there));
+            if let Some(fork) = fork.filter(|_| is_final(linked, waiter, source)) {
                 found.push(ApartRead { reader, read, fork: fork.node });
             }
         }
@@ -68,26 +74,31 @@ pub(crate) fn reads<'a>(linked: &'a Linked, assigned: &Assigned<'_>) -> Vec<Apar
     found
 }
 
-/// The place on the top level of a node, or of what it is inside of.
-fn top_place(linked: &Linked, ix: NodeIx) -> Option<usize> {
-    let node = &linked.nodes[linked.frames_around(ix).last().unwrap_or(ix)];
-    (node.scope == 0).then_some(node.local)
+/// Whether what the round of a Loop has made of a node is what the other one reads: of one whose turn is still to come that
+/// would be what the round before has left. Nothing else goes from one round to the next.
+fn is_final(linked: &Linked, waiter: NodeIx, source: NodeIx) -> bool {
+    let node = &linked.nodes[waiter];
+    let owner = linked.scopes[node.scope].owner;
+    let repeats = owner.is_some_and(|owner| linked.nodes[owner].role == Role::Repeat);
+    let mut waits = node.waits.iter().chain(node.alternative_waits.iter().flatten());
+    !repeats || waits.any(|waited_for| *waited_for == source)
 }
 
-fn forks(linked: &Linked) -> Vec<Fork> {
-    let Some(top) = linked.scopes.first() else { return Vec::new() };
-    let mut successors = vec![Vec::new(); top.nodes.len()];
-    for edge in &top.edges {
+/// The forks of one level; `left` is how many steps may still be taken.
+fn forks(linked: &Linked, scope: usize, left: &mut usize) -> Vec<Fork> {
+    let level = &linked.scopes[scope];
+    let mut forks = Vec::new();
+    // A body without a start never runs.
+    let Some(start) = linked.nodes.get(level.start).map(|start| start.local) else { return forks };
+    let mut successors = vec![Vec::new(); level.nodes.len()];
+    for edge in &level.edges {
         successors[linked.nodes[edge.from].local].push(linked.nodes[edge.to].local);
     }
-    let size = top.nodes.len() + top.edges.len();
-    let start = linked.nodes[top.start].local;
-    let mut left = STEPS_MAX;
-    let mut forks = Vec::new();
-    for &node in top.nodes.iter().filter(|&&ix| takes_one_branch(&linked.nodes[ix])) {
+    let size = level.nodes.len() + level.edges.len();
+    for &node in level.nodes.iter().filter(|&&ix| takes_one_branch(&linked.nodes[ix])) {
         let starts = branch_starts(linked, &linked.nodes[node]);
         let Some(rest) = left.checked_sub(size.saturating_mul(starts.len() + 1)) else { return forks };
-        left = rest;
+        *left = rest;
         let local = linked.nodes[node].local;
         let branches: Vec<_> =
             starts.iter().map(|starts| graph::reachable_from(&successors, starts)).collect();
@@ -115,7 +126,7 @@ fn branch_starts(linked: &Linked, node: &PlanNode) -> Vec<Vec<usize>> {
     let failing = Some(&node.exception.goto).filter(|_| node.exception.armed);
     let locals = |ids: &Vec<weft_core::ComponentId>| {
         let nodes = ids.iter().filter_map(|id| linked.by_id.get(id)).map(|&ix| &linked.nodes[ix]);
-        nodes.filter(|to| to.scope == 0).map(|to| to.local).collect::<Vec<usize>>()
+        nodes.filter(|to| to.scope == node.scope).map(|to| to.local).collect::<Vec<usize>>()
     };
     branches.chain(failing).map(locals).collect()
 }

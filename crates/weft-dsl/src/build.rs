@@ -241,6 +241,9 @@ impl<'a> Builder<'a> {
                     .maybe_help(suggester.did_you_mean(name, known.map(String::as_str)));
             problems.add(about(problem));
         }
+        for problem in self.refused_sql(node, shape) {
+            problems.add(about(problem));
+        }
         if let (Some(pointer), Some(reason)) = (shape.aloud, self.options.no_voice) {
             let pointer = format!("{}{pointer}", node.place.params);
             let message = format!("the text will not be read aloud: {reason}");
@@ -263,6 +266,17 @@ impl<'a> Builder<'a> {
                 }
             }
         }
+    }
+
+    /// What keeps SQL from being carried out in any run.
+    fn refused_sql(&self, node: &CanvasNode, shape: &Shape) -> Vec<Problem> {
+        let (Some(check), Some(sql)) = (self.options.sql, &shape.sql) else { return Vec::new() };
+        let pointer = format!("{}{}", node.place.params, sql.pointer);
+        let refused = |why: String| {
+            Problem::warning(PARAMETER_WARNING, pointer.as_str(), format!("fails in every run: {why}"))
+                .help("write statements that read, in the words of this kind of database")
+        };
+        check(sql.kind, &sql.text).into_iter().map(refused).collect()
     }
 
     /// What to assume about a node that could not be built, so that the rest of the canvas can still

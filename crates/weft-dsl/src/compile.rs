@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use weft_core::component::Role;
 use weft_core::reference::Names;
+use weft_core::seam::databases::DatabaseKind;
 use weft_core::{Catalog, ComponentId, Json, Reference};
 
 use crate::assigned::Assigned;
 use crate::build::{Builder, Built};
 use crate::canvas::Canvas;
+use crate::drawing;
 use crate::findings::Reporter;
 use crate::global_ways::GlobalWays;
 use crate::globals;
@@ -37,6 +39,9 @@ const PROLOGUE: &str = "Hello! How can I help you?";
 /// for it, `Err(reason)` if not.
 pub type ModelCheck<'a> = dyn Fn(&str) -> Result<Option<String>, String> + 'a;
 
+/// Says why SQL for a kind of database would be refused whenever it is asked for: nothing where it would not.
+pub type SqlCheck<'a> = dyn Fn(DatabaseKind, &str) -> Vec<String> + 'a;
+
 /// What to check besides the canvas itself.
 #[derive(Clone, Copy, Default)]
 pub struct CompileOptions<'a> {
@@ -44,6 +49,8 @@ pub struct CompileOptions<'a> {
     pub models: Option<&'a ModelCheck<'a>>,
     /// The same for models that order passages.
     pub rerankers: Option<&'a ModelCheck<'a>>,
+    /// Asked about SQL that is written down as a whole; without it that is not checked.
+    pub sql: Option<&'a SqlCheck<'a>>,
     /// Why nothing can be read aloud, where that is known and so.
     pub no_voice: Option<&'a str>,
     /// The MCP servers that are configured; without it they are not checked.
@@ -97,6 +104,7 @@ pub fn compile(
     // Run also when the document has errors already: all findings come at once.
     let plan = Compiler::new(canvas, catalog, options).run(&mut problems);
     let failed = problems.has_errors();
+    problems.place_anew(|pointer| drawing::written_place(canvas.as_written(), pointer));
     let found: Vec<_> =
         problems.finish(canvas.source()).into_iter().map(|problem| canvas.in_its_words(problem)).collect();
     match plan {

@@ -331,6 +331,32 @@ fn object_schema(fields: &[Json]) -> Json {
     json!({"type": "object", "properties": properties, "required": required})
 }
 
+/// Lists of a form that are objects in the parameters: what leads to such an object, the list, and the member of an
+/// entry that became its name.
+const LISTS: [(&str, &str, &str); 3] = [
+    ("/setups/", "/setups", "fileFormat"),
+    ("/category_description/", "/items", "name"),
+    ("/properties/", "", "key"),
+];
+
+/// Where the document has what is at this place in the parameters of a component, where that is an entry of a list.
+pub(crate) fn written_place(document: &Json, pointer: &str) -> Option<String> {
+    const FORM: &str = "/data/form";
+    let form = pointer.find(FORM)? + FORM.len();
+    LISTS.iter().find_map(|(made, drawn, key)| {
+        let at = form + pointer[form..].find(made)?;
+        let behind = &pointer[at + made.len()..];
+        let (name, rest) = behind.split_at(behind.find('/').unwrap_or(behind.len()));
+        let name = name.replace("~1", "/").replace("~0", "~");
+        let list = format!("{}{drawn}", &pointer[..at]);
+        let entries = document.pointer(&list)?.as_array()?;
+        let is_it = |entry: &Json| entry.get(key).and_then(Json::as_str) == Some(name.as_str());
+        // Of several the last one counts.
+        let place = entries.iter().rposition(is_it)?;
+        Some(format!("{list}/{place}{rest}"))
+    })
+}
+
 #[cfg(test)]
 #[expect(clippy::needless_pass_by_value, reason = "literals read better by value")]
 mod tests {
@@ -425,6 +451,28 @@ mod tests {
         let edges = [edge("S", "Case 2", "M", "end"), edge("S", "end_cpn_ids", "N", "end")];
         let params = json!({"conditions": [{"items": []}, {"items": [], "to": ["M"]}], "end_cpn_ids": ["N"]});
         check(&nodes, &edges, "S", params, &["M", "N"]);
+    }
+
+    #[test]
+    fn entries_of_lists_are_found_where_they_are_written() {
+        let form = json!({
+            "setups": [{"fileFormat": "pdf"}, {"fileFormat": "a/b"}, {"fileFormat": "pdf"}],
+            "items": [{"name": "x"}, {"name": "y"}],
+            "schema": {"query": [{"key": "q"}], "body": {"properties": {"b": {}}}},
+        });
+        let document = json!({"graph": {"nodes": [node("P", "Parser", form)]}});
+        let check = |place: &str, expected: Option<&str>| {
+            let at = |place: &str| format!("/graph/nodes/0/data/form{place}");
+            assert_eq!(written_place(&document, &at(place)), expected.map(at), "{place}");
+        };
+        check("/setups/pdf/suffix/0", Some("/setups/2/suffix/0"));
+        check("/setups/a~1b", Some("/setups/1"));
+        check("/setups/email", None);
+        check("/category_description/y/to/0", Some("/items/1/to/0"));
+        check("/schema/query/properties/q/type", Some("/schema/query/0/type"));
+        check("/schema/body/properties/b/type", None);
+        check("/setups", None);
+        assert_eq!(written_place(&document, "/components/P/obj/params/setups/pdf"), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
-use weft_core::component::OutputSpec;
+use weft_core::component::{OutputSpec, Role};
 use weft_core::{ComponentId, NodeOutput, Reference};
 
 use crate::build::Built;
@@ -341,6 +341,8 @@ fn describe(
                 .maybe_help(suggester.did_you_mean(member, members))
         }
         Missing::Output(name) => {
+            let is_of_type =
+                |named: &NodeOutput| draft.spec.outputs.iter().any(|output| *output.name == *named.name);
             let asked_for = |output: &&OutputSpec| output.optional && output.name == *name;
             let by_type =
                 draft.spec.outputs.iter().filter(|output| !output.optional).map(|output| output.name);
@@ -352,7 +354,12 @@ fn describe(
                 return problem
                     .help(format!("it would hold {}, and the node does not ask for it", output.summary));
             }
+            // A form: what is said to one is in no output of it.
+            let by_form = draft.spec.role == Role::Pause && draft.shape.outputs.named.iter().all(is_of_type);
             match known.clone().next() {
+                _ if by_form => problem.help(
+                    "declare a field of this name in `inputs`; what is said to a form without fields is `{sys.query}`",
+                ),
                 None => problem.help("it has no outputs: refer to another component"),
                 Some(_) => problem.help(format!("its outputs are {}", listed(known))),
             }

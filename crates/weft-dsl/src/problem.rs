@@ -161,6 +161,15 @@ impl ProblemList {
         self.errors > 0
     }
 
+    /// Gives those another place that `place` knows one for.
+    pub(crate) fn place_anew(&mut self, place: impl Fn(&str) -> Option<String>) {
+        for problem in &mut self.kept {
+            if let Some(pointer) = place(&problem.pointer) {
+                problem.pointer = pointer;
+            }
+        }
+    }
+
     /// All of them in the order of the source text, each with its span.
     pub fn finish(mut self, source: &str) -> Vec<Problem> {
         // A duplicate key brings its span: by its pointer only the last of the equal keys would be found.

@@ -113,7 +113,7 @@ fn judge(key: &str, text: &str, names: Names<'_>) -> Option<String> {
     if passwords(text).next().is_some() {
         return Some(format!("`{key}` holds an address with a password in clear (not shown)"));
     }
-    if has_key_in_address(text, names) {
+    if has_key_in_address(text) {
         return Some(format!("`{key}` holds an address with a key in clear (not shown)"));
     }
     let prefix = key_in(text)?;
@@ -131,7 +131,7 @@ const ADDRESSES_MAX: usize = 64;
 const ADDRESS_KEY_MIN: usize = 8;
 
 /// Whether an address in a text has a key in its query.
-fn has_key_in_address(text: &str, names: Names<'_>) -> bool {
+fn has_key_in_address(text: &str) -> bool {
     text.match_indices("://").take(ADDRESSES_MAX).any(|(at, mark)| {
         let rest = &text[at + mark.len()..];
         let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>');
@@ -142,17 +142,9 @@ fn has_key_in_address(text: &str, names: Names<'_>) -> bool {
             names_a_secret(name)
                 && value.len() >= ADDRESS_KEY_MIN
                 && value.contains(|c: char| c.is_ascii_digit())
-                && !is_placeholder(value)
-                && is_literal(value, names)
+                && !is_example(value)
         })
     })
-}
-
-/// What stands in examples for a password or a key.
-fn is_placeholder(text: &str) -> bool {
-    const WORDS: [&str; 6] = ["password", "passwd", "pass", "pwd", "secret", "token"];
-    let is_variable = text.contains(['{', '$', '[']) || (text.starts_with('%') && text.ends_with('%'));
-    is_variable || WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
 /// Whether what has this name is a secret.
@@ -178,16 +170,27 @@ pub(crate) fn names_a_secret(key: &str) -> bool {
         || ENDINGS.iter().any(|end| plain.ends_with(end))
 }
 
-/// A value of its own: not empty, no reference, no placeholder.
+/// A value of its own, and no reference.
 pub(crate) fn is_literal(text: &str, names: Names<'_>) -> bool {
     let trimmed = text.trim();
-    let placeholder = (trimmed.starts_with('<') && trimmed.ends_with('>')) || trimmed.starts_with("${");
-    !is_filler(trimmed) && !placeholder && Template::parse_value(trimmed, names).references().next().is_none()
+    !is_stand_in(trimmed) && Template::parse_value(trimmed, names).references().next().is_none()
 }
 
-/// What pages show in place of a password, and what people write to be filled in later; also nothing at all.
-fn is_filler(text: &str) -> bool {
+/// What stands where a secret would: nothing at all, what pages show in its place, and what is to be filled in.
+fn is_stand_in(text: &str) -> bool {
     text.chars().all(|c| matches!(c, '*' | 'x' | 'X' | '.' | '•' | '-'))
+        || text.starts_with('<') && text.ends_with('>')
+        || text.starts_with("${")
+}
+
+/// What stands there in addresses, which cannot hold such brackets themselves: also a reference, a variable of a shell, and
+/// a word of examples. As the value of a parameter such a word may be meant.
+fn is_example(text: &str) -> bool {
+    const WORDS: [&str; 6] = ["password", "passwd", "pass", "pwd", "secret", "token"];
+    is_stand_in(text)
+        || text.contains(['{', '$', '['])
+        || text.starts_with('%') && text.ends_with('%')
+        || WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
 /// The prefix of the first key in a text.
@@ -206,8 +209,7 @@ fn passwords(text: &str) -> impl Iterator<Item = Range<usize>> {
         let host = text[from..].split(ends).next().unwrap_or_default();
         let (who, _) = host.rsplit_once('@')?;
         let (user, password) = who.split_once(':')?;
-        // A reference, a variable of a shell, what is to be filled in, and what examples say.
-        if is_filler(password) || is_placeholder(password) || who.contains(['{', '$']) {
+        if [who, password].into_iter().any(is_example) {
             return None;
         }
         let start = from + user.len() + 1;

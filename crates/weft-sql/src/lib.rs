@@ -17,4 +17,33 @@ mod rewrites;
 mod sqlite;
 mod statements;
 
+use weft_core::seam::databases::{DatabaseKind, SqlPart};
+
 pub use clients::{DatabaseClients, OwnDatabase, SqliteFolder};
+
+/// Why statements that are written down would be refused whenever they are asked for, in the words of a run; nothing when
+/// all of them may be carried out. Nobody is asked.
+pub fn refusals(kind: DatabaseKind, sql: &str) -> Vec<String> {
+    match statements::checked(kind, &[SqlPart::Text(sql.to_owned())]) {
+        Ok(found) => found.into_iter().filter_map(Result::err).collect(),
+        Err(error) => vec![error.full()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_refused_is_known_before_it_is_asked() {
+        let check = |sql: &str, expected: &[&str]| {
+            let found = refusals(DatabaseKind::Postgres, sql);
+            let told = found.iter().zip(expected).all(|(found, expected)| found.contains(expected));
+            assert!(told && found.len() == expected.len(), "{sql}: {found:?}");
+        };
+        check("SELECT a FROM t; -- why\n SELECT 2", &[]);
+        check("DELETE FROM t; SELECT 1; SELEC 2", &["DELETE is refused", "cannot be read"]);
+        check("SELECT 'a", &["the SQL cannot be read"]);
+        check("-- nothing", &["there is no SQL to carry out"]);
+    }
+}

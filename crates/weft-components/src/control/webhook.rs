@@ -11,6 +11,7 @@ use weft_core::webhook::{
 use weft_core::{Json, ParamProblem};
 
 use crate::params::{Field, FieldGroup, Kind, Params, choice, fields};
+use crate::web::header_problem;
 
 const WEBHOOK: &[&str] = &["webhook"];
 /// The methods that a call can have.
@@ -19,6 +20,9 @@ const KNOWN_METHODS: [&str; 6] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD
 const RESERVED_CLAIMS: [&str; 6] = ["exp", "sub", "aud", "iss", "nbf", "iat"];
 /// How old a signature with a time may be when nobody says.
 const TOLERANCE: Duration = Duration::from_secs(300);
+/// Headers that a way in is told by: its part of `security`, and the member that names one.
+const HEADERS: [(&str, &str); 3] =
+    [("token", "token_header"), ("signature", "header"), ("signature", "timestamp_header")];
 // A signature that is good for longer could be sent again by whoever has seen it once.
 const TOLERANCE_SECONDS_MAX: u64 = 86_400;
 
@@ -254,7 +258,14 @@ impl Reading<'_, '_> {
 
     fn auth(&mut self) -> Option<WebhookAuth> {
         let kind = self.security.get("auth_type").map(weft_core::value::to_text).unwrap_or_default();
-        match kind.trim().to_ascii_lowercase().as_str() {
+        let kind_name = kind.trim().to_ascii_lowercase();
+        for (part, name) in HEADERS.into_iter().filter(|(part, _)| *part == kind_name) {
+            let place = format!("/security/{part}/{name}");
+            if let Some(problem) = header_problem(place, &self.text(part, name), "every call is refused") {
+                self.params.warn(problem);
+            }
+        }
+        match kind_name.as_str() {
             "token" => Some(WebhookAuth::Token {
                 header: self.needed("token", "token_header", "names no header")?,
                 value: self.secret("token", "token_value", "is empty, and would let everybody in")?,
@@ -459,6 +470,9 @@ fn sections(params: &mut Params<'_>, name: &str, schema: Option<&Json>) -> Secti
     let declared: HashSet<String> =
         properties.into_iter().flat_map(Map::keys).map(|field| known_as(field)).collect();
     for (field, described) in properties.into_iter().flatten() {
+        let place = weft_core::params::pointer(&["schema", name, "properties", field]);
+        let unheard = header_problem(place, field, "no call has it").filter(|_| name == "headers");
+        unheard.into_iter().for_each(|problem| params.warn(problem));
         let told = described.get("type").map(weft_core::value::to_text).unwrap_or_default();
         match PayloadType::parse(&told) {
             Some(kind) => {
@@ -582,6 +596,31 @@ mod tests {
             "/schema/body/properties/d/type",
         );
         check(json!({"schema": {"query": {"required": ["q"]}}}), "/schema/query/required");
+    }
+
+    #[test]
+    fn names_that_no_header_can_have_are_told() {
+        let warned = |more: Json| {
+            let warnings = node(more).build().shape().warnings;
+            warnings.into_iter().map(|warning| warning.pointer).collect::<Vec<_>>()
+        };
+        let token = |name: &str| {
+            security(
+                json!({"auth_type": "token", "token": {"token_header": name, "token_value": "{secret.K}"}}),
+            )
+        };
+        assert_eq!(warned(token("X Key")), ["/security/token/token_header"]);
+        assert_eq!(warned(token("X-Key")), [""; 0]);
+        let signature = json!({"secret": "{secret.K}", "header": "X:Sig", "timestamp_header": "X-Tïme"});
+        let places = ["/security/signature/header", "/security/signature/timestamp_header"];
+        assert_eq!(warned(security(json!({"auth_type": "signature", "signature": signature}))), places);
+        // Of a way that is not taken nothing is said.
+        let open = json!({"auth_type": "none", "allow_anonymous": true, "signature": signature});
+        assert_eq!(warned(security(open.clone())), [""; 0]);
+        let schema =
+            json!({"headers": {"properties": {"X-Trace": {"type": "string"}, "X Y": {"type": "string"}}}});
+        let named = json!({"security": open, "schema": schema});
+        assert_eq!(warned(named), ["/schema/headers/properties/X Y"]);
     }
 
     #[test]

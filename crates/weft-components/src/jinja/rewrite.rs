@@ -24,6 +24,7 @@
 
 mod charged;
 mod descent;
+mod fixed;
 mod names;
 
 use std::collections::{BTreeSet, HashMap};
@@ -31,6 +32,7 @@ use std::collections::{BTreeSet, HashMap};
 use weft_core::reference::{Names, Segment};
 use weft_core::{Error, Reference, Result, Template};
 
+pub(super) use fixed::Fixed;
 pub(super) use names::Named;
 
 use charged::{write, write_charged, write_filter, write_loop, write_members};
@@ -54,6 +56,10 @@ pub(super) struct Rewritten {
     pub variables: Vec<(String, Reference)>,
     /// What it asks for by names that it does not make itself.
     pub named: BTreeSet<Named>,
+    /// Expressions that do not depend on what it is given.
+    pub fixed: Vec<Fixed>,
+    /// Where other ones divide by 0.
+    pub by_zero: BTreeSet<String>,
 }
 
 /// A reference in braces: from, to (exclusive), what.
@@ -93,10 +99,13 @@ pub(super) fn rewrite(text: &str, names: Names<'_>) -> Result<Rewritten> {
         named,
         branches,
         filtered: false,
+        fixed: Vec::new(),
+        by_zero: BTreeSet::new(),
     };
     writer.text_mode()?;
     let named = writer.named.asked_of_others();
-    Ok(Rewritten { source: writer.source, variables: writer.variables, named })
+    let Writer { source, variables, fixed, by_zero, .. } = writer;
+    Ok(Rewritten { source, variables, named, fixed, by_zero })
 }
 
 fn occurrences(text: &str, names: Names<'_>) -> Vec<Occurrence> {
@@ -175,6 +184,8 @@ struct Writer<'a> {
     branches: Branches,
     /// What is written now is given to a `filter` first.
     filtered: bool,
+    fixed: Vec<Fixed>,
+    by_zero: BTreeSet<String>,
 }
 
 impl<'a> Writer<'a> {
@@ -261,7 +272,9 @@ impl<'a> Writer<'a> {
             self.branches.note(tokens.first().map_or("", Token::text))?;
             self.note_filter(tokens.first().map_or("", Token::text))?;
         }
-        self.named.note(&tokens, tokens.first().filter(|_| statement).map(Token::text));
+        let keyword = tokens.first().filter(|_| statement).map(Token::text);
+        self.named.note(&tokens, keyword);
+        self.note_fixed(fixed::expression(&tokens, keyword));
         self.source.push(' ');
         match tokens.first().filter(|_| statement) {
             Some(Token::Atom("set")) => {
@@ -296,6 +309,16 @@ impl<'a> Writer<'a> {
             self.copy_to(end.map_or(self.text.len(), |(end, _)| self.at + end));
         }
         Ok(())
+    }
+
+    fn note_fixed(&mut self, expression: &[Token<'_>]) {
+        if !fixed::is_fixed(expression) {
+            self.by_zero.extend(fixed::by_zero(expression));
+        } else if self.fixed.len() < fixed::FIXED_MAX {
+            let mut source = String::new();
+            write(expression, &mut source);
+            self.fixed.push(Fixed { written: fixed::shown(expression), source });
+        }
     }
 
     /// Goes on by a statement. Nothing sees the text that is written within a `filter` until that ends: it must not be

@@ -533,6 +533,19 @@ mod tests {
         let node = Node::new("HttpGet", json!({"url": "https://a.example", "headers": headers}));
         let warnings = node.build().shape().warnings;
         assert!(warnings.len() == 1 && warnings[0].message.contains("`Bad Name`"), "{warnings:?}");
+        for (headers, expected) in [
+            (json!({"X-Key": "a", "x-key": "b"}), "are one header"),
+            (json!({"X-Key": "a\nX-Other: b"}), "a line break"),
+            (json!({"X-Key": "a {Agent:A@id}\r\n{Agent:A@id};"}), "a line break"),
+            (json!({"X-Key": "{Agent:A@id}\r\n{Agent:A@id};"}), ""),
+            (json!("{\"X-Key\": \"a\\u0000b\"}"), "a line break"),
+            (json!({"X-Key": " a\tü\n", "X-Other": "{Agent:A@id}\n"}), ""),
+        ] {
+            let node = Node::new("Invoke", json!({"url": "https://a.example", "headers": headers}));
+            let warnings = node.build().shape().warnings;
+            let told = warnings.first().map(|warning| warning.message.as_str()).unwrap_or_default();
+            assert!(told.contains(expected) && told.is_empty() == expected.is_empty(), "{headers}: {told}");
+        }
         for (proxy, expected) in
             [("proxy.example:8080", 1), ("socks://proxy.example", 1), ("http://proxy.example", 0)]
         {

@@ -6,6 +6,7 @@
 //! never a failure by itself.
 
 mod outputs;
+mod unclosed;
 
 use std::time::Duration;
 
@@ -135,7 +136,13 @@ fn doubt(params: &mut Params<'_>, language: Language, text: &str) {
             "defines no function `main` and prints nothing: the program fails",
             "write `function main(args) { return … }`",
         ),
-        Language::JavaScript | Language::Python => return,
+        Language::JavaScript | Language::Python => {
+            if let Some(what) = unclosed::first(language, &unfenced(text)) {
+                let problem = ParamProblem::new("/script", format!("{what}: the program fails"));
+                params.warn(problem.help("look for a bracket or a quote that is missing there, or too much"));
+            }
+            return;
+        }
     };
     params.warn(ParamProblem::new("/script", message).help(help));
 }

@@ -6,8 +6,9 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use weft_core::component::WrittenSql;
 use weft_core::effect::Delivery;
-use weft_core::reference::Segment;
+use weft_core::reference::{Inputs, Segment};
 use weft_core::seam::databases::{Database, DatabaseKind, SqlAnswer, SqlPart, SqlRequest, SqlRows};
 use weft_core::secret::Secret;
 use weft_core::value::to_text;
@@ -17,7 +18,7 @@ use weft_core::{
 };
 
 use super::search::table;
-use crate::params::{Field, FieldGroup, Params, choice, fields};
+use crate::params::{Field, FieldGroup, Params, choice, fields, written_out};
 
 /// Rows of one statement, at most.
 // They are kept with the run, handed on as values and shown as a table, and are in memory three times
@@ -145,7 +146,19 @@ impl ExeSql {
         })
     }
 
-    fn parts(&self, ctx: &NodeContext) -> Result<Vec<SqlPart>> {
+    /// The SQL as it is handed over, where all of it is written down.
+    fn written(&self) -> Option<WrittenSql> {
+        let kind = self.kind?;
+        written_out(&self.sql).filter(|written| !written.trim().is_empty())?;
+        let text = |part: SqlPart| match part {
+            SqlPart::Text(text) => text,
+            SqlPart::Value(value) => to_text(&value),
+        };
+        let text = self.parts(&Inputs::default()).ok()?.into_iter().map(text).collect();
+        Some(WrittenSql { pointer: "/sql", kind, text })
+    }
+
+    fn parts(&self, inputs: &Inputs) -> Result<Vec<SqlPart>> {
         // A statement around references makes them values; without one they are the statement.
         // Signs and spaces alone are no statement.
         let written = |segment: &Segment| match segment {
@@ -153,11 +166,11 @@ impl ExeSql {
             Segment::Reference(_) => false,
         };
         if !self.sql.segments().iter().any(written) {
-            return Ok(vec![SqlPart::Text(unwrapped(&self.sql.render(&ctx.inputs)?))]);
+            return Ok(vec![SqlPart::Text(unwrapped(&self.sql.render(inputs)?))]);
         }
         let part = |segment: &Segment| match segment {
             Segment::Literal(text) => SqlPart::Text(without_marks(text)),
-            Segment::Reference(reference) => SqlPart::Value((*ctx.inputs.json(reference)).clone()),
+            Segment::Reference(reference) => SqlPart::Value((*inputs.json(reference)).clone()),
         };
         let mut parts: Vec<SqlPart> = self.sql.segments().iter().map(part).collect();
         without_fence(&mut parts);
@@ -193,7 +206,7 @@ impl ExeSql {
                 String::new()
             }),
         };
-        let sql = self.parts(ctx)?;
+        let sql = self.parts(&ctx.inputs)?;
         Ok(SqlRequest {
             database,
             sql,
@@ -294,6 +307,7 @@ impl Component for ExeSql {
             warnings: self.warnings.iter().chain(&lacks).cloned().collect(),
             secrets: self.password.references().cloned().collect(),
             unsupported: self.unsupported(),
+            sql: self.written(),
             lacks,
             ..Shape::default()
         }
@@ -454,6 +468,21 @@ mod tests {
         assert_eq!(super::without_marks(&text), text);
         assert_eq!(super::without_marks("a[ID: 1 ][ID:][ID:1 2]"), "a[ID:1 2]");
         assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn sql_without_references_is_known_before() {
+        let known = |sql: &str| node(sql).build().shape().sql.map(|sql| sql.text);
+        for (sql, expected) in [
+            ("DELETE FROM t", Some("DELETE FROM t")),
+            ("```sql\nSELECT 1\n```", Some("SELECT 1\n")),
+            ("SELECT {Agent:A@n}", None),
+            ("SELECT '{Agent:A@n'", None),
+        ] {
+            assert_eq!(known(sql).as_deref(), expected, "{sql}");
+        }
+        let elsewhere = Node::new("ExeSQL", json!({"sql": "DELETE FROM t", "db_type": "trino"}));
+        assert_eq!(elsewhere.build().shape().sql, None, "a kind that is not asked");
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl Linked {
 
     /// The pair of nodes on one level that stand for the reader and the read: themselves or the
     /// frames around them. `None` when one is inside the other.
-    fn lift(&self, reader: NodeIx, source: NodeIx) -> Option<(NodeIx, NodeIx)> {
+    pub(crate) fn lift(&self, reader: NodeIx, source: NodeIx) -> Option<(NodeIx, NodeIx)> {
         self.around(reader)
             .find_map(|waiter| {
                 let level = self.nodes[waiter].scope;

@@ -217,6 +217,42 @@ fn reads_of_another_branch() {
 }
 
 #[test]
+fn reads_of_another_branch_in_a_body() {
+    let canvas = |frame: &str, of_b: &str, back: &[&str]| {
+        let switch = json!({"conditions": [{"to": ["a"]}], "end_cpn_ids": ["b"]});
+        json!({
+            "begin": begin(&["f"]), "f": node(frame, json!({}), &["m"]), "m": message("done"),
+            "i": inside("f", node(&format!("{frame}Item"), json!({}), &["s"])),
+            "s": inside("f", node("Switch", switch, &[])),
+            "a": inside("f", node("Agent", json!({"sys_prompt": "{sys.query}"}), back)),
+            "b": inside("f", node("Agent", json!({"sys_prompt": of_b}), &[])),
+        })
+    };
+    for frame in ["Iteration", "Loop"] {
+        check(&canvas(frame, "{sys.query}", &[]), &[]);
+        let found = check(
+            &canvas(frame, "{a@content}", &[]),
+            &[r#"warning reads-nothing /b/obj/params/sys_prompt "{a@content}""#],
+        );
+        assert!(found[0].message.contains("on another branch of `s`"), "{}", found[0].message);
+        // A pass before may have taken the other one.
+        check(&canvas(frame, "{a@content}", &["s"]), &[]);
+        // Within a further body of the branch.
+        let mut deep = canvas(frame, "{sys.query}", &[]);
+        deep["b"]["downstream"] = json!(["g"]);
+        deep["g"] = inside("f", node("Iteration", json!({}), &[]));
+        deep["h"] = inside("g", node("IterationItem", json!({}), &["r"]));
+        deep["r"] = inside("g", node("Agent", json!({"sys_prompt": "{a@content}"}), &[]));
+        check(&deep, &[r#"warning reads-nothing /r/obj/params/sys_prompt "{a@content}""#]);
+    }
+    // What comes before the branches reads what a round before has left.
+    let mut before = canvas("Loop", "{sys.query}", &[]);
+    before["i"]["downstream"] = json!(["p"]);
+    before["p"] = inside("f", node("Agent", json!({"sys_prompt": "{a@content}"}), &["s"]));
+    check(&before, &[]);
+}
+
+#[test]
 fn ways_into_globals_that_lead_to_nothing() {
     let variables = json!({
         "town": {"type": "string", "value": "Ulm"}, "n": {"type": "number", "value": 3}, "free": {"type": "string"},

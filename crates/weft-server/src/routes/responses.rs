@@ -98,10 +98,6 @@ async fn begun(
     } else {
         answered(state, &canvas, turn, answers).await?
     };
-    // Nobody reads it now, and it must not give way to the next question of its conversation.
-    if note.background {
-        state.app.engine.run_in_background(&handle.key);
-    }
     told(state, handle, mode, &note).await
 }
 

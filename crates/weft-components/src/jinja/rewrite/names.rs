@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Token;
+use crate::jinja::is_no_member_of_loop;
 
 /// Something that a template asks for by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,6 +45,8 @@ pub(super) struct NamesOfTemplate {
     asked: BTreeSet<Named>,
     /// What it gives a value itself. Where is not followed: a name that is known in one place is no slip in another.
     made: BTreeSet<String>,
+    /// There is a loop, of which `loop` tells.
+    loops: bool,
 }
 
 impl NamesOfTemplate {
@@ -55,7 +58,7 @@ impl NamesOfTemplate {
             Some("for") => {
                 let end = end("in").unwrap_or(tokens.len());
                 self.made.extend(tokens[1..end].iter().filter_map(name).map(str::to_owned));
-                self.made.insert("loop".to_owned());
+                self.loops = true;
                 end
             }
             // A member of a namespace is no variable.
@@ -87,9 +90,13 @@ impl NamesOfTemplate {
 
     /// What it asks for and does not make.
     pub(super) fn asked_of_others(self) -> BTreeSet<Named> {
-        let Self { asked, made } = self;
+        let Self { asked, made, loops } = self;
         let foreign = |named: &Named| match named {
-            Named::Variable(path) => !made.contains(path.split('.').next().unwrap_or(path)),
+            Named::Variable(path) => {
+                let first = path.split('.').next().unwrap_or(path);
+                let of_a_loop = loops && first == "loop" && !is_no_member_of_loop(path);
+                !made.contains(first) && !of_a_loop
+            }
             Named::Filter(_) | Named::Test(_) | Named::Method(_) | Named::Function(_) => true,
         };
         asked.into_iter().filter(foreign).collect()
