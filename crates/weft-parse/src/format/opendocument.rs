@@ -9,7 +9,7 @@ use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, office,
 use crate::archive::{Archive, ArchiveKind};
 use crate::element::TableElement;
 use crate::grid::{Grid, Header};
-use crate::markup::{Tag, Xml, XmlNode};
+use crate::markup::{PassedOver, Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
 use crate::pictures::PictureText;
 
@@ -80,11 +80,10 @@ fn add(
     let mut walk = OpenDocumentWalk::new(parts, objects);
     let mut xml = Xml::new(content);
     while let Some(node) = xml.next()? {
+        if walk.passed_over.covers(&node) {
+            continue;
+        }
         match node {
-            // Elements are counted, so that one of the same name within does not end what is passed over.
-            XmlNode::Open(_) if walk.passed_over > 0 => walk.passed_over += 1,
-            XmlNode::Close(_) if walk.passed_over > 0 => walk.passed_over -= 1,
-            XmlNode::Text(_) if walk.passed_over > 0 => {}
             XmlNode::Open(tag) => walk.open(&tag),
             XmlNode::Text(text) => walk.text(&text),
             XmlNode::Close(name) => walk.close(&name),
@@ -158,8 +157,7 @@ struct OpenDocumentWalk<'a> {
     is_title: bool,
     /// What the speaker is to say.
     speaker: Option<String>,
-    /// How many elements are open within one that is passed over.
-    passed_over: usize,
+    passed_over: PassedOver,
     /// The objects of the file that have not been shown, by their paths.
     objects: HashMap<String, ObjectContent>,
     /// Tables of objects that stand behind what is being read.
@@ -177,7 +175,7 @@ impl<'a> OpenDocumentWalk<'a> {
             notes: Vec::new(),
             is_title: false,
             speaker: None,
-            passed_over: 0,
+            passed_over: PassedOver::default(),
             objects,
             behind: Vec::new(),
         }
@@ -188,14 +186,14 @@ impl<'a> OpenDocumentWalk<'a> {
         match tag.name() {
             // Styles, what was deleted, bytes of pictures, and cells that others reach over.
             "binary-data" | "automatic-styles" | "font-face-decls" | "scripts" | "tracked-changes"
-            | "sequence-decls" | "forms" | "note-citation" | "covered-table-cell" => self.passed_over = 1,
+            | "sequence-decls" | "forms" | "note-citation" | "covered-table-cell" => self.passed_over.begin(),
             "object" => {
                 self.object(&tag.attribute("href").unwrap_or_default());
                 // What a program made of it.
-                self.passed_over = 1;
+                self.passed_over.begin();
             }
             // On the sheet with the notes it is the number of the slide, or a word in its place.
-            "page-number" if self.speaker.is_some() => self.passed_over = 1,
+            "page-number" if self.speaker.is_some() => self.passed_over.begin(),
             "page" => self.parts.page(None),
             "frame" => self.is_title = tag.attribute("class").as_deref() == Some("title"),
             "image" => {

@@ -9,7 +9,7 @@ use crate::archive::Archive;
 use crate::element::TableElement;
 use crate::format::chart::{self, ChartTitles, ObjectContent};
 use crate::format::{Unreadable, office};
-use crate::markup::{Tag, Xml, XmlNode};
+use crate::markup::{PassedOver, Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
 
 /// Rows of one sheet, at most.
@@ -39,11 +39,10 @@ pub(in crate::format) fn add_sheets(
     let mut walk = SheetWalk { objects, ..SheetWalk::default() };
     let mut xml = Xml::new(content);
     while let Some(node) = xml.next()? {
+        if walk.passed_over.covers(&node) {
+            continue;
+        }
         match node {
-            // Elements are counted, so that one of the same name within does not end what is passed over.
-            XmlNode::Open(_) if walk.passed_over > 0 => walk.passed_over += 1,
-            XmlNode::Close(_) if walk.passed_over > 0 => walk.passed_over -= 1,
-            XmlNode::Text(_) if walk.passed_over > 0 => {}
             XmlNode::Open(tag) => walk.open(&tag, parts),
             XmlNode::Text(text) => walk.text(&text),
             XmlNode::Close(name) => walk.close(&name, parts),
@@ -100,7 +99,7 @@ struct SheetWalk {
     shape: String,
     /// How many paragraphs are open, one within another.
     open_paragraphs: usize,
-    passed_over: usize,
+    passed_over: PassedOver,
     /// Cells and bytes that are left for other sheets.
     left: Option<(usize, usize)>,
     shapes: Vec<String>,
@@ -112,13 +111,13 @@ struct SheetWalk {
 impl SheetWalk {
     fn open(&mut self, tag: &Tag<'_>, parts: &mut PartCollector) {
         match tag.name() {
-            "tracked-changes" | "content-validations" | "dde-links" => self.passed_over = 1,
-            "table" if self.cells.is_some() => self.passed_over = 1,
+            "tracked-changes" | "content-validations" | "dde-links" => self.passed_over.begin(),
+            "table" if self.cells.is_some() => self.passed_over.begin(),
             "table" => self.begin_sheet(tag, parts),
             "annotation" => self.remark = Some(String::new()),
             "object" => {
                 self.object(tag);
-                self.passed_over = 1;
+                self.passed_over.begin();
             }
             "p" => self.begin_paragraph(),
             "s" => self.text(&" ".repeat(number(tag, "c").unwrap_or(1).clamp(1, BLANKS_MAX))),
