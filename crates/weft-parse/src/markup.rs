@@ -1,5 +1,7 @@
 //! XML as a stream of what matters. Entities that a document declares itself are never expanded.
 
+use std::str::FromStr;
+
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::reader::Reader;
 
@@ -33,6 +35,11 @@ impl Tag<'_> {
     /// The value of an attribute, whose name is given without prefix.
     pub(crate) fn attribute(&self, name: &str) -> Option<String> {
         self.attributes().find(|(key, _)| local(key) == name).map(|(_, value)| value)
+    }
+
+    /// The same as a number; `None` also where it is none.
+    pub(crate) fn number<T: FromStr>(&self, name: &str) -> Option<T> {
+        self.attribute(name).and_then(|number| number.parse().ok())
     }
 
     /// The value of an attribute, whose name is given with its prefix.

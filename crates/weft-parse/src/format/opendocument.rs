@@ -115,6 +115,16 @@ pub(super) fn properties(meta: &str, parts: &mut PartCollector) -> Result<(), Un
     })
 }
 
+/// The characters that an element `s`, `tab` or `line-break` stands for.
+pub(super) fn white_space(tag: &Tag<'_>) -> String {
+    match tag.name() {
+        "tab" => "\t".to_owned(),
+        "line-break" => "\n".to_owned(),
+        // The file says how many, and may say any number.
+        _ => " ".repeat(tag.number("c").unwrap_or(1_usize).clamp(1, BLANKS_MAX)),
+    }
+}
+
 /// What text is being collected for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CollectedKind {
@@ -182,7 +192,6 @@ impl<'a> OpenDocumentWalk<'a> {
     }
 
     fn open(&mut self, tag: &Tag<'_>) {
-        let count = |name: &str| tag.attribute(name).and_then(|count| count.parse::<usize>().ok());
         match tag.name() {
             // Styles, what was deleted, bytes of pictures, and cells that others reach over.
             "binary-data" | "automatic-styles" | "font-face-decls" | "scripts" | "tracked-changes"
@@ -204,18 +213,15 @@ impl<'a> OpenDocumentWalk<'a> {
             }
             "notes" => self.speaker = Some(String::new()),
             "h" => {
-                let level = count("outline-level").and_then(|level| u8::try_from(level).ok());
-                self.open.push((CollectedKind::Heading(level.unwrap_or(1)), String::new()));
+                let level = tag.number("outline-level").unwrap_or(1);
+                self.open.push((CollectedKind::Heading(level), String::new()));
             }
             "p" => self.open.push((CollectedKind::Paragraph, String::new())),
             "note-body" => self.open.push((CollectedKind::Note, String::new())),
             "annotation" => self.open.push((CollectedKind::Comment, String::new())),
             "creator" => self.open.push((CollectedKind::Author, String::new())),
             "title" | "desc" => self.open.push((CollectedKind::Caption, String::new())),
-            // The file says how many, and may say any number.
-            "s" => self.text(&" ".repeat(count("c").unwrap_or(1).clamp(1, BLANKS_MAX))),
-            "tab" => self.text("\t"),
-            "line-break" => self.text("\n"),
+            "s" | "tab" | "line-break" => self.text(&white_space(tag)),
             "list" => self.lists = self.lists.saturating_add(1),
             "a" => {
                 let start = self.open.last().map_or(0, |(_, text)| text.len());
@@ -232,9 +238,9 @@ impl<'a> OpenDocumentWalk<'a> {
             "table-cell" => {
                 let Some(table) = self.tables.last_mut() else { return };
                 table.cell.clear();
-                table.columns = count("number-columns-spanned").unwrap_or(1);
-                table.rows = count("number-rows-spanned").unwrap_or(1);
-                table.times = count("number-columns-repeated").unwrap_or(1).min(REPEATED_MAX);
+                table.columns = tag.number("number-columns-spanned").unwrap_or(1);
+                table.rows = tag.number("number-rows-spanned").unwrap_or(1);
+                table.times = tag.number("number-columns-repeated").unwrap_or(1).min(REPEATED_MAX);
             }
             _ => {}
         }

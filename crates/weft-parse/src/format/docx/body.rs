@@ -191,11 +191,11 @@ impl<'a> BodyReader<'a> {
                 (table.columns, table.goes_on) = (1, false);
             }
             "gridSpan" => {
-                table.columns = tag.attribute("val").and_then(|count| count.parse().ok()).unwrap_or(1);
+                table.columns = tag.number("val").unwrap_or(1);
             }
             // The row begins behind so many columns. As nothing stands there it may be a header all the same.
             "gridBefore" => {
-                let columns = tag.attribute("val").and_then(|count| count.parse().ok()).unwrap_or(0);
+                let columns = tag.number("val").unwrap_or(0);
                 if columns > 0 {
                     table.grid.cell("", Header::Yes, columns, 1);
                 }

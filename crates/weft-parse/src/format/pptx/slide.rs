@@ -139,7 +139,7 @@ impl Slide<'_> {
                 (self.level, self.bullet, self.link) = (0, None, None);
             }
             "pPr" => {
-                self.level = tag.attribute("lvl").and_then(|level| level.parse().ok()).unwrap_or_default();
+                self.level = tag.number("lvl").unwrap_or_default();
             }
             "buNone" => self.bullet = Some(false),
             "buChar" | "buAutoNum" | "buBlip" => self.bullet = Some(true),
@@ -163,7 +163,7 @@ impl Slide<'_> {
             grid.row();
             return;
         }
-        let count = |name: &str| tag.attribute(name).and_then(|count| count.parse().ok()).unwrap_or(1);
+        let count = |name: &str| tag.number(name).unwrap_or(1);
         let flag = |name: &str| matches!(tag.attribute(name).as_deref(), Some("1" | "true"));
         cell.clear();
         *span = CellSpan {
