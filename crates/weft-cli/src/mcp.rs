@@ -9,13 +9,13 @@ use weft_app::{Surveyed, ToolServers, Verdict};
 
 use crate::args::{McpAcceptArgs, McpArgs, McpCommand, McpListArgs, McpServeArgs};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::form::quoted;
 use crate::local;
 use crate::screen::{Data, Notes, pipes, steers};
 use crate::serve::{agents, stopped, store_all};
 use crate::settings::{Environment, Flags};
 use crate::setup::Setup;
 use crate::sign_in;
+use crate::words::quoted;
 
 /// How long runs may go on when the client has gone; then they are handed over.
 const GRACE: Duration = Duration::from_secs(1);

@@ -19,10 +19,10 @@ use crate::args::{
 };
 use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::form::quoted;
 use crate::local::{self, each_entry, tenant};
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
+use crate::words::quoted;
 
 /// How much of a text is shown on a line, in characters.
 const TEXT_CHARS: usize = 200;

@@ -9,10 +9,10 @@ use weft_knowledge::retrieve::{Chosen, FilterChoice, Retrieval};
 
 use crate::args::DatasetSearchArgs;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::form::quoted;
 use crate::local::tenant;
 use crate::screen::{Data, Notes};
 use crate::sources;
+use crate::words::quoted;
 
 /// How much of a passage is shown, in characters.
 const EXCERPT_CHARS: usize = 240;
