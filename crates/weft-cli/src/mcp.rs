@@ -6,6 +6,7 @@ use futures::future::join_all;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use weft_app::{Surveyed, ToolServers, Verdict};
+use weft_core::value::shortened;
 
 use crate::args::{McpAcceptArgs, McpArgs, McpCommand, McpListArgs, McpServeArgs};
 use crate::failure::{Exit, Failure, Outcome};
@@ -153,11 +154,7 @@ fn one_line(text: &str) -> String {
 
 /// The beginning of a text on one line.
 fn short(text: &str) -> String {
-    let line = one_line(text);
-    match line.char_indices().nth(TEXT_CHARS) {
-        Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
-        None => line,
-    }
+    shortened(&one_line(text), TEXT_CHARS)
 }
 
 async fn accept(args: &McpAcceptArgs, opened: &ToolServers) -> Outcome {

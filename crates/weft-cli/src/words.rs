@@ -1,4 +1,6 @@
-//! Words of the command line: how a shell takes them, and which of them are no names.
+//! Words of the command line: how a shell takes them, how a terminal shows them, and which of them are no names.
+
+use weft_core::value::shortened;
 
 use crate::failure::{Failure, Outcome};
 
@@ -25,6 +27,11 @@ pub(crate) fn quoted(word: &str) -> String {
     }
 }
 
+/// A text on one line, of which at most the first `chars_max` characters are shown.
+pub(crate) fn on_one_line(text: &str, chars_max: usize) -> String {
+    shortened(text, chars_max).replace(char::is_control, " ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -35,5 +42,13 @@ mod tests {
         check("a/b.json", "a/b.json");
         check("it's", r"'it'\''s'");
         check("", "''");
+    }
+
+    #[test]
+    fn a_text_on_one_line_is_cut_at_a_character() {
+        let check = |text, expected| assert_eq!(on_one_line(text, 4), expected);
+        check("a\nbä", "a bä");
+        check("a\n\tä语", "a  ä…");
+        check("", "");
     }
 }

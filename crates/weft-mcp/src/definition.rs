@@ -7,6 +7,7 @@ use serde_json::{Map, json};
 use weft_core::Json;
 use weft_core::seam::tool_source::ToolPin;
 use weft_core::tool::declared_parameters;
+use weft_core::value::shortened;
 
 use crate::config::PinMode;
 
@@ -217,10 +218,7 @@ impl ToolDefinition {
 }
 
 fn cut(text: &str) -> String {
-    match text.char_indices().nth(SHOWN_MAX) {
-        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
-        None => text.to_owned(),
-    }
+    shortened(text, SHOWN_MAX)
 }
 
 #[cfg(test)]

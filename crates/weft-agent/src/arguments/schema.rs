@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::{Map, json};
+use weft_core::value::shortened;
 use weft_core::{Error, Json, Result};
 
 use super::{coerce, cost};
@@ -238,11 +239,7 @@ fn shown(value: &Json) -> String {
 }
 
 fn clipped(text: &str) -> String {
-    match text.char_indices().nth(SHOWN_MAX) {
-        // By characters, never by bytes: values are in any script.
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
+    shortened(text, SHOWN_MAX)
 }
 
 #[cfg(test)]
