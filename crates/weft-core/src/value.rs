@@ -284,7 +284,19 @@ pub fn truth(value: &Json) -> Option<bool> {
     }
 }
 
-/// What kind of value something is, for a message.
+/// What kind of value something is, for a message: `a list`.
+pub fn kind_of(value: &Json) -> &'static str {
+    match value {
+        Json::Null => "null",
+        Json::Bool(_) => "a boolean",
+        Json::Number(_) => "a number",
+        Json::String(_) => "a text",
+        Json::Array(_) => "a list",
+        Json::Object(_) => "an object",
+    }
+}
+
+/// The same with the value itself, or with its beginning: ``the number `5` ``.
 pub fn described(value: &Json) -> String {
     // It stands in the middle of a sentence, and the value may be a document.
     const SHOWN_MAX: usize = 40;
