@@ -10,7 +10,7 @@ use weft_core::media_type::ending;
 use weft_core::seam::file_store::{StoredFile, download_path};
 use weft_core::{CanvasKey, ErrorKind};
 
-use super::uploads::{passed_over, timely, too_many, whole};
+use super::uploads::{FormCount, passed_over, timely, whole};
 use crate::auth::Caller;
 use crate::body::Params;
 use crate::error::ApiError;
@@ -22,8 +22,6 @@ use crate::wire::form_name::form_name;
 
 /// Files of one request.
 const FILES_MAX: usize = 20;
-/// Parts of one request, fields that are no files included.
-const PARTS_MAX: usize = 2 * FILES_MAX;
 
 /// `POST …/upload`: every part with the name `file`.
 ///
@@ -48,20 +46,14 @@ pub(crate) async fn upload(
     let form = Multipart::from_request(request, &state).await;
     let mut form = form.map_err(|_| ApiError::argument("No file part!"))?;
     let most = ("attachments.file_bytes_max", state.app.file_bytes_max);
-    let (mut kept, mut parts) = (Vec::new(), 0);
+    let (mut kept, mut count) = (Vec::new(), FormCount::new(FILES_MAX));
     while let Some(part) = timely(form.next_field()).await? {
-        parts += 1;
-        if parts > PARTS_MAX {
-            return Err(too_many(FILES_MAX));
-        }
+        count.part()?;
         if part.name() != Some("file") {
             passed_over(part).await?;
             continue;
         }
-        // Looked at where a file comes: other fields may stand behind the last one.
-        if kept.len() >= FILES_MAX {
-            return Err(too_many(FILES_MAX));
-        }
+        count.file()?;
         let name = form_name(part.headers(), part.file_name())?;
         let bytes = whole(part, most, &name).await?;
         kept.push(state.app.keep_file(&caller.tenant, &name, bytes).await?);
