@@ -86,16 +86,7 @@ impl Library {
         naming: Naming,
         quota: DocumentQuota,
     ) -> Result<Document> {
-        let within = self.parts.store.dataset_uncounted(dataset).await?;
-        self.check_file(name, &bytes)?;
-        let new = NewDocument {
-            id: DocumentId::generate(),
-            name: name.to_owned(),
-            bytes,
-            method: within.method,
-            settings: within.settings,
-            quota,
-        };
+        let new = NewDocument { quota, ..self.new_document(dataset, name, bytes).await? };
         let dataset = dataset.clone();
         // Bytes that are there without a document would be found by nobody.
         self.whole(async move |library: Self| library.add_file(&dataset, new, naming).await).await
@@ -159,16 +150,7 @@ impl Library {
         change: impl FnOnce(&Document) -> DocumentChange,
     ) -> Result<Document> {
         let dataset = &replaced.dataset;
-        let within = self.parts.store.dataset_uncounted(dataset).await?;
-        self.check_file(name, &bytes)?;
-        let new = NewDocument {
-            id: DocumentId::generate(),
-            name: name.to_owned(),
-            bytes,
-            method: within.method,
-            settings: within.settings,
-            quota: DocumentQuota::default(),
-        };
+        let new = self.new_document(dataset, name, bytes).await?;
         let (made, bytes) = new.unread(dataset, self.now_ms());
         let DocumentChange { revision: _, name: _, method, settings, metadata, enabled } = change(&made);
         let document = Document {
@@ -231,6 +213,20 @@ impl Library {
 
     async fn is_document(&self, key: &DocumentKey) -> Result<bool> {
         Ok(found(self.parts.store.document(key).await)?.is_some())
+    }
+
+    /// A file as a document that has the method and the settings of its dataset.
+    async fn new_document(&self, dataset: &DatasetKey, name: &str, bytes: Bytes) -> Result<NewDocument> {
+        let within = self.parts.store.dataset_uncounted(dataset).await?;
+        self.check_file(name, &bytes)?;
+        Ok(NewDocument {
+            id: DocumentId::generate(),
+            name: name.to_owned(),
+            bytes,
+            method: within.method,
+            settings: within.settings,
+            quota: DocumentQuota::default(),
+        })
     }
 
     fn check_file(&self, name: &str, bytes: &Bytes) -> Result<()> {
