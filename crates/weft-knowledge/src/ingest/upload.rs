@@ -3,9 +3,7 @@
 use bytes::Bytes;
 use weft_core::error::found;
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
-use weft_core::seam::dataset_store::{
-    Document, DocumentChange, DocumentFilter, DocumentQuota, DocumentState, Settings,
-};
+use weft_core::seam::dataset_store::{Document, DocumentChange, DocumentFilter, DocumentQuota, Settings};
 use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::{Error, ErrorKind, Result};
 
@@ -32,24 +30,10 @@ impl NewDocument {
     fn unread(self, dataset: &DatasetKey, now_ms: i64) -> (Document, Bytes) {
         let document = Document {
             blob: format!("documents/{}", self.id),
-            key: DocumentKey::new(dataset, self.id),
-            name: self.name,
             size: self.bytes.len() as u64,
             method: self.method,
             settings: self.settings,
-            metadata: serde_json::Map::new(),
-            enabled: true,
-            state: DocumentState::Unstarted,
-            progress: 0.0,
-            message: String::new(),
-            begun_ms: None,
-            duration_ms: 0,
-            chunk_count: 0,
-            token_count: 0,
-            picture: None,
-            revision: 0,
-            created_ms: now_ms,
-            updated_ms: now_ms,
+            ..Document::unread(DocumentKey::new(dataset, self.id), self.name, now_ms)
         };
         (document, self.bytes)
     }
