@@ -23,7 +23,7 @@ const PATTERNS_BYTES_MAX: usize = 32 << 20;
 // Making a megabyte of them ready takes milliseconds, and a list has room for thousands of definitions.
 const LIST_PATTERNS_BYTES_MAX: usize = 512 << 20;
 /// Bytes of a name; what accepted tools are kept in takes no more.
-const NAME_BYTES_MAX: usize = 255;
+const TOOL_NAME_BYTES_MAX: usize = 255;
 /// Where a definition has the hints.
 const HINTED: &str = "annotations";
 /// What a server may say about how its tool behaves; people and programs go by it.
@@ -86,8 +86,8 @@ fn one(at: usize, json: &Json, share: usize, seen: &mut HashSet<String>) -> Tool
     let flaw = match name.as_str() {
         "" => Some("it has no name".to_owned()),
         name if !seen.insert(name.to_owned()) => Some("the server lists it more than once".to_owned()),
-        name if name.len() > NAME_BYTES_MAX || name.contains('\0') => {
-            Some(format!("its name is not a name, or has more than {NAME_BYTES_MAX} bytes"))
+        name if name.len() > TOOL_NAME_BYTES_MAX || name.contains('\0') => {
+            Some(format!("its name is not a name, or has more than {TOOL_NAME_BYTES_MAX} bytes"))
         }
         _ => flaw,
     };
