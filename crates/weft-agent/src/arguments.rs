@@ -9,6 +9,7 @@ mod schema;
 mod word;
 
 use serde_json::Map;
+use weft_core::value::kind_of;
 use weft_core::{Error, ErrorKind, Json, Result};
 
 pub(crate) use cost::affordable;
@@ -86,7 +87,7 @@ pub fn object(text: &str) -> Result<(Map<String, Json>, bool)> {
         Json::Object(map) => Ok((map, repaired)),
         Json::Null => Ok((Map::new(), repaired)),
         other => {
-            let message = format!("the arguments must be one JSON object, not {}", kind(&other));
+            let message = format!("the arguments must be one JSON object, not {}", kind_of(&other));
             Err(Error::new(ErrorKind::Garbled, message).help("write {\"name\": value, ...}"))
         }
     }
@@ -103,24 +104,12 @@ pub fn list(text: &str) -> Result<(Vec<Json>, bool)> {
         Json::Object(_) => return Ok((vec![value], repaired)),
         Json::Array(items) => match items.iter().enumerate().find(|(_, item)| !item.is_object()) {
             None => return Ok((items, repaired)),
-            Some((index, item)) => format!("element {index} of the list is {}", kind(item)),
+            Some((index, item)) => format!("element {index} of the list is {}", kind_of(item)),
         },
-        other => format!("it is {}", kind(&other)),
+        other => format!("it is {}", kind_of(&other)),
     };
     let message = format!("the reply must be a JSON list of objects, and {fault}");
     Err(Error::new(ErrorKind::Garbled, message).help("write [{...}, {...}] and nothing else"))
-}
-
-/// What a value is, in words.
-fn kind(value: &Json) -> &'static str {
-    match value {
-        Json::Null => "null",
-        Json::Bool(_) => "a boolean",
-        Json::Number(_) => "a number",
-        Json::String(_) => "a text",
-        Json::Array(_) => "a list",
-        Json::Object(_) => "an object",
-    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Map;
 use weft_core::component::Suspension;
 use weft_core::context::Limited;
-use weft_core::seam::chat_model::{Audience, ChatModel, Sampling};
+use weft_core::seam::chat_model::{Audience, ChatMessage, ChatModel, ChatRequest, Sampling};
 use weft_core::stream::TextWriter;
 use weft_core::tool::ToolSession;
 use weft_core::{Error, Json, NodeContext, Result};
@@ -136,6 +136,19 @@ impl Job<'_> {
     /// Who sees the model's pieces as they come.
     pub fn audience(&self) -> Audience {
         Audience::of(self.writer)
+    }
+
+    /// A request with these messages that is made as the options say. It offers no tools.
+    pub(crate) fn request(&self, messages: Vec<ChatMessage>) -> ChatRequest {
+        ChatRequest {
+            messages,
+            sampling: self.options.sampling.clone(),
+            retries_max: self.options.retries,
+            retry_delay: self.options.retry_delay,
+            cached: self.options.cached,
+            audience: self.audience(),
+            ..ChatRequest::default()
+        }
     }
 }
 

@@ -175,17 +175,12 @@ async fn request(job: &Job<'_>, turns: &Turns, offer: Offer, offered: &mut Offer
         job.ctx.signal(Signal::Warn(note)).await?;
     }
     Ok(ChatRequest {
-        messages,
-        sampling: options.sampling.clone(),
         // A schema on the request keeps some providers from calling tools, so it is there only where none may
         // be called.
         schema: options.schema.as_ref().filter(|_| offer == Offer::Nothing).map(|schema| schema.json.clone()),
         tools,
         tool_choice: if offer == Offer::Tools { ToolChoice::Auto } else { ToolChoice::None },
-        retries_max: options.retries,
-        retry_delay: options.retry_delay,
-        cached: options.cached,
-        audience: job.audience(),
+        ..job.request(messages)
     })
 }
 

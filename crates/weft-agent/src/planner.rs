@@ -188,16 +188,8 @@ async fn request(job: &Job<'_>, lines: Vec<Line>, form: Form) -> Result<ChatRequ
     if let Some(note) = note {
         job.ctx.signal(Signal::Warn(note)).await?;
     }
-    Ok(ChatRequest {
-        messages,
-        sampling: options.sampling.clone(),
-        schema: options.schema.as_ref().filter(|_| form == Form::Schema).map(|schema| schema.json.clone()),
-        retries_max: options.retries,
-        retry_delay: options.retry_delay,
-        cached: options.cached,
-        audience: job.audience(),
-        ..ChatRequest::default()
-    })
+    let schema = options.schema.as_ref().filter(|_| form == Form::Schema).map(|schema| schema.json.clone());
+    Ok(ChatRequest { schema, ..job.request(messages) })
 }
 
 /// Messages whose authors alternate: what one says after the other becomes one message.

@@ -54,7 +54,7 @@ struct Entry {
     schema: Arc<ArgumentSchema>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct State {
     tools: Vec<Entry>,
     by_name: HashMap<String, usize>,
@@ -79,13 +79,7 @@ impl Toolkit {
 
     /// A toolkit with the same tools that is changed on its own.
     pub fn fork(&self) -> Self {
-        let state = self.state();
-        let copy = State {
-            tools: state.tools.clone(),
-            by_name: state.by_name.clone(),
-            groups: state.groups.clone(),
-        };
-        drop(state);
+        let copy = self.state().clone();
         Self(Arc::new(Mutex::new(copy)))
     }
 
@@ -205,18 +199,7 @@ impl Toolkit {
             let name = &meant(&tools, name)?.name;
             state.by_name.get(name).and_then(|place| state.tools.get(*place))
         });
-        let Some(entry) = entry else {
-            let active = state.tools.iter().filter(|entry| is_active(&state, &entry.tool));
-            let active: Vec<_> = active.map(|entry| Arc::clone(&entry.tool)).collect();
-            let unknown = Error::not_found(format!("there is no tool `{name}`"));
-            if found_by_provider(&active) {
-                return Err(unknown.help("search for one that does it"));
-            }
-            // Those that are shown from the beginning: of many there is a search, whose name says enough.
-            let shown = on_offer(active, &[]);
-            let known: Vec<&str> = shown.iter().map(|tool| &*tool.name).collect();
-            return Err(unknown.help(format!("use one of these: {}", known.join(", "))));
-        };
+        let Some(entry) = entry else { return Err(unknown(name, active(&state))) };
         if !is_active(&state, &entry.tool) {
             let message =
                 format!("the tool `{name}` is switched off: its group `{}` isn't active", entry.tool.group);
@@ -259,11 +242,26 @@ fn is_active(state: &State, tool: &Tool) -> bool {
     tool.group == BASIC_GROUP || state.groups.get(&tool.group).is_some_and(|group| group.active)
 }
 
+fn active(state: &State) -> Vec<Arc<Tool>> {
+    let active = state.tools.iter().filter(|entry| is_active(state, &entry.tool));
+    active.map(|entry| Arc::clone(&entry.tool)).collect()
+}
+
+/// That there is no tool of a name, with what there is.
+fn unknown(name: &str, active: Vec<Arc<Tool>>) -> Error {
+    let unknown = Error::not_found(format!("there is no tool `{name}`"));
+    if found_by_provider(&active) {
+        return unknown.help("search for one that does it");
+    }
+    // Those that are shown from the beginning: of many there is a search, whose name says enough.
+    let shown = on_offer(active, &[]);
+    let known: Vec<&str> = shown.iter().map(|tool| &*tool.name).collect();
+    unknown.help(format!("use one of these: {}", known.join(", ")))
+}
+
 impl ToolSession for Toolkit {
     fn tools(&self) -> Vec<Arc<Tool>> {
-        let state = self.state();
-        let active = state.tools.iter().filter(|entry| is_active(&state, &entry.tool));
-        active.map(|entry| Arc::clone(&entry.tool)).collect()
+        active(&self.state())
     }
 
     fn call(&self, name: &str, invocation: Invocation) -> ToolStream {

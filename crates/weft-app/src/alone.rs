@@ -28,9 +28,9 @@ use crate::checking::refusal;
 /// For the whole run of a component that is tried alone.
 const TIME_LIMIT: Duration = Duration::from_secs(600);
 
-// A name can have as many parts as a canvas has room for, and what is nested so deep ends the process when it is dropped.
-// What runs write down is read back no deeper than 128 levels.
 /// Parts of the name of a value, at most.
+// Each part is a level of the object that is made of the names. A canvas has room for names with so many parts that the stack
+// would overflow when the object is dropped, and what runs write down is read back no deeper than 128 levels.
 const NAME_PARTS_MAX: usize = 64;
 
 /// What its conversation belongs to, which is no canvas: so it is listed nowhere, and nobody goes on with it.

@@ -277,25 +277,22 @@ impl FileManager {
         if entry.is_root() {
             return Err(weft_core::seam::folder_store::root_stays());
         }
+        if entry.kind != EntryKind::Folder {
+            return self.remove_files(tenant, std::slice::from_ref(entry)).await;
+        }
         let (mut removed, mut emptied) = (0, 0);
         // A stack and no recursion: folders lie within each other as deep as people like.
         let mut open = vec![entry.clone()];
-        while let Some(last) = open.last() {
-            let inside = match last.kind {
-                EntryKind::File | EntryKind::Arriving => vec![last.clone()],
-                EntryKind::Folder => self.anything_inside(tenant, &last.id).await?,
-            };
+        while let Some(folder) = open.last() {
+            let inside = self.anything_inside(tenant, &folder.id).await?;
             let (folders, files): (Vec<_>, Vec<_>) =
                 inside.into_iter().partition(|entry| entry.kind == EntryKind::Folder);
             if !files.is_empty() {
                 removed += self.remove_files(tenant, &files).await?;
-                if last.kind != EntryKind::Folder {
-                    open.pop();
-                }
-            } else if let Some(folder) = folders.into_iter().next() {
-                open.push(folder);
+            } else if let Some(inner) = folders.into_iter().next() {
+                open.push(inner);
             } else {
-                match self.tree.remove(tenant, std::slice::from_ref(&last.id)).await {
+                match self.tree.remove(tenant, std::slice::from_ref(&folder.id)).await {
                     Ok(gone) => {
                         removed += gone;
                         open.pop();

@@ -4,9 +4,9 @@ use serde_json::json;
 
 use crate::args::BackupArgs;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::form::quoted;
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
+use crate::words::quoted;
 
 /// Copies the store and the files beside it.
 ///

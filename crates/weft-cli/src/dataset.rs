@@ -26,11 +26,11 @@ use crate::args::{
     DatasetRemoveArgs,
 };
 use crate::failure::{Exit, Failure, Outcome};
-use crate::form::{must_be_no_step, quoted};
 use crate::local::tenant;
 use crate::run::inputs;
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
+use crate::words::{must_be_no_step, quoted};
 
 /// Datasets, and documents of one, that are listed at once.
 const PAGE: u64 = 500;

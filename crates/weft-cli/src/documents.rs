@@ -16,8 +16,8 @@ use weft_core::{CanvasKey, Error, ErrorKind, Result, TenantId};
 
 use crate::dataset::files::{Below, Found, below};
 use crate::failure::Outcome;
-use crate::form::quoted;
 use crate::screen::Notes;
+use crate::words::quoted;
 
 /// Files that are read, at most.
 const FILES_MAX: usize = 1_000;

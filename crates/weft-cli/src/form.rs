@@ -8,9 +8,9 @@ use serde_json::json;
 use weft_core::journal::WaitingForm;
 use weft_core::{Json, value};
 
-use crate::failure::{Failure, Outcome};
 use crate::lines::Lines;
 use crate::screen::Notes;
+use crate::words::quoted;
 
 /// One field of a form.
 #[derive(Debug)]
@@ -192,29 +192,6 @@ pub(crate) fn flags(forms: &[WaitingForm]) -> String {
     text
 }
 
-/// Refuses `.` and `..` as the name of something: names become parts of addresses and of paths, and there these two are
-/// steps.
-///
-/// # Errors
-/// When the name is one of them.
-pub(crate) fn must_be_no_step(what: &str, name: &str) -> Outcome<()> {
-    if !matches!(name.trim(), "." | "..") {
-        return Ok(());
-    }
-    let message = format!("{what} cannot be called `{}`: in an address that is no name", name.trim());
-    Err(Failure::usage(message).help("give it a name with a letter or a digit"))
-}
-
-/// A word as a shell takes it.
-pub(crate) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@,+%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
 /// Asks a person field by field. The answers, each below its form's address; `None` when the input
 /// ended before.
 pub(crate) async fn ask(forms: &[WaitingForm], lines: &mut Lines) -> Option<serde_json::Map<String, Json>> {
@@ -324,13 +301,5 @@ mod tests {
         assert_eq!(flags(&[waiting("A:1", &json!({"a=b": {}}))]), r#" --input 'A:1={"a=b":"VALUE"}'"#);
         let text = describe(&[waiting("A:1", &go)]);
         assert_eq!(text, "`A:1` waits for a person:\n  Look:\n  - go (boolean)\n  - any note (optional)\n");
-    }
-
-    #[test]
-    fn words_are_quoted_for_a_shell() {
-        let check = |word, expected| assert_eq!(quoted(word), expected);
-        check("a/b.json", "a/b.json");
-        check("it's", r"'it'\''s'");
-        check("", "''");
     }
 }

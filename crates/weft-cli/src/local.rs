@@ -17,9 +17,9 @@ use crate::check;
 use crate::document::Document;
 use crate::documents;
 use crate::failure::{Failure, Outcome};
-use crate::form::{must_be_no_step, quoted};
 use crate::screen::Notes;
 use crate::setup::Setup;
+use crate::words::{must_be_no_step, quoted};
 
 /// How long runs may go on after the command is done; it has waited for its own.
 const GRACE: Duration = Duration::from_millis(200);

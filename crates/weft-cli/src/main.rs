@@ -52,6 +52,7 @@ mod trust;
 mod unheard;
 mod usage;
 mod user;
+mod words;
 mod worker;
 
 use std::process::ExitCode;

@@ -6,16 +6,17 @@ use futures::future::join_all;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use weft_app::{Surveyed, ToolServers, Verdict};
+use weft_core::value::shortened;
 
 use crate::args::{McpAcceptArgs, McpArgs, McpCommand, McpListArgs, McpServeArgs};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::form::quoted;
 use crate::local;
 use crate::screen::{Data, Notes, pipes, steers};
 use crate::serve::{agents, stopped, store_all};
 use crate::settings::{Environment, Flags};
 use crate::setup::Setup;
 use crate::sign_in;
+use crate::words::quoted;
 
 /// How long runs may go on when the client has gone; then they are handed over.
 const GRACE: Duration = Duration::from_secs(1);
@@ -153,11 +154,7 @@ fn one_line(text: &str) -> String {
 
 /// The beginning of a text on one line.
 fn short(text: &str) -> String {
-    let line = one_line(text);
-    match line.char_indices().nth(TEXT_CHARS) {
-        Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
-        None => line,
-    }
+    shortened(&one_line(text), TEXT_CHARS)
 }
 
 async fn accept(args: &McpAcceptArgs, opened: &ToolServers) -> Outcome {

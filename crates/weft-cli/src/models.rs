@@ -5,8 +5,8 @@ use weft_app::{Config, ModelEntry, ModelsConfig};
 use weft_core::seam::chat_model::ModelKind;
 
 use crate::failure::{Failure, Outcome};
-use crate::form::quoted;
 use crate::settings::Environment;
+use crate::words::quoted;
 
 /// Fills in the models that the environment and this machine offer, unless some are configured. The
 /// sentence says which one is used.

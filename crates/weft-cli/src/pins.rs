@@ -9,8 +9,8 @@ use weft_core::journal::NextEdges;
 use weft_core::{ComponentId, Json, Outputs, Record, RunId, RunKey};
 
 use crate::failure::{Failure, Outcome};
-use crate::form::quoted;
 use crate::local::{each_entry, tenant};
+use crate::words::quoted;
 
 /// Reads the flags: `NODE=JSON` or `NODE@RUN`, what the node gave in another run.
 ///

@@ -5,9 +5,9 @@ use weft_app::Plugin;
 
 use crate::args::PluginsArgs;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::form::quoted;
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
+use crate::words::quoted;
 
 /// How much of a description is shown on a line, in characters.
 const TEXT_CHARS: usize = 100;

@@ -7,6 +7,7 @@ use weft_core::journal::{ActivationRef, NextEdges};
 use weft_core::{Record, value};
 
 use crate::screen::{LiveLine, LiveLines, Notes};
+use crate::words::on_one_line;
 
 /// Live lines at the same time; further nodes are shown when they end.
 const LIVE_MAX: usize = 16;
@@ -136,12 +137,7 @@ fn told(record: &Record) -> Option<String> {
 
 /// A text on one line, cut to a readable length.
 fn short(text: &str) -> String {
-    let mut line: String =
-        text.chars().take(TEXT_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if line.len() < text.len() {
-        line.push('…');
-    }
-    line
+    on_one_line(text, TEXT_CHARS)
 }
 
 fn ended(who: &ActivationRef, error: Option<&str>, route: &NextEdges, elapsed: f64) -> String {

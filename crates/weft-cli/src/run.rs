@@ -12,11 +12,11 @@ use weft_server::answer::Answer;
 use crate::args::RunArgs;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::follow::{Show, follow};
-use crate::form::quoted;
 use crate::local::{self, Opened};
 use crate::progress::Progress;
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
+use crate::words::quoted;
 use crate::{form, made, pins, sources, unheard};
 
 /// Runs a canvas once.
@@ -168,7 +168,7 @@ pub(crate) fn inputs(flag: &str, pairs: &[String]) -> Outcome<serde_json::Map<St
     let mut inputs = serde_json::Map::new();
     for pair in pairs {
         let Some((key, value)) = pair.split_once('=').filter(|(key, _)| !key.is_empty()) else {
-            return Err(Failure::usage(format!("{flag} {} does not name a field", form::quoted(pair)))
+            return Err(Failure::usage(format!("{flag} {} does not name a field", quoted(pair)))
                 .help(format!("write {flag} KEY=VALUE, such as {flag} name=Ada")));
         };
         let value = serde_json::from_str(value).unwrap_or_else(|_| Json::from(value));

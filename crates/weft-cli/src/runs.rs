@@ -19,10 +19,10 @@ use crate::args::{
 };
 use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::form::quoted;
 use crate::local::{self, each_entry, tenant};
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
+use crate::words::{on_one_line, quoted};
 
 /// How much of a text is shown on a line, in characters.
 const TEXT_CHARS: usize = 200;
@@ -231,10 +231,5 @@ async fn show(args: &RunsShowArgs, app: &App) -> Outcome {
 
 /// A text on one line, cut to a readable length.
 fn short(text: &str) -> String {
-    let mut line: String =
-        text.chars().take(TEXT_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if line.len() < text.len() {
-        line.push('…');
-    }
-    line
+    on_one_line(text, TEXT_CHARS)
 }

@@ -15,11 +15,11 @@ use crate::args::{MisfireArg, ScheduleAddArgs, ScheduleCommand, ScheduleListArgs
 use crate::document::Document;
 use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::form::{must_be_no_step, quoted};
 use crate::local::{self, tenant};
 use crate::run::inputs;
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
+use crate::words::{must_be_no_step, quoted};
 
 /// Coming times that are shown.
 const UPCOMING_SHOWN: usize = 5;

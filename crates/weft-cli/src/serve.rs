@@ -14,11 +14,11 @@ use crate::check;
 use crate::document::Document;
 use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::form::quoted;
 use crate::idle;
 use crate::local;
 use crate::screen::Notes;
 use crate::setup::Setup;
+use crate::words::quoted;
 
 /// Serves until it is told to stop.
 ///

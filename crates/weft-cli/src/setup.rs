@@ -3,10 +3,10 @@
 use weft_app::Config;
 
 use crate::failure::Outcome;
-use crate::form::quoted;
 use crate::models;
 use crate::report::Colour;
 use crate::settings::{self, Environment, Flags};
+use crate::words::quoted;
 
 /// The settings, and how to talk to people.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use weft_core::citation::{Chunk, Cited};
+use weft_core::value::shortened;
 
 /// How much of a source is shown, in characters.
 const EXCERPT_CHARS: usize = 72;
@@ -12,10 +13,7 @@ pub(crate) fn lines(cited: &[Cited]) -> String {
     let mut text = String::new();
     for Cited { number, chunk } in cited {
         let words = chunk.content.split_whitespace().collect::<Vec<_>>().join(" ");
-        let mut excerpt: String = words.chars().take(EXCERPT_CHARS).collect();
-        if excerpt.len() < words.len() {
-            excerpt.push('…');
-        }
+        let excerpt = shortened(&words, EXCERPT_CHARS);
         // Writing to a String cannot fail.
         let _ = writeln!(text, "  [ID:{number}] {}: {excerpt}", place(chunk));
     }

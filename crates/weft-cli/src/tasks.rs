@@ -14,12 +14,13 @@ use weft_server::wire::task::{TaskView, edited};
 use crate::args::{TasksAnswerArgs, TasksArgs, TasksCommand, TasksListArgs, TasksShowArgs};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::follow::{Show, follow};
-use crate::form::{describe, quoted};
+use crate::form::describe;
 use crate::local::{self, same_tenant, tenant};
 use crate::progress::Progress;
 use crate::run::{conclude, inputs};
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
+use crate::words::quoted;
 use crate::{documents, sources};
 
 /// Lists tasks, shows one or answers one.

@@ -7,8 +7,8 @@ use weft_app::templates::{TEMPLATES, Template, template};
 
 use crate::args::{NewArgs, TemplatesArgs};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::form::quoted;
 use crate::screen::{Data, Notes};
+use crate::words::quoted;
 
 /// The names of the parameters that name datasets.
 const DATASETS: [&str; 2] = ["dataset_ids", "kb_ids"];

@@ -9,10 +9,10 @@ use weft_core::ErrorKind;
 
 use crate::args::{TenantCommand, TenantListArgs, TenantRemoveArgs};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::form::quoted;
 use crate::screen::{Data, Notes, harmless};
 use crate::setup::Setup;
 use crate::token::tenant;
+use crate::words::quoted;
 
 /// Lists and removes tenants, also while a server runs on the same store.
 ///

@@ -12,10 +12,10 @@ use weft_engine::session::date;
 
 use crate::args::{TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::form::{must_be_no_step, quoted};
 use crate::listed::first;
 use crate::screen::{Data, Notes, harmless};
 use crate::setup::Setup;
+use crate::words::{must_be_no_step, quoted};
 
 /// Makes, lists or revokes tokens. A server on the same store looks each token up when it is shown, so
 /// nothing has to be restarted.

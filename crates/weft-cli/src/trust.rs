@@ -12,10 +12,10 @@ use weft_app::config::trust::Untrusted;
 
 use crate::args::TrustArgs;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::form::quoted;
 use crate::lines::Lines;
 use crate::screen::Notes;
 use crate::settings::{self, Environment};
+use crate::words::quoted;
 
 /// The folder that remembers, in the user's own folder of settings.
 const TRUSTED: &str = "trusted";

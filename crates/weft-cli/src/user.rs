@@ -15,11 +15,11 @@ use weft_engine::session::date;
 
 use crate::args::{UserArgs, UserCommand, UserCreateArgs, UserInviteArgs, UserListArgs, UserRoleArgs};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::form::quoted;
 use crate::listed::first;
 use crate::screen::{Data, Notes, harmless};
 use crate::setup::Setup;
 use crate::token::tenant;
+use crate::words::quoted;
 
 /// Makes, changes, lists and removes users. A server on the same store looks each one up when they ask for something, so
 /// nothing has to be restarted.

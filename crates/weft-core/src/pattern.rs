@@ -1,8 +1,11 @@
-//! Regular expressions as canvases have them: written for Python, whose syntax differs in some points.
+//! Regular expressions: those of canvases, which are written for Python, whose syntax differs in some points, and how many
+//! a schema has.
 
 use std::borrow::Cow;
 
 use regex::{Regex, RegexBuilder};
+
+use crate::value::Json;
 
 /// Bytes that a compiled pattern takes, at most: a pattern comes from whoever draws a canvas.
 pub const COMPILED_BYTES_MAX: usize = 256 << 10;
@@ -20,6 +23,22 @@ pub fn compile(text: &str) -> Result<Regex, regex::Error> {
 /// Whether a text begins with what a pattern says.
 pub fn begins(pattern: &Regex, text: &str) -> bool {
     pattern.find(text).is_some_and(|found| found.start() == 0)
+}
+
+/// How many regular expressions a JSON schema may hold: members that look like one in a default are counted, too.
+pub fn count_in(schema: &Json) -> usize {
+    match schema {
+        Json::Object(members) => members
+            .iter()
+            .map(|(name, value)| match (name.as_str(), value) {
+                ("pattern", Json::String(_)) => 1,
+                ("patternProperties", Json::Object(by_pattern)) => by_pattern.len() + count_in(value),
+                _ => count_in(value),
+            })
+            .sum(),
+        Json::Array(items) => items.iter().map(count_in).sum(),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => 0,
+    }
 }
 
 /// What Python writes in another way: `{,n}` is `{0,n}`, `\Z` is `\z`.

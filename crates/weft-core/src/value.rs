@@ -183,6 +183,15 @@ pub fn to_text(json: &Json) -> String {
     }
 }
 
+/// The first `chars_max` characters of a text, and `…` where it has more.
+pub fn shortened(text: &str, chars_max: usize) -> String {
+    // By characters, never by bytes: texts are in any script.
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 /// How deep a value may nest. What is deeper than 128 levels cannot be read back from JSON, and a value
 /// is kept inside the records and states of a run.
 pub const DEPTH_MAX: usize = 100;
@@ -275,7 +284,19 @@ pub fn truth(value: &Json) -> Option<bool> {
     }
 }
 
-/// What kind of value something is, for a message.
+/// What kind of value something is, for a message: `a list`.
+pub fn kind_of(value: &Json) -> &'static str {
+    match value {
+        Json::Null => "null",
+        Json::Bool(_) => "a boolean",
+        Json::Number(_) => "a number",
+        Json::String(_) => "a text",
+        Json::Array(_) => "a list",
+        Json::Object(_) => "an object",
+    }
+}
+
+/// The same with the value itself, or with its beginning: ``the number `5` ``.
 pub fn described(value: &Json) -> String {
     // It stands in the middle of a sentence, and the value may be a document.
     const SHOWN_MAX: usize = 40;
@@ -287,10 +308,7 @@ pub fn described(value: &Json) -> String {
         Json::Array(items) => return format!("a list of {}", items.len()),
         Json::Object(_) => return "an object".to_owned(),
     };
-    let text = to_text(value);
-    let shown: String = text.chars().take(SHOWN_MAX).collect();
-    let more = if shown.len() < text.len() { "…" } else { "" };
-    format!("{kind} `{shown}{more}`")
+    format!("{kind} `{}`", shortened(&to_text(value), SHOWN_MAX))
 }
 
 /// Walks from a value along `path`: a string is parsed as JSON first, an object gives a member, a
@@ -355,6 +373,11 @@ mod tests {
         let deep = (0..DEPTH_MAX).fold(json!(1), |value, _| json!([value]));
         assert_eq!((depth(&deep), weight(&deep)), (DEPTH_MAX, Some(8 + DEPTH_MAX)));
         assert_eq!(weight(&json!([deep])), None);
+    }
+
+    #[test]
+    fn texts_are_cut_between_characters() {
+        assert_eq!([shortened("äöü", 2), shortened("äöü", 3), shortened("", 0)], ["äö…", "äöü", ""]);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, json};
 use weft_core::Json;
+use weft_core::value::kind_of;
 
-use crate::parse::kind_of;
 use crate::problem::{Problem, join};
 use crate::suggest::misspelled;
 

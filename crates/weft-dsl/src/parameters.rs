@@ -12,6 +12,7 @@ use std::collections::HashSet;
 use serde_json::Map;
 use weft_core::field::{AnyField as _, Field, FieldGroup, FieldSpec, Kind, Widget, common, specs};
 use weft_core::params::is_empty;
+use weft_core::value::{described, kind_of};
 use weft_core::{Catalog, ComponentSpec, Json};
 
 use self::kinds::UnlistedWords;
@@ -169,8 +170,7 @@ impl ParameterWalk<'_> {
                 }
                 (Some(_), Some(Json::Null) | None) | (None, _) => {}
                 (Some(_), Some(other)) => {
-                    let message =
-                        format!("the parameters must be an object, and are {}", kinds::named(other));
+                    let message = format!("the parameters must be an object, and are {}", kind_of(other));
                     self.warn("wrong-type", &at, message, "write {\"name\": value, …}".to_owned());
                 }
             }
@@ -196,8 +196,7 @@ impl ParameterWalk<'_> {
 
     fn wrong(&mut self, spec: &FieldSpec, must: &str, value: &Json, at: &str) {
         // What is nobody's business is not repeated.
-        let is =
-            if spec.secret { kinds::named(value).to_owned() } else { weft_core::value::described(value) };
+        let is = if spec.secret { kind_of(value).to_owned() } else { described(value) };
         let message = format!("`{}` must be {must}, and is {is}", spec.name);
         self.warn("wrong-type", at, message, format!("it is {}", spec.summary));
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use serde_json::Map;
 use weft_core::context::HistoryMessage;
-use weft_core::value::to_text;
+use weft_core::value::{kind_of, to_text};
 use weft_core::{ComponentId, Json};
 
 use crate::canvas::{Canvas, CanvasNode, NodePlace, WrittenEdge};
@@ -311,16 +311,4 @@ fn history(written: &Json) -> Vec<HistoryMessage> {
         Some(HistoryMessage { role: role.as_str()?.to_owned(), content: to_text(payload), run: None })
     };
     written.as_array().into_iter().flatten().filter_map(read).collect()
-}
-
-/// What a JSON value is, for messages.
-pub(crate) fn kind_of(json: &Json) -> &'static str {
-    match json {
-        Json::Null => "null",
-        Json::Bool(_) => "a boolean",
-        Json::Number(_) => "a number",
-        Json::String(_) => "a text",
-        Json::Array(_) => "a list",
-        Json::Object(_) => "an object",
-    }
 }

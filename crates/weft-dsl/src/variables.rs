@@ -1,10 +1,9 @@
 //! Checks how the variables of a canvas are declared.
 
 use weft_core::Json;
-use weft_core::value::{number, truth};
+use weft_core::value::{kind_of, number, truth};
 
 use crate::canvas::Canvas;
-use crate::parse::kind_of;
 use crate::problem::{Problem, ProblemList, join};
 use crate::suggest::Suggester;
 

@@ -30,16 +30,12 @@ use weft_core::usage::ModelUse;
 use weft_core::{Error, ErrorKind, Floor, Outputs, Record, Result};
 use weft_dsl::plan::{NodeIx, Plan};
 
-use self::conclude::Onward;
-use crate::assign::VariableChanges;
 use crate::calls::{CallHandling, Ledger};
 use crate::journal::RunJournal;
-use crate::machine::{FinishedActivation, Machine};
+use crate::machine::Machine;
 use crate::masked::{masked, shown};
 use crate::output_dedup::{OutputDedup, SaidTexts};
-use crate::perform::{
-    ActivationOutcome, ActivationRoom, NodeResult, bounded, cancelled, settle, settled_inputs,
-};
+use crate::perform::{ActivationOutcome, ActivationRoom, NodeResult, bounded, cancelled, settle};
 use crate::recover::{EarlierWork, ScopedNode};
 use crate::turn_calls::TurnCalls;
 
@@ -154,7 +150,7 @@ pub struct RunDriver<'a> {
     /// An activation has failed and nothing caught it: the run is about to end.
     failed: bool,
     /// Why the run was about to fail when it was cut off.
-    fails: Option<Error>,
+    failed_before: Option<Error>,
     /// Frames that are open and have not been told of in this run.
     reopens: Vec<u32>,
     /// Somebody else may still be at work on the run, until it is stored that it is ours.
@@ -208,7 +204,7 @@ impl<'a> RunDriver<'a> {
             speakers: Speakers::new(floor),
             cut_off: Vec::new(),
             failed: false,
-            fails: None,
+            failed_before: None,
             reopens,
             takes_over: false,
             said: SaidTexts::default(),
@@ -283,6 +279,7 @@ impl<'a> RunDriver<'a> {
         }
     }
 
+    /// Works until nothing is left to do, something fails, or the time is over.
     async fn go(&mut self, deadline: Instant) -> Result<()> {
         if self.takes_over {
             self.journal.flush().await?;
@@ -290,7 +287,7 @@ impl<'a> RunDriver<'a> {
                 return Err(cancelled());
             }
         }
-        if let Some(error) = self.fails.take() {
+        if let Some(error) = self.failed_before.take() {
             return Err(error);
         }
         let cancel = self.cancel.clone();
@@ -357,6 +354,9 @@ impl<'a> RunDriver<'a> {
         }
     }
 
+    /// An activation has ended. Its end takes these steps: here what it said before is heard; `ended` opens a frame, or keeps a
+    /// producer until its listeners have ended; `complete` ends its message and the producers that nobody else listens to;
+    /// `conclude` finds out whether the run fails with it; `finish` writes it down and tells the machine.
     fn outcome(&mut self, outcome: ActivationOutcome) -> Result<()> {
         // What an activation said before it ended comes before its end.
         while let Ok((activation, signal)) = self.signals.try_recv() {
@@ -382,6 +382,8 @@ impl<'a> RunDriver<'a> {
         Ok(())
     }
 
+    /// Settles what came of an activation within the room that it has, and says what is done with it: see
+    /// [`RunDriver::outcome`].
     fn ended(&mut self, outcome: ActivationOutcome) -> Result<()> {
         let activation = outcome.activation;
         let Some(ix) = self.active.get(&activation).map(|active| active.node) else { return Ok(()) };
@@ -411,6 +413,7 @@ impl<'a> RunDriver<'a> {
         self.complete(settled)
     }
 
+    /// An Iteration or a Loop has what its rounds work on: they can begin.
     fn open_frame(&mut self, settled: NodeResult) {
         let items = settled.finished.items.map(Arc::new);
         let activation = settled.activation;
@@ -443,55 +446,5 @@ impl<'a> RunDriver<'a> {
             first = first.and(self.conclude(ended, changes));
         }
         first.and(self.conclude(settled, changes))
-    }
-
-    fn finish(&mut self, settled: NodeResult, changes: VariableChanges) {
-        if settled.onward == NextEdges::Suspended {
-            self.finish_suspended(settled);
-            return;
-        }
-        let Some(active) = self.end_activation(settled.activation) else { return };
-        let outputs = Arc::new(settled.finished.outputs);
-        let assigned = settled.finished.assigned;
-        self.last = Arc::clone(&outputs);
-        self.note_finished(
-            active,
-            &outputs,
-            settled.error.as_ref(),
-            Onward { edges: &settled.onward, assigned: &assigned },
-        );
-        let done = FinishedActivation { outputs, onward: settled.onward, changes };
-        self.machine.finished(settled.activation, done);
-        self.follow();
-    }
-
-    /// Takes an activation out of those under way.
-    fn end_activation(&mut self, activation: u32) -> Option<RunningActivation> {
-        self.speakers.leave(activation);
-        self.active.remove(&activation).map(|active| *active)
-    }
-
-    fn note_finished(
-        &mut self,
-        active: RunningActivation,
-        outputs: &Arc<Outputs>,
-        error: Option<&Error>,
-        onward: Onward<'_>,
-    ) {
-        self.end_calls(&active);
-        self.note_sources();
-        let spent = active.budget.map(|budget| budget.own_without_time()).unwrap_or_default();
-        self.machine.spent += spent;
-        self.journal.note(Record::NodeFinished {
-            inputs: settled_inputs(&active.named),
-            who: active.who,
-            outputs: Arc::clone(outputs),
-            error: error.map(|error| error.full().into()),
-            elapsed: active.began.elapsed().as_secs_f64(),
-            route: onward.edges.clone(),
-            assigned: onward.assigned.to_vec(),
-            suspension: active.suspension,
-            spent,
-        });
     }
 }

@@ -18,17 +18,17 @@ const KEPT_MAX: usize = 2_048;
 /// Entries that a reader takes at a time, from memory or from the store.
 const PAGE: usize = 256;
 
-/// How soon it is looked again for entries of a run that another process works on,
+/// The first pause between two looks into the store for entries of a run that another process works on.
 const LOOK_MIN: Duration = Duration::from_millis(100);
 
-/// and how late: each time that nothing new is there it is waited for twice as long.
+/// The longest such pause: each look that finds nothing doubles it.
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
-/// How often it is looked whether a question asks who listens: as often as its process asks.
+/// The pause between two looks whether a question that waits for the session asks if anybody listens. It asks as often.
 const ANSWER_EVERY: Duration = Duration::from_secs(1);
 
-/// Fewer times than a run may have been asked about. A reader says that it is there before anybody asks: the process that
-/// works on the run then knows that it has to ask before it stops the run.
+/// Less than any count of the questions whether somebody listens, which begins at 0. A reader begins with it, so it says that it is
+/// there before anybody asks: then the process that works on the run knows that it has to ask before it stops the run.
 const NEVER_ASKED: i64 = -1;
 
 #[derive(Debug, Default)]
@@ -220,9 +220,13 @@ fn ended(why: Option<BrokenOff>) -> Result<Option<Arc<Entry>>> {
 pub struct EntryReader {
     feed: Option<(Arc<Feed>, ReaderId)>,
     store: Option<(Arc<dyn RunStore>, RunKey)>,
+    /// Entries that were read and not yet told.
     page: VecDeque<Arc<Entry>>,
+    /// The number of the entry that is read next.
     next_seq: u64,
+    /// The number of the last event that the client has already.
     after_event: u64,
+    /// How long the next look into the store is waited for.
     pause: Duration,
     /// Says that somebody listens, while the run is not shown here. Few readers have one.
     listening: Option<Box<JoinSet<()>>>,
@@ -291,7 +295,8 @@ impl EntryReader {
         }
     }
 
-    fn told(&mut self, entry: &Entry) {
+    /// Notes that the client is told an entry.
+    fn note_told(&mut self, entry: &Entry) {
         self.next_seq = entry.seq + 1;
         let Hears::Everything { whole } = &mut self.hears else { return };
         match &entry.record {
@@ -326,7 +331,7 @@ impl EntryReader {
     pub async fn next(&mut self) -> Result<Option<Arc<Entry>>> {
         loop {
             if let Some(entry) = self.page.pop_front() {
-                self.told(&entry);
+                self.note_told(&entry);
                 return Ok(Some(entry));
             }
             let Some((feed, id)) = self.feed.clone() else {
@@ -369,7 +374,7 @@ impl EntryReader {
             }
         }
         self.page.pop_front().map(|entry| {
-            self.told(&entry);
+            self.note_told(&entry);
             Ok(Some(entry))
         })
     }
@@ -399,6 +404,7 @@ impl EntryReader {
         Ok(true)
     }
 
+    /// Reads the next entries from the store. Whether there were any.
     async fn read_page(&mut self) -> Result<bool> {
         let Some((store, key)) = &self.store else { return Ok(false) };
         for stored in store.entries(key, self.next_seq - 1, PAGE as u64).await? {
@@ -431,7 +437,8 @@ async fn say_that_somebody_listens(store: Arc<dyn RunStore>, key: RunKey) {
     }
 }
 
-/// How often it had been asked by now; nothing when the run has ended.
+/// Says once that somebody listens, if a question was asked after those that were `answered`. How many there were by now; nothing
+/// when the run has ended.
 async fn answer_who_asks(store: &dyn RunStore, key: &RunKey, answered: i64) -> Result<Option<i64>> {
     let run = store.get(key).await?;
     if run.ending.is_some() {

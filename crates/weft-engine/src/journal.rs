@@ -55,12 +55,15 @@ pub struct RunJournal {
     /// Where it is counted what was stored; absent for runs that are tried out.
     counts: Option<Arc<RunCounts>>,
     clock: Arc<dyn Clock>,
+    /// The numbers of the last entry and of the last event that were given out.
     seq: u64,
     event: u64,
     /// How many bytes have been written, and are being written now.
     bytes: u64,
     in_flight_bytes: u64,
+    /// The numbers of the last entry and of the last event that are stored, and so were shown.
     shown: (u64, u64),
+    /// What gathers for the next write.
     waiting: Vec<Arc<Entry>>,
     masks: Masks,
     /// How entries are stored that hold a secret, by number.

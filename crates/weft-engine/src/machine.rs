@@ -129,8 +129,11 @@ pub struct Machine {
     pub(crate) seed: u64,
     /// The run that the turn began with, when this one goes on with it.
     pub(crate) turn: Option<RunId>,
+    /// The top and each round that is open.
     pub(crate) scopes: BTreeMap<ScopeId, ScopeRun>,
+    /// Iterations and Loops whose rounds are at work, by their activations.
     pub(crate) frames: BTreeMap<u32, FrameRun>,
+    /// The activations under way, by number.
     pub(crate) running: BTreeMap<u32, RunningNode>,
     pub(crate) globals: serde_json::Map<String, Json>,
     /// What nodes that are over have used.
@@ -152,11 +155,15 @@ pub struct Machine {
     pub(crate) allowance: u64,
     /// About how many bytes its values take.
     pub(crate) held_bytes: usize,
+    /// How many of the places for nodes at once are taken.
     pub(crate) working: usize,
+    /// What was ready when it was last examined, in the order in which it became so.
     pub(crate) ready: VecDeque<(ScopeId, NodeIx)>,
     /// What is ready and waits for one of the places for nodes at once.
     pub(crate) in_line: VecDeque<(ScopeId, NodeIx)>,
+    /// What has to be examined, since something that it depends on has changed.
     pub(crate) work: VecDeque<(ScopeId, NodeIx)>,
+    /// What the driver has not asked for yet.
     pub(crate) consequences: VecDeque<Consequence>,
 }
 
@@ -321,6 +328,7 @@ impl Machine {
         }
     }
 
+    /// An edge is taken: its target may run.
     fn fire(&mut self, scope: ScopeId, edge: usize) {
         let plan = &*self.plan;
         let Some(run) = self.scopes.get_mut(&scope) else { return };
@@ -340,6 +348,7 @@ impl Machine {
         self.work.push_back((scope, shape.to));
     }
 
+    /// An edge is not taken. One that leaves a cycle dies only when that no longer comes round.
     fn kill(&mut self, scope: ScopeId, edge: usize) {
         let plan = Arc::clone(&self.plan);
         let Some(run) = self.scopes.get_mut(&scope) else { return };
@@ -389,6 +398,7 @@ impl Machine {
         }
     }
 
+    /// Finds out whether a node is ready or can no longer run.
     fn examine(&mut self, scope: ScopeId, ix: NodeIx) {
         let node = &self.plan.nodes[ix];
         let Some(run) = self.scopes.get(&scope) else { return };
@@ -412,6 +422,7 @@ impl Machine {
         }
     }
 
+    /// A node can no longer run, and neither can what only it leads to.
     fn skip(&mut self, scope: ScopeId, ix: NodeIx) {
         let plan = Arc::clone(&self.plan);
         if let Some(run) = self.scopes.get_mut(&scope) {

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use weft_core::value::shortened;
+
 /// Characters around the place where two texts part, at most.
 const AROUND: usize = 30;
 /// Characters of a text that is shown, at most.
@@ -77,10 +79,7 @@ pub(crate) fn differing(one: &str, two: &str) -> (String, String) {
 
 /// A text cut to a readable length.
 pub(crate) fn short(text: &str) -> String {
-    match text.char_indices().nth(SHOWN_MAX) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_owned(),
-    }
+    shortened(text, SHOWN_MAX)
 }
 
 #[cfg(test)]

@@ -72,25 +72,13 @@ impl LocalDocuments {
         let read = self.0.reader.read(&request, bytes).await?;
         let now_ms = self.0.clock.now_ms();
         let document = Document {
-            key: DocumentKey::new(dataset, id(dataset, name)),
-            name: name.to_owned(),
             size,
-            blob: String::new(),
             method: request.method,
             settings,
             metadata: read.metadata.clone(),
-            enabled: true,
             state: DocumentState::Done,
             progress: 1.0,
-            message: String::new(),
-            begun_ms: None,
-            duration_ms: 0,
-            chunk_count: 0,
-            token_count: 0,
-            picture: None,
-            revision: 0,
-            created_ms: now_ms,
-            updated_ms: now_ms,
+            ..Document::unread(DocumentKey::new(dataset, id(dataset, name)), name.to_owned(), now_ms)
         };
         self.put(&document, read).await
     }

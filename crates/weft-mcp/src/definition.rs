@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, HashSet};
 use jsonschema::PatternOptions;
 use serde_json::{Map, json};
 use weft_core::Json;
+use weft_core::pattern::count_in;
 use weft_core::seam::tool_source::ToolPin;
 use weft_core::tool::declared_parameters;
+use weft_core::value::shortened;
 
 use crate::config::PinMode;
 
@@ -21,7 +23,7 @@ const PATTERNS_BYTES_MAX: usize = 32 << 20;
 // Making a megabyte of them ready takes milliseconds, and a list has room for thousands of definitions.
 const LIST_PATTERNS_BYTES_MAX: usize = 512 << 20;
 /// Bytes of a name; what accepted tools are kept in takes no more.
-const NAME_BYTES_MAX: usize = 255;
+const TOOL_NAME_BYTES_MAX: usize = 255;
 /// Where a definition has the hints.
 const HINTED: &str = "annotations";
 /// What a server may say about how its tool behaves; people and programs go by it.
@@ -62,7 +64,7 @@ pub enum Verdict {
 /// The tools in a server's list. One that is not valid keeps its place, with what is wrong.
 pub(crate) fn definitions(listed: &[Json]) -> Vec<ToolDefinition> {
     let mut seen = HashSet::new();
-    let share = LIST_PATTERNS_BYTES_MAX / listed.iter().map(patterns).sum::<usize>().max(1);
+    let share = LIST_PATTERNS_BYTES_MAX / listed.iter().map(count_in).sum::<usize>().max(1);
     listed.iter().enumerate().map(|(at, json)| one(at, json, share, &mut seen)).collect()
 }
 
@@ -84,8 +86,8 @@ fn one(at: usize, json: &Json, share: usize, seen: &mut HashSet<String>) -> Tool
     let flaw = match name.as_str() {
         "" => Some("it has no name".to_owned()),
         name if !seen.insert(name.to_owned()) => Some("the server lists it more than once".to_owned()),
-        name if name.len() > NAME_BYTES_MAX || name.contains('\0') => {
-            Some(format!("its name is not a name, or has more than {NAME_BYTES_MAX} bytes"))
+        name if name.len() > TOOL_NAME_BYTES_MAX || name.contains('\0') => {
+            Some(format!("its name is not a name, or has more than {TOOL_NAME_BYTES_MAX} bytes"))
         }
         _ => flaw,
     };
@@ -105,27 +107,11 @@ fn schema(json: &Json, share: usize) -> Result<Json, String> {
     if schema.get("type") != Some(&Json::from("object")) {
         return Err("its schema describes no object".to_owned());
     }
-    let bytes_max = PATTERN_BYTES_MAX.min(PATTERNS_BYTES_MAX / patterns(&schema).max(1)).min(share);
+    let bytes_max = PATTERN_BYTES_MAX.min(PATTERNS_BYTES_MAX / count_in(&schema).max(1)).min(share);
     let limited = PatternOptions::fancy_regex().size_limit(bytes_max).dfa_size_limit(bytes_max);
     match jsonschema::options().offline().with_pattern_options(limited).build(&schema) {
         Ok(_) => Ok(schema),
         Err(error) => Err(format!("its schema is none: {}", cut(&error.to_string()))),
-    }
-}
-
-/// How many regular expressions a schema may hold: members that look like one in a default are counted, too.
-fn patterns(schema: &Json) -> usize {
-    match schema {
-        Json::Object(members) => members
-            .iter()
-            .map(|(name, value)| match (name.as_str(), value) {
-                ("pattern", Json::String(_)) => 1,
-                ("patternProperties", Json::Object(by_pattern)) => by_pattern.len() + patterns(value),
-                _ => patterns(value),
-            })
-            .sum(),
-        Json::Array(items) => items.iter().map(patterns).sum(),
-        _ => 0,
     }
 }
 
@@ -217,10 +203,7 @@ impl ToolDefinition {
 }
 
 fn cut(text: &str) -> String {
-    match text.char_indices().nth(SHOWN_MAX) {
-        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
-        None => text.to_owned(),
-    }
+    shortened(text, SHOWN_MAX)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use weft_core::value::shortened;
 use weft_core::{Error, ErrorKind, Secret};
 
 /// What ended one connection. Clones are the same.
@@ -73,10 +74,7 @@ impl Redactor {
             }
         }
         // After the secrets are out: cut before, half of one would stand at the end.
-        match text.char_indices().nth(max) {
-            Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
-            None => text,
-        }
+        shortened(&text, max)
     }
 }
 

@@ -23,7 +23,7 @@ use crate::pictures::VisionPictureReader;
 const NAMES_MAX: usize = 1000;
 /// A longer name is not remembered.
 // A canvas may have a name of megabytes, and a thousand of those would fill the memory; no server has such a model.
-const NAME_BYTES_MAX: usize = 256;
+const MODEL_NAME_BYTES_MAX: usize = 256;
 /// The name sent when one server stands for everything and nobody named a model.
 const UNNAMED: &str = "default";
 /// The configured models.
@@ -329,7 +329,7 @@ impl OneServerModels {
         }
         let model = model(&self.server.entry(name), &self.client)?;
         // Names come from canvases: a model beyond this is set up anew each time, and the map does not grow.
-        if by_name.len() < NAMES_MAX && name.len() <= NAME_BYTES_MAX {
+        if by_name.len() < NAMES_MAX && name.len() <= MODEL_NAME_BYTES_MAX {
             by_name.insert(name.to_owned(), Arc::clone(&model));
         }
         Ok(model)

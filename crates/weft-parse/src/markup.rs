@@ -1,5 +1,7 @@
 //! XML as a stream of what matters. Entities that a document declares itself are never expanded.
 
+use std::str::FromStr;
+
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::reader::Reader;
 
@@ -33,6 +35,11 @@ impl Tag<'_> {
     /// The value of an attribute, whose name is given without prefix.
     pub(crate) fn attribute(&self, name: &str) -> Option<String> {
         self.attributes().find(|(key, _)| local(key) == name).map(|(_, value)| value)
+    }
+
+    /// The same as a number; `None` also where it is none.
+    pub(crate) fn number<T: FromStr>(&self, name: &str) -> Option<T> {
+        self.attribute(name).and_then(|number| number.parse().ok())
     }
 
     /// The value of an attribute, whose name is given with its prefix.
@@ -110,6 +117,34 @@ impl<'a> Xml<'a> {
     }
 }
 
+/// Elements that are passed over with all that stands within them.
+#[derive(Debug, Default)]
+pub(crate) struct PassedOver {
+    /// How many elements are open, from the one on that began it.
+    open: usize,
+}
+
+impl PassedOver {
+    /// From the element on that has just begun, to its end.
+    pub(crate) fn begin(&mut self) {
+        self.open = 1;
+    }
+
+    /// Whether the next thing in the document is passed over.
+    pub(crate) fn covers(&mut self, node: &XmlNode<'_>) -> bool {
+        if self.open == 0 {
+            return false;
+        }
+        // Elements are counted, so that one of the same name within does not end it.
+        match node {
+            XmlNode::Open(_) => self.open += 1,
+            XmlNode::Close(_) => self.open -= 1,
+            XmlNode::Text(_) => {}
+        }
+        true
+    }
+}
+
 fn entity(reference: &quick_xml::events::BytesRef<'_>) -> String {
     if let Ok(Some(character)) = reference.resolve_char_ref() {
         return character.to_string();
@@ -167,6 +202,23 @@ mod tests {
         assert_eq!(text("<a>1 &lt; 2 &amp; &#x6570;<![CDATA[<b>]]> &nbsp;</a>"), "1 < 2 & 数<b> &nbsp;");
         let laughs = "<!DOCTYPE a [<!ENTITY b \"ha\"><!ENTITY c \"&b;&b;&b;\">]><a>&c;</a>";
         assert_eq!(text(laughs), "&c;");
+    }
+
+    #[test]
+    fn an_element_of_the_same_name_within_does_not_end_what_is_passed_over() {
+        let mut xml = Xml::new("<a>1<x>2<x>3</x>4</x>5<x/>6</a>");
+        let (mut passed_over, mut text) = (PassedOver::default(), String::new());
+        while let Some(node) = xml.next().unwrap() {
+            if passed_over.covers(&node) {
+                continue;
+            }
+            match node {
+                XmlNode::Open(tag) if tag.name() == "x" => passed_over.begin(),
+                XmlNode::Open(_) | XmlNode::Close(_) => {}
+                XmlNode::Text(piece) => text.push_str(&piece),
+            }
+        }
+        assert_eq!(text, "156");
     }
 
     #[test]

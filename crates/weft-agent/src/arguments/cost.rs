@@ -42,22 +42,6 @@ fn measure(value: &Json, depth: usize, left: &mut usize) -> Result<(), Fault> {
     }
 }
 
-/// How many patterns a schema may hold: members that look like one in a default are counted, too.
-pub(super) fn patterns(schema: &Json) -> usize {
-    match schema {
-        Json::Object(members) => members
-            .iter()
-            .map(|(name, value)| match (name.as_str(), value) {
-                ("pattern", Json::String(_)) => 1,
-                ("patternProperties", Json::Object(by_pattern)) => by_pattern.len() + patterns(value),
-                _ => patterns(value),
-            })
-            .sum(),
-        Json::Array(items) => items.iter().map(patterns).sum(),
-        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => 0,
-    }
-}
-
 /// Checks the references of a schema and of those inside it. The depth is known to be limited.
 fn references(root: &Json, schema: &Json) -> Result<(), Fault> {
     let Some(map) = schema.as_object() else { return Ok(()) };

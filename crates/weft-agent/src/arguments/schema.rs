@@ -7,7 +7,8 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::{Map, json};
-use weft_core::{Error, Json, Result};
+use weft_core::value::shortened;
+use weft_core::{Error, Json, Result, pattern};
 
 use super::{coerce, cost};
 
@@ -43,7 +44,7 @@ struct Ready {
 impl Ready {
     fn keep(&mut self, text: String, schema: &Arc<ArgumentSchema>) {
         // What is compiled of patterns is much larger than their text.
-        let bytes = text.len() + cost::patterns(&schema.schema) * PER_PATTERN;
+        let bytes = text.len() + pattern::count_in(&schema.schema) * PER_PATTERN;
         // One schema must not push out most of the others.
         if text.len() > READY_BYTES_MAX / 16 || bytes > READY_BYTES_MAX / 2 {
             return;
@@ -161,7 +162,7 @@ impl ArgumentSchema {
 pub(crate) fn validator(schema: &Json) -> Result<Validator, String> {
     let schema = &schema.as_object().map_or_else(|| schema.clone(), |map| Json::Object(own(map)));
     cost::inspect(schema)?;
-    let bytes_max = PATTERN_BYTES_MAX.min(PATTERNS_BYTES_MAX / cost::patterns(schema).max(1));
+    let bytes_max = PATTERN_BYTES_MAX.min(PATTERNS_BYTES_MAX / pattern::count_in(schema).max(1));
     let patterns = PatternOptions::fancy_regex()
         .backtrack_limit(BACKTRACKS_MAX)
         .size_limit(bytes_max)
@@ -238,11 +239,7 @@ fn shown(value: &Json) -> String {
 }
 
 fn clipped(text: &str) -> String {
-    match text.char_indices().nth(SHOWN_MAX) {
-        // By characters, never by bytes: values are in any script.
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
+    shortened(text, SHOWN_MAX)
 }
 
 #[cfg(test)]

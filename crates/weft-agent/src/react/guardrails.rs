@@ -6,7 +6,7 @@ use weft_core::tool::ToolOutput;
 use weft_core::{Error, ErrorKind, Json};
 
 use super::hooks::Hooks;
-use crate::message::{ContentBlock, text_of};
+use crate::message::{ContentBlock, Message, text_of};
 
 /// What a guardrail says of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +48,15 @@ fn passed(name: &str, check: &Check, text: &str) -> weft_core::Result<Option<Str
     }
 }
 
+/// The same for a message, of which the text is looked at.
+fn passed_message(name: &str, check: &Check, mut message: Message) -> weft_core::Result<Option<Message>> {
+    let text = passed(name, check, &text_of(&message.content))?;
+    Ok(text.map(|text| {
+        message.content = redacted(std::mem::take(&mut message.content), text);
+        message
+    }))
+}
+
 /// Content whose text is another one. What is no text stays.
 fn redacted(content: Vec<ContentBlock>, text: String) -> Vec<ContentBlock> {
     // One text in place of all: where the blocks were cut is nothing that a check knows.
@@ -78,13 +87,8 @@ impl Hooks {
         for point in points {
             let (name, check) = (name.to_owned(), Arc::clone(&check));
             match point {
-                GuardPoint::Input => self.pre_reply.add(name.clone(), move |_, mut message| {
-                    let passed = passed(&name, &*check, &text_of(&message.content)).map(|text| {
-                        text.map(|text| {
-                            message.content = redacted(std::mem::take(&mut message.content), text);
-                            message
-                        })
-                    });
+                GuardPoint::Input => self.pre_reply.add(name.clone(), move |_, message| {
+                    let passed = passed_message(&name, &*check, message);
                     async { passed }
                 }),
                 GuardPoint::ToolCall => self.pre_acting.add(name.clone(), move |_, mut call| {
@@ -119,13 +123,8 @@ impl Hooks {
                     });
                     async { Ok(passed) }
                 }),
-                GuardPoint::Output => self.post_reply.add(name.clone(), move |_, mut message| {
-                    let passed = passed(&name, &*check, &text_of(&message.content)).map(|text| {
-                        text.map(|text| {
-                            message.content = redacted(std::mem::take(&mut message.content), text);
-                            message
-                        })
-                    });
+                GuardPoint::Output => self.post_reply.add(name.clone(), move |_, message| {
+                    let passed = passed_message(&name, &*check, message);
                     async { passed }
                 }),
             }

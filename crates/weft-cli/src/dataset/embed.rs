@@ -13,11 +13,11 @@ use weft_knowledge::ingest::{Reembedder, ReembedderPace};
 use super::{find, tell_embedder};
 use crate::args::DatasetEmbedArgs;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::form::quoted;
 use crate::local::tenant;
 use crate::screen::Notes;
 use crate::serve::stopped;
 use crate::setup::Setup;
+use crate::words::quoted;
 
 /// How often it is looked how far the vectors are.
 const LOOK_EVERY: Duration = Duration::from_millis(300);

@@ -20,10 +20,10 @@ use super::files::{self, Found};
 use super::{documents, find, fresh, maybe, metadata, method, pipeline, plural, settings, tell_embedder};
 use crate::args::DatasetIngestArgs;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::form::quoted;
 use crate::screen::{LiveLine, Notes};
 use crate::serve::stopped;
 use crate::setup::Setup;
+use crate::words::quoted;
 
 /// How often the bar moves.
 const LOOK_EVERY: Duration = Duration::from_millis(200);

@@ -4,15 +4,15 @@ use serde_json::json;
 use weft_app::App;
 use weft_core::filter::{Condition, Filter, FilterOperator};
 use weft_core::seam::knowledge::Passage;
-use weft_core::value::Json;
+use weft_core::value::{Json, shortened};
 use weft_knowledge::retrieve::{Chosen, FilterChoice, Retrieval};
 
 use crate::args::DatasetSearchArgs;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::form::quoted;
 use crate::local::tenant;
 use crate::screen::{Data, Notes};
 use crate::sources;
+use crate::words::quoted;
 
 /// How much of a passage is shown, in characters.
 const EXCERPT_CHARS: usize = 240;
@@ -69,10 +69,7 @@ fn passage_json(passage: &Passage) -> Json {
 fn passage_text(place: usize, passage: &Passage) -> String {
     let chunk = &passage.chunk;
     let words = chunk.content.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut excerpt: String = words.chars().take(EXCERPT_CHARS).collect();
-    if excerpt.len() < words.len() {
-        excerpt.push('…');
-    }
+    let excerpt = shortened(&words, EXCERPT_CHARS);
     let (similarity, at) = (chunk.similarity.unwrap_or_default(), sources::place(chunk));
     format!("{place:>2}. {similarity:.3}  {at}  ({})\n    {excerpt}\n", chunk.id)
 }

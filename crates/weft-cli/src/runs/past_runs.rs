@@ -14,11 +14,12 @@ use crate::args::{RunsDiffArgs, RunsForkArgs, RunsReplayArgs};
 use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::follow::{Show, follow};
-use crate::form::{self, quoted};
+use crate::form;
 use crate::local::tenant;
 use crate::progress::{Progress, duration};
 use crate::run::{conclude, inputs};
 use crate::screen::{Data, Notes};
+use crate::words::quoted;
 
 fn key(id: &str) -> RunKey {
     RunKey::new(&tenant(), RunId::from(id))

@@ -11,6 +11,7 @@ use regex::Regex;
 use weft_agent::arguments;
 use weft_agent::ask::ask_text;
 use weft_core::context::Signal;
+use weft_core::filter::Metadata;
 use weft_core::pipeline::{PipelineChunk, PipelineDocument};
 use weft_core::seam::chat_model::{Author, ChatMessage, ChatModel};
 use weft_core::{
@@ -47,8 +48,13 @@ static PROMPTS: Field = Field::raw(
     "what is said with the chunk: a text, or a list of `{role, content}`; `{…@chunks}` in it is the chunk at hand",
 );
 
-/// The names with a meaning.
-const OF_OUR_OWN: [&str; 5] = ["summary", "keywords", "questions", "metadata", "toc"];
+/// Names of answers with a meaning. [`Question::put`] and `run` know what each is for.
+const MEANT: [&str; 5] = ["summary", "keywords", "questions", "metadata", TOC];
+/// The answer that nobody is asked for: it is made of the chunks of the dataset, once for the document.
+const TOC: &str = "toc";
+/// Members of a chunk that no answer may stand for.
+const TAKEN: [&str; 8] =
+    ["text", "tokens", "positions", "headings", "mom", "doc_type_kwd", "searched", "columns"];
 
 /// Whether a name is nearly another one.
 fn is_slip(name: &str, other: &str) -> bool {
@@ -87,17 +93,13 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let field = params.take(&FIELD_NAME).trim().to_owned();
         if field.is_empty() && !several::is_said(&params) {
             let problem = ParamProblem::new("/field_name", "nothing says what the answers are");
-            params.problem(
-                problem.help("use summary, keywords, questions, metadata, toc, or a name of your own"),
-            );
+            params.problem(problem.help(format!("use {}, or a name of your own", MEANT.join(", "))));
         }
-        if let Some(meant) = OF_OUR_OWN.into_iter().find(|name| is_slip(&field, name)) {
+        if let Some(meant) = MEANT.into_iter().find(|name| is_slip(&field, name)) {
             let problem = ParamProblem::new("/field_name", format!("`{field}` is a name of its own"));
             params.warn(problem.help(format!("did you mean `{meant}`?")));
         }
-        if ["text", "tokens", "positions", "headings", "mom", "doc_type_kwd", "searched", "columns"]
-            .contains(&field.as_str())
-        {
+        if TAKEN.contains(&field.as_str()) {
             params
                 .problem(ParamProblem::new("/field_name", format!("`{field}` is what a chunk has already")));
         }
@@ -243,21 +245,29 @@ impl Question {
 
     /// Keeps an answer with its chunk.
     fn put(&self, chunk: &mut PipelineChunk, answer: String) -> Result<()> {
-        match (self.field.as_str(), &self.reading) {
-            ("keywords", Reading::Entries(listing, count)) => {
-                chunk.keywords = listing.read(&answer, *count).into();
-            }
-            ("questions", Reading::Entries(listing, count)) => {
-                chunk.questions = listing.read(&answer, *count).into();
-            }
-            ("metadata", Reading::Form(wanted)) => chunk.metadata.extend(filled_in(&answer, wanted)),
-            ("summary", _) => chunk.summary = Some(answer),
-            ("keywords", _) => chunk.keywords = answer.into(),
-            ("questions", _) => chunk.questions = answer.into(),
-            ("metadata", _) => chunk.metadata.extend(object(&answer)?),
-            (name, _) => drop(chunk.rest.insert(name.to_owned(), answer.into())),
+        match self.field.as_str() {
+            "summary" => chunk.summary = Some(answer),
+            "keywords" => chunk.keywords = self.entries(answer),
+            "questions" => chunk.questions = self.entries(answer),
+            "metadata" => chunk.metadata.extend(self.metadata(&answer)?),
+            name => drop(chunk.rest.insert(name.to_owned(), answer.into())),
         }
         Ok(())
+    }
+
+    /// An answer that lists something: as it was written, unless a number of entries was asked for.
+    fn entries(&self, answer: String) -> Json {
+        match &self.reading {
+            Reading::Entries(listing, count) => listing.read(&answer, *count).into(),
+            Reading::AsWritten | Reading::Text | Reading::Form(_) => answer.into(),
+        }
+    }
+
+    fn metadata(&self, answer: &str) -> Result<Metadata> {
+        match &self.reading {
+            Reading::Form(wanted) => Ok(filled_in(answer, wanted)),
+            Reading::AsWritten | Reading::Text | Reading::Entries(..) => object(answer),
+        }
     }
 }
 
@@ -343,7 +353,7 @@ impl Extractor {
 }
 
 /// The JSON object in an answer.
-fn object(answer: &str) -> Result<serde_json::Map<String, Json>> {
+fn object(answer: &str) -> Result<Metadata> {
     match arguments::parse(answer)?.value {
         Json::Object(object) => Ok(object),
         _ => Err(Error::new(ErrorKind::Garbled, "the answer is no JSON object")),
@@ -372,8 +382,7 @@ impl Component for Extractor {
         let mut document = self.passed.document(ctx)?;
         let chunks = self.passed.chunks(ctx)?;
         let (contents, asked): (Vec<_>, Vec<_>) =
-            self.questions.iter().partition(|question| question.field == "toc");
-        // It is made of the chunks of the dataset, once for the document.
+            self.questions.iter().partition(|question| question.field == TOC);
         document.contents |= !contents.is_empty();
         if asked.is_empty() {
             return passed::finished(&document, chunks);

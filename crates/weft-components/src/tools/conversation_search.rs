@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use weft_agent::bm25::{best, counted, scores};
 use weft_core::effect::Delivery;
 use weft_core::seam::conversations::{ConversationQuery, PastMessage};
+use weft_core::value::shortened;
 use weft_core::{
     Component, ComponentSpec, Finished, NodeContext, Outputs, Reads, Result, Role, Shape, Template, ToolSpec,
     Value,
@@ -75,10 +76,7 @@ fn found(query: &str, messages: &[PastMessage], top: usize) -> Vec<PastMessage> 
     let best = best(&scores(query, &texts)).into_iter().take(top);
     let shown = |place: usize| {
         let mut message = messages.get(place)?.clone();
-        if let Some((end, _)) = message.content.char_indices().nth(SHOWN_MAX) {
-            message.content.truncate(end);
-            message.content.push('…');
-        }
+        message.content = shortened(&message.content, SHOWN_MAX);
         Some(message)
     };
     best.filter_map(shown).collect()

@@ -52,7 +52,7 @@ pub trait BlobStore: Send + Sync {
 pub fn checked(name: &str) -> Result<()> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let fits = |part: &str| !part.is_empty() && !part.starts_with('.') && part.chars().all(plain);
-    if name.len() <= NAME_BYTES_MAX && name.split('/').all(fits) {
+    if name.len() <= BLOB_NAME_BYTES_MAX && name.split('/').all(fits) {
         return Ok(());
     }
     Err(Error::invalid("a stored file cannot have this name")
@@ -60,4 +60,4 @@ pub fn checked(name: &str) -> Result<()> {
 }
 
 /// A longer name fits neither into a column nor into every file system.
-const NAME_BYTES_MAX: usize = 200;
+const BLOB_NAME_BYTES_MAX: usize = 200;

@@ -7,6 +7,7 @@ mod generations;
 mod heads;
 mod quota;
 mod tags;
+mod unread;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};

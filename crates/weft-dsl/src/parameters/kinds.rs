@@ -5,7 +5,6 @@ use weft_core::Json;
 use weft_core::field::{AnyField as _, Field, FieldSpec, Kind};
 use weft_core::value::{number, truth, whole};
 
-use crate::parse::kind_of;
 use crate::suggest::misspelled;
 
 /// What a value must be that is of another kind; `None` for one that suits. Nothing suits everywhere. What is compared or
@@ -69,11 +68,6 @@ pub(super) fn of_members(members: &[Field]) -> String {
         1..=LISTED_MAX => format!("an object with {names}"),
         _ => format!("an object with {names} and others"),
     }
-}
-
-/// What kind of value something is.
-pub(super) fn named(value: &Json) -> &'static str {
-    kind_of(value)
 }
 
 /// A value that is none of those that are offered.

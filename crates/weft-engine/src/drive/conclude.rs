@@ -1,12 +1,15 @@
-//! How activations end: what their assignments change, whether their failure is the run's, and whether
-//! the run has become too large with them.
+//! How activations end: what their assignments change, whether their failure is the run's, what is written down of them, and
+//! whether the run has become too large with them.
+
+use std::sync::Arc;
 
 use weft_core::journal::NextEdges;
-use weft_core::{Assignment, Error, ErrorKind, Result};
+use weft_core::{Assignment, Error, ErrorKind, Outputs, Record, Result};
 
-use super::RunDriver;
+use super::{RunDriver, RunningActivation};
 use crate::assign::VariableChanges;
-use crate::perform::{ActivationOutcome, NodeResult, failed_with, settle, too_much};
+use crate::machine::FinishedActivation;
+use crate::perform::{ActivationOutcome, NodeResult, failed_with, settle, settled_inputs, too_much};
 
 /// What an activation leaves for the nodes behind it.
 #[derive(Clone, Copy)]
@@ -62,6 +65,58 @@ impl RunDriver<'_> {
         self.failed |= failure.is_some();
         self.finish(settled, changes);
         failure.map_or(Ok(()), Err)
+    }
+
+    /// Writes the end of an activation down and tells the machine what it leaves for the nodes behind it.
+    fn finish(&mut self, settled: NodeResult, changes: VariableChanges) {
+        if settled.onward == NextEdges::Suspended {
+            self.finish_suspended(settled);
+            return;
+        }
+        let Some(active) = self.end_activation(settled.activation) else { return };
+        let outputs = Arc::new(settled.finished.outputs);
+        let assigned = settled.finished.assigned;
+        self.last = Arc::clone(&outputs);
+        self.note_finished(
+            active,
+            &outputs,
+            settled.error.as_ref(),
+            Onward { edges: &settled.onward, assigned: &assigned },
+        );
+        let done = FinishedActivation { outputs, onward: settled.onward, changes };
+        self.machine.finished(settled.activation, done);
+        self.follow();
+    }
+
+    /// Takes an activation out of those under way.
+    pub(super) fn end_activation(&mut self, activation: u32) -> Option<RunningActivation> {
+        self.speakers.leave(activation);
+        self.active.remove(&activation).map(|active| *active)
+    }
+
+    /// Notes the end of an activation that is no longer among those under way, and what of it is still open: calls, sources.
+    pub(super) fn note_finished(
+        &mut self,
+        active: RunningActivation,
+        outputs: &Arc<Outputs>,
+        error: Option<&Error>,
+        onward: Onward<'_>,
+    ) {
+        self.end_calls(&active);
+        self.note_sources();
+        let spent = active.budget.map(|budget| budget.own_without_time()).unwrap_or_default();
+        self.machine.spent += spent;
+        self.journal.note(Record::NodeFinished {
+            inputs: settled_inputs(&active.named),
+            who: active.who,
+            outputs: Arc::clone(outputs),
+            error: error.map(|error| error.full().into()),
+            elapsed: active.began.elapsed().as_secs_f64(),
+            route: onward.edges.clone(),
+            assigned: onward.assigned.to_vec(),
+            suspension: active.suspension,
+            spent,
+        });
     }
 
     /// Why the run fails with this activation, if it does: neither the settings of its node nor those of a

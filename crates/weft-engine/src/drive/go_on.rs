@@ -53,7 +53,7 @@ impl RunDriver<'_> {
         self.heard = heard;
         self.last = last;
         self.last_message = last_message;
-        self.fails = failed;
+        self.failed_before = failed;
         self.reopens = reopens;
         // First of all, and stored before any work: from here on the
         // journal tells of another life of the run.

@@ -73,7 +73,7 @@ impl Engine {
         Ok(picked_up)
     }
 
-    /// Ends an interrupted run and is not to go on.
+    /// Ends an interrupted run that is not to go on.
     ///
     /// # Errors
     /// `Conflict` when it has ended, or its session or it is under way; what the store says.
@@ -87,6 +87,8 @@ impl Engine {
         Ok(())
     }
 
+    /// What is to become of a run that this process has just taken over: ends it where it is over or cannot go on, otherwise does
+    /// what `next` says.
     async fn go_on_with(
         &self,
         stores: &Stores,
@@ -117,8 +119,7 @@ impl Engine {
             let error = Error::new(ErrorKind::Interrupted, "the process was stopped before the run began");
             return self.close(stores, cut_off, Ending::Failed, Some(error.help("ask again"))).await;
         };
-        // Looked at here and not when it fails: what ends the process
-        // leaves nobody who could count afterwards.
+        // Counted before the run goes on: if it ends this process again, nobody is left to count.
         let fruitless = fruitless_pick_ups(&entries);
         if fruitless >= self.0.limits.pick_ups {
             let message = format!("the run was interrupted {} times without getting further", fruitless + 1);
@@ -196,6 +197,7 @@ impl Engine {
         self.close(stores, cut_off, Ending::Failed, Some(error)).await
     }
 
+    /// A run ready to go on: its machine has taken in the journal, and its budgets know what it has used.
     async fn recovered(
         &self,
         stores: &Stores,

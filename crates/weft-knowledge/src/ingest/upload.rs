@@ -3,9 +3,7 @@
 use bytes::Bytes;
 use weft_core::error::found;
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
-use weft_core::seam::dataset_store::{
-    Document, DocumentChange, DocumentFilter, DocumentQuota, DocumentState, Settings,
-};
+use weft_core::seam::dataset_store::{Document, DocumentChange, DocumentFilter, DocumentQuota, Settings};
 use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::{Error, ErrorKind, Result};
 
@@ -32,24 +30,10 @@ impl NewDocument {
     fn unread(self, dataset: &DatasetKey, now_ms: i64) -> (Document, Bytes) {
         let document = Document {
             blob: format!("documents/{}", self.id),
-            key: DocumentKey::new(dataset, self.id),
-            name: self.name,
             size: self.bytes.len() as u64,
             method: self.method,
             settings: self.settings,
-            metadata: serde_json::Map::new(),
-            enabled: true,
-            state: DocumentState::Unstarted,
-            progress: 0.0,
-            message: String::new(),
-            begun_ms: None,
-            duration_ms: 0,
-            chunk_count: 0,
-            token_count: 0,
-            picture: None,
-            revision: 0,
-            created_ms: now_ms,
-            updated_ms: now_ms,
+            ..Document::unread(DocumentKey::new(dataset, self.id), self.name, now_ms)
         };
         (document, self.bytes)
     }
@@ -86,16 +70,7 @@ impl Library {
         naming: Naming,
         quota: DocumentQuota,
     ) -> Result<Document> {
-        let within = self.parts.store.dataset_uncounted(dataset).await?;
-        self.check_file(name, &bytes)?;
-        let new = NewDocument {
-            id: DocumentId::generate(),
-            name: name.to_owned(),
-            bytes,
-            method: within.method,
-            settings: within.settings,
-            quota,
-        };
+        let new = NewDocument { quota, ..self.new_document(dataset, name, bytes).await? };
         let dataset = dataset.clone();
         // Bytes that are there without a document would be found by nobody.
         self.whole(async move |library: Self| library.add_file(&dataset, new, naming).await).await
@@ -159,16 +134,7 @@ impl Library {
         change: impl FnOnce(&Document) -> DocumentChange,
     ) -> Result<Document> {
         let dataset = &replaced.dataset;
-        let within = self.parts.store.dataset_uncounted(dataset).await?;
-        self.check_file(name, &bytes)?;
-        let new = NewDocument {
-            id: DocumentId::generate(),
-            name: name.to_owned(),
-            bytes,
-            method: within.method,
-            settings: within.settings,
-            quota: DocumentQuota::default(),
-        };
+        let new = self.new_document(dataset, name, bytes).await?;
         let (made, bytes) = new.unread(dataset, self.now_ms());
         let DocumentChange { revision: _, name: _, method, settings, metadata, enabled } = change(&made);
         let document = Document {
@@ -231,6 +197,20 @@ impl Library {
 
     async fn is_document(&self, key: &DocumentKey) -> Result<bool> {
         Ok(found(self.parts.store.document(key).await)?.is_some())
+    }
+
+    /// A file as a document that has the method and the settings of its dataset.
+    async fn new_document(&self, dataset: &DatasetKey, name: &str, bytes: Bytes) -> Result<NewDocument> {
+        let within = self.parts.store.dataset_uncounted(dataset).await?;
+        self.check_file(name, &bytes)?;
+        Ok(NewDocument {
+            id: DocumentId::generate(),
+            name: name.to_owned(),
+            bytes,
+            method: within.method,
+            settings: within.settings,
+            quota: DocumentQuota::default(),
+        })
     }
 
     fn check_file(&self, name: &str, bytes: &Bytes) -> Result<()> {

@@ -242,27 +242,8 @@ pub(crate) fn question(text: &str, datasets: &[&str]) -> Retrieval {
 }
 
 fn stored(key: &DocumentKey, metadata: Metadata) -> Document {
-    Document {
-        key: key.clone(),
-        name: format!("{}.pdf", key.id),
-        size: 0,
-        blob: String::new(),
-        method: ChunkMethod::Naive,
-        settings: serde_json::Map::new(),
-        metadata,
-        enabled: true,
-        state: DocumentState::Done,
-        progress: 1.0,
-        message: String::new(),
-        begun_ms: None,
-        duration_ms: 0,
-        chunk_count: 0,
-        token_count: 0,
-        picture: None,
-        revision: 0,
-        created_ms: 0,
-        updated_ms: 0,
-    }
+    let unread = Document::unread(key.clone(), format!("{}.pdf", key.id), 0);
+    Document { metadata, state: DocumentState::Done, progress: 1.0, ..unread }
 }
 
 fn chunk(document: &DocumentKey, id: &str, text: &str) -> StoredChunk {

@@ -13,7 +13,7 @@ pub const TASKS: &str = "io.modelcontextprotocol/tasks";
 /// Capabilities of a client that are remembered, and as many extensions.
 const DECLARED_MAX: usize = 64;
 /// Bytes of the name of one.
-const NAME_BYTES_MAX: usize = 128;
+const CAPABILITY_NAME_BYTES_MAX: usize = 128;
 
 /// A client's capabilities.
 // Their names alone: a conversation is kept for long, there are thousands, and what is declared may be as large as a message.
@@ -73,7 +73,7 @@ impl Client {
 fn named(declared: Option<&Json>) -> BTreeSet<String> {
     let all = declared.and_then(Json::as_object).into_iter().flatten();
     // As the protocol has it, an empty object is a yes; `true` or a text is no declaration.
-    let named = all.filter(|(name, value)| value.is_object() && name.len() <= NAME_BYTES_MAX);
+    let named = all.filter(|(name, value)| value.is_object() && name.len() <= CAPABILITY_NAME_BYTES_MAX);
     named.take(DECLARED_MAX).map(|(name, _)| name.clone()).collect()
 }
 

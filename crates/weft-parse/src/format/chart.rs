@@ -150,7 +150,7 @@ impl ChartWalk {
                 name.clone_into(&mut self.part);
             }
             "pt" => {
-                self.point = tag.attribute("idx").and_then(|index| index.parse().ok()).unwrap_or_default();
+                self.point = tag.number("idx").unwrap_or_default();
             }
             _ => {}
         }

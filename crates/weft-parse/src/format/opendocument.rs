@@ -9,7 +9,7 @@ use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, office,
 use crate::archive::{Archive, ArchiveKind};
 use crate::element::TableElement;
 use crate::grid::{Grid, Header};
-use crate::markup::{Tag, Xml, XmlNode};
+use crate::markup::{PassedOver, Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
 use crate::pictures::PictureText;
 
@@ -80,11 +80,10 @@ fn add(
     let mut walk = OpenDocumentWalk::new(parts, objects);
     let mut xml = Xml::new(content);
     while let Some(node) = xml.next()? {
+        if walk.passed_over.covers(&node) {
+            continue;
+        }
         match node {
-            // Elements are counted, so that one of the same name within does not end what is passed over.
-            XmlNode::Open(_) if walk.passed_over > 0 => walk.passed_over += 1,
-            XmlNode::Close(_) if walk.passed_over > 0 => walk.passed_over -= 1,
-            XmlNode::Text(_) if walk.passed_over > 0 => {}
             XmlNode::Open(tag) => walk.open(&tag),
             XmlNode::Text(text) => walk.text(&text),
             XmlNode::Close(name) => walk.close(&name),
@@ -114,6 +113,16 @@ pub(super) fn properties(meta: &str, parts: &mut PartCollector) -> Result<(), Un
         "date" | "creation-date" => parts.say("date", said),
         _ => {}
     })
+}
+
+/// The characters that an element `s`, `tab` or `line-break` stands for.
+pub(super) fn white_space(tag: &Tag<'_>) -> String {
+    match tag.name() {
+        "tab" => "\t".to_owned(),
+        "line-break" => "\n".to_owned(),
+        // The file says how many, and may say any number.
+        _ => " ".repeat(tag.number("c").unwrap_or(1_usize).clamp(1, BLANKS_MAX)),
+    }
 }
 
 /// What text is being collected for.
@@ -158,8 +167,7 @@ struct OpenDocumentWalk<'a> {
     is_title: bool,
     /// What the speaker is to say.
     speaker: Option<String>,
-    /// How many elements are open within one that is passed over.
-    passed_over: usize,
+    passed_over: PassedOver,
     /// The objects of the file that have not been shown, by their paths.
     objects: HashMap<String, ObjectContent>,
     /// Tables of objects that stand behind what is being read.
@@ -177,25 +185,24 @@ impl<'a> OpenDocumentWalk<'a> {
             notes: Vec::new(),
             is_title: false,
             speaker: None,
-            passed_over: 0,
+            passed_over: PassedOver::default(),
             objects,
             behind: Vec::new(),
         }
     }
 
     fn open(&mut self, tag: &Tag<'_>) {
-        let count = |name: &str| tag.attribute(name).and_then(|count| count.parse::<usize>().ok());
         match tag.name() {
             // Styles, what was deleted, bytes of pictures, and cells that others reach over.
             "binary-data" | "automatic-styles" | "font-face-decls" | "scripts" | "tracked-changes"
-            | "sequence-decls" | "forms" | "note-citation" | "covered-table-cell" => self.passed_over = 1,
+            | "sequence-decls" | "forms" | "note-citation" | "covered-table-cell" => self.passed_over.begin(),
             "object" => {
                 self.object(&tag.attribute("href").unwrap_or_default());
                 // What a program made of it.
-                self.passed_over = 1;
+                self.passed_over.begin();
             }
             // On the sheet with the notes it is the number of the slide, or a word in its place.
-            "page-number" if self.speaker.is_some() => self.passed_over = 1,
+            "page-number" if self.speaker.is_some() => self.passed_over.begin(),
             "page" => self.parts.page(None),
             "frame" => self.is_title = tag.attribute("class").as_deref() == Some("title"),
             "image" => {
@@ -206,18 +213,15 @@ impl<'a> OpenDocumentWalk<'a> {
             }
             "notes" => self.speaker = Some(String::new()),
             "h" => {
-                let level = count("outline-level").and_then(|level| u8::try_from(level).ok());
-                self.open.push((CollectedKind::Heading(level.unwrap_or(1)), String::new()));
+                let level = tag.number("outline-level").unwrap_or(1);
+                self.open.push((CollectedKind::Heading(level), String::new()));
             }
             "p" => self.open.push((CollectedKind::Paragraph, String::new())),
             "note-body" => self.open.push((CollectedKind::Note, String::new())),
             "annotation" => self.open.push((CollectedKind::Comment, String::new())),
             "creator" => self.open.push((CollectedKind::Author, String::new())),
             "title" | "desc" => self.open.push((CollectedKind::Caption, String::new())),
-            // The file says how many, and may say any number.
-            "s" => self.text(&" ".repeat(count("c").unwrap_or(1).clamp(1, BLANKS_MAX))),
-            "tab" => self.text("\t"),
-            "line-break" => self.text("\n"),
+            "s" | "tab" | "line-break" => self.text(&white_space(tag)),
             "list" => self.lists = self.lists.saturating_add(1),
             "a" => {
                 let start = self.open.last().map_or(0, |(_, text)| text.len());
@@ -234,9 +238,9 @@ impl<'a> OpenDocumentWalk<'a> {
             "table-cell" => {
                 let Some(table) = self.tables.last_mut() else { return };
                 table.cell.clear();
-                table.columns = count("number-columns-spanned").unwrap_or(1);
-                table.rows = count("number-rows-spanned").unwrap_or(1);
-                table.times = count("number-columns-repeated").unwrap_or(1).min(REPEATED_MAX);
+                table.columns = tag.number("number-columns-spanned").unwrap_or(1);
+                table.rows = tag.number("number-rows-spanned").unwrap_or(1);
+                table.times = tag.number("number-columns-repeated").unwrap_or(1).min(REPEATED_MAX);
             }
             _ => {}
         }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value as Json, json};
 use weft_core::access::Permission;
 use weft_core::component_reference::described;
 use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasHead, StoredCanvas};
+use weft_core::value::{shortened, to_text};
 use weft_core::{CanvasKey, Error, ErrorKind, Record, RunKey, changes};
 use weft_dsl::Problem;
 use weft_mcp::serving::{Call, Outcome, RpcError};
@@ -241,9 +242,8 @@ fn no_canvas(id: &str) -> String {
 fn step(record: &Record) -> Option<Json> {
     let Record::NodeFinished { who, outputs, error, elapsed, .. } = record else { return None };
     let shown = outputs.0.iter().map(|(key, value)| {
-        let text = weft_core::value::to_text(&value.snapshot());
-        let cut: String = text.chars().take(OUTPUT_CHARS_MAX).collect();
-        (key.to_string(), Json::from(if cut.len() < text.len() { format!("{cut}…") } else { cut }))
+        let text = shortened(&to_text(&value.snapshot()), OUTPUT_CHARS_MAX);
+        (key.to_string(), Json::from(text))
     });
     let mut step = json!({"node": who.node, "component": who.kind, "seconds": elapsed,
         "outputs": shown.collect::<Map<String, Json>>()});

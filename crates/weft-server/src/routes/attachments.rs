@@ -11,7 +11,7 @@ use weft_core::media_type::ending;
 use weft_core::seam::file_store::{StoredFile, download_path};
 use weft_core::{CanvasKey, ErrorKind, TenantId};
 
-use super::uploads::{form, passed_over, timely, too_many, whole};
+use super::uploads::{FormCount, form, passed_over, timely, whole};
 use crate::auth::Caller;
 use crate::body::Params;
 use crate::error::ApiError;
@@ -23,8 +23,6 @@ use crate::wire::form_name::form_name;
 
 /// Files of one request.
 const FILES_MAX: usize = 20;
-/// Parts of one request, fields that are no files included.
-const PARTS_MAX: usize = 2 * FILES_MAX;
 
 /// `POST …/upload`: every part with the name `file`.
 ///
@@ -83,20 +81,14 @@ async fn keep_each(
     kept: &mut Vec<StoredFile>,
 ) -> Result<(), ApiError> {
     let most = ("attachments.file_bytes_max", state.app.file_bytes_max);
-    let mut parts = 0;
+    let mut count = FormCount::new(FILES_MAX);
     while let Some(part) = timely(form.next_field()).await? {
-        parts += 1;
-        if parts > PARTS_MAX {
-            return Err(too_many(FILES_MAX));
-        }
+        count.part()?;
         if part.name() != Some("file") {
             passed_over(part).await?;
             continue;
         }
-        // Looked at where a file comes: other fields may stand behind the last one.
-        if kept.len() >= FILES_MAX {
-            return Err(too_many(FILES_MAX));
-        }
+        count.file()?;
         let name = form_name(part.headers(), part.file_name())?;
         let bytes = whole(part, most, &name).await?;
         kept.push(state.app.keep_file(tenant, &name, bytes).await?);

@@ -13,7 +13,7 @@ use weft_core::seam::folder_store::{EntryKind, FolderEntry};
 use weft_core::{DocumentId, Error, ErrorKind};
 use weft_knowledge::ingest::Naming;
 
-use super::uploads::{form, kept_as_document, passed_over, refuse_kind, timely, too_many, whole};
+use super::uploads::{FormCount, form, kept_as_document, passed_over, refuse_kind, timely, whole};
 use super::{attachments, owned};
 use crate::auth::Caller;
 use crate::body::{Body, Params};
@@ -26,8 +26,6 @@ use crate::wire::form_name::form_name;
 
 /// Files of one request.
 const FILES_MAX: usize = 100;
-/// Parts of one request, fields that are no files included.
-const PARTS_MAX: usize = 2 * FILES_MAX;
 /// Bytes of the id of a folder in a form, at most.
 const ID_BYTES_MAX: u64 = 255;
 /// Files that become documents in one request, each in every dataset that is named.
@@ -170,12 +168,9 @@ async fn keep_each(
     kept: &mut Vec<FolderEntry>,
 ) -> Result<(), ApiError> {
     let manager = &state.app.file_manager;
-    let (mut within, mut parts) = (folder(state, caller, None).await?, 0);
+    let (mut within, mut count) = (folder(state, caller, None).await?, FormCount::new(FILES_MAX));
     while let Some(part) = timely(form.next_field()).await? {
-        parts += 1;
-        if parts > PARTS_MAX {
-            return Err(too_many(FILES_MAX));
-        }
+        count.part()?;
         match part.name() {
             Some("parent_id") => {
                 let id = whole(part, ("parent_id", ID_BYTES_MAX), "parent_id").await?;
@@ -188,9 +183,7 @@ async fn keep_each(
                 }
             }
             Some("file") => {
-                if kept.len() >= FILES_MAX {
-                    return Err(too_many(FILES_MAX));
-                }
+                count.file()?;
                 let name = form_name(part.headers(), part.file_name())?;
                 let most = ("documents.file_bytes_max", manager.file_bytes_max());
                 let bytes = whole(part, most, &name).await?;

@@ -26,9 +26,6 @@ use crate::wire::form_name::form_name;
 /// Files of one request.
 const FILES_MAX: usize = 1_000;
 
-/// Parts of one request, fields that are no files included.
-const PARTS_MAX: usize = 2 * FILES_MAX;
-
 /// How long nothing of the body may come.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
@@ -122,20 +119,14 @@ async fn keep_each(
     form: &mut Multipart,
     kept: &mut Vec<Document>,
 ) -> Result<(), ApiError> {
-    let mut parts = 0;
+    let mut count = FormCount::new(FILES_MAX);
     while let Some(part) = timely(form.next_field()).await? {
-        parts += 1;
-        if parts > PARTS_MAX {
-            return Err(too_many(FILES_MAX));
-        }
+        count.part()?;
         if part.name() != Some("file") {
             passed_over(part).await?;
             continue;
         }
-        // Looked at where a file comes: other fields may stand behind the last one.
-        if kept.len() >= FILES_MAX {
-            return Err(too_many(FILES_MAX));
-        }
+        count.file()?;
         let name = form_name(part.headers(), part.file_name())?;
         refuse_kind(&name)?;
         let most = ("documents.file_bytes_max", state.app.library.file_bytes_max());
@@ -184,9 +175,40 @@ pub(super) async fn kept_as_document(
     }
 }
 
-/// What is said when a request brings more files than it may.
-pub(super) fn too_many(files_max: usize) -> ApiError {
-    ApiError::argument(format!("one request can bring {files_max} files at most"))
+/// What a form has brought so far.
+pub(super) struct FormCount {
+    files_max: usize,
+    files: usize,
+    parts: usize,
+}
+
+impl FormCount {
+    /// A form that may bring so many files, and as many fields besides.
+    pub(super) fn new(files_max: usize) -> Self {
+        Self { files_max, files: 0, parts: 0 }
+    }
+
+    /// Counts a part, whatever it is.
+    ///
+    /// # Errors
+    /// 101 when the form has more than it may.
+    pub(super) fn part(&mut self) -> Result<(), ApiError> {
+        self.parts += 1;
+        if self.parts > 2 * self.files_max { Err(self.too_many()) } else { Ok(()) }
+    }
+
+    /// Counts a part as a file. Called where a file comes, because behind the last one other fields may stand.
+    ///
+    /// # Errors
+    /// 101 when the form has more than it may.
+    pub(super) fn file(&mut self) -> Result<(), ApiError> {
+        self.files += 1;
+        if self.files > self.files_max { Err(self.too_many()) } else { Ok(()) }
+    }
+
+    fn too_many(&self) -> ApiError {
+        ApiError::argument(format!("one request can bring {} files at most", self.files_max))
+    }
 }
 
 pub(super) async fn passed_over(mut part: Field<'_>) -> Result<(), ApiError> {

@@ -5,6 +5,7 @@ use serde_json::{Map, Value as Json, json};
 use weft_core::webhook::{ItemType, PayloadType, Section, Webhook, WebhookAuth};
 
 use super::Refusal;
+use crate::wire::python;
 
 /// Headers that tell who calls, and nothing that a canvas needs.
 const CREDENTIALS: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "x-api-key"];
@@ -117,7 +118,7 @@ fn cast(value: &Json, kind: PayloadType) -> Result<Json, String> {
     if fits(&read, kind) {
         return Ok(read);
     }
-    Err(format!("type mismatch: expected {}, got {}", kind.name(), python(&read)))
+    Err(format!("type mismatch: expected {}, got {}", kind.name(), python::type_name(&read)))
 }
 
 fn from_text(text: &str, kind: PayloadType) -> Result<Json, String> {
@@ -165,19 +166,6 @@ fn fits(value: &Json, kind: PayloadType) -> bool {
             let file = |item: &Json| item.get("id").is_some_and(Json::is_string);
             value.as_array().is_some_and(|files| files.iter().all(file))
         }
-    }
-}
-
-/// What Python calls it: that is what callers know.
-fn python(value: &Json) -> &'static str {
-    match value {
-        Json::Null => "NoneType",
-        Json::Bool(_) => "bool",
-        Json::Number(number) if number.is_f64() => "float",
-        Json::Number(_) => "int",
-        Json::String(_) => "str",
-        Json::Array(_) => "list",
-        Json::Object(_) => "dict",
     }
 }
 

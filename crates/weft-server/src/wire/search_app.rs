@@ -10,7 +10,7 @@ use crate::error::ApiError;
 use weft_app::chats;
 
 /// Bytes of a name, at most.
-const NAME_BYTES_MAX: usize = 255;
+const APP_NAME_BYTES_MAX: usize = 255;
 
 /// The settings of a search app that say how a prompt is made, by the names that assistants have for them.
 const OF_THE_PROMPT: [&str; 5] = ["keyword", "use_kg", "cross_languages", "toc_enhance", "reasoning"];
@@ -39,8 +39,8 @@ pub fn name(body: &Body) -> Result<String, ApiError> {
         return Err(ApiError::data("Search name can't be empty."));
     }
     let length = name.len();
-    if length > NAME_BYTES_MAX {
-        let message = format!("Search name length is {length} which is large than {NAME_BYTES_MAX}.");
+    if length > APP_NAME_BYTES_MAX {
+        let message = format!("Search name length is {length} which is large than {APP_NAME_BYTES_MAX}.");
         return Err(ApiError::data(message));
     }
     Ok(trimmed.to_owned())

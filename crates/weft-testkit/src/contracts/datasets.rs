@@ -19,7 +19,7 @@ pub use reembedding_store::reembedding_store_keeps_its_contract;
 use serde_json::json;
 use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey, TenantId};
 use weft_core::seam::dataset_store::{
-    Dataset, DatasetCounts, DatasetFilter, Document, DocumentFilter, DocumentState, Settings, StoredChunk,
+    Dataset, DatasetCounts, DatasetFilter, Document, DocumentFilter, Settings, StoredChunk,
 };
 use weft_core::seam::document_reader::{ChunkMethod, PieceKind, Position};
 use weft_core::value::Json;
@@ -64,24 +64,11 @@ pub fn document(dataset: &DatasetKey, name: &str) -> Document {
     let id = DocumentId::generate();
     Document {
         blob: format!("documents/{id}"),
-        key: DocumentKey::new(dataset, id),
-        name: name.to_owned(),
         size: 12,
         method: ChunkMethod::Qa,
         settings: map(json!({"a": [1, "zwei", null]})),
         metadata: map(json!({"author": ["Ada", "Grace"], "year": 1952})),
-        enabled: true,
-        state: DocumentState::Unstarted,
-        progress: 0.0,
-        message: String::new(),
-        begun_ms: None,
-        duration_ms: 0,
-        chunk_count: 0,
-        token_count: 0,
-        picture: None,
-        revision: 0,
-        created_ms: 1_000,
-        updated_ms: 1_000,
+        ..Document::unread(DocumentKey::new(dataset, id), name.to_owned(), 1_000)
     }
 }
 

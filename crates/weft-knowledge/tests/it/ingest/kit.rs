@@ -161,25 +161,10 @@ impl World {
         self.blobs.put(&key.dataset.tenant, &blob, Bytes::from(text.to_owned())).await.unwrap();
         let within = self.store.dataset(&self.dataset).await.unwrap();
         let document = Document {
-            key: key.clone(),
-            name: format!("{id}.txt"),
             size: text.len() as u64,
             blob,
-            method: ChunkMethod::Naive,
             settings: within.settings,
-            metadata: serde_json::Map::new(),
-            enabled: true,
-            state: DocumentState::Unstarted,
-            progress: 0.0,
-            message: String::new(),
-            begun_ms: None,
-            duration_ms: 0,
-            chunk_count: 0,
-            token_count: 0,
-            picture: None,
-            revision: 0,
-            created_ms: 0,
-            updated_ms: 0,
+            ..Document::unread(key.clone(), format!("{id}.txt"), 0)
         };
         self.store.add_document(&document).await.unwrap();
         key

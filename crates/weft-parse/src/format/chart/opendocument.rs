@@ -110,8 +110,7 @@ impl ObjectWalk {
             "table-row" if self.cells < CELLS_MAX => self.rows.push(Vec::new()),
             "table-cell" | "covered-table-cell" => {
                 self.said.clear();
-                let times = tag.attribute("number-columns-repeated").and_then(|times| times.parse().ok());
-                self.times = times.unwrap_or(1).min(REPEATED_MAX);
+                self.times = tag.number("number-columns-repeated").unwrap_or(1).min(REPEATED_MAX);
             }
             // What a cell was made from stands beside its text.
             "p" => self.is_text = self.kind.is_some(),

@@ -8,7 +8,7 @@ use super::super::office::{Relation, end_link};
 use super::Notes;
 use super::styles::{ListPlace, Lists, Styles, outline_level};
 use crate::grid::{Grid, Header};
-use crate::markup::{Tag, Xml, XmlNode};
+use crate::markup::{PassedOver, Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
 use crate::pictures::PictureText;
 
@@ -48,8 +48,7 @@ pub(super) struct BodyReader<'a> {
     /// Where links lead, and where in the text they begin.
     links: Vec<(String, usize)>,
     math: Option<Math>,
-    /// How many elements are open within one that is passed over.
-    passed_over: usize,
+    passed_over: PassedOver,
     is_text: bool,
     in_run: bool,
     is_hidden: bool,
@@ -75,7 +74,7 @@ impl<'a> BodyReader<'a> {
             tables: Vec::new(),
             links: Vec::new(),
             math: None,
-            passed_over: 0,
+            passed_over: PassedOver::default(),
             is_text: false,
             in_run: false,
             is_hidden: false,
@@ -86,10 +85,10 @@ impl<'a> BodyReader<'a> {
     pub(super) fn read(&mut self, text: &str) -> Result<(), Unreadable> {
         let mut xml = Xml::new(text);
         while let Some(node) = xml.next()? {
+            if self.passed_over.covers(&node) {
+                continue;
+            }
             match node {
-                XmlNode::Open(_) if self.passed_over > 0 => self.passed_over += 1,
-                XmlNode::Close(_) if self.passed_over > 0 => self.passed_over -= 1,
-                XmlNode::Text(_) if self.passed_over > 0 => {}
                 XmlNode::Open(tag) => self.open(&tag),
                 XmlNode::Close(name) => self.close(&name),
                 XmlNode::Text(text) => self.text(&text),
@@ -136,7 +135,7 @@ impl<'a> BodyReader<'a> {
         match tag.name() {
             // The other choice shows the same; what is deleted or moved away is not there any more; and how a word is said
             // would stand in the middle of it.
-            "Fallback" | "del" | "moveFrom" | "instrText" | "rt" => self.passed_over = 1,
+            "Fallback" | "del" | "moveFrom" | "instrText" | "rt" => self.passed_over.begin(),
             "p" => self.paragraphs.push(OpenParagraph::default()),
             "r" => (self.in_run, self.is_hidden) = (true, false),
             // Of a paragraph's mark it says nothing of the text.
@@ -192,11 +191,11 @@ impl<'a> BodyReader<'a> {
                 (table.columns, table.goes_on) = (1, false);
             }
             "gridSpan" => {
-                table.columns = tag.attribute("val").and_then(|count| count.parse().ok()).unwrap_or(1);
+                table.columns = tag.number("val").unwrap_or(1);
             }
             // The row begins behind so many columns. As nothing stands there it may be a header all the same.
             "gridBefore" => {
-                let columns = tag.attribute("val").and_then(|count| count.parse().ok()).unwrap_or(0);
+                let columns = tag.number("val").unwrap_or(0);
                 if columns > 0 {
                     table.grid.cell("", Header::Yes, columns, 1);
                 }

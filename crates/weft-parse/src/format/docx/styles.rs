@@ -151,7 +151,7 @@ impl Lists {
                 "num" => list = tag.attribute("numId").unwrap_or_default(),
                 "abstractNumId" => drop(lists.kinds.insert(list.clone(), value(&tag))),
                 "lvl" | "lvlOverride" => {
-                    level = tag.attribute("ilvl").and_then(|level| level.parse().ok()).unwrap_or_default();
+                    level = tag.number("ilvl").unwrap_or_default();
                 }
                 "startOverride" => {
                     lists.starts.insert((list.clone(), level), value(&tag).parse().unwrap_or(1));

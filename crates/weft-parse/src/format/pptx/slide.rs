@@ -6,7 +6,7 @@ use super::super::Unreadable;
 use super::super::math::Math;
 use super::super::office::{Relation, end_link};
 use crate::grid::{Grid, Header, header_rows};
-use crate::markup::{Tag, Xml, XmlNode};
+use crate::markup::{PassedOver, Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
 
 /// What a shape is for.
@@ -33,7 +33,7 @@ struct Slide<'a> {
     link: Option<(String, usize)>,
     table: Option<(Grid, String, CellSpan)>,
     math: Option<Math>,
-    passed_over: usize,
+    passed_over: PassedOver,
     is_text: bool,
     is_picture: bool,
     charts: Vec<String>,
@@ -56,10 +56,10 @@ pub(super) fn read(
     let mut slide = Slide { relations: Some(relations), ..Slide::default() };
     let mut xml = Xml::new(text);
     while let Some(node) = xml.next()? {
+        if slide.passed_over.covers(&node) {
+            continue;
+        }
         match node {
-            XmlNode::Open(_) if slide.passed_over > 0 => slide.passed_over += 1,
-            XmlNode::Close(_) if slide.passed_over > 0 => slide.passed_over -= 1,
-            XmlNode::Text(_) if slide.passed_over > 0 => {}
             XmlNode::Open(tag) => slide.open(&tag, parts),
             XmlNode::Close(name) => slide.close(&name, parts),
             XmlNode::Text(text) => match &mut slide.math {
@@ -115,7 +115,7 @@ impl Slide<'_> {
                 self.math = Some(math);
             }
             // The other choice shows the same.
-            "Fallback" => self.passed_over = 1,
+            "Fallback" => self.passed_over.begin(),
             "sp" => (self.role, self.is_picture) = (ShapeRole::Box, false),
             "pic" | "graphicFrame" => (self.role, self.is_picture) = (ShapeRole::Box, true),
             "cNvPr" if self.is_picture => parts.image(&tag.attribute("descr").unwrap_or_default()),
@@ -139,7 +139,7 @@ impl Slide<'_> {
                 (self.level, self.bullet, self.link) = (0, None, None);
             }
             "pPr" => {
-                self.level = tag.attribute("lvl").and_then(|level| level.parse().ok()).unwrap_or_default();
+                self.level = tag.number("lvl").unwrap_or_default();
             }
             "buNone" => self.bullet = Some(false),
             "buChar" | "buAutoNum" | "buBlip" => self.bullet = Some(true),
@@ -163,7 +163,7 @@ impl Slide<'_> {
             grid.row();
             return;
         }
-        let count = |name: &str| tag.attribute(name).and_then(|count| count.parse().ok()).unwrap_or(1);
+        let count = |name: &str| tag.number(name).unwrap_or(1);
         let flag = |name: &str| matches!(tag.attribute(name).as_deref(), Some("1" | "true"));
         cell.clear();
         *span = CellSpan {

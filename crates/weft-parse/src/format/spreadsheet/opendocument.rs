@@ -8,14 +8,13 @@ use super::{COLUMNS_MAX, COMMENTS_MAX, Cells, add_charts, add_remarks, add_shape
 use crate::archive::Archive;
 use crate::element::TableElement;
 use crate::format::chart::{self, ChartTitles, ObjectContent};
+use crate::format::opendocument::{properties, white_space};
 use crate::format::{Unreadable, office};
-use crate::markup::{Tag, Xml, XmlNode};
+use crate::markup::{PassedOver, Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
 
 /// Rows of one sheet, at most.
 const ROWS_MAX: u32 = 1 << 20;
-/// Blanks that one element may stand for, at most.
-const BLANKS_MAX: usize = 100;
 
 /// Adds the sheets, and behind them what is drawn and remarked.
 pub(super) fn read(
@@ -24,7 +23,7 @@ pub(super) fn read(
     parts: &mut PartCollector,
 ) -> Result<(), Unreadable> {
     if let Some(meta) = office::xml(archive, "meta.xml")? {
-        crate::format::opendocument::properties(&meta, parts)?;
+        properties(&meta, parts)?;
     }
     let objects = chart::objects(archive);
     add_sheets(content, objects, parts)
@@ -39,11 +38,10 @@ pub(in crate::format) fn add_sheets(
     let mut walk = SheetWalk { objects, ..SheetWalk::default() };
     let mut xml = Xml::new(content);
     while let Some(node) = xml.next()? {
+        if walk.passed_over.covers(&node) {
+            continue;
+        }
         match node {
-            // Elements are counted, so that one of the same name within does not end what is passed over.
-            XmlNode::Open(_) if walk.passed_over > 0 => walk.passed_over += 1,
-            XmlNode::Close(_) if walk.passed_over > 0 => walk.passed_over -= 1,
-            XmlNode::Text(_) if walk.passed_over > 0 => {}
             XmlNode::Open(tag) => walk.open(&tag, parts),
             XmlNode::Text(text) => walk.text(&text),
             XmlNode::Close(name) => walk.close(&name, parts),
@@ -100,7 +98,7 @@ struct SheetWalk {
     shape: String,
     /// How many paragraphs are open, one within another.
     open_paragraphs: usize,
-    passed_over: usize,
+    passed_over: PassedOver,
     /// Cells and bytes that are left for other sheets.
     left: Option<(usize, usize)>,
     shapes: Vec<String>,
@@ -112,22 +110,20 @@ struct SheetWalk {
 impl SheetWalk {
     fn open(&mut self, tag: &Tag<'_>, parts: &mut PartCollector) {
         match tag.name() {
-            "tracked-changes" | "content-validations" | "dde-links" => self.passed_over = 1,
-            "table" if self.cells.is_some() => self.passed_over = 1,
+            "tracked-changes" | "content-validations" | "dde-links" => self.passed_over.begin(),
+            "table" if self.cells.is_some() => self.passed_over.begin(),
             "table" => self.begin_sheet(tag, parts),
             "annotation" => self.remark = Some(String::new()),
             "object" => {
                 self.object(tag);
-                self.passed_over = 1;
+                self.passed_over.begin();
             }
             "p" => self.begin_paragraph(),
-            "s" => self.text(&" ".repeat(number(tag, "c").unwrap_or(1).clamp(1, BLANKS_MAX))),
-            "tab" => self.text("\t"),
-            "line-break" => self.text("\n"),
+            "s" | "tab" | "line-break" => self.text(&white_space(tag)),
             _ if self.drawn > 0 => self.drawn += 1,
             "table-row" => {
                 self.column = 0;
-                self.rows = number(tag, "number-rows-repeated").unwrap_or(1);
+                self.rows = tag.number("number-rows-repeated").unwrap_or(1);
                 self.filled.clear();
             }
             "table-cell" | "covered-table-cell" => self.cell = Some(OpenCell::new(tag)),
@@ -292,10 +288,6 @@ impl OpenCell {
         }
         cell
     }
-}
-
-fn number<T: std::str::FromStr>(tag: &Tag<'_>, name: &str) -> Option<T> {
-    tag.attribute(name).and_then(|number| number.parse().ok())
 }
 
 /// The name of a cell, such as `B3`.

@@ -1,25 +1,26 @@
 //! What stands in shapes above the cells of a spreadsheet.
 
 use crate::format::Unreadable;
-use crate::markup::{Xml, XmlNode};
+use crate::markup::{PassedOver, Xml, XmlNode};
 
 /// The texts of the shapes of one drawing.
 pub(super) fn texts(drawing: &str) -> Result<Vec<String>, Unreadable> {
     let mut xml = Xml::new(drawing);
     let (mut texts, mut text, mut is_text) = (Vec::new(), String::new(), false);
     // What is for programs that do not know what stands beside it says the same again.
-    let mut passed_over = 0_usize;
+    let mut passed_over = PassedOver::default();
     while let Some(node) = xml.next()? {
+        if passed_over.covers(&node) {
+            continue;
+        }
         match node {
-            XmlNode::Open(_) if passed_over > 0 => passed_over += 1,
-            XmlNode::Close(_) if passed_over > 0 => passed_over -= 1,
             XmlNode::Open(tag) => match tag.name() {
-                "Fallback" => passed_over = 1,
+                "Fallback" => passed_over.begin(),
                 "t" => is_text = true,
                 "br" => text.push('\n'),
                 _ => {}
             },
-            XmlNode::Text(more) if is_text && passed_over == 0 => text.push_str(&more),
+            XmlNode::Text(more) if is_text => text.push_str(&more),
             XmlNode::Text(_) => {}
             XmlNode::Close(name) => match name.as_str() {
                 "t" => is_text = false,

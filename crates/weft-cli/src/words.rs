@@ -1,0 +1,54 @@
+//! Words of the command line: how a shell takes them, how a terminal shows them, and which of them are no names.
+
+use weft_core::value::shortened;
+
+use crate::failure::{Failure, Outcome};
+
+/// Refuses `.` and `..` as the name of something: names become parts of addresses and of paths, and there these two are
+/// steps.
+///
+/// # Errors
+/// When the name is one of them.
+pub(crate) fn must_be_no_step(what: &str, name: &str) -> Outcome<()> {
+    if !matches!(name.trim(), "." | "..") {
+        return Ok(());
+    }
+    let message = format!("{what} cannot be called `{}`: in an address that is no name", name.trim());
+    Err(Failure::usage(message).help("give it a name with a letter or a digit"))
+}
+
+/// A word as a shell takes it.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@,+%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// A text on one line, of which at most the first `chars_max` characters are shown.
+pub(crate) fn on_one_line(text: &str, chars_max: usize) -> String {
+    shortened(text, chars_max).replace(char::is_control, " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        let check = |word, expected| assert_eq!(quoted(word), expected);
+        check("a/b.json", "a/b.json");
+        check("it's", r"'it'\''s'");
+        check("", "''");
+    }
+
+    #[test]
+    fn a_text_on_one_line_is_cut_at_a_character() {
+        let check = |text, expected| assert_eq!(on_one_line(text, 4), expected);
+        check("a\nbä", "a bä");
+        check("a\n\tä语", "a  ä…");
+        check("", "");
+    }
+}
