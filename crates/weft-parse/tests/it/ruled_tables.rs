@@ -120,7 +120,7 @@ fn a_table_without_its_outer_lines_is_one_and_so_is_one_that_is_turned() {
     let inner = rule(50, 720, 350, 720) + &rule(50, 700, 350, 700) + &grid(&[150, 250], &[740, 680]);
     let expected = "table(1) Size|Colour|Price / M|red|12.00";
     assert_eq!(
-        tables(&[inner.clone(), text.clone(), cells(686, ["L", "blue", "13.00"])]),
+        tables(&[inner, text.clone(), cells(686, ["L", "blue", "13.00"])]),
         [format!("{expected} / L|blue|13.00")]
     );
     // Upwards on its page, as wide tables are printed.
@@ -166,4 +166,15 @@ fn a_word_that_is_too_long_for_its_cell_stays_whole() {
     ];
     let tables = tables(&drawn);
     assert!(tables[0].ends_with("reference-manual|110|17"), "{tables:?}");
+}
+
+#[test]
+fn the_parts_of_a_slide_are_no_table() {
+    let slide = [
+        // Head, side and foot, each painted up to the edges of the page.
+        "0.9 g 0 740 600 60 re f\n0.8 g 450 0 150 740 re f\n0.9 g 0 0 450 40 re f\n0 g\n".to_owned(),
+        at(20, 760, "What a heron eats") + &at(470, 760, "Birds") + &at(470, 700, "Contents"),
+        at(20, 600, "Fish that are not too large") + &at(20, 580, "Frogs") + &at(20, 15, "Page seven"),
+    ];
+    assert_eq!(tables(&slide), Vec::<String>::new());
 }

@@ -163,13 +163,17 @@ impl Scan<'_> {
                 b'"' => self.text_until("\"", Lines::One)?,
                 b'`' => self.template()?,
                 b'(' | b'[' | b'{' => self.open.push((byte, self.line)),
-                b')' | b']' | b'}' => {
-                    if self.close(byte)? == b'$' {
-                        self.template()?;
-                    }
-                }
+                b')' | b']' | b'}' => self.closed(byte)?,
                 _ => {}
             }
+        }
+    }
+
+    /// Behind a bracket that closes: a text goes on there if it was one of its values.
+    fn closed(&mut self, byte: u8) -> Result<(), Stop> {
+        match self.close(byte)? {
+            b'$' => self.template(),
+            _ => Ok(()),
         }
     }
 

@@ -65,7 +65,8 @@ pub(super) struct PdfPage {
 /// The part of the page that is shown: left edge, upper edge, and how large it is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageFrame {
-    page: u32,
+    /// Its number, from 1 on.
+    pub page: u32,
     left: f32,
     top: f32,
     width: f32,
@@ -79,6 +80,11 @@ impl PageFrame {
             document.get_page_visible_box(number - 1).unwrap_or((0.0, 0.0, 612.0, 792.0));
         let page = u32::try_from(number).unwrap_or(u32::MAX);
         Self { page, left, top, width: right - left, height: top - bottom }
+    }
+
+    /// How large it is, in square points.
+    pub(super) fn area(&self) -> f32 {
+        self.width * self.height
     }
 
     /// Where a piece of text is. The library has turned some of them with their page, and others not.
@@ -151,7 +157,7 @@ impl PdfPage {
         let areas = if spans.is_empty() {
             Vec::new()
         } else {
-            ruled_table::areas(&Rules::of(document, index, frame), frame.page)
+            ruled_table::areas(&Rules::of(document, index, frame), frame)
         };
         let mut fields = fields::lines(document, index, frame, usual_size(&spans));
         // Beside the text of a page its fields are lines like any others.

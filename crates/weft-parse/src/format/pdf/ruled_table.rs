@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use weft_core::seam::document_reader::Position;
 
 use super::order;
-use super::page::PageLine;
+use super::page::{PageFrame, PageLine};
 use super::pieces::TextTurn;
 use super::rules::{Rule, Rules, root};
 use crate::words::{join, line};
@@ -24,6 +24,8 @@ const OPEN_END: f32 = 8.0;
 const FILLED_MIN: usize = 10;
 /// Cells with text, at least.
 const CELLS_MIN: usize = 4;
+/// Cells of a table that takes up its page to the edges, at least: fewer are the parts of a slide or a poster.
+const PAGE_CELLS_MIN: usize = 24;
 /// Characters of a cell on average, at most: longer ones are a page that is set in boxes.
 const CELL_CHARS_MAX: usize = 800;
 /// Lines that go across a table in which most rows have none, at most, without the last one.
@@ -33,22 +35,29 @@ const SPLIT_MIN: usize = 3;
 
 /// Lines of a page that may be those of a table.
 pub(super) struct RuledArea {
-    /// Where they are on the page.
-    pub place: Position,
+    place: Position,
     rules: Rules,
+    /// Whether they take up the page from one edge to the other.
+    is_page: bool,
 }
 
 /// A table that was found: its rows and where it is.
 pub(super) type RuledTable = (Vec<Vec<String>>, Position);
 
 /// Where on a page there may be tables, the smallest first: one may stand in a cell of another.
-pub(super) fn areas(rules: &Rules, page: u32) -> Vec<RuledArea> {
+pub(super) fn areas(rules: &Rules, frame: PageFrame) -> Vec<RuledArea> {
     let groups = rules.groups().into_iter().filter(|group| group.across.len() > 1);
-    let mut areas: Vec<RuledArea> =
-        groups.map(|rules| RuledArea { place: rules.place(page), rules }).collect();
-    let size = |area: &RuledArea| (area.place.right - area.place.left) * (area.place.bottom - area.place.top);
-    areas.sort_by(|one, other| size(one).total_cmp(&size(other)));
+    let areas = groups.map(|rules| {
+        let place = rules.place(frame.page);
+        RuledArea { is_page: area(place) > frame.area() * 0.9, place, rules }
+    });
+    let mut areas: Vec<RuledArea> = areas.collect();
+    areas.sort_by(|one, other| area(one.place).total_cmp(&area(other.place)));
     areas
+}
+
+fn area(place: Position) -> f32 {
+    (place.right - place.left) * (place.bottom - place.top)
 }
 
 impl RuledArea {
@@ -72,6 +81,9 @@ impl RuledArea {
             piece
         });
         let grid = TableGrid::of(&self.rules.upright(turn))?;
+        if self.is_page && grid.cells().count() < PAGE_CELLS_MIN {
+            return None;
+        }
         let rows = grid.rows(upright)?;
         Some((rows, self.place))
     }
@@ -129,6 +141,11 @@ impl TableGrid {
         }
         let grid = Self { xs, ys, cells };
         grid.has_straight_cells().then_some(grid)
+    }
+
+    /// The cells, each by its first field.
+    fn cells(&self) -> impl Iterator<Item = usize> {
+        self.cells.iter().enumerate().filter(|(field, cell)| field == *cell).map(|(field, _)| field)
     }
 
     fn columns(&self) -> usize {
@@ -193,7 +210,7 @@ impl TableGrid {
             texts.entry(cell).or_default().push(piece);
         }
         self.divide(&mut texts);
-        let cells = self.cells.iter().enumerate().filter(|(field, cell)| field == *cell).count();
+        let cells = self.cells().count();
         let letters: usize = texts.values().flatten().map(|piece| piece.text.len()).sum();
         if texts.len() < CELLS_MIN
             || texts.len() * FILLED_MIN < cells
@@ -211,7 +228,7 @@ impl TableGrid {
         for band in 0..bands {
             let cells = (0..self.columns())
                 .map(|column| lines.remove(&(band * self.columns() + column)).unwrap_or_default());
-            rows.extend(self.band(cells.collect(), bands)?);
+            rows.extend(self.band(&cells.collect::<Vec<_>>(), bands)?);
         }
         without_blanks(&mut rows);
         let most = rows.iter().map(|row| row.iter().filter(|cell| !cell.is_empty()).count()).max();
@@ -220,10 +237,10 @@ impl TableGrid {
 
     /// The rows between two lines: one, unless lines stand below the header and at the end of the table alone. `None` when
     /// such rows have more columns than there are lines between them: their places tell more than the lines do.
-    fn band(&self, cells: Vec<Vec<PageLine>>, bands: usize) -> Option<Vec<Vec<String>>> {
-        let starts = if bands <= FEW_BANDS { self.starts(&cells) } else { Vec::new() };
+    fn band(&self, cells: &[Vec<PageLine>], bands: usize) -> Option<Vec<Vec<String>>> {
+        let starts = if bands <= FEW_BANDS { self.starts(cells) } else { Vec::new() };
         if starts.len() < SPLIT_MIN {
-            return Some(vec![cells.iter().map(|lines| text(lines)).collect()]);
+            return Some(vec![cells.iter().map(text).collect()]);
         }
         let has_columns =
             |lines: &Vec<PageLine>| lines.iter().filter(|line| line.has_cells).count() * 2 > lines.len();
