@@ -79,7 +79,8 @@ async fn a_call_longer_than_the_window_is_made_whole_and_sent_back_short() {
     assert_eq!(answer.used[0].arguments, json!({"q": text}));
     let call = world.asked().remove(1).messages[2].tool_calls[0].arguments.clone();
     let sent: serde_json::Value = serde_json::from_str(&call).unwrap();
-    assert!(sent["q"].as_str().unwrap().starts_with("xxx") && call.len() < 32_768, "{}", call.len());
+    // Four letters are a token, about.
+    assert!(sent["q"].as_str().unwrap().starts_with("xxx") && call.len() < 4 * 32_768, "{}", call.len());
 }
 
 #[tokio::test]

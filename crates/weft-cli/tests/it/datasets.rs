@@ -147,7 +147,7 @@ fn everything(home: &Home, dataset: &str) -> (Vec<(String, String)>, usize) {
     (chunks, home.weft(&asked).with(0).json_lines().len())
 }
 
-const HERONS: usize = 52;
+const HERONS: usize = 40;
 
 /// Documents of one to five sections each.
 fn herons() -> tempfile::TempDir {
