@@ -10,6 +10,9 @@
 //!   than in anything else (near 0 with some, 0.8 with others), and taken as they come the cosines of the latter
 //!   are a constant, so that words alone decide and a threshold does nothing. The exponent keeps passages that answer
 //!   in other words above a threshold that those about something else do not reach.
+//! - *both*: the weighted mean, in which the vectors' part is made up for by the sixth power of the text score as far as
+//!   the vectors leave room. A passage that has nearly all words of the question, some of them several times, is about it
+//!   whatever a model says that may not know its language; up to a text score of one half this adds next to nothing.
 //!
 //! A chunk that the other part found is never kept from the list: the parts look independently of each
 //! other, and what a part does not see counts 0 there.
@@ -34,6 +37,8 @@ const PRIOR_MAX: f32 = 0.5;
 const USUAL_DOUBT: f32 = 8.0;
 /// How much more the first steps away from the usual cosine count than the last ones; set in docs/quality.md.
 const VECTOR_EXPONENT: f32 = 0.7;
+/// How sure the words have to be before they make up for what the vectors lack; set in docs/quality.md.
+const SURE_EXPONENT: i32 = 6;
 /// The largest usual cosine. Above, what is left to 1 would be made of rounding.
 const USUAL_MAX: f32 = 0.98;
 
@@ -136,13 +141,20 @@ fn scored(hit: &Hit, scales: Scales, fusion: Fusion, weight: f32) -> Ranked {
     let text = text_score(hit.text, scales.once);
     let vector = hit.cosine.map(|cosine| vector_score(cosine, scales.usual));
     let similarity = match fusion {
-        Fusion::Weighted { .. } => weight * vector.unwrap_or_default() + (1.0 - weight) * text,
+        Fusion::Weighted { .. } => both(text, vector.unwrap_or_default(), weight),
         Fusion::Rrf { depth, .. } => {
             let worth = |rank: Option<usize>| rank.map_or(0.0, |rank| worth(rank, depth));
             weight * worth(hit.vector_rank) + (1.0 - weight) * worth(hit.text_rank)
         }
     };
     Ranked { hit: hit.clone(), similarity, text, vector }
+}
+
+/// The score of both parts, 0 to 1, with this share of the vectors.
+fn both(text: f32, vector: f32, weight: f32) -> f32 {
+    // The more of the score is the vectors' alone, the less the words take part in it; with all of it, not at all.
+    let made_up = weight * (2.0 - 2.0 * weight).min(1.0) * text.powi(SURE_EXPONENT) * (1.0 - vector);
+    (weight * vector + (1.0 - weight) * text + made_up).min(1.0)
 }
 
 /// What a place counts, 1 for the first.
@@ -249,10 +261,10 @@ mod tests {
             assert_eq!(found, expected, "{weight}");
         };
         check(0.0, &[("a2y", 0.632), ("b1z", 0.393)]);
-        check(0.5, &[("b1z", 0.546), ("a1x", 0.428), ("a2y", 0.416)]);
+        check(0.5, &[("b1z", 0.547), ("a2y", 0.441), ("a1x", 0.428)]);
         check(1.0, &[("a1x", 0.855), ("b1z", 0.699)]);
         check(7.0, &[("a1x", 0.855), ("b1z", 0.699)]);
-        check(f32::NAN, &[("b1z", 0.546), ("a1x", 0.428), ("a2y", 0.416)]);
+        check(f32::NAN, &[("b1z", 0.547), ("a2y", 0.441), ("a1x", 0.428)]);
     }
 
     /// The cosines of one model between 0 and 1, and those of another one that gives everything 0.75 and more, of which nothing
@@ -286,9 +298,28 @@ mod tests {
             }
         }
         let found = order(&narrow, &RankSettings { threshold: 0.2, ..RankSettings::default() });
-        assert_eq!(found, [("a1x".to_owned(), 0.376), ("a3z".to_owned(), 0.361), ("a2y".to_owned(), 0.292)]);
+        assert_eq!(found, [("a1x".to_owned(), 0.376), ("a3z".to_owned(), 0.361), ("a2y".to_owned(), 0.295)]);
         // What is no nearer than usual is not found by its vector, whatever the threshold.
         assert_eq!(order(&narrow, &RankSettings::default()).len(), 3);
+    }
+
+    #[test]
+    fn words_that_are_sure_make_up_for_vectors_that_are_not() {
+        let whole = |text: f32, vector: f32| (both(text, vector, 0.5) * 1000.0).round() / 1000.0;
+        // A passage with all the words, and one that a model is nearer to for no reason.
+        assert!(both(0.95, 0.28, 0.5) - both(0.5, 0.44, 0.5) > 0.35);
+        // Where neither is sure it is the mean.
+        assert_eq!((whole(0.3, 0.6), whole(0.0, 0.8), whole(0.5, 0.5)), (0.45, 0.4, 0.504));
+        for weight in 0..=20_u8 {
+            let weight = f32::from(weight) / 20.0;
+            for (text, vector) in [(1.0, 0.0), (1.0, 1.0), (0.9, 0.4), (0.0, 0.0)] {
+                let score = both(text, vector, weight);
+                assert!((0.0..=1.0).contains(&score), "{text} {vector} {weight}: {score}");
+                let better = both(text, (vector + 0.1_f32).min(1.0), weight);
+                assert!(better > score - 1e-6, "{text} {vector} {weight}");
+            }
+        }
+        assert_eq!((both(0.9, 0.4, 0.0), both(0.9, 0.4, 1.0)), (0.9, 0.4));
     }
 
     #[test]

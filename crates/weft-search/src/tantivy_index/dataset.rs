@@ -84,9 +84,13 @@ impl IndexedDataset {
             .open()
             // By hand: what is found changes with the snapshot, and no thread has to watch each folder.
             .and_then(|index| index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into());
-        let reader: IndexReader = reader.map_err(failed)?;
+        // Another process may have removed it since it was begun.
+        let is_there = || home.stamp().is_some_and(|now| now.same_folder(&seen));
+        let reader: IndexReader =
+            reader.map_err(|cause| if is_there() { failed(cause) } else { gone(key) })?;
         let fields = schema::schema().1;
-        let snapshot = Snapshot::default().next(&reader.searcher(), fields)?;
+        let snapshot = Snapshot::default().next(&reader.searcher(), fields);
+        let snapshot = snapshot.map_err(|error| if is_there() { error } else { gone(key) })?;
         Ok(Self {
             key: key.clone(),
             home,
