@@ -10,6 +10,7 @@ use serde_json::{Map, json};
 use weft_core::{ComponentId, Json};
 
 use crate::canvas::{CanvasNode, NodePlace, WrittenEdge};
+use crate::problem::unescape;
 
 /// Nodes that only decorate the drawing.
 const DECORATION: [&str; 3] = ["Note", "Tool", "Placeholder"];
@@ -347,7 +348,7 @@ pub(crate) fn written_place(document: &Json, pointer: &str) -> Option<String> {
         let at = form + pointer[form..].find(made)?;
         let behind = &pointer[at + made.len()..];
         let (name, rest) = behind.split_at(behind.find('/').unwrap_or(behind.len()));
-        let name = name.replace("~1", "/").replace("~0", "~");
+        let name = unescape(name);
         let list = format!("{}{drawn}", &pointer[..at]);
         let entries = document.pointer(&list)?.as_array()?;
         let is_it = |entry: &Json| entry.get(key).and_then(Json::as_str) == Some(name.as_str());

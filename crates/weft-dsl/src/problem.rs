@@ -205,6 +205,11 @@ fn escape(step: &str) -> String {
     step.replace('~', "~0").replace('/', "~1")
 }
 
+/// One step of a pointer as the name that it stands for.
+pub(crate) fn unescape(step: &str) -> String {
+    step.replace("~1", "/").replace("~0", "~")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

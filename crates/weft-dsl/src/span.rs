@@ -9,6 +9,8 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
+use crate::problem::unescape;
+
 /// How deep the scanner follows a pointer. The parser allows less.
 const DEPTH_MAX: usize = 256;
 
@@ -57,7 +59,7 @@ impl PointerTree {
     fn want(&mut self, pointer: &str) -> Vec<usize> {
         let mut path = vec![0];
         for step in pointer.split('/').skip(1).take(DEPTH_MAX) {
-            let step = step.replace("~1", "/").replace("~0", "~");
+            let step = unescape(step);
             let last = path[path.len() - 1];
             let next = self.nodes.len();
             let node = *self.nodes[last].entry(step).or_insert(next);

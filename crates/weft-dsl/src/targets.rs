@@ -6,7 +6,7 @@ use weft_core::{ComponentId, Json};
 
 use crate::build::Built;
 use crate::canvas::CanvasNode;
-use crate::problem::{Problem, ProblemList, join};
+use crate::problem::{Problem, ProblemList, join, unescape};
 use crate::suggest::Suggester;
 
 /// Reports every target of `node` that does not exist.
@@ -68,8 +68,7 @@ pub(crate) fn target_place(node: &CanvasNode, pointer: &str, index: usize, id: &
     let (first, rest) = pointer
         .strip_prefix('/')
         .map_or((pointer, ""), |path| path.split_at(path.find('/').unwrap_or(path.len())));
-    let first = first.replace("~1", "/").replace("~0", "~");
-    let listed = node.params.get(&first).and_then(|value| value.pointer(rest));
+    let listed = node.params.get(&unescape(first)).and_then(|value| value.pointer(rest));
     match listed {
         Some(Json::Array(items)) => {
             let is_it = |item: &Json| item.as_str() == Some(id.as_str());

@@ -11,7 +11,7 @@ use weft_core::seam::document_reader::Position;
 
 use super::extractor::font_name;
 use super::pieces::{Glyphs, TextTurn, pieces};
-use super::ruled_table::{RuledArea, RuledTable};
+use super::ruled_table::RuledArea;
 use super::rules::Rules;
 use super::{fields, order, placed, ruled_table, tex_fonts};
 use crate::words::{is_unspaced, line};
@@ -37,6 +37,9 @@ pub(super) struct PageLine {
     /// Whether it is a row of a table or a form rather than a line of a text.
     pub has_cells: bool,
 }
+
+/// A table that was found: its rows and where it is.
+pub(super) type PlacedTable = (Vec<Vec<String>>, Position);
 
 /// What a page is made of.
 #[derive(Clone, Debug)]
@@ -196,7 +199,7 @@ fn blocks(
         all.extend(pieces(span, frame, glyphs, &cuts));
     }
     all.extend(fields.into_iter().map(|field| (TextTurn::Upright, field)));
-    let mut tables: Vec<RuledTable> = Vec::new();
+    let mut tables: Vec<PlacedTable> = Vec::new();
     for area in areas {
         let (within, beside) = all.into_iter().partition(|(_, piece)| area.holds(piece.place));
         all = beside;
@@ -219,8 +222,7 @@ fn blocks(
     placed.sort_by(|(one, _, above), (other, _, below)| one.cmp(other).then(above.top.total_cmp(&below.top)));
     // From the last one on, so that the places of the others stay right.
     for (at, rows, place) in placed.into_iter().rev() {
-        let rows = rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect()).collect();
-        blocks.insert(at, PageBlock::Table(rows, place));
+        blocks.insert(at, PageBlock::Table(told_rows(&rows), place));
     }
     blocks.extend(turns.flatten());
     blocks
@@ -258,12 +260,14 @@ fn in_order(turn: TextTurn, mut pieces: Vec<PageLine>) -> Vec<PageBlock> {
             line.place = turn.back(line.place);
             told(line).map(PageBlock::Line)
         }
-        PageBlock::Table(rows, place) => {
-            let rows = rows.into_iter().map(|row| row.iter().map(|cell| plain(cell)).collect()).collect();
-            Some(PageBlock::Table(rows, turn.back(place)))
-        }
+        PageBlock::Table(rows, place) => Some(PageBlock::Table(told_rows(&rows), turn.back(place))),
     };
     order::blocks(pieces).into_iter().filter_map(back).collect()
+}
+
+/// The rows of a table as they are told.
+fn told_rows(rows: &[Vec<String>]) -> Vec<Vec<String>> {
+    rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect()).collect()
 }
 
 /// A line whose text is as it is told, unless that is none.

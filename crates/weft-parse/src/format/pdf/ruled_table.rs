@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use weft_core::seam::document_reader::Position;
 
 use super::order;
-use super::page::{PageFrame, PageLine};
+use super::page::{PageFrame, PageLine, PlacedTable};
 use super::pieces::TextTurn;
-use super::rules::{Rule, Rules, root};
+use super::rules::{Rule, Rules, root, unite};
 use crate::words::{join, line};
 
 /// Columns of a table, at most.
@@ -41,9 +41,6 @@ pub(super) struct RuledArea {
     is_page: bool,
 }
 
-/// A table that was found: its rows and where it is.
-pub(super) type RuledTable = (Vec<Vec<String>>, Position);
-
 /// Where on a page there may be tables, the smallest first: one may stand in a cell of another.
 pub(super) fn areas(rules: &Rules, frame: PageFrame) -> Vec<RuledArea> {
     let groups = rules.groups().into_iter().filter(|group| group.across.len() > 1);
@@ -73,7 +70,7 @@ impl RuledArea {
     }
 
     /// The table, if it is one with this text in it.
-    pub(super) fn table(&self, pieces: &[(TextTurn, PageLine)]) -> Option<RuledTable> {
+    pub(super) fn table(&self, pieces: &[(TextTurn, PageLine)]) -> Option<PlacedTable> {
         let turn = usual_turn(pieces)?;
         let upright = pieces.iter().map(|(_, piece)| {
             let mut piece = piece.clone();
@@ -346,10 +343,4 @@ fn open_end(ends: impl Iterator<Item = f32>, last: f32) -> Option<f32> {
 /// In which interval a number is; the first or last one when it is beyond them.
 fn interval(edges: &[f32], at: f32) -> usize {
     edges.partition_point(|edge| *edge <= at).clamp(1, edges.len() - 1) - 1
-}
-
-/// Makes two fields parts of one cell.
-fn unite(cells: &mut [usize], one: usize, other: usize) {
-    let (one, other) = (root(cells, one), root(cells, other));
-    cells[one.max(other)] = one.min(other);
 }

@@ -106,8 +106,7 @@ impl Rules {
             .collect();
         for together in &met {
             for two in together.windows(2) {
-                let (one, other) = (root(&mut first, two[0]), root(&mut first, two[1]));
-                first[one.max(other)] = one.min(other);
+                unite(&mut first, two[0], two[1]);
             }
         }
         let mut groups: BTreeMap<usize, Self> = BTreeMap::new();
@@ -168,6 +167,12 @@ pub(super) fn root(first: &mut [usize], mut at: usize) -> usize {
         at = first[at];
     }
     at
+}
+
+/// Makes two groups one.
+pub(super) fn unite(first: &mut [usize], one: usize, other: usize) {
+    let (one, other) = (root(first, one), root(first, other));
+    first[one.max(other)] = one.min(other);
 }
 
 /// The lines and boxes that a shape draws.

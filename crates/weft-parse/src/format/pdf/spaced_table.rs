@@ -6,7 +6,7 @@
 use weft_core::seam::document_reader::Position;
 
 use super::order::PageRow;
-use super::page::PageLine;
+use super::page::{PageLine, PlacedTable};
 
 /// Columns and rows of a table, at least.
 const COLUMNS_MIN: usize = 3;
@@ -24,11 +24,8 @@ const FILLED_MIN: f32 = 0.6;
 /// Characters of most cells, at most.
 const CELL_CHARS: usize = 32;
 
-/// A table that was found: its rows and where it is.
-pub(super) type SpacedTable = (Vec<Vec<String>>, Position);
-
 /// The table that begins with the first of some rows, and how many of them it takes.
-pub(super) fn at_start(rows: &[PageRow]) -> Option<(SpacedTable, usize)> {
+pub(super) fn at_start(rows: &[PageRow]) -> Option<(PlacedTable, usize)> {
     let length = reach(rows);
     // Its end may be something else that stands in two pieces: then it ends earlier.
     (ROWS_MIN..=length).rev().take(3).find_map(|length| Some((table(&rows[..length])?, length)))
@@ -56,7 +53,7 @@ fn reach(rows: &[PageRow]) -> usize {
     length
 }
 
-fn table(rows: &[PageRow]) -> Option<SpacedTable> {
+fn table(rows: &[PageRow]) -> Option<PlacedTable> {
     let columns = columns(rows);
     if !(COLUMNS_MIN..=COLUMNS_MAX).contains(&columns.len()) {
         return None;
