@@ -25,14 +25,32 @@ impl<T: Copy + Ord> Best<T> {
         }
     }
 
+    /// What an entry needs more of to be kept.
+    pub(crate) fn bar(&self) -> f32 {
+        self.bar
+    }
+
     fn keep(&mut self, score: f32, entry: T) {
         self.kept.push((score, entry));
         // Twice as many as wanted are gathered before the lower half goes, so an entry costs little.
         if self.kept.len() >= self.count_max * 2 {
-            self.kept.select_nth_unstable_by(self.count_max - 1, in_order);
-            self.kept.truncate(self.count_max);
+            self.leave_out();
             self.bar = self.kept[self.count_max - 1].0;
         }
+    }
+
+    /// Leaves out what is not among the best; the last one is the lowest.
+    fn leave_out(&mut self) {
+        if self.kept.len() > self.count_max {
+            self.kept.select_nth_unstable_by(self.count_max.saturating_sub(1), in_order);
+            self.kept.truncate(self.count_max);
+        }
+    }
+
+    /// The best, in no order.
+    pub(crate) fn into_entries(mut self) -> impl Iterator<Item = T> {
+        self.leave_out();
+        self.kept.into_iter().map(|(_, entry)| entry)
     }
 
     /// The best first.
@@ -58,6 +76,13 @@ mod tests {
             let mut best = Best::new(count_max);
             scores.iter().enumerate().for_each(|(at, score)| best.push(*score, at));
             let found: Vec<usize> = best.into_sorted().into_iter().map(|(_, at)| at).collect();
+            assert_eq!(found, expected, "{count_max}");
+            let mut best = Best::new(count_max);
+            scores.iter().enumerate().for_each(|(at, score)| best.push(*score, at));
+            let mut found: Vec<usize> = best.into_entries().collect();
+            found.sort_unstable();
+            let mut expected = expected.to_vec();
+            expected.sort_unstable();
             assert_eq!(found, expected, "{count_max}");
         };
         check(0, &[]);

@@ -11,6 +11,12 @@ use pulp::NullaryFnOnce;
 const QUESTION_SCALE: f32 = 8_192.0;
 const ROW_MAX: f32 = 127.0;
 
+/// Rows that lie apart are fetched together before they are compared: the processor waits for all of them at once and
+/// not for one after the other.
+const READ_AHEAD: usize = 32;
+/// What is fetched together, in bytes.
+const LINE: usize = 64;
+
 /// A vector as it is kept.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct VectorRow {
@@ -147,12 +153,7 @@ impl Rows {
     }
 
     /// Compares some rows, and hands over their chunks with their cosines.
-    pub(crate) fn each_of(
-        &self,
-        wanted: &QuestionVector,
-        rows: impl Iterator<Item = u32>,
-        found: &mut impl FnMut(f32, u32),
-    ) {
+    pub(crate) fn each_of(&self, wanted: &QuestionVector, rows: &[u32], found: &mut impl FnMut(f32, u32)) {
         if wanted.scaled.len() == self.dimension && self.dimension > 0 {
             pulp::Arch::new().dispatch(ChosenScan {
                 rows: self,
@@ -202,24 +203,28 @@ impl<A: Fn(u32) -> bool, F: FnMut(f32, u32)> NullaryFnOnce for VectorScan<'_, A,
 }
 
 /// A comparison of some rows.
-struct ChosenScan<'a, R, F> {
+struct ChosenScan<'a, F> {
     rows: &'a Rows,
     wanted: &'a [i16],
-    chosen: R,
+    chosen: &'a [u32],
     found: &'a mut F,
 }
 
-impl<R: Iterator<Item = u32>, F: FnMut(f32, u32)> NullaryFnOnce for ChosenScan<'_, R, F> {
+impl<F: FnMut(f32, u32)> NullaryFnOnce for ChosenScan<'_, F> {
     type Output = ();
 
     #[inline(always)]
     fn call(self) {
         let Rows { dimension, values, factors, chunks, .. } = self.rows;
-        for row in self.chosen {
-            let row = row as usize;
-            let own = values.get(row * dimension..(row + 1) * dimension);
-            if let (Some(own), Some(factor)) = (own, factors.get(row)) {
-                (self.found)(cosine(dot(own, self.wanted), *factor), chunks[row]);
+        let own = |row: u32| values.get(row as usize * dimension..(row as usize + 1) * dimension);
+        for rows in self.chosen.chunks(READ_AHEAD) {
+            let lines = rows.iter().filter_map(|row| own(*row)).flat_map(|own| own.chunks(LINE));
+            std::hint::black_box(lines.fold(0, |all, line| all ^ line[0]));
+            for row in rows {
+                let at = *row as usize;
+                if let (Some(own), Some(factor)) = (own(*row), factors.get(at)) {
+                    (self.found)(cosine(dot(own, self.wanted), *factor), chunks[at]);
+                }
             }
         }
     }
@@ -289,6 +294,11 @@ mod tests {
                 seen += 1;
             });
             assert_eq!(seen, 29);
+            let (chosen, mut compared) = ((0..58).step_by(3).collect::<Vec<u32>>(), Vec::new());
+            rows.each_of(&wanted, &chosen, &mut |found, chunk| compared.push((chunk, Some(found))));
+            let expected =
+                chosen.iter().map(|row| (row + 2) * 3).map(|chunk| (chunk, rows.cosine(chunk, &wanted)));
+            assert_eq!(compared, expected.collect::<Vec<_>>());
             assert_eq!(rows.cosine(1, &wanted), None);
         }
     }

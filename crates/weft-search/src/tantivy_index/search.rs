@@ -240,17 +240,19 @@ fn nearest(
             Some(sketches) => {
                 sketches.each(wanted, |row| is_set(allowed, chunks[row as usize]), &mut |estimate, row| {
                     near.push(estimate, (number, row));
+                    near.bar()
                 });
             }
         }
     }
-    let mut near: Vec<Place> = near.into_sorted().into_iter().map(|(_, place)| place).collect();
+    let mut near: Vec<Place> = near.into_entries().collect();
     // In the order in which they lie in memory.
     near.sort_unstable();
     for some in near.chunk_by(|one, other| one.0 == other.0) {
         let number = some[0].0;
         let rows = &parts[number as usize].part.contents.rows;
-        rows.each_of(wanted, some.iter().map(|(_, row)| *row), &mut |cosine, chunk| {
+        let chosen: Vec<u32> = some.iter().map(|(_, row)| *row).collect();
+        rows.each_of(wanted, &chosen, &mut |cosine, chunk| {
             if cosine >= cosine_min {
                 best.push(cosine, (number, chunk));
             }

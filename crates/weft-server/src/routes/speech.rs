@@ -1,7 +1,6 @@
 //! Texts read aloud, and recordings written down.
 
-use axum::extract::multipart::Multipart;
-use axum::extract::{FromRequest as _, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
 use base64::Engine as _;
@@ -10,7 +9,7 @@ use serde_json::json;
 use weft_core::seam::speech::Recording;
 use weft_core::{Error, ErrorKind, media_type};
 
-use super::uploads::{passed_over, timely, whole};
+use super::uploads::{multipart, passed_over, timely, whole};
 use crate::auth::Caller;
 use crate::body::Body;
 use crate::error::ApiError;
@@ -89,8 +88,7 @@ pub(crate) async fn transcribe(
     caller: Caller,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let form = Multipart::from_request(request, &state).await;
-    let mut form = form.map_err(|_| no_file())?;
+    let mut form = multipart(request, &state).await.map_err(|_| no_file())?;
     let most = ("attachments.file_bytes_max", state.app.file_bytes_max);
     let (mut recording, mut parts) = (None, 0);
     while let Some(part) = timely(form.next_field()).await? {

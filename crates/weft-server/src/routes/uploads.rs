@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use axum::body::{self, Bytes};
-use axum::extract::multipart::{Field, Multipart, MultipartError};
+use axum::extract::multipart::{Field, Multipart, MultipartError, MultipartRejection};
 use axum::extract::{DefaultBodyLimit, FromRequest as _, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use futures::StreamExt as _;
+use futures::{StreamExt as _, future, stream};
 use tokio_util::sync::CancellationToken;
 use weft_core::seam::dataset_store::{Dataset, Document, DocumentQuota};
 use weft_core::{DocumentId, ErrorKind};
@@ -74,8 +74,22 @@ pub(super) async fn form(
     let sent = |sent: body::Body| {
         body::Body::from_stream(sent.into_data_stream().take_until(given_up.cancelled_owned()))
     };
-    let form = Multipart::from_request(request.map(sent), state).await;
-    form.map_err(|_| ApiError::argument("No file part!"))
+    multipart(request.map(sent), state).await.map_err(|_| ApiError::argument("No file part!"))
+}
+
+/// The form of a request.
+///
+/// # Errors
+/// When it has none.
+pub(super) async fn multipart(
+    request: Request,
+    state: &ServerState,
+) -> Result<Multipart, MultipartRejection> {
+    // multer 3.1 looks twice for the first line before it waits. What comes between both looks together with the end of the
+    // body it takes for a form without that line; so the end comes by itself.
+    let end = || stream::once(tokio::task::yield_now()).filter_map(|()| future::ready(None));
+    let sent = |sent: body::Body| body::Body::from_stream(sent.into_data_stream().chain(end()));
+    Multipart::from_request(request.map(sent), state).await
 }
 
 /// The files of a form as documents: all of them, or none.

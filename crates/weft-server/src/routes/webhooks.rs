@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::multipart::Multipart;
-use axum::extract::{FromRequest as _, Query, Request, State};
+use axum::extract::{Query, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -18,6 +18,7 @@ use weft_core::{CanvasId, CanvasKey, Ending, Error, ErrorKind, Role, SessionKey,
 use weft_engine::RunHandle;
 
 use super::turn::{Origin, canvas_key, kept_with};
+use super::uploads::multipart;
 use crate::answer::Answer;
 use crate::auth::{Caller, check_local};
 use crate::body::VALUES_MAX;
@@ -280,7 +281,7 @@ async fn body_of(
     let nothing = || Json::Object(Map::new());
     match media.as_deref() {
         Some("multipart/form-data") => {
-            let form = Multipart::from_request(Request::from_parts(parts, Body::from(bytes)), state).await;
+            let form = multipart(Request::from_parts(parts, Body::from(bytes)), state).await;
             let form = form.map_err(|_| refused("the form cannot be read"))?;
             form_of(state, called, form, files).await
         }

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
+use axum::body::Body;
+use axum::http::Request;
+use futures::{FutureExt as _, stream};
 use serde_json::{Value as Json, json};
 use weft_app::Auth;
 use weft_app::config::LimitsConfig;
 use weft_testkit::Script;
 
 use crate::shelf::form;
-use crate::support::{Bench, bench, bench_with};
+use crate::support::{Bench, bench, bench_with, chat_canvas};
 
 async fn names(bench: &Bench, path: &str) -> Vec<String> {
     let docs = bench.get(path).await.data()["docs"].take();
@@ -573,4 +576,30 @@ async fn a_name_that_a_client_has_encoded_is_read() {
     let body = format!("--frontier\r\n{head}\r\n\r\nx\r\n--frontier--\r\n");
     let upload = bench.upload_of(&dataset, body, "multipart/form-data; boundary=frontier");
     assert_eq!(bench.send(upload).await.data()[0]["name"], "语.txt");
+}
+
+/// The sender may be slower than whoever reads by so little that a form comes while it is looked for.
+#[tokio::test]
+async fn a_form_that_comes_while_it_is_looked_for_is_whole() {
+    let bench = bench(Script::new()).await;
+    let dataset = bench.dataset("Docs").await;
+    let (body, kind) = form(&[("a.txt", "one")]);
+    let agent = bench.store("A", chat_canvas()).await;
+    let uploads =
+        [dataset + "/documents", "/api/v1/files".to_owned(), format!("/api/v1/agents/{agent}/upload")];
+    for path in uploads.iter().map(String::as_str).chain(["/api/v1/chat/audio/transcription"]) {
+        let body = body.clone();
+        let later = stream::once(tokio::task::yield_now().map(|()| Ok::<_, std::io::Error>(body)));
+        let request = Request::builder()
+            .method("POST")
+            .uri(path)
+            .header("authorization", format!("Bearer {}", bench.token))
+            .header("content-type", &kind)
+            .body(Body::from_stream(later))
+            .unwrap();
+        let answer = bench.send(request).await.json();
+        let read =
+            answer["code"] == 0 || answer["message"].as_str().unwrap().contains("Unsupported audio format");
+        assert!(read, "{path}: {answer}");
+    }
 }
