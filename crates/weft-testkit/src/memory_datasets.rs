@@ -280,10 +280,14 @@ impl DatasetStore for MemoryDatasets {
     }
 
     async fn documents(&self, dataset: &DatasetKey, filter: &DocumentFilter) -> Result<(Vec<Document>, u64)> {
-        let tables = self.tables();
-        let fitting = tables.of(dataset).filter(|kept| kept.fits(filter));
-        let mut found: Vec<Document> = fitting.map(|kept| kept.document.clone()).collect();
+        let mut found: Vec<Document> = {
+            let tables = self.tables();
+            let fitting = tables.of(dataset).filter(|kept| kept.fits(filter));
+            fitting.map(|kept| kept.document.clone()).collect()
+        };
         heads::order(&mut found, filter);
+        // As with every database, others may change the list before its next page is asked for.
+        tokio::task::yield_now().await;
         Ok(page(found, filter.offset, filter.limit))
     }
 

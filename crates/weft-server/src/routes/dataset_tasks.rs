@@ -10,8 +10,9 @@ use serde_json::{Value as Json, json};
 use sha2::{Digest as _, Sha256};
 use weft_core::error::found;
 use weft_core::id::DatasetKey;
+use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{
-    ChunkFilter, Dataset, Document, DocumentChange, DocumentFilter, DocumentState, Extra, Settings,
+    ChunkFilter, Dataset, Document, DocumentChange, DocumentFilter, DocumentState, Extra, Heads, Settings,
 };
 use weft_core::seam::ingest_queue::Wanted;
 use weft_core::{DocumentId, DocumentKey, Error, ErrorKind, hex};
@@ -276,16 +277,25 @@ fn gone(error: weft_core::Error) -> weft_core::Result<()> {
     if error.kind == ErrorKind::Conflict { Ok(()) } else { Err(error) }
 }
 
+/// All documents of a dataset, the newest first.
 pub(super) async fn documents(state: &ServerState, dataset: &DatasetKey) -> Result<Vec<Document>, ApiError> {
+    Ok(all_of(&*state.app.datasets, dataset).await?)
+}
+
+async fn all_of(store: &dyn DatasetStore, dataset: &DatasetKey) -> weft_core::Result<Vec<Document>> {
     let mut all = Vec::new();
+    let mut after = None;
+    // From the last id and not by a number of rows: documents that come or go meanwhile neither hide nor repeat others.
     loop {
-        let filter = DocumentFilter { offset: all.len() as u64, limit: PAGE, ..DocumentFilter::default() };
-        let (page, _) = state.app.datasets.documents(dataset, &filter).await?;
-        if page.is_empty() {
-            return Ok(all);
-        }
-        all.extend(page);
+        let heads = store.document_heads(dataset, &Heads::Page(after, PAGE)).await?;
+        let Some(last) = heads.last() else { break };
+        after = Some(last.id.clone());
+        let ids = Some(heads.into_iter().map(|head| head.id).collect());
+        let filter = DocumentFilter { ids, limit: PAGE, ..DocumentFilter::default() };
+        all.extend(store.documents(dataset, &filter).await?.0);
     }
+    all.sort_by(|one, other| (other.created_ms, &other.key.id).cmp(&(one.created_ms, &one.key.id)));
+    Ok(all)
 }
 
 async fn run(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Result<Response, ApiError> {
@@ -383,4 +393,40 @@ fn told(documents: &[Document], id: &str) -> Json {
         "begin_at": documents.iter().filter_map(|document| document.begun_ms).min(),
         "process_duration": documents.iter().map(|document| document.duration_ms as f64).sum::<f64>() / 1_000.0,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use weft_core::TenantId;
+    use weft_testkit::contracts::datasets::{dataset, document};
+    use weft_testkit::memory_datasets::MemoryDatasets;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn documents_that_go_while_all_are_read_hide_no_others() {
+        let (store, set) = (MemoryDatasets::new(), dataset(&TenantId::new("t"), "Docs"));
+        store.create(&set).await.unwrap();
+        let mut ids = Vec::new();
+        for (at, name) in (0..2 * PAGE + 50).enumerate() {
+            let created_ms = i64::try_from(at).unwrap();
+            let made = Document { created_ms, ..document(&set.key, &format!("{name}.txt")) };
+            store.add_document(&made).await.unwrap();
+            ids.push(made.key.id);
+        }
+        let all = all_of(&store, &set.key).await.unwrap();
+        let newest_first: Vec<_> = ids.iter().rev().collect();
+        assert_eq!(all.iter().map(|one| &one.key.id).collect::<Vec<_>>(), newest_first);
+
+        // The newest go between two pages.
+        let (stay, go) = ids.split_at(2 * usize::try_from(PAGE).unwrap());
+        let (read, removed) = futures::join!(all_of(&store, &set.key), store.remove_documents(&set.key, go));
+        removed.unwrap();
+        let read = read.unwrap();
+        let seen: HashSet<_> = read.iter().map(|one| &one.key.id).collect();
+        assert_eq!(seen.len(), read.len(), "none is there twice");
+        assert!(stay.iter().all(|id| seen.contains(id)), "{} of {}", seen.len(), stay.len());
+    }
 }
