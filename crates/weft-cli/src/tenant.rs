@@ -5,13 +5,12 @@ use std::time::Duration;
 use serde_json::json;
 use weft_app::accounts::{Audited, CLI};
 use weft_app::{App, DEFAULT_TENANT};
-use weft_core::ErrorKind;
+use weft_core::{ErrorKind, TenantId};
 
 use crate::args::{TenantCommand, TenantListArgs, TenantRemoveArgs};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::screen::{Data, Notes, harmless};
 use crate::setup::Setup;
-use crate::token::tenant;
 use crate::words::quoted;
 
 /// Lists and removes tenants, also while a server runs on the same store.
@@ -42,7 +41,8 @@ async fn list(args: &TenantListArgs, app: &App) -> Outcome {
 }
 
 async fn remove(args: &TenantRemoveArgs, app: &App) -> Outcome {
-    let id = tenant(&args.tenant)?;
+    // What there is can be removed, also under a name that no new tenant may have.
+    let id = TenantId::new(args.tenant.as_str());
     if args.confirm.as_deref() != Some(id.as_str()) {
         let message = format!("the tenant {} goes with everything that it has", quoted(id.as_str()));
         return Err(Failure::usage(message).help("say it once more with `--confirm TENANT`"));
@@ -55,7 +55,7 @@ async fn remove(args: &TenantRemoveArgs, app: &App) -> Outcome {
         _ => error.into(),
     })?;
     // Its own log is gone with it.
-    let (log, target) = (tenant(DEFAULT_TENANT)?, id.as_str());
+    let (log, target) = (TenantId::new(DEFAULT_TENANT), id.as_str());
     let action = "remove tenant";
     app.note(Audited { tenant: &log, actor: CLI, action, target, outcome: 0, address: "" }).await;
     Notes::line(format!("removed the tenant {} and everything that it had", quoted(id.as_str())));

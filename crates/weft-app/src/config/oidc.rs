@@ -102,6 +102,10 @@ impl OidcConfig {
         );
         need(!self.tenant.trim().is_empty(), at(".tenant must be set"));
         need(
+            !matches!(self.tenant.trim(), "." | ".."),
+            at(".tenant must have a letter or a digit: in an address `.` and `..` are no names"),
+        );
+        need(
             !self.sign_up || !self.allowed_domains.is_empty(),
             at(".allowed_domains must say whose addresses may get an account, such as [\"example.com\"]; \
                 [\"*\"] lets everybody in whom the provider knows"),
@@ -161,6 +165,8 @@ mod tests {
         }
         check(&with("scopes = [\"email\"]"), &["must have \"openid\""]);
         check(&with("scopes = [\"openid\", \"a b\"]"), &["must be words"]);
+        check(&with("tenant = \" \""), &["tenant must be set"]);
+        check(&with("tenant = \"..\""), &["tenant must have a letter"]);
         check(&with("sign_up = true"), &["allowed_domains"]);
         check(&with("sign_up = true\nallowed_domains = [\"*\"]"), &[]);
         check(&with("roles = {admins = \"owner\"}"), &["role_claim"]);

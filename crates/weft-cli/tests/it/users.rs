@@ -23,7 +23,10 @@ fn a_tenant_is_removed_with_its_members_and_keys() {
     home.weft(&["tenant", "remove", "acme"]).with(2).says(&["--confirm"]);
     home.weft(&["tenant", "remove", "acme", "--confirm", "other"]).with(2).says(&["--confirm"]);
     home.weft(&["tenant", "remove", "acme", "--confirm", "acme"]).with(0).says(&["everything that it had"]);
-    home.weft(&["tenant", "remove", "acme", "--confirm", "acme"]).with(2).says(&["acme"]);
+    // Also one that no new tenant may be called is looked for.
+    for gone in ["acme", ".", "..", ""] {
+        home.weft(&["tenant", "remove", gone, "--confirm", gone]).with(2).says(&["there is no tenant", gone]);
+    }
     home.weft(&["tenant", "remove", "default", "--confirm", "default"]).with(2).says(&["always there"]);
     let left = home.weft(&["tenant", "list", "--json"]).with(0).json_lines();
     assert_eq!(left, [json!({"id": "default"})]);
