@@ -126,7 +126,7 @@ impl App {
         for (key, answer) in answers {
             let task = self.tasks.get(&key).await?;
             if task.session != session.key.id {
-                return Err(Error::not_found(format!("there is no task {} in this session", key.id)));
+                return Err(not_of_session(&key));
             }
             if task.status != TaskStatus::Open && (run.is_none() || task.ended_by.as_ref() != run) {
                 return Err(ended(&task));
@@ -180,6 +180,48 @@ impl App {
         };
         self.sessions.commit(session, commit).await?;
         Ok(true)
+    }
+
+    /// Gives up what a session waits for when a form is among those tasks of it that are not to be answered: unlike a call, a
+    /// form has no answer that says no. Whether one was; if not, nothing has changed. A form that was dropped before stays so.
+    ///
+    /// # Errors
+    /// `NotFound` for a task of another session; `Conflict` for a form that has ended in another way, and while a turn of the
+    /// session is under way.
+    pub async fn cancel_forms(&self, session: &Session, tasks: &[TaskKey]) -> Result<bool> {
+        let mut forms = Vec::new();
+        for key in tasks {
+            let task = self.tasks.get(key).await?;
+            if task.session != session.key.id {
+                return Err(not_of_session(key));
+            }
+            if task.kind == TaskKind::Form {
+                forms.push(task);
+            }
+        }
+        if let Some(task) = forms.iter().find(|task| is_past(task)) {
+            return Err(ended(task));
+        }
+        let Some(open) = forms.iter().find(|task| task.status == TaskStatus::Open) else {
+            return Ok(!forms.is_empty());
+        };
+        let given_up = match session.state.pointer("/paused/run").and_then(Json::as_str) {
+            Some(run) => self.give_up_waiting(&session.key, &RunId::from(run)).await,
+            None => Ok(false),
+        };
+        let error = match given_up {
+            Ok(true) => return Ok(true),
+            Ok(false) => weft_core::seam::run_store::at_work(&session.key.id, &open.run),
+            Err(error) if error.kind == ErrorKind::Conflict => error,
+            Err(error) => return Err(error),
+        };
+        // Whoever was first has dropped it as well, or has answered it.
+        let task = self.tasks.get(&open.key).await?;
+        match task.status {
+            TaskStatus::Dropped => Ok(true),
+            TaskStatus::Open => Err(error),
+            TaskStatus::Answered | TaskStatus::TimedOut => Err(ended(&task)),
+        }
     }
 
     /// Goes on with the runs of all tenants whose waits are over without an answer, one of each session. Those that have
@@ -270,6 +312,15 @@ impl App {
         let run = run.unwrap_or_else(RunId::generate);
         self.engine.start_as(run, StartRun { plan, canvas, session, input, seed: None, task }).await
     }
+}
+
+fn not_of_session(key: &TaskKey) -> Error {
+    Error::not_found(format!("there is no task {} in this session", key.id))
+}
+
+/// Whether somebody or the time has ended a task, so that it cannot be taken back.
+fn is_past(task: &Task) -> bool {
+    matches!(task.status, TaskStatus::Answered | TaskStatus::TimedOut)
 }
 
 fn ended(task: &Task) -> Error {

@@ -8,7 +8,7 @@ use serde_json::json;
 use weft_core::{Ending, Entry, Error, Json, Record};
 
 use crate::answer::Answer;
-use crate::dialect::ag_ui::{AgUiRun, Names};
+use crate::dialect::ag_ui::{self, AgUiRun, Names};
 use crate::dialect::agent::AgentRun;
 use crate::dialect::openai::Completion;
 use crate::dialect::ragflow::{self, Additions, RunView};
@@ -213,6 +213,13 @@ fn put_event(event: &Json, out: &mut Vec<u8>) {
         write_json(event, out);
         true
     });
+}
+
+/// The whole stream of a run that does nothing, because what it was to go on with is given up.
+pub(crate) fn given_up(names: &Names, at_ms: i64) -> Vec<u8> {
+    let mut out = Vec::new();
+    ag_ui::given_up(names, at_ms).iter().for_each(|event| put_event(event, &mut out));
+    out
 }
 
 impl Frames for AgUiEvents {

@@ -233,6 +233,19 @@ impl AgUiRun {
     }
 }
 
+/// The events of a run that does nothing, because what it was to go on with is given up.
+pub(crate) fn given_up(names: &Names, at_ms: i64) -> [Json; 2] {
+    let Names { thread, run } = names;
+    let mut events = [
+        json!({"type": "RUN_STARTED", "threadId": thread, "runId": run}),
+        json!({"type": "RUN_FINISHED", "threadId": thread, "runId": run, "outcome": {"type": "cancelled"}}),
+    ];
+    for event in &mut events {
+        event["timestamp"] = json!(at_ms);
+    }
+    events
+}
+
 /// A task as an interrupt.
 fn interrupt(waiting: &WaitingForm, task: &TaskId, fields: &Map<String, Json>) -> Json {
     let decides = asked::is_decision(fields);

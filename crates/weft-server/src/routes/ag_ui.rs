@@ -8,7 +8,7 @@ use super::turn::{UnknownSession, begin_turn, canvas_key, session};
 use crate::auth::Caller;
 use crate::body::Body;
 use crate::error::ApiError;
-use crate::frames::AgUiEvents;
+use crate::frames::{AgUiEvents, given_up};
 use crate::path::Path;
 use crate::sse;
 use crate::state::ServerState;
@@ -31,7 +31,7 @@ pub(crate) async fn run(
 }
 
 async fn begun(state: &ServerState, caller: &Caller, id: String, body: &Body) -> Result<Response, ApiError> {
-    let RunInput { names, input, answers } = RunInput::read(body, caller)?;
+    let RunInput { names, input, answers, only_cancels } = RunInput::read(body, caller)?;
     let canvas = canvas_key(caller, id);
     let read = CompletionRequest::read(body, caller, ResponseMode::Stream)?;
     let request = CompletionRequest {
@@ -45,6 +45,15 @@ async fn begun(state: &ServerState, caller: &Caller, id: String, body: &Body) ->
     } else {
         // The tasks belong to a session of this agent, and to no other.
         let session = session(state, &canvas, &request, UnknownSession::Refuse).await?;
+        if only_cancels {
+            let tasks: Vec<TaskKey> =
+                answers.iter().map(|(id, _)| TaskKey::new(&caller.tenant, id.clone())).collect();
+            // There is no answer to a form that a run could go on with, so the client's run ends here.
+            if state.app.cancel_forms(&session, &tasks).await? {
+                let events = given_up(&names, state.app.clock.now_ms());
+                return Ok(sse::event_stream(axum::body::Body::from(events)));
+            }
+        }
         let answers =
             answers.into_iter().map(|(id, answer)| (TaskKey::new(&caller.tenant, id), answer)).collect();
         let run = Some(state.app.keyed(&canvas, &names.run).await?.run);

@@ -23,6 +23,8 @@ pub struct RunInput {
     pub input: TurnInput,
     /// What it answers to interrupts of the run before. When there are some, the question does not count.
     pub answers: Vec<(TaskId, TaskAnswer)>,
+    /// Whether it answers by cancelling, and nothing else.
+    pub only_cancels: bool,
 }
 
 impl RunInput {
@@ -34,12 +36,14 @@ impl RunInput {
         body.require(&["threadId", "runId"])?;
         let id = |key: &str| body.id(key).map(Option::unwrap_or_default);
         let names = Names { thread: id("threadId")?, run: checked_key(&id("runId")?)? };
-        let answers = body.list("resume")?.unwrap_or_default();
-        if answers.len() > ANSWERS_MAX {
+        let entries = body.list("resume")?.unwrap_or_default();
+        if entries.len() > ANSWERS_MAX {
             return Err(ApiError::argument(format!("`resume` has more than {ANSWERS_MAX} entries")));
         }
         // Read before the question, since with answers there need be none.
-        let answers = answers.iter().map(answer).collect::<Result<Vec<_>, _>>()?;
+        let answers = entries.iter().map(answer).collect::<Result<Vec<_>, _>>()?;
+        let cancels = |entry: &Json| entry.get("status").and_then(Json::as_str) == Some("cancelled");
+        let only_cancels = !entries.is_empty() && entries.iter().all(cancels);
         let messages = body.list("messages")?.unwrap_or_default();
         let query = if answers.is_empty() {
             // The code is that of what is not there, too.
@@ -55,7 +59,7 @@ impl RunInput {
             Some(_) => return Err(ApiError::argument("`forwardedProps.inputs` must be an object")),
         };
         let input = TurnInput { query, user_id: caller.user_id.clone(), inputs, ..TurnInput::default() };
-        Ok(Self { names, input, answers })
+        Ok(Self { names, input, answers, only_cancels })
     }
 }
 

@@ -115,8 +115,6 @@ async fn a_form_is_an_interrupt_and_its_answer_resumes_the_run() {
         body
     };
     let path = format!("/api/v1/agents/{id}/ag-ui");
-    let refused = bench.post(&path, resume("cancelled", Json::Null)).await;
-    assert_eq!(refused.status, 400, "a form cannot be denied: {}", refused.text);
     let mut elsewhere = resume("resolved", json!(values));
     elsewhere["threadId"] = json!("another");
     assert_eq!(bench.post(&path, elsewhere).await.status, 404, "the task is of another thread");
@@ -137,6 +135,49 @@ async fn a_form_is_an_interrupt_and_its_answer_resumes_the_run() {
     twice["runId"] = json!("r3");
     let twice = bench.post(&path, twice).await;
     assert_eq!(twice.status, 409, "it was answered already: {}", twice.text);
+}
+
+#[tokio::test]
+async fn a_form_that_is_cancelled_is_given_up_with_its_run() {
+    let bench = bench(Script::new()).await;
+    let id = bench.store("Form", form_canvas()).await;
+    let told = events(&bench, &id, asked("t", "r1", "q")).await;
+    let interrupt = told.last().unwrap()["outcome"]["interrupts"][0].clone();
+    let resume = |run: &str, status: &str| {
+        let mut body = asked("t", run, "q");
+        let payload = json!({"name": "Ada"});
+        body["resume"] = json!([{"interruptId": interrupt["id"], "status": status, "payload": payload}]);
+        body
+    };
+    let path = format!("/api/v1/agents/{id}/ag-ui");
+    let mut elsewhere = resume("r2", "cancelled");
+    elsewhere["threadId"] = json!("another");
+    assert_eq!(bench.post(&path, elsewhere).await.status, 404, "the task is of another thread");
+    let stranger = Bench { token: bench.stranger().await, ..bench.restarted() };
+    assert_eq!(stranger.post(&path, resume("r2", "cancelled")).await.status, 404);
+    // Also when it is sent again, by the same client or by one that does not know of the first.
+    for run in ["r2", "r2", "r3"] {
+        let told = events(&bench, &id, resume(run, "cancelled")).await;
+        check(&told);
+        assert_eq!(kinds(&told), ["RUN_STARTED", "RUN_FINISHED"]);
+        let end = told.last().unwrap();
+        assert_eq!((&end["outcome"], &end["runId"]), (&json!({"type": "cancelled"}), &json!(run)));
+    }
+    assert_eq!(bench.get("/api/v1/tasks?status=open").await.data()["total"], 0);
+    assert_eq!(bench.post(&path, resume("r4", "resolved")).await.status, 409, "nobody asks any more");
+    let anew = events(&bench, &id, asked("t", "r5", "q")).await;
+    let asks = &anew.last().unwrap()["outcome"]["interrupts"][0];
+    assert_ne!(asks["id"], interrupt["id"], "the next question begins anew");
+    // A form that was answered cannot be cancelled.
+    let answer = |status: &str, run: &str| {
+        let mut body = resume(run, status);
+        body["resume"][0]["interruptId"] = asks["id"].clone();
+        let fields = asks["responseSchema"]["properties"].as_object().unwrap().keys();
+        body["resume"][0]["payload"] = fields.map(|field| (field.clone(), json!("Ada"))).collect();
+        body
+    };
+    events(&bench, &id, answer("resolved", "r6")).await;
+    assert_eq!(bench.post(&path, answer("cancelled", "r7")).await.status, 409);
 }
 
 #[tokio::test]
