@@ -1,11 +1,9 @@
 //! What people do with canvases, as calls that the HTTP routes and the command line share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures::future::BoxFuture;
-use tokio::sync::{Notify, OnceCell};
+use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasHead, PIPELINE_TYPE, StoredCanvas};
 use weft_core::seam::session_store::{Session, SessionMessage};
@@ -15,8 +13,7 @@ use weft_core::seam::{
     SpendingStore, TaskStore, TokenStore, UsageStore, VersionStore, WorkQueue,
 };
 use weft_core::{
-    CanvasId, CanvasKey, Catalog, ErrorKind, Result, RunId, RunKey, SessionId, SessionKey, TenantId,
-    TurnInput,
+    CanvasId, CanvasKey, Catalog, Result, RunId, RunKey, SessionId, SessionKey, TaskKey, TenantId, TurnInput,
 };
 use weft_dsl::{Plan, Problem};
 use weft_engine::{Engine, RunHandle, SessionState, StartRun};
@@ -36,7 +33,7 @@ use crate::parts::{Close, ModelCheck, Parts, Probe};
 use crate::plans::{Plans, compact};
 use crate::tokens;
 use crate::tool_servers::TenantServers;
-use crate::turns::{Lines, Waiting};
+use crate::turns::Lines;
 
 /// Whose everything is as long as nobody asks for more tenants.
 pub const DEFAULT_TENANT: &str = "default";
@@ -323,11 +320,17 @@ impl App {
     /// As [`App::start_turn`].
     pub async fn start_turn_of(&self, session: &Session, input: TurnInput) -> Result<RunHandle> {
         let input = self.with_files_read(&session.key, input).await?;
-        self.start_turn_read(RunId::generate(), session, input).await
+        self.start_turn_read(RunId::generate(), session, input, None).await
     }
 
-    /// The same when the files that come along are read already.
-    async fn start_turn_read(&self, id: RunId, session: &Session, input: TurnInput) -> Result<RunHandle> {
+    /// The same when the files that come along are read already; for a task only as long as that is open.
+    pub(crate) async fn start_turn_read(
+        &self,
+        id: RunId,
+        session: &Session,
+        input: TurnInput,
+        task: Option<&TaskKey>,
+    ) -> Result<RunHandle> {
         if session.state.get("paused").is_some_and(|paused| !paused.is_null()) {
             // Most turns have nothing to wait for before them, and need no room for it.
             Box::pin(self.time_out_before(session)).await?;
@@ -338,89 +341,9 @@ impl App {
         } else {
             self.plan(&canvas, &session.canvas_version).await?
         };
-        let key = session.key.clone();
-        let request = StartRun { plan, canvas: canvas.id, session: key, input, seed: None, task: None };
+        let (key, task) = (session.key.clone(), task.map(|task| task.id.clone()));
+        let request = StartRun { plan, canvas: canvas.id, session: key, input, seed: None, task };
         self.engine.start_of(id, request, Some(session)).await
-    }
-
-    /// Starts a turn of a session when it is its turn.
-    ///
-    /// # Errors
-    /// As [`App::start_turn`] and [`App::take_turn`].
-    pub async fn ask(&self, session: &SessionKey, input: &TurnInput, waiting: &Waiting) -> Result<RunHandle> {
-        let session = self.sessions.load(session).await?;
-        self.ask_of(&session, input, waiting).await
-    }
-
-    /// The same for a session that was loaded already.
-    ///
-    /// # Errors
-    /// As [`App::ask`].
-    pub async fn ask_of(&self, session: &Session, input: &TurnInput, waiting: &Waiting) -> Result<RunHandle> {
-        let first = AtomicBool::new(true);
-        // Once, however often it is tried: a session may be busy for minutes.
-        let read = OnceCell::new();
-        let start = || -> BoxFuture<'_, Result<RunHandle>> {
-            Box::pin(async {
-                let input = || self.with_files_read(&session.key, input.clone());
-                let input = read.get_or_try_init(input).await?.clone();
-                self.check_goes_on(&session.key, waiting).await?;
-                if first.swap(false, Ordering::Relaxed) {
-                    self.start_turn_read(RunId::generate(), session, input).await
-                } else {
-                    // The turn that was waited for has changed it.
-                    let session = self.sessions.load(&session.key).await?;
-                    self.start_turn_read(RunId::generate(), &session, input).await
-                }
-            })
-        };
-        // An agent at work may take the question up, and then it is no turn of its own.
-        if let Some(handle) = self.steer(&session.key, input, waiting).await? {
-            return Ok(handle);
-        }
-        self.take_turn(&session.key, waiting, start).await
-    }
-
-    /// The same for a question with a key: when its run is there already, that run.
-    ///
-    /// # Errors
-    /// As [`App::ask`]; `Invalid` when the run was begun for another question.
-    pub async fn ask_once(
-        &self,
-        session: &Session,
-        input: &TurnInput,
-        run: &RunId,
-        waiting: &Waiting,
-    ) -> Result<RunHandle> {
-        // Whoever asks the same at the same time takes no place among the questions of the session.
-        let (_asks, known) =
-            self.one_of_equals(&RunKey::new(&session.key.tenant, run.clone()), waiting).await?;
-        if let Some(known) = known {
-            return self.again(&known, input).await;
-        }
-        let read = OnceCell::new();
-        let start = || -> BoxFuture<'_, Result<RunHandle>> {
-            Box::pin(async {
-                let session = self.sessions.load(&session.key).await?;
-                let key = RunKey::new(&session.key.tenant, run.clone());
-                let with_files = || self.with_files_read(&session.key, input.clone());
-                let with_files = read.get_or_try_init(with_files).await?.clone();
-                let started = match self.check_goes_on(&session.key, waiting).await {
-                    Ok(()) => self.start_turn_read(run.clone(), &session, with_files).await,
-                    Err(error) => Err(error),
-                };
-                match started {
-                    // It is this very run that the session is busy with, or that is there already.
-                    Err(error) if error.kind == ErrorKind::Conflict => match self.runs.get(&key).await {
-                        // Whichever process works on it, it can be read from here.
-                        Ok(run) => self.again(&run, input).await,
-                        Err(_) => Err(error),
-                    },
-                    outcome => outcome,
-                }
-            })
-        };
-        self.take_turn(&session.key, waiting, start).await
     }
 
     /// Asks a run to stop, named by its own id or by its session's, whichever process works on it. Whether

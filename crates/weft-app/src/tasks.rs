@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use serde_json::Map;
+use weft_core::error::found;
 use weft_core::seam::session_store::{Session, SessionCommit};
 use weft_core::seam::task_store::{Task, TaskChange, TaskFilter, TaskKind, TaskStatus};
-use weft_core::{CanvasKey, Error, ErrorKind, Json, Result, RunId, RunKey, SessionKey, TaskKey, TurnInput};
+use weft_core::{
+    CanvasKey, Error, ErrorKind, Json, Result, RunId, RunKey, SessionKey, TaskId, TaskKey, TurnInput,
+};
 use weft_engine::form::satisfied;
-use weft_engine::{RunHandle, StartRun};
+use weft_engine::{RunHandle, SessionState, StartRun};
 
 use crate::app::App;
 use crate::notifications::overdue;
@@ -107,10 +110,40 @@ impl App {
         let start = || -> BoxFuture<'_, Result<RunHandle>> {
             Box::pin(self.start_for_task(session, &task, input.clone(), run.clone()))
         };
-        match self.take_turn(&session.key, waiting, start).await {
-            // Whoever was first may have ended it while this answer waited or was looked at.
-            Err(error) if error.kind == ErrorKind::Conflict => Err(self.ended_since(&task.key, error).await),
-            outcome => outcome,
+        let outcome = self.take_turn(&session.key, waiting, start).await;
+        self.unless_ended(Some(&task.key), outcome).await
+    }
+
+    /// The task that the values of a turn answer, among those that its session waited for when it was read. When somebody
+    /// else is faster, they begin nothing else.
+    pub(crate) async fn answered_by(&self, session: &Session, input: &TurnInput) -> Result<Option<TaskKey>> {
+        if input.inputs.is_empty() || session.state.get("paused").is_none_or(Json::is_null) {
+            return Ok(None);
+        }
+        let open: Vec<TaskId> = {
+            let state = SessionState::from_json(&session.state)?;
+            state.paused.iter().flat_map(|paused| paused.open_tasks()).collect()
+        };
+        for id in open {
+            let task = found(self.tasks.get(&TaskKey::new(&session.key.tenant, id)).await)?;
+            if let Some(task) = task.filter(|task| is_meant(task, &input.inputs)) {
+                return Ok(Some(task.key));
+            }
+        }
+        Ok(None)
+    }
+
+    /// How the turn for a task began. Whoever was first may have ended it while this answer waited or was looked at.
+    pub(crate) async fn unless_ended(
+        &self,
+        task: Option<&TaskKey>,
+        outcome: Result<RunHandle>,
+    ) -> Result<RunHandle> {
+        match (task, outcome) {
+            (Some(task), Err(error)) if error.kind == ErrorKind::Conflict => {
+                Err(self.ended_since(task, error).await)
+            }
+            (_, outcome) => outcome,
         }
     }
 
@@ -332,6 +365,16 @@ fn ended(task: &Task) -> Error {
     };
     let by = task.ended_by.as_ref().map(|run| format!(" (run {run})")).unwrap_or_default();
     Error::new(ErrorKind::Conflict, format!("task {} {how}{by}", task.key.id))
+}
+
+/// Whether values of a caller are for a task: below its address or its node, or by the names of its fields.
+fn is_meant(task: &Task, inputs: &Map<String, Json>) -> bool {
+    let fields = &task.form.fields;
+    let below = |address: &str| inputs.get(address).and_then(Json::as_object);
+    match below(&task.address).or_else(|| below(task.node.as_str())) {
+        Some(own) => task.kind == TaskKind::Form || own.keys().any(|field| fields.contains_key(field)),
+        None => fields.is_empty() || inputs.keys().any(|field| fields.contains_key(field)),
+    }
 }
 
 /// An answer as values for the fields of the task's form.

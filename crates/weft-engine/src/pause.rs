@@ -12,7 +12,7 @@ use weft_dsl::plan::Plan;
 
 use crate::frame::FrameRun;
 use crate::machine::{Machine, MachineLimits, RunningNode};
-use crate::scope::{ScopeId, ScopeRun};
+use crate::scope::{NodeState, ScopeId, ScopeRun};
 
 /// The format of [`Paused`]. Those before it can be read as well: 2 brought work that waits in the middle.
 const FORMAT: u32 = 2;
@@ -141,10 +141,14 @@ impl Paused {
         std::mem::replace(&mut answer.query, self.input.query.clone())
     }
 
+    /// The tasks that are open.
+    pub fn open_tasks(&self) -> impl Iterator<Item = TaskId> {
+        self.scopes.values().flat_map(|run| &run.nodes).flat_map(NodeState::open_tasks)
+    }
+
     /// Whether a task is open.
     pub fn waits_for(&self, task: &TaskId) -> bool {
-        let mut nodes = self.scopes.values().flat_map(|run| &run.nodes);
-        nodes.any(|node| node.open_tasks().any(|open| open == *task))
+        self.open_tasks().any(|open| open == *task)
     }
 
     /// Forgets since when anybody waits: what is open when the next run ends is new.

@@ -172,6 +172,50 @@ async fn who_answers_second_hears_of_the_run_of_the_first() {
     assert!(second.text.contains(&run) && second.text.contains("answered already"), "{}", second.text);
 }
 
+/// A form that is sent twice by its page is answered once: the second begins no run of its own.
+#[tokio::test]
+async fn values_that_come_twice_at_once_begin_one_run() {
+    let slow = weft_testkit::Reply::pieces(["So "])
+        .then(weft_testkit::Step::Wait(300))
+        .then(weft_testkit::Step::Text("on".into()));
+    let bench = bench(Script::new().reply(slow.always())).await;
+    let mut form = crate::support::form_canvas();
+    form["components"]["Message:M"]["obj"]["params"]["content"] = json!(["{Agent:A@content}"]);
+    form["components"]["Agent:A"] = crate::support::chat_canvas()["components"]["Agent:A"].clone();
+    form["components"]["Agent:A"]["downstream"] = json!(["Message:M"]);
+    form["components"]["UserFillUp:F"]["downstream"] = json!(["Agent:A"]);
+    let agent = bench.store("Form", form).await;
+    let path = format!("/api/v1/agents/{agent}/completions");
+    for inputs in [json!({"colour": "red"}), json!({"UserFillUp:F": {"colour": {"value": "red"}}})] {
+        let session = bench.wait(&agent).await;
+        let body = json!({"session_id": session, "inputs": inputs, "stream": false});
+        let (one, two) = futures::join!(bench.post(&path, body.clone()), bench.post(&path, body));
+        let (first, second) = if two.text.contains("answered already") { (one, two) } else { (two, one) };
+        let run = first.data()["message_id"].as_str().unwrap().to_owned();
+        let refused = second.refusal();
+        assert!(refused.1.contains("answered already") && refused.1.contains(&run), "{refused:?}");
+        let open = bench.inbox(&format!("?session_id={}", session.as_str().unwrap())).await;
+        assert!(open.is_empty(), "nothing has begun anew: {open:?}");
+    }
+}
+
+/// Values of two people for two tasks of one run are both heard.
+#[tokio::test]
+async fn values_for_two_tasks_at_once_both_count() {
+    let bench = bench(Script::new()).await;
+    let agent = bench.store("Approvals", canvas(&approvals(&["call_1", "call_2"]))).await;
+    let session = bench.wait(&agent).await;
+    let path = format!("/api/v1/agents/{agent}/completions");
+    let with = |inputs: Json| json!({"session_id": session, "inputs": inputs, "stream": false});
+    let (one, two) = futures::join!(
+        bench.post(&path, with(json!({"call_1": "approve"}))),
+        bench.post(&path, with(json!({"Agent:A": {"call_2": "deny"}}))),
+    );
+    let ended = [one.data(), two.data()];
+    let last = ended.iter().find(|ended| ended["data"]["status"] == "succeeded").expect("an end");
+    assert_eq!(last["data"]["content"], "call_1: approve. call_2: deny. Done.");
+}
+
 #[tokio::test]
 async fn values_that_do_not_suit_their_fields_are_refused_and_the_task_stays_open() {
     let bench = bench(Script::new()).await;

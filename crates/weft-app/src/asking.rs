@@ -1,0 +1,99 @@
+//! Questions to a session, which begin when it is their turn. Values that answer what the session asks begin nothing else: of
+//! two equal answers at the same time the second is told of the first.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::future::BoxFuture;
+use tokio::sync::OnceCell;
+use weft_core::seam::session_store::Session;
+use weft_core::{ErrorKind, Result, RunId, RunKey, SessionKey, TurnInput};
+use weft_engine::RunHandle;
+
+use crate::app::App;
+use crate::turns::Waiting;
+
+impl App {
+    /// Starts a turn of a session when it is its turn.
+    ///
+    /// # Errors
+    /// As [`App::start_turn`] and [`App::take_turn`].
+    pub async fn ask(&self, session: &SessionKey, input: &TurnInput, waiting: &Waiting) -> Result<RunHandle> {
+        let session = self.sessions.load(session).await?;
+        self.ask_of(&session, input, waiting).await
+    }
+
+    /// The same for a session that was loaded already.
+    ///
+    /// # Errors
+    /// As [`App::ask`].
+    pub async fn ask_of(&self, session: &Session, input: &TurnInput, waiting: &Waiting) -> Result<RunHandle> {
+        let first = AtomicBool::new(true);
+        let task = self.answered_by(session, input).await?;
+        // Once, however often it is tried: a session may be busy for minutes.
+        let read = OnceCell::new();
+        let start = || -> BoxFuture<'_, Result<RunHandle>> {
+            Box::pin(async {
+                let input = || self.with_files_read(&session.key, input.clone());
+                let input = read.get_or_try_init(input).await?.clone();
+                self.check_goes_on(&session.key, waiting).await?;
+                if first.swap(false, Ordering::Relaxed) {
+                    self.start_turn_read(RunId::generate(), session, input, task.as_ref()).await
+                } else {
+                    // The turn that was waited for has changed it.
+                    let session = self.sessions.load(&session.key).await?;
+                    self.start_turn_read(RunId::generate(), &session, input, task.as_ref()).await
+                }
+            })
+        };
+        // An agent at work may take the question up, and then it is no turn of its own.
+        if let Some(handle) = self.steer(&session.key, input, waiting).await? {
+            return Ok(handle);
+        }
+        let outcome = self.take_turn(&session.key, waiting, start).await;
+        self.unless_ended(task.as_ref(), outcome).await
+    }
+
+    /// The same for a question with a key: when its run is there already, that run.
+    ///
+    /// # Errors
+    /// As [`App::ask`]; `Invalid` when the run was begun for another question.
+    pub async fn ask_once(
+        &self,
+        session: &Session,
+        input: &TurnInput,
+        run: &RunId,
+        waiting: &Waiting,
+    ) -> Result<RunHandle> {
+        // Whoever asks the same at the same time takes no place among the questions of the session.
+        let (_asks, known) =
+            self.one_of_equals(&RunKey::new(&session.key.tenant, run.clone()), waiting).await?;
+        if let Some(known) = known {
+            return self.again(&known, input).await;
+        }
+        let task = self.answered_by(session, input).await?;
+        let read = OnceCell::new();
+        let start = || -> BoxFuture<'_, Result<RunHandle>> {
+            Box::pin(async {
+                let session = self.sessions.load(&session.key).await?;
+                let key = RunKey::new(&session.key.tenant, run.clone());
+                let with_files = || self.with_files_read(&session.key, input.clone());
+                let with_files = read.get_or_try_init(with_files).await?.clone();
+                let started = match self.check_goes_on(&session.key, waiting).await {
+                    Ok(()) => self.start_turn_read(run.clone(), &session, with_files, task.as_ref()).await,
+                    Err(error) => Err(error),
+                };
+                match started {
+                    // It is this very run that the session is busy with, or that is there already.
+                    Err(error) if error.kind == ErrorKind::Conflict => match self.runs.get(&key).await {
+                        // Whichever process works on it, it can be read from here.
+                        Ok(run) => self.again(&run, input).await,
+                        Err(_) => Err(error),
+                    },
+                    outcome => outcome,
+                }
+            })
+        };
+        let outcome = self.take_turn(&session.key, waiting, start).await;
+        self.unless_ended(task.as_ref(), outcome).await
+    }
+}
