@@ -43,6 +43,11 @@ pub struct Answering {
     pub background: bool,
 }
 
+/// The run of a session that waits for people, as the session was read.
+pub fn waiting_run(session: &Session) -> Option<RunId> {
+    session.state.pointer("/paused/run").and_then(Json::as_str).map(RunId::from)
+}
+
 impl App {
     /// Answers a task: begins the run that goes on with the session.
     ///
@@ -88,8 +93,8 @@ impl App {
     ) -> Result<RunHandle> {
         let (task, inputs) = self.given_to_tasks(session, answers, run.as_ref()).await?;
         // Who waits is not who answers, also where a client calls both by one name.
-        let waits = session.state.pointer("/paused/run").and_then(Json::as_str);
-        let run = run.filter(|run| task.status != TaskStatus::Open || waits != Some(run.as_str()));
+        let waits = waiting_run(session);
+        let run = run.filter(|run| task.status != TaskStatus::Open || waits.as_ref() != Some(run));
         let (_asks, known) = match &run {
             Some(run) => {
                 let key = RunKey::new(&session.key.tenant, run.clone());
@@ -191,8 +196,7 @@ impl App {
     /// `NotFound` for an unknown session; `Conflict` when a turn of it is under way, or has ended just now.
     pub async fn give_up_waiting(&self, session: &SessionKey, run: &RunId) -> Result<bool> {
         let stored = self.sessions.load(session).await?;
-        let waits = stored.state.pointer("/paused/run").and_then(Json::as_str);
-        if waits != Some(run.as_str()) {
+        if waiting_run(&stored).as_ref() != Some(run) {
             return Ok(false);
         }
         if let Some(busy) = self.engine.at_work(session).await? {
@@ -238,8 +242,8 @@ impl App {
         let Some(open) = forms.iter().find(|task| task.status == TaskStatus::Open) else {
             return Ok(!forms.is_empty());
         };
-        let given_up = match session.state.pointer("/paused/run").and_then(Json::as_str) {
-            Some(run) => self.give_up_waiting(&session.key, &RunId::from(run)).await,
+        let given_up = match waiting_run(session) {
+            Some(run) => self.give_up_waiting(&session.key, &run).await,
             None => Ok(false),
         };
         let error = match given_up {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json, json};
 use weft_app::new_session::NewSession;
+use weft_app::tasks::waiting_run;
 use weft_core::component::Form;
 use weft_core::error::found;
 use weft_core::reference::Inputs;
@@ -192,11 +193,16 @@ impl Offering {
         let answers = match forms::hear(&open, &call.answers) {
             Heard::Answers(answers) => answers,
             Heard::Declined => {
-                self.app().give_up_waiting(&session.key, &run.key.id).await?;
-                return Err(Error::new(
-                    ErrorKind::Cancelled,
-                    "the person declined, and the run was given up",
-                ));
+                let given_up = match waiting_run(&session) {
+                    Some(waits) => self.app().give_up_waiting(&session.key, &waits).await?,
+                    None => false,
+                };
+                return Err(if given_up {
+                    Error::new(ErrorKind::Cancelled, "the person declined, and the run was given up")
+                } else {
+                    let message = "the person declined, but the conversation has gone on meanwhile";
+                    Error::new(ErrorKind::Conflict, message)
+                });
             }
             Heard::Nothing => {
                 let message = "nothing was answered, so the run waits on";

@@ -466,6 +466,44 @@ async fn a_person_is_asked_through_the_client() {
     assert_eq!(bench.tool("painter", arguments).await["content"][0]["text"], "red it is");
 }
 
+/// A call that is made again with what an earlier one was handed back speaks to what is asked now.
+#[tokio::test]
+async fn who_declines_with_an_earlier_state_gives_up_what_is_asked_now() {
+    let bench = bench(Script::new()).await;
+    let form = |name: &str| {
+        let inputs = json!({name: {"name": name, "type": "line", "optional": false}});
+        component("UserFillUp", &json!({"tips": "Which?", "inputs": inputs}), &["Message:M"])
+    };
+    let canvas = json!({"components": {
+        "begin": component("Begin", &json!({}), &["UserFillUp:F", "UserFillUp:G"]),
+        "UserFillUp:F": form("colour"),
+        "UserFillUp:G": form("size"),
+        "Message:M": component("Message", &json!({"content": ["done"]}), &[]),
+    }});
+    bench.published("Painter", canvas).await;
+    let can = json!({"elicitation": {}});
+    let call = json!({"name": "painter", "arguments": {"query": "paint"}});
+    let asked = bench.mcp_with("tools/call", call.clone(), &can).await["result"].clone();
+    let questions = asked["inputRequests"].as_object().unwrap();
+    assert_eq!(questions.len(), 2, "{asked}");
+    let with = |task: &str, answer: Json| {
+        let mut call = call.clone();
+        call["inputResponses"] = json!({task: answer});
+        call["requestState"] = asked["requestState"].clone();
+        call
+    };
+    let mut names = questions.keys();
+    let (first, second) = (names.next().unwrap(), names.next().unwrap());
+    let fields = &questions[first]["params"]["requestedSchema"]["properties"];
+    let field = fields.as_object().unwrap().keys().next().unwrap();
+    let content = json!({"action": "accept", "content": {field: "blue"}});
+    let answered = bench.mcp_with("tools/call", with(first, content), &can).await;
+    assert_eq!(answered["result"]["resultType"], "input_required", "{answered}");
+    let declined = bench.mcp_with("tools/call", with(second, json!({"action": "decline"})), &can).await;
+    assert!(declined.to_string().contains("given up"), "{declined}");
+    assert_eq!(bench.get("/api/v1/tasks").await.data()["tasks"], json!([]));
+}
+
 #[tokio::test]
 async fn a_long_run_is_a_task_with_a_result_and_can_be_stopped() {
     let slow = Reply::pieces(["It "]).then(Step::Wait(4_000)).then(Step::Text("is done.".into()));
