@@ -4,7 +4,10 @@
 use crate::field::{FieldSpec, Kind, Preset};
 use crate::params::{ParamProblem, Params, is_empty};
 use crate::reference::{Reference, Template};
-use crate::value::{Json, described, number as numeric, to_text, truth, whole};
+use crate::value::{Json, described, number as numeric, shortened, to_text, truth, whole};
+
+/// Characters of a component's id that are shown.
+const COMPONENT_CHARS_MAX: usize = 100;
 
 fn preset_text(spec: &FieldSpec) -> &'static str {
     match spec.default {
@@ -21,17 +24,32 @@ fn given_text(params: &mut Params<'_>, spec: &FieldSpec) -> Option<String> {
         Json::Object(_) | Json::Array(_) => {
             let message = format!("must be a text, and is {}", described(value));
             let help = match value {
-                Json::Array(items) if matches!(items.as_slice(), [Json::String(_)]) => {
-                    "write the text alone, without the brackets of a list"
-                }
-                Json::Array(_) => "write one text in place of the list",
-                _ => "write one text; what another component gives stands in braces, such as `{begin@name}`",
+                Json::Array(items) => instead_of_list(items),
+                _ => "write one text; what another component gives stands in braces, such as `{begin@name}`"
+                    .to_owned(),
             };
             params.problem(ParamProblem::new(pointer, message).help(help));
             None
         }
         value => Some(to_text(value)),
     }
+}
+
+/// What to write in place of a list where a text is needed.
+fn instead_of_list(items: &[Json]) -> String {
+    if let [Json::String(_)] = items {
+        return "write the text alone, without the brackets of a list".to_owned();
+    }
+    // Older canvases list the components whose results are read, and what these give had no names.
+    let Some(component) = items.iter().find_map(|item| item.get("component_id")?.as_str()) else {
+        return "write one text in place of the list".to_owned();
+    };
+    let component = shortened(component, COMPONENT_CHARS_MAX);
+    let output = if component.contains('@') { "" } else { "@content" };
+    format!(
+        "a list of components is of the generation before v0.20: write in braces what one of them gives, such as \
+         `{{{component}{output}}}`, or `{{sys.query}}` for the question"
+    )
 }
 
 pub(crate) fn text(params: &mut Params<'_>, spec: &FieldSpec) -> String {
@@ -174,4 +192,24 @@ pub(crate) fn choice(params: &mut Params<'_>, spec: &FieldSpec) -> &'static str 
     let message = format!("`{}` is not a valid value", text.trim());
     params.problem(ParamProblem::new(pointer, message).help(help));
     default
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_list_in_place_of_a_text_is_told_what_to_write() {
+        let check = |list: Json, part: &str| {
+            let help = instead_of_list(list.as_array().unwrap());
+            assert!(help.contains(part), "{help}");
+        };
+        check(json!(["a"]), "without the brackets");
+        check(json!(["a", "b"]), "one text in place of the list");
+        check(json!([{"component_id": "Retrieval:0", "type": "reference"}]), "`{Retrieval:0@content}`");
+        check(json!([{"type": "input"}, {"component_id": "begin@town"}]), "`{begin@town}`");
+        check(json!([{"component_id": 7}, null]), "one text in place of the list");
+    }
 }
