@@ -227,14 +227,20 @@ impl App {
     /// `Invalid` for a name that is no line; `NotFound`.
     pub async fn rename_user(&self, id: &UserId, nickname: &str) -> Result<User> {
         let user = self.accounts.stores.users.user(id).await?;
-        let nickname = checked_nickname(nickname)?;
-        if nickname.is_empty() {
-            return Err(Error::invalid("the name of a user must not be empty"));
-        }
+        let nickname = new_nickname(nickname)?;
         let change = UserChange { nickname: Some(nickname.clone()), ..UserChange::default() };
         self.accounts.stores.users.change_user(id, &change).await?;
         Ok(User { nickname, ..user })
     }
+}
+
+/// A name that a user may be given in place of the one that they have.
+///
+/// # Errors
+/// `Invalid` for a name that is empty or no line.
+pub fn new_nickname(name: &str) -> Result<String> {
+    let name = checked_nickname(name)?;
+    if name.is_empty() { Err(Error::invalid("the name of a user must not be empty")) } else { Ok(name) }
 }
 
 /// Names are shown in lists, on a line each.

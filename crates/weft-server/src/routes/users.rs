@@ -18,7 +18,7 @@ use crate::state::ServerState;
 use crate::webhook::Peer;
 use crate::wire::account;
 use crate::wire::envelope::{Success, streamed};
-use weft_app::accounts::{Audited, LISTED_MAX, PasswordChange, SignInRefusal, SignedIn};
+use weft_app::accounts::{Audited, LISTED_MAX, PasswordChange, SignInRefusal, SignedIn, new_nickname};
 use weft_app::app::DEFAULT_TENANT;
 
 /// Where a request comes from, if that is known.
@@ -255,6 +255,9 @@ pub(crate) async fn change_me(
     body: Body,
 ) -> Result<Response, ApiError> {
     let (id, hash) = signed_in(&caller)?;
+    let nickname = body.text("nickname")?;
+    // Before the password changes: of a request that is refused nothing is done.
+    nickname.as_deref().map(new_nickname).transpose()?;
     if body.get("new_password").is_some() {
         let (old, new) = (password(&body, "password")?, password(&body, "new_password")?);
         // Before the old one is compared, which is slow on purpose.
@@ -279,7 +282,7 @@ pub(crate) async fn change_me(
         .await;
         changed.map_err(refused)?;
     }
-    if let Some(nickname) = body.text("nickname")? {
+    if let Some(nickname) = nickname {
         state.app.rename_user(id, &nickname).await?;
     }
     let user = state.app.accounts.stores.users.user(id).await?;

@@ -202,6 +202,12 @@ async fn a_password_is_changed_by_whoever_knows_it_and_ends_other_sign_ins() {
     };
     assert_eq!(change("wrong", "another password").await, 109);
     assert_eq!(change(PASSWORD, "short").await, 101);
+    // Of a request that is refused for one of its fields nothing is done.
+    for nickname in ["a\nb", " "] {
+        let both = json!({"password": PASSWORD, "new_password": "another password", "nickname": nickname});
+        assert_eq!(ann.ask("PATCH", "/api/v1/users/me", both).await.refusal().0, 101);
+    }
+    other.get("/api/v1/users/me").await.data();
     assert_eq!(change(PASSWORD, "another password").await, 0);
     assert_eq!(other.get("/api/v1/users/me").await.status, 401);
     ann.get("/api/v1/users/me").await.data();
