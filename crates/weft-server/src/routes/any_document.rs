@@ -6,12 +6,13 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
 use weft_app::attachments::served_media_type;
+use weft_core::error::found as or_gone;
 use weft_core::seam::dataset_store::{
     Counting, DatasetFilter, Document, DocumentChange, DocumentFilter, DocumentState,
 };
 use weft_core::seam::ingest_queue::Wanted;
 use weft_core::value::to_text;
-use weft_core::{DatasetKey, DocumentId, ErrorKind};
+use weft_core::{DatasetKey, DocumentId, DocumentKey, ErrorKind};
 use weft_knowledge::pictures::{self, ImageId};
 
 use super::metadata::each;
@@ -37,6 +38,19 @@ const FLAT_DOCUMENTS_MAX: usize = 100_000;
 
 /// What is said of a document that is none of the caller's, where several are named.
 const NO_AUTHORIZATION: &str = "No authorization.";
+
+fn no_authorization() -> ApiError {
+    ApiError::new(code::NO_ACCESS, NO_AUTHORIZATION)
+}
+
+/// What becomes of what was read of a document before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// It stays until the document is read.
+    On,
+    /// It is gone at once.
+    Anew,
+}
 
 /// The documents with these ids, and the ids that are none of the caller's.
 async fn documents(
@@ -210,25 +224,41 @@ pub(crate) async fn ingest(
             "`run` must be 1, to have documents read, or 2, to have that stopped",
         ));
     }
-    let anew = body.flag("delete")? == Some(true);
+    let reading = if body.flag("delete")? == Some(true) { Reading::Anew } else { Reading::On };
     let found = named(&state, &caller, &body).await?;
     if wanted == "2" {
         stop(&state, &found).await?;
         return Ok(Success(true).into_response());
     }
+    let mut gone = false;
     for Document { key, state: now, .. } in &found {
-        let ids = std::slice::from_ref(&key.id);
-        // What is being read goes on, unless it was called off.
-        if anew && *now != DocumentState::Running {
-            state.app.library.reset_documents(&key.dataset, ids).await?;
-        }
-        match state.app.library.queue(&key.dataset, ids).await {
-            // Its reading was asked for since it was looked up, which is what is wanted.
-            Err(error) if error.kind == ErrorKind::Conflict => {}
-            outcome => drop(outcome?),
-        }
+        // One that goes away meanwhile keeps none of the others from it.
+        gone |= or_gone(begin(&state, key, *now, reading).await)?.is_none();
     }
-    Ok(Success(true).into_response())
+    if gone { Err(no_authorization()) } else { Ok(Success(true).into_response()) }
+}
+
+/// Has a document read that was found to be in a state.
+async fn begin(
+    state: &ServerState,
+    key: &DocumentKey,
+    now: DocumentState,
+    reading: Reading,
+) -> weft_core::Result<()> {
+    let (library, ids) = (&state.app.library, std::slice::from_ref(&key.id));
+    // What is being read goes on, unless it was called off.
+    if reading == Reading::Anew && now != DocumentState::Running {
+        unless_reading(library.reset_documents(&key.dataset, ids).await)?;
+    }
+    unless_reading(library.queue(&key.dataset, ids).await.map(drop))
+}
+
+/// Its reading may have been asked for since it was looked up, which is what is wanted.
+fn unless_reading(outcome: weft_core::Result<()>) -> weft_core::Result<()> {
+    match outcome {
+        Err(error) if error.kind == ErrorKind::Conflict => Ok(()),
+        outcome => outcome,
+    }
 }
 
 /// Stops those that are being read; one that was stopped before is as it should be.
@@ -252,7 +282,7 @@ async fn stop(state: &ServerState, documents: &[Document]) -> Result<(), ApiErro
 async fn named(state: &ServerState, caller: &Caller, body: &Body) -> Result<Vec<Document>, ApiError> {
     let (ids, _) = once(body.texts("doc_ids")?.unwrap_or_default());
     let (found, missing) = documents(state, caller, &ids).await?;
-    if missing.is_empty() { Ok(found) } else { Err(ApiError::new(code::NO_ACCESS, NO_AUTHORIZATION)) }
+    if missing.is_empty() { Ok(found) } else { Err(no_authorization()) }
 }
 
 /// `POST /api/v1/datasets/{id}/documents/batch-update-status {doc_ids, status}`: has documents found, or no longer. What
@@ -277,8 +307,12 @@ pub(crate) async fn set_status(
     let mut told = serde_json::Map::new();
     for document in found {
         let change = DocumentChange { enabled: Some(status == "1"), ..DocumentChange::default() };
-        state.app.library.update_document(&document.key, &change).await?;
-        told.insert(document.key.id.to_string(), json!({"status": status}));
+        // One that goes away meanwhile keeps none of the others from it.
+        let told_of = match or_gone(state.app.library.update_document(&document.key, &change).await)? {
+            Some(_) => json!({"status": status}),
+            None => json!({"error": NO_AUTHORIZATION}),
+        };
+        told.insert(document.key.id.to_string(), told_of);
     }
     for id in missing {
         told.insert(id, json!({"error": NO_AUTHORIZATION}));

@@ -15,7 +15,9 @@ use weft_core::seam::session_store::SessionFilter;
 use weft_core::seam::share_store::ShareTarget;
 use weft_core::seam::work_queue::{StoredWork, Work, WorkOutcome, WorkState};
 use weft_core::seam::{SessionStore, TenantStore, TokenStore};
-use weft_core::{CanvasKey, ErrorKind, RunId, RunKey, SessionKey, TenantId, TurnInput};
+use weft_core::{
+    CanvasKey, DatasetKey, DocumentId, ErrorKind, RunId, RunKey, SessionKey, TenantId, TurnInput,
+};
 use weft_testkit::{Reply, Script};
 
 use crate::support::{Bench, bench, chat_canvas, default_tenant, echo_canvas, endless};
@@ -266,4 +268,35 @@ async fn a_question_that_is_not_to_wait_is_told_of_nobody_who_waits() {
     let refused = bench.app.take_turn(&session, &waiting, begins).await.err().unwrap();
     assert!(refused.message.contains("in the middle of a turn"), "{}", refused.message);
     assert!(!refused.message.contains("wait"), "{}", refused.message);
+}
+
+/// At whatever moment it goes.
+#[tokio::test]
+async fn a_document_that_goes_keeps_no_other_from_what_is_asked_of_both() {
+    let bench = bench(Script::new()).await;
+    let dataset = bench.dataset("Docs").await;
+    let key = DatasetKey::new(&default_tenant(), dataset.rsplit('/').next().unwrap());
+    let switch = format!("{dataset}/documents/batch-update-status");
+    for steps in 0..60 {
+        let goes_then = async |id: String| {
+            for _ in 0..steps {
+                tokio::task::yield_now().await;
+            }
+            bench.app.library.remove_documents(&key, &[DocumentId::from(id)]).await.unwrap();
+        };
+        let stays = bench.document(&dataset, &format!("{steps}.txt"), "one").await;
+        let goes = bench.document(&dataset, "goes.txt", "two").await;
+        let asked = json!({"doc_ids": [goes, stays], "status": 0});
+        let (told, ()) = futures::join!(bench.post(&switch, asked), goes_then(goes.clone()));
+        assert_eq!(told.data()[&stays]["status"], "0", "after {steps} steps: {}", told.text);
+
+        let goes = bench.document(&dataset, "goes.txt", "two").await;
+        let asked = json!({"doc_ids": [goes, stays], "run": 1, "delete": true});
+        let asked = bench.post("/api/v1/documents/ingest", asked);
+        let (told, ()) = futures::join!(asked, goes_then(goes.clone()));
+        let code = told.json()["code"].as_u64().unwrap();
+        assert!([0, 109].contains(&code), "after {steps} steps: {}", told.text);
+        let shown = bench.get(&format!("{dataset}/documents?id={stays}")).await.data();
+        assert!(code == 109 || shown["docs"][0]["run"] == "RUNNING", "after {steps} steps: {shown}");
+    }
 }
