@@ -86,6 +86,20 @@ async fn settings_and_metadata_of_a_document_that_are_changed_at_once_all_stay()
 }
 
 #[tokio::test]
+async fn documents_that_are_removed_twice_at_once_are_counted_once() {
+    let bench = bench(Script::new()).await;
+    let path = bench.dataset("Laws").await;
+    for name in 0..5 {
+        bench.document(&path, &format!("{name}.txt"), "text").await;
+    }
+    let (documents, all) = (format!("{path}/documents"), json!({"delete_all": true}));
+    let answers =
+        bench.all(&[("DELETE", &documents, all.clone()), ("DELETE", &documents, all.clone())]).await;
+    let counts: Vec<u64> = answers.iter().map(|answer| answer.data()["deleted"].as_u64().unwrap()).collect();
+    assert_eq!(counts.iter().sum::<u64>(), 5, "{counts:?}");
+}
+
+#[tokio::test]
 async fn fields_of_an_agent_that_are_changed_at_once_all_stay() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Echo", echo_canvas()).await;
