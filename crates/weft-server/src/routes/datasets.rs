@@ -226,17 +226,18 @@ pub(crate) async fn delete(
             if !missing.is_empty() {
                 return Err(none_owned(&caller.tenant, &missing));
             }
+            let mut removed = 0;
             for id in &ids {
-                remove(&state, &caller, DatasetId::from(id.as_str())).await?;
+                removed += remove(&state, &caller, DatasetId::from(id.as_str())).await?;
             }
-            ids.len()
+            removed
         }
         Removal::Everything => remove_all(&state, &caller).await?,
     };
     Ok(Success(json!({"success_count": removed})).into_response())
 }
 
-async fn remove_all(state: &ServerState, caller: &Caller) -> Result<usize, ApiError> {
+async fn remove_all(state: &ServerState, caller: &Caller) -> Result<u64, ApiError> {
     let mut removed = 0;
     loop {
         let filter =
@@ -246,14 +247,13 @@ async fn remove_all(state: &ServerState, caller: &Caller) -> Result<usize, ApiEr
             return Ok(removed);
         }
         for dataset in datasets {
-            remove(state, caller, dataset.key.id).await?;
-            removed += 1;
+            removed += remove(state, caller, dataset.key.id).await?;
         }
     }
 }
 
-/// One that somebody else has just removed is gone all the same.
-async fn remove(state: &ServerState, caller: &Caller, id: DatasetId) -> Result<(), ApiError> {
-    found(state.app.library.remove_dataset(&DatasetKey::new(&caller.tenant, id)).await)?;
-    Ok(())
+/// How many are gone by it: one that somebody else has just removed counts there.
+async fn remove(state: &ServerState, caller: &Caller, id: DatasetId) -> Result<u64, ApiError> {
+    let gone = found(state.app.library.remove_dataset(&DatasetKey::new(&caller.tenant, id)).await)?;
+    Ok(u64::from(gone.is_some()))
 }

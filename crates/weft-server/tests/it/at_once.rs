@@ -86,7 +86,7 @@ async fn settings_and_metadata_of_a_document_that_are_changed_at_once_all_stay()
 }
 
 #[tokio::test]
-async fn documents_that_are_removed_twice_at_once_are_counted_once() {
+async fn what_is_removed_twice_at_once_is_counted_once() {
     let bench = bench(Script::new()).await;
     let path = bench.dataset("Laws").await;
     for name in 0..5 {
@@ -97,6 +97,15 @@ async fn documents_that_are_removed_twice_at_once_are_counted_once() {
         bench.all(&[("DELETE", &documents, all.clone()), ("DELETE", &documents, all.clone())]).await;
     let counts: Vec<u64> = answers.iter().map(|answer| answer.data()["deleted"].as_u64().unwrap()).collect();
     assert_eq!(counts.iter().sum::<u64>(), 5, "{counts:?}");
+
+    for name in 0..3 {
+        bench.dataset(&name.to_string()).await;
+    }
+    let answers =
+        bench.all(&[("DELETE", "/api/v1/datasets", all.clone()), ("DELETE", "/api/v1/datasets", all)]).await;
+    let counts: Vec<u64> =
+        answers.iter().map(|answer| answer.data()["success_count"].as_u64().unwrap()).collect();
+    assert_eq!(counts.iter().sum::<u64>(), 4, "{counts:?}");
 }
 
 #[tokio::test]
