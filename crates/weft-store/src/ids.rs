@@ -82,8 +82,17 @@ pub(crate) fn name(what: &str, name: &str) -> Result<(String, String)> {
 
 /// Part of a name, as a pattern in which nothing but the ends is open.
 pub(crate) fn containing(keywords: &str) -> LikeExpr {
+    pattern(&fold(keywords))
+}
+
+/// The same for what is compared as it is written.
+pub(crate) fn containing_as_written(keywords: &str) -> LikeExpr {
+    pattern(&text(keywords))
+}
+
+fn pattern(words: &str) -> LikeExpr {
     let mut pattern = String::from("%");
-    for c in fold(keywords).chars() {
+    for c in words.chars() {
         if matches!(c, '%' | '_' | '!') {
             pattern.push('!');
         }

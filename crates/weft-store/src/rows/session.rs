@@ -16,7 +16,7 @@ use weft_core::{CanvasId, Error, ErrorKind, Result, RunId};
 use crate::Store;
 use crate::batch::{Batch, BatchOutcome};
 use crate::failure::is_duplicate;
-use crate::ids::{self, bounded, containing, text};
+use crate::ids::{self, bounded, containing, containing_as_written, text};
 use crate::lane::{NumberedColumn, RowId, row_with};
 use crate::open::repeated;
 use crate::pieces::{self, Cut};
@@ -403,9 +403,13 @@ impl SessionStore for Store {
             found = found.filter(Column::Name.eq(text(name)));
         }
         if !filter.keywords.is_empty() {
-            // SQLite folds the letters of English only; names are no keys, so no folded copy is kept of them.
+            // SQLite folds the letters of English only; names are no keys, so no folded copy is kept of them. What is
+            // written as in the name is found in every script.
             let folded = Expr::from(Func::lower(Expr::col(Column::Name)));
-            found = found.filter(folded.like(containing(&filter.keywords)));
+            let either = Condition::any()
+                .add(folded.like(containing(&filter.keywords)))
+                .add(Column::Name.like(containing_as_written(&filter.keywords)));
+            found = found.filter(either);
         }
         let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
         let order = if filter.ascending { Order::Asc } else { Order::Desc };

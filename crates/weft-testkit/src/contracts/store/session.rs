@@ -59,6 +59,7 @@ pub async fn session_store_keeps_its_contract(store: &dyn SessionStore) {
     of_many_commits_one_wins(store).await;
     any_text_can_be_said(store).await;
     sessions_are_listed_by_filter(store).await;
+    names_are_found_as_they_are_written(store).await;
     tenants_do_not_meet(store).await;
     messages_are_judged_and_forgotten(store).await;
 }
@@ -220,6 +221,16 @@ async fn sessions_are_listed_by_filter(store: &dyn SessionStore) {
     check(SessionFilter { offset: 1, limit: 2, ..all.clone() }, &["d", "c"], 4).await;
     check(SessionFilter { offset: u64::MAX, ..all }, &[], 4).await;
     check(SessionFilter::default(), &[], 4).await;
+}
+
+/// In every script, whatever the database folds.
+async fn names_are_found_as_they_are_written(store: &dyn SessionStore) {
+    let one = Session { name: "Ärger mit ÖL_50%".into(), ..session(&tenant(), "one", "c") };
+    store.create(&one, &[]).await.unwrap();
+    for (keywords, found) in [("Ärger", 1), ("ÖL_50%", 1), ("MIT", 1), ("ÖL 50", 0), ("Übel", 0)] {
+        let filter = SessionFilter { keywords: keywords.into(), limit: 9, ..SessionFilter::default() };
+        assert_eq!(store.list(&one.key.tenant, &filter).await.unwrap().1, found, "{keywords}");
+    }
 }
 
 async fn messages_are_judged_and_forgotten(store: &dyn SessionStore) {
