@@ -448,7 +448,9 @@ pub(crate) async fn search(
     if params.all("memory_id").next().is_none() {
         return Ok(Success(json!([])).into_response());
     }
-    let top_n = params.get("top_n").and_then(|text| text.parse().ok()).unwrap_or(TOP_N);
+    let most = usize::try_from(state.app.limits.page_size).unwrap_or(usize::MAX);
+    // Each that is found is read by itself, and a memory may hold tens of thousands.
+    let top_n = params.get("top_n").and_then(|text| text.parse().ok()).unwrap_or(TOP_N).min(most);
     let query = MemoryQuery {
         memories: ids_of(&params)?,
         question: params.get("query").unwrap_or_default().to_owned(),

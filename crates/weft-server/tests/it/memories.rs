@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use tokio_util::sync::CancellationToken;
+use weft_app::config::{Auth, LimitsConfig};
 use weft_core::id::{MemoryId, MemoryKey, TenantId};
 use weft_core::seam::chat_model::ModelInfo;
 use weft_core::seam::memories::{MemoryQuery, Turn};
@@ -19,7 +20,7 @@ use weft_testkit::hash_embedder::HashEmbedder;
 use weft_testkit::memory_store::MemoryStore;
 use weft_testkit::{Reply, Script, ScriptedModel};
 
-use crate::support::{Bench, HandClock, begin, bench, component, default_tenant};
+use crate::support::{Bench, HandClock, begin, bench, bench_with, component, default_tenant};
 
 /// A model that is scripted, and an embedder unless its name is `gone`.
 struct Models(ScriptedModel);
@@ -327,6 +328,25 @@ async fn memories_are_made_changed_and_removed() {
     assert_eq!(stranger.get("/api/v1/memories").await.data()["total_count"], 0);
     assert_eq!(bench.ask("DELETE", &format!("/api/v1/memories/{id}"), json!({})).await.data(), true);
     assert_eq!(refusal("DELETE", &format!("/api/v1/memories/{id}"), json!({})).await, unknown);
+}
+
+#[tokio::test]
+async fn a_search_gives_no_more_messages_than_a_page_may_have() {
+    let limits = LimitsConfig { page_size: 2, ..LimitsConfig::default() };
+    let bench = bench_with(Script::new(), Auth::On, limits).await;
+    let memory =
+        made(&bench, json!({"name": "m", "memory_type": ["raw"], "embd_id": "", "llm_id": ""})).await;
+    let id = memory["id"].as_str().unwrap();
+    for said in ["a red house", "a red boat", "a red door"] {
+        let turn = json!({"memory_id": [id], "agent_id": "a", "session_id": "s", "user_input": said,
+            "agent_response": "yes"});
+        bench.post("/api/v1/messages", turn).await.data();
+    }
+    for (top_n, count) in [("1", 1), ("1000", 2), ("18446744073709551615", 2), ("-1", 2)] {
+        let found =
+            bench.get(&format!("/api/v1/messages/search?memory_id={id}&query=red&top_n={top_n}")).await;
+        assert_eq!(found.data().as_array().unwrap().len(), count, "{top_n}");
+    }
 }
 
 #[tokio::test]
