@@ -30,7 +30,7 @@ impl App {
     /// Invites somebody into a tenant. Whether they have an account already makes no difference to what is answered.
     ///
     /// # Errors
-    /// `Invalid` for what is no address; `NotFound` for an unknown tenant.
+    /// `Invalid` for what is no address; `NotFound` for an unknown tenant; `QuotaExceeded` when very many are open already.
     pub async fn invite(
         &self,
         tenant: &TenantId,

@@ -3,9 +3,18 @@
 use async_trait::async_trait;
 
 use crate::access::MemberRole;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::id::{TenantId, UserId};
 use crate::seam::user_store::User;
+
+/// Invitations of one tenant that are open at a time.
+pub const INVITATIONS_MAX: u64 = 1_000;
+
+/// Why there is no room for another invitation.
+pub fn too_many_invitations() -> Error {
+    Error::new(ErrorKind::QuotaExceeded, format!("the tenant has {INVITATIONS_MAX} open invitations"))
+        .help("take back those that nobody accepts")
+}
 
 /// A tenant: everything that is kept belongs to one.
 #[derive(Clone, Debug, PartialEq)]
@@ -143,10 +152,11 @@ pub trait TenantStore: Send + Sync {
     /// `NotFound`; `Conflict` when the tenant has other members and would be left without an owner.
     async fn remove_member(&self, tenant: &TenantId, user: &UserId) -> Result<()>;
 
-    /// Stores an invitation. An older one of the same tenant for the same address is replaced.
+    /// Stores an invitation. An older one of the same tenant for the same address is replaced, and those that have expired by
+    /// then go.
     ///
     /// # Errors
-    /// `NotFound` for an unknown tenant.
+    /// `NotFound` for an unknown tenant; `QuotaExceeded` for one more than [`INVITATIONS_MAX`].
     async fn add_invitation(&self, invitation: &Invitation) -> Result<()>;
 
     /// The invitation with this hash, also one that has expired.

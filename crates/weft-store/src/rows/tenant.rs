@@ -5,11 +5,13 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::ExprTrait as _;
-use sea_orm::{ConnectionTrait, IntoActiveModel, QueryOrder, QuerySelect};
+use sea_orm::{Condition, ConnectionTrait, IntoActiveModel, QueryOrder, QuerySelect};
 use weft_core::access::MemberRole;
 use weft_core::id::{TenantId, UserId};
 use weft_core::seam::TenantStore;
-use weft_core::seam::tenant_store::{Invitation, Joining, MemberCounts, Membership, Tenant};
+use weft_core::seam::tenant_store::{
+    INVITATIONS_MAX, Invitation, Joining, MemberCounts, Membership, Tenant, too_many_invitations,
+};
 use weft_core::seam::user_store::User;
 use weft_core::{Error, ErrorKind, Result};
 
@@ -50,6 +52,7 @@ pub(crate) enum MemberChange {
     NoMember,
     NoInvitation,
     LastOwner,
+    TooManyInvitations,
 }
 
 impl MemberChange {
@@ -60,6 +63,7 @@ impl MemberChange {
             Self::NoUser => Err(user::no_user()),
             Self::NoMember => Err(no_member()),
             Self::NoInvitation => Err(no_invitation()),
+            Self::TooManyInvitations => Err(too_many_invitations()),
             Self::LastOwner => {
                 let error = Error::new(ErrorKind::Conflict, "the tenant would be left without an owner");
                 Err(error.help("make another member an owner first"))
@@ -154,11 +158,20 @@ impl Store {
             transaction.rollback().await?;
             return Ok(MemberChange::NoTenant);
         }
+        // With the one that is replaced go those that nobody can accept any more.
+        let over = Condition::any()
+            .add(invitation::Column::Email.eq(&row.email))
+            .add(invitation::Column::ExpiresMs.lte(row.created_ms));
         invitation::Entity::delete_many()
             .filter(invitation::Column::TenantId.eq(&row.tenant_id))
-            .filter(invitation::Column::Email.eq(&row.email))
+            .filter(over)
             .exec(&*transaction)
             .await?;
+        let open = invitation::Entity::find().filter(invitation::Column::TenantId.eq(&row.tenant_id));
+        if open.count(&*transaction).await? >= INVITATIONS_MAX {
+            transaction.rollback().await?;
+            return Ok(MemberChange::TooManyInvitations);
+        }
         invitation::Entity::insert(row.clone().into_active_model())
             .exec_without_returning(&*transaction)
             .await?;

@@ -6,7 +6,7 @@ use weft_core::access::MemberRole;
 use weft_core::id::{CanvasId, TenantId, UserId, generate};
 use weft_core::seam::audit_store::{AuditEntry, AuditFilter, AuditPosition};
 use weft_core::seam::share_store::{SHARES_MAX, ShareTarget, ShareToken};
-use weft_core::seam::tenant_store::{Invitation, Joining, MemberCounts, Membership, Tenant};
+use weft_core::seam::tenant_store::{INVITATIONS_MAX, Invitation, Joining, MemberCounts, Membership, Tenant};
 use weft_core::seam::token_store::{StoredToken, TokenFilter};
 use weft_core::seam::user_store::{Login, Logins, User, UserChange};
 use weft_core::seam::{AuditStore, ShareStore, TenantStore, TokenStore, UserStore};
@@ -61,6 +61,7 @@ pub async fn account_stores_keep_their_contract(stores: ContractStores<'_>) {
     sign_ins_follow_their_users(stores).await;
     what_a_member_has_ends_with_the_membership(stores).await;
     an_invitation_is_accepted_once(stores).await;
+    invitations_are_no_more_than_may_be_open(stores).await;
     a_tenant_goes_with_what_it_has(stores).await;
 }
 
@@ -360,6 +361,22 @@ async fn an_invitation_is_accepted_once(stores: ContractStores<'_>) {
     refused(tenants.accept_invitation(&taken, Joining::New(&same), 8).await, Conflict);
     fine(tenants.remove_invitation(&home, &taken.hash).await);
     refused(tenants.remove_invitation(&home, &taken.hash).await, NotFound);
+}
+
+async fn invitations_are_no_more_than_may_be_open(stores: ContractStores<'_>) {
+    let tenants = stores.tenants;
+    let home = new_tenant(stores).await;
+    let one = |nth: u64| invitation(&home, &format!("{nth}@example.com"), MemberRole::User);
+    for nth in 0..INVITATIONS_MAX {
+        fine(tenants.add_invitation(&one(nth)).await);
+    }
+    refused(tenants.add_invitation(&one(INVITATIONS_MAX)).await, QuotaExceeded);
+    // In place of another one there is room, and in that of those that have expired by then.
+    fine(tenants.add_invitation(&one(0)).await);
+    assert_eq!(fine(tenants.member_counts(&home).await).invitations, INVITATIONS_MAX);
+    let later = Invitation { created_ms: 9, expires_ms: 20, ..one(INVITATIONS_MAX) };
+    fine(tenants.add_invitation(&later).await);
+    assert_eq!(fine(tenants.invitations(&home, 0, 9).await), [later]);
 }
 
 /// Checks every promise of [`ShareStore`].

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use weft_core::access::MemberRole;
 use weft_core::id::{TenantId, UserId};
-use weft_core::seam::tenant_store::{Invitation, Joining, MemberCounts, Membership, Tenant};
+use weft_core::seam::tenant_store::{
+    INVITATIONS_MAX, Invitation, Joining, MemberCounts, Membership, Tenant, too_many_invitations,
+};
 use weft_core::seam::token_store::hash_id;
 use weft_core::seam::user_store::{Login, Logins, User, UserChange};
 use weft_core::seam::{TenantStore, UserStore};
@@ -349,7 +351,12 @@ impl TenantStore for MemoryStore {
             return Err(no_tenant());
         }
         let email = invitation.email.to_lowercase();
-        accounts.invitations.retain(|_, one| one.tenant != invitation.tenant || one.email != email);
+        let is_open = |one: &Invitation| one.email != email && one.expires_ms > invitation.created_ms;
+        accounts.invitations.retain(|_, one| one.tenant != invitation.tenant || is_open(one));
+        let of_tenant = accounts.invitations.values().filter(|one| one.tenant == invitation.tenant);
+        if of_tenant.count() as u64 >= INVITATIONS_MAX {
+            return Err(too_many_invitations());
+        }
         let stored = Invitation { email, ..invitation.clone() };
         accounts.invitations.insert(stored.hash.clone(), stored);
         Ok(())
