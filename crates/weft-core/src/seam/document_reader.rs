@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Metadata;
@@ -101,13 +101,26 @@ pub struct Position {
     /// The page, slide or sheet, from 1 on.
     pub page: u32,
     /// Left edge.
+    #[serde(deserialize_with = "coordinate")]
     pub left: f32,
     /// Right edge.
+    #[serde(deserialize_with = "coordinate")]
     pub right: f32,
     /// Upper edge.
+    #[serde(deserialize_with = "coordinate")]
     pub top: f32,
     /// Lower edge.
+    #[serde(deserialize_with = "coordinate")]
     pub bottom: f32,
+}
+
+/// A number beyond all that a coordinate can be is the outermost one: JSON would have nothing for it, and what was written down
+/// with nothing for one could not be read again.
+fn coordinate<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<f32, D::Error> {
+    let read = Option::<f64>::deserialize(from)?.unwrap_or_default();
+    #[expect(clippy::cast_possible_truncation, reason = "within what an `f32` can be")]
+    let within = read.clamp(f64::from(f32::MIN), f64::from(f32::MAX)) as f32;
+    Ok(within)
 }
 
 impl Position {
@@ -418,5 +431,18 @@ mod tests {
         let mut small = found(&small);
         small.keep(&(0..1_000).collect::<Vec<u32>>());
         assert_eq!(sizes(&small).iter().filter(|size| **size > 0).count(), KEPT_PICTURES_MAX);
+    }
+
+    #[test]
+    fn a_place_that_is_written_down_can_be_read_again() {
+        let far = r#"{"page": 1, "left": 1e39, "right": -1e300, "top": null, "bottom": 7}"#;
+        let read: Position = serde_json::from_str(far).unwrap();
+        assert_eq!(read, Position { page: 1, left: f32::MAX, right: f32::MIN, top: 0.0, bottom: 7.0 });
+        for place in [read, Position { page: 2, left: 0.1, right: f32::INFINITY, top: f32::NAN, bottom: 5.5 }]
+        {
+            let again: Position = serde_json::from_str(&serde_json::to_string(&place).unwrap()).unwrap();
+            assert!([again.left, again.right, again.top, again.bottom].iter().all(|at| at.is_finite()));
+            assert_eq!((again.left, again.bottom), (place.left, place.bottom));
+        }
     }
 }

@@ -136,8 +136,8 @@ fn position(json: &Json) -> Result<Position, ApiError> {
     let numbers: Vec<f64> = json
         .as_array()
         .and_then(|list| list.iter().map(Json::as_f64).collect::<Option<_>>())
-        // Clients read five numbers of each place.
-        .filter(|list: &Vec<f64>| list.len() == 5 && list.iter().all(|number| number.is_finite()))
+        // Clients read five numbers of each place. What is beyond those that are kept would be none when it is read again.
+        .filter(|list: &Vec<f64>| list.len() == 5 && list.iter().all(|number| (*number as f32).is_finite()))
         .ok_or_else(wrong)?;
     let [left, right, top, bottom] = [1, 2, 3, 4].map(|place| numbers[place] as f32);
     let page = json[0].as_u64().and_then(|page| u32::try_from(page).ok()).ok_or_else(wrong)?;
@@ -408,6 +408,8 @@ mod tests {
         check(json!({"positions": 1}), 102, "\"`positions` should be a list\"");
         check(json!({"positions": [[1, 2, 3, 4]]}), 102, "each of `positions`");
         check(json!({"positions": [[-1, 2, 3, 4, 5]]}), 102, "each of `positions`");
+        check(json!({"positions": [[1, 2, 3, 4, 1e39]]}), 102, "each of `positions`");
+        check(json!({"positions": [[1, -1.7e308, 3, 4, 5]]}), 102, "each of `positions`");
         for text in ["x", "True", "False"] {
             let message = format!("invalid literal for int() with base 10: '{text}'");
             check(json!({"available": text}), 100, &message);
