@@ -14,7 +14,8 @@ use weft_core::seam::run_store::StoredRun;
 use weft_core::seam::session_store::Session;
 use weft_core::seam::task_store::{Task, TaskKind};
 use weft_core::{
-    CanvasKey, Entry, Error, ErrorKind, Record, Role, RunKey, SessionKey, TaskKey, TenantId, TurnInput,
+    CanvasKey, Ending, Entry, Error, ErrorKind, Record, Role, RunKey, SessionKey, TaskKey, TenantId,
+    TurnInput,
 };
 use weft_engine::{EntryReader, RunHandle};
 
@@ -391,7 +392,7 @@ async fn cancelled(state: &ServerState, tenant: &TenantId, id: &str) -> Result<R
 /// `DELETE /v1/responses/{id}`: its journal, and what it has left in its conversation.
 ///
 /// # Errors
-/// 404 as [`get`], 409 while it is under way.
+/// 404 as [`get`], 409 while it is under way, or while its conversation goes on from it.
 pub(crate) async fn delete(
     State(state): State<ServerState>,
     caller: Caller,
@@ -408,6 +409,10 @@ async fn deleted(state: &ServerState, tenant: &TenantId, id: &str) -> Result<Res
         return Err(ApiError::new(code::CONFLICT, message).with_status(StatusCode::CONFLICT));
     }
     let session = SessionKey::new(tenant, stored.session);
+    if stored.ending == Some(Ending::Waiting) {
+        // What it asks would be asked for ever, and nobody could see by what.
+        found(state.app.give_up_waiting(&session, &key.id).await)?;
+    }
     // The conversation comes first: if the process ends in between, the run is still there to be deleted
     // again.
     // It may have said nothing, or its conversation is gone.

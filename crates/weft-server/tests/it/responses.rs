@@ -321,6 +321,22 @@ async fn one_that_is_not_to_be_stored_is_not_there_later_and_one_that_is_removed
 }
 
 #[tokio::test]
+async fn one_that_asks_for_something_takes_its_question_with_it() {
+    let bench = bench(Script::new()).await;
+    let id = bench.store("Form", form_canvas()).await;
+    let waits = whole(&bench, asked(&id, &json!("q"))).await;
+    assert_eq!(bench.get("/api/v1/tasks").await.data()["total"], 1);
+    let path = format!("{PATH}/{}", waits["id"].as_str().unwrap());
+    assert_eq!(bench.ask("DELETE", &path, Json::Null).await.json()["deleted"], true);
+    assert_eq!(bench.get("/api/v1/tasks").await.data()["total"], 0);
+    // What its conversation is asked next begins anew.
+    let session = waits["conversation"]["id"].as_str().unwrap();
+    let next = json!({"agent_id": id, "session_id": session, "query": "q", "stream": false});
+    let next = bench.post("/api/v1/agents/chat/completions", next).await.data();
+    assert_eq!(next["data"]["status"], "waiting", "{next}");
+}
+
+#[tokio::test]
 async fn one_in_the_background_is_asked_for_and_stopped() {
     let bench = bench(Script::new().reply(endless(&["So "]).always())).await;
     let id = bench.store("Chat", chat_canvas()).await;
