@@ -199,6 +199,8 @@ impl App {
         if waiting_run(&stored).as_ref() != Some(run) {
             return Ok(false);
         }
+        // A turn that begins meanwhile would find at its end that the session has changed, and be lost.
+        let _held = self.engine.hold_session(session)?;
         if let Some(busy) = self.engine.at_work(session).await? {
             return Err(weft_core::seam::run_store::at_work(&session.id, &busy.key.id));
         }

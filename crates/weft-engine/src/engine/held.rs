@@ -144,6 +144,14 @@ impl BusySession {
 }
 
 impl Engine {
+    /// Keeps a session from beginning a turn in this process until what this gives is dropped.
+    ///
+    /// # Errors
+    /// `Conflict` while a turn of it is under way here, or about to begin.
+    pub fn hold_session(&self, session: &SessionKey) -> Result<impl Send + use<>> {
+        SessionLock::take(self, session)
+    }
+
     /// What a session is busy with in this process.
     pub fn busy_session(&self, key: &SessionKey) -> Option<BusySession> {
         let running = self.running();

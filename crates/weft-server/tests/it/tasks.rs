@@ -5,12 +5,14 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
 use weft_app::config::{Auth, LimitsConfig};
+use weft_app::tasks::waiting_run;
 use weft_core::seam::clock::FixedClock;
+use weft_core::{ErrorKind, SessionKey};
 use weft_testkit::memory_store::MemoryStore;
 use weft_testkit::{Script, ScriptedModel};
 
 use crate::rehearsal::canvas;
-use crate::support::{Bench, bench, events, process_at, said};
+use crate::support::{Bench, bench, default_tenant, events, process_at, said};
 
 fn approvals(tasks: &[&str]) -> Json {
     let field = |task: &&str| {
@@ -197,6 +199,22 @@ async fn values_that_come_twice_at_once_begin_one_run() {
         let open = bench.inbox(&format!("?session_id={}", session.as_str().unwrap())).await;
         assert!(open.is_empty(), "nothing has begun anew: {open:?}");
     }
+}
+
+/// A turn may be about to begin whose run no store knows yet.
+#[tokio::test]
+async fn what_a_session_waits_for_is_not_given_up_while_a_turn_begins() {
+    let bench = bench(Script::new()).await;
+    let agent = bench.store("Form", form()).await;
+    let session = SessionKey::new(&default_tenant(), bench.wait(&agent).await.as_str().unwrap());
+    let run = waiting_run(&bench.app.sessions.load(&session).await.unwrap()).unwrap();
+    let held = bench.app.engine.hold_session(&session).unwrap();
+    let busy = bench.app.give_up_waiting(&session, &run).await.unwrap_err();
+    assert_eq!((busy.kind, bench.inbox("").await.len()), (ErrorKind::Conflict, 1));
+    drop(held);
+    assert!(bench.app.give_up_waiting(&session, &run).await.unwrap());
+    assert_eq!(bench.inbox("").await.len(), 0);
+    assert!(!bench.app.give_up_waiting(&session, &run).await.unwrap());
 }
 
 /// Values of two people for two tasks of one run are both heard.
