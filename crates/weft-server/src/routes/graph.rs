@@ -4,6 +4,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
 use weft_core::DocumentKey;
+use weft_core::error::found;
 use weft_core::seam::dataset_store::{Extra, Heads};
 use weft_knowledge::graph::gather::{BYTES_MAX, GatheredGraphs};
 use weft_knowledge::graph::merge::merge;
@@ -64,7 +65,8 @@ pub(crate) async fn delete(
     // Who has put the graph together looks at which documents have a part in it.
     for head in state.app.datasets.document_heads(&dataset.key, &Heads::With(Extra::Graph)).await? {
         let key = DocumentKey::new(&dataset.key, head.id);
-        state.app.datasets.put_extra(&key, Extra::Graph, &Json::Null).await?;
+        // One that goes away meanwhile takes its part with it.
+        found(state.app.datasets.put_extra(&key, Extra::Graph, &Json::Null).await)?;
     }
     Ok(Success(true).into_response())
 }

@@ -10,13 +10,14 @@ use weft_app::turns::{MultitaskStrategy, Waiting};
 use weft_app::{Config, assemble_in_memory};
 use weft_core::access::MemberRole;
 use weft_core::seam::canvas_store::CanvasHead;
+use weft_core::seam::dataset_store::Extra;
 use weft_core::seam::schedule_store::{Misfire, SessionPolicy, Timing};
 use weft_core::seam::session_store::SessionFilter;
 use weft_core::seam::share_store::ShareTarget;
 use weft_core::seam::work_queue::{StoredWork, Work, WorkOutcome, WorkState};
 use weft_core::seam::{SessionStore, TenantStore, TokenStore};
 use weft_core::{
-    CanvasKey, DatasetKey, DocumentId, ErrorKind, RunId, RunKey, SessionKey, TenantId, TurnInput,
+    CanvasKey, DatasetKey, DocumentId, DocumentKey, ErrorKind, RunId, RunKey, SessionKey, TenantId, TurnInput,
 };
 use weft_testkit::{Reply, Script};
 
@@ -298,5 +299,39 @@ async fn a_document_that_goes_keeps_no_other_from_what_is_asked_of_both() {
         assert!([0, 109].contains(&code), "after {steps} steps: {}", told.text);
         let shown = bench.get(&format!("{dataset}/documents?id={stays}")).await.data();
         assert!(code == 109 || shown["docs"][0]["run"] == "RUNNING", "after {steps} steps: {shown}");
+    }
+}
+
+/// The graphs of the others go all the same.
+#[tokio::test]
+async fn a_document_that_goes_keeps_no_graph_from_being_removed() {
+    let bench = bench(Script::new()).await;
+    let dataset = bench.dataset("Docs").await;
+    let key = DatasetKey::new(&default_tenant(), dataset.rsplit('/').next().unwrap());
+    let store = &bench.app.datasets;
+    for steps in 0..40 {
+        let mut ids = Vec::new();
+        for name in ["one", "two", "three"] {
+            let id = DocumentId::from(bench.document(&dataset, &format!("{steps}{name}.txt"), name).await);
+            let of = DocumentKey::new(&key, id.clone());
+            store.put_extra(&of, Extra::Graph, &json!({"entities": []})).await.unwrap();
+            ids.push(id);
+        }
+        // The last one that is looked at, whichever that is.
+        ids.sort();
+        let goes = ids.pop().unwrap();
+        let going = async {
+            for _ in 0..steps {
+                tokio::task::yield_now().await;
+            }
+            bench.app.library.remove_documents(&key, std::slice::from_ref(&goes)).await.unwrap();
+        };
+        let path = format!("{dataset}/knowledge_graph");
+        let (removed, ()) = futures::join!(bench.ask("DELETE", &path, json!({})), going);
+        assert_eq!(removed.data(), true, "after {steps} steps");
+        for id in ids {
+            let left = store.extra(&DocumentKey::new(&key, id), Extra::Graph).await.unwrap();
+            assert_eq!(left, None, "after {steps} steps");
+        }
     }
 }
