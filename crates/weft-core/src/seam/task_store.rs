@@ -145,6 +145,8 @@ pub struct TaskFilter {
     pub status: Option<TaskStatus>,
     /// Those that are over without an answer by then, in milliseconds since 1970.
     pub due_by_ms: Option<i64>,
+    /// Only those behind this place in the list, which is a time of creation and an id. All of them count.
+    pub after: Option<(i64, TaskId)>,
     /// How many to pass over.
     pub offset: u64,
     /// How many at most.

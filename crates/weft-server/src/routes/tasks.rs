@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use weft_core::seam::task_store::{Task, TaskFilter};
-use weft_core::{Error, ErrorKind, TaskKey};
+use weft_core::{Error, ErrorKind, TaskId, TaskKey};
 
 use super::turn::in_one_piece;
 use crate::auth::Caller;
@@ -44,16 +44,21 @@ pub(crate) async fn list(
 ) -> Result<Response, ApiError> {
     let filter = task::filter(&params, state.app.clock.now_ms(), state.app.limits.page_size)?;
     // The first part is read before the answer begins, so that a failure has a status of its own.
-    let (first, total) = state.app.tasks.list(&caller.tenant, &part(&filter, 0)).await?;
-    // Forms may be of megabytes each: a few are read when the ones before are sent.
-    let rest = stream::try_unfold(TASKS_AT_ONCE, move |from| {
+    let first = TaskFilter { limit: filter.limit.min(TASKS_AT_ONCE), ..filter.clone() };
+    let (first, total) = state.app.tasks.list(&caller.tenant, &first).await?;
+    let read = (place_of_last(&first), filter.limit.saturating_sub(first.len() as u64));
+    // Forms may be of megabytes each: a few are read when the ones before are sent. Behind the last of these and not by a
+    // number of them: those that end meanwhile hide no others.
+    let rest = stream::try_unfold(read, move |(after, left)| {
         let (state, tenant, filter) = (state.clone(), caller.tenant.clone(), filter.clone());
         async move {
-            if from >= filter.limit {
+            if after.is_none() || left == 0 {
                 return Ok(None);
             }
-            let (tasks, _) = state.app.tasks.list(&tenant, &part(&filter, from)).await?;
-            Ok(if tasks.is_empty() { None } else { Some((tasks, from.saturating_add(TASKS_AT_ONCE))) })
+            let part = TaskFilter { after, offset: 0, limit: left.min(TASKS_AT_ONCE), ..filter };
+            let (tasks, _) = state.app.tasks.list(&tenant, &part).await?;
+            let read = (place_of_last(&tasks), left.saturating_sub(tasks.len() as u64));
+            Ok(if tasks.is_empty() { None } else { Some((tasks, read)) })
         }
     });
     let parts = stream::once(async move { Ok(first) }).chain(rest);
@@ -66,10 +71,9 @@ pub(crate) async fn list(
     Ok(streamed("{\"code\":0,\"message\":\"success\",\"data\":{\"tasks\":[", entries, close))
 }
 
-/// Some of the tasks that a filter is about, from the one at this place on.
-fn part(filter: &TaskFilter, from: u64) -> TaskFilter {
-    let offset = filter.offset.saturating_add(from);
-    TaskFilter { offset, limit: filter.limit.saturating_sub(from).min(TASKS_AT_ONCE), ..filter.clone() }
+/// Where the last of some tasks stands in the list.
+fn place_of_last(tasks: &[Task]) -> Option<(i64, TaskId)> {
+    tasks.last().map(|last| (last.created_ms, last.key.id.clone()))
 }
 
 /// `GET /api/v1/tasks/{id}`.

@@ -87,6 +87,7 @@ pub fn filter(params: &Params, now_ms: i64, size_max: u64) -> Result<TaskFilter,
         kind: kind.transpose()?,
         status,
         due_by_ms,
+        after: None,
         offset: page.offset,
         limit: page.limit,
     })

@@ -69,6 +69,27 @@ async fn a_long_list_of_tasks_is_whole_and_has_its_pages() {
     assert_eq!(bench.get("/api/v1/tasks?page_size=9").await.data()["total"], 20);
 }
 
+/// While a client reads, somebody answers what it has read already.
+#[tokio::test]
+async fn tasks_that_end_while_a_list_is_read_hide_no_others() {
+    let bench = bench(Script::new()).await;
+    let agent = bench.store("Form", form()).await;
+    for _ in 0..20 {
+        bench.wait(&agent).await;
+    }
+    let all = bench.inbox("?page_size=50").await;
+    let mut list = bench.opened("GET", "/api/v1/tasks?page_size=50", Json::Null).await;
+    list.until(id(&all[0])).await;
+    for task in &all[..4] {
+        let path = format!("/api/v1/tasks/{}/answer", id(task));
+        bench.post(&path, json!({"inputs": {"go": true}})).await.data();
+    }
+    list.until("],\"total\":20}").await;
+    let read: Json = serde_json::from_str(&list.text).unwrap();
+    let read = read["data"]["tasks"].as_array().unwrap();
+    assert_eq!(read.iter().map(id).collect::<Vec<_>>(), all.iter().map(id).collect::<Vec<_>>());
+}
+
 #[tokio::test]
 async fn tasks_are_listed_shown_and_answered_one_by_one() {
     let bench = bench(Script::new()).await;

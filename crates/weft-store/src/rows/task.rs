@@ -180,6 +180,11 @@ impl TaskStore for Store {
             found = found.filter(Column::DueMs.lte(by));
         }
         let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
+        if let Some((created_ms, id)) = &filter.after {
+            let later =
+                Condition::all().add(Column::CreatedMs.eq(*created_ms)).add(Column::Id.gt(text(id.as_str())));
+            found = found.filter(Condition::any().add(Column::CreatedMs.gt(*created_ms)).add(later));
+        }
         let rows = found
             .order_by_asc(Column::CreatedMs)
             .order_by_asc(Column::Id)

@@ -52,7 +52,11 @@ impl TaskStore for MemoryStore {
             .cloned()
             .collect();
         found.sort_by(|a, b| (a.created_ms, &a.key.id).cmp(&(b.created_ms, &b.key.id)));
-        Ok(page(found, filter.offset, filter.limit))
+        let total = found.len() as u64;
+        if let Some((created_ms, id)) = &filter.after {
+            found.retain(|task| (task.created_ms, &task.key.id) > (*created_ms, id));
+        }
+        Ok((page(found, filter.offset, filter.limit).0, total))
     }
 
     async fn due(&self, by_ms: i64, count_max: u64) -> Result<Vec<Task>> {

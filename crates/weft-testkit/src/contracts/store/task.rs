@@ -167,6 +167,13 @@ async fn tasks_are_listed_by_filter(stores: &TaskStores<'_>) {
     check(TaskFilter { due_by_ms: Some(10), ..open.clone() }, &["b"], 1).await;
     check(TaskFilter { due_by_ms: Some(i64::MAX), ..open.clone() }, &["b", "c"], 2).await;
     check(TaskFilter { offset: 1, limit: 1, ..open }, &["c"], 3).await;
+    let (whole, _) = stores.tasks.list(&tenant, &all).await.unwrap();
+    for (place, task) in whole.iter().enumerate() {
+        let after = Some((task.created_ms, task.key.id.clone()));
+        let behind = TaskFilter { after, ..all.clone() };
+        let (rest, of) = stores.tasks.list(&tenant, &behind).await.unwrap();
+        assert_eq!((&*rest, of), (&whole[place + 1..], 4), "{behind:?}");
+    }
 }
 
 /// Longer ago than anything that another check leaves behind.
