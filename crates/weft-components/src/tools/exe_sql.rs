@@ -155,7 +155,7 @@ impl ExeSql {
             SqlPart::Value(value) => to_text(&value),
         };
         let text = self.parts(&Inputs::default()).ok()?.into_iter().map(text).collect();
-        Some(WrittenSql { pointer: "/sql", kind, text })
+        Some(WrittenSql { pointer: "/sql".to_owned(), kind, text })
     }
 
     fn parts(&self, inputs: &Inputs) -> Result<Vec<SqlPart>> {
@@ -307,7 +307,7 @@ impl Component for ExeSql {
             warnings: self.warnings.iter().chain(&lacks).cloned().collect(),
             secrets: self.password.references().cloned().collect(),
             unsupported: self.unsupported(),
-            sql: self.written(),
+            sql: self.written().into_iter().collect(),
             lacks,
             ..Shape::default()
         }
@@ -472,7 +472,7 @@ mod tests {
 
     #[test]
     fn sql_without_references_is_known_before() {
-        let known = |sql: &str| node(sql).build().shape().sql.map(|sql| sql.text);
+        let known = |sql: &str| node(sql).build().shape().sql.pop().map(|sql| sql.text);
         for (sql, expected) in [
             ("DELETE FROM t", Some("DELETE FROM t")),
             ("```sql\nSELECT 1\n```", Some("SELECT 1\n")),
@@ -482,7 +482,7 @@ mod tests {
             assert_eq!(known(sql).as_deref(), expected, "{sql}");
         }
         let elsewhere = Node::new("ExeSQL", json!({"sql": "DELETE FROM t", "db_type": "trino"}));
-        assert_eq!(elsewhere.build().shape().sql, None, "a kind that is not asked");
+        assert_eq!(elsewhere.build().shape().sql, Vec::new(), "a kind that is not asked");
     }
 
     #[test]
