@@ -16,7 +16,7 @@ use crate::field::{FieldGroup, schema};
 use crate::id::{ComponentId, FileId};
 use crate::past_calls::ToolHistory;
 use crate::reference::{Inputs, Names, Reference, Template};
-use crate::seam::databases::DatabaseKind;
+use crate::seam::databases::{DatabaseKind, SqlPart};
 use crate::seam::sandbox::Language;
 use crate::value::{Json, Outputs};
 use crate::webhook::Webhook;
@@ -237,15 +237,15 @@ pub struct NeededText {
     pub problem: ParamProblem,
 }
 
-/// SQL that is written down as a whole, so that what becomes of it does not depend on a run.
+/// SQL that is written down, so that what becomes of it does not depend on a run, whatever its values are then.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WrittenSql {
     /// Where it is, as a JSON pointer inside `params`.
     pub pointer: String,
     /// What kind of server it is for.
     pub kind: DatabaseKind,
-    /// One statement or several, as they are handed over.
-    pub text: String,
+    /// One statement or several, as they are handed over, with null in the place of each value.
+    pub parts: Vec<SqlPart>,
 }
 
 /// A program that is written down as a whole, so that whether it can be parsed does not depend on a run.

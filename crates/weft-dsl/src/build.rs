@@ -279,7 +279,7 @@ impl<'a> Builder<'a> {
                 Problem::warning(PARAMETER_WARNING, pointer.as_str(), format!("fails in every run: {why}"))
                     .help("write statements that read, in the words of this kind of database")
             };
-            check(sql.kind, &sql.text).into_iter().map(problem).collect::<Vec<_>>()
+            check(sql.kind, &sql.parts).into_iter().map(problem).collect::<Vec<_>>()
         };
         shape.sql.iter().flat_map(refused).collect()
     }

@@ -146,26 +146,33 @@ impl ExeSql {
         })
     }
 
-    /// The SQL as it is handed over, where all of it is written down.
+    /// The SQL as it is handed over, where all of it is written down but its values.
     fn written(&self) -> Option<WrittenSql> {
         let kind = self.kind?;
-        written_out(&self.sql).filter(|written| !written.trim().is_empty())?;
-        let text = |part: SqlPart| match part {
-            SqlPart::Text(text) => text,
-            SqlPart::Value(value) => to_text(&value),
+        let is_written = written_out(&self.sql).is_some_and(|written| !written.trim().is_empty());
+        // Braces that are left are a reference with a slip, which is named as one.
+        let has_slip = |segment: &Segment| match segment {
+            Segment::Literal(text) => text.contains(['{', '}']),
+            Segment::Reference(_) => false,
         };
-        let text = self.parts(&Inputs::default()).ok()?.into_iter().map(text).collect();
-        Some(WrittenSql { pointer: "/sql".to_owned(), kind, text })
+        if !is_written && (!self.has_words() || self.sql.segments().iter().any(has_slip)) {
+            return None;
+        }
+        let parts = self.parts(&Inputs::default()).ok()?;
+        Some(WrittenSql { pointer: "/sql".to_owned(), kind, parts })
+    }
+
+    /// Whether there is SQL around the references. Signs and spaces alone are no statement.
+    fn has_words(&self) -> bool {
+        self.sql.segments().iter().any(|segment| match segment {
+            Segment::Literal(text) => text.contains(|c: char| c.is_alphanumeric()),
+            Segment::Reference(_) => false,
+        })
     }
 
     fn parts(&self, inputs: &Inputs) -> Result<Vec<SqlPart>> {
         // A statement around references makes them values; without one they are the statement.
-        // Signs and spaces alone are no statement.
-        let written = |segment: &Segment| match segment {
-            Segment::Literal(text) => text.contains(|c: char| c.is_alphanumeric()),
-            Segment::Reference(_) => false,
-        };
-        if !self.sql.segments().iter().any(written) {
+        if !self.has_words() {
             return Ok(vec![SqlPart::Text(unwrapped(&self.sql.render(inputs)?))]);
         }
         let part = |segment: &Segment| match segment {
@@ -471,15 +478,17 @@ mod tests {
     }
 
     #[test]
-    fn sql_without_references_is_known_before() {
-        let known = |sql: &str| node(sql).build().shape().sql.pop().map(|sql| sql.text);
+    fn sql_that_is_written_down_is_known_before() {
+        let known = |sql: &str| node(sql).build().shape().sql.pop().map(|sql| sql.parts);
+        let text = |text: &str| SqlPart::Text(text.to_owned());
         for (sql, expected) in [
-            ("DELETE FROM t", Some("DELETE FROM t")),
-            ("```sql\nSELECT 1\n```", Some("SELECT 1\n")),
-            ("SELECT {Agent:A@n}", None),
+            ("DELETE FROM t", Some(vec![text("DELETE FROM t")])),
+            ("```sql\nSELECT 1\n```", Some(vec![text("SELECT 1\n")])),
+            ("SELECT {Agent:A@n}", Some(vec![text("SELECT "), SqlPart::Value(Json::Null)])),
+            ("{Agent:A@n}", None),
             ("SELECT '{Agent:A@n'", None),
         ] {
-            assert_eq!(known(sql).as_deref(), expected, "{sql}");
+            assert_eq!(known(sql), expected, "{sql}");
         }
         let elsewhere = Node::new("ExeSQL", json!({"sql": "DELETE FROM t", "db_type": "trino"}));
         assert_eq!(elsewhere.build().shape().sql, Vec::new(), "a kind that is not asked");

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use serde_json::{Map, json};
 use weft_core::context::Signal;
 use weft_core::seam::chat_model::ChatDelta;
+use weft_core::seam::databases::SqlPart;
 use weft_core::seam::sandbox::{Language, Program, Ran, WrittenFile};
 use weft_core::{ComponentId, ErrorKind};
 use weft_testkit::{MemoryFiles, ScriptedSandbox};
@@ -31,8 +32,8 @@ fn programs_and_sql_of_tools_are_known_before() {
     let editors = code("def main(arg1: str, arg2: str) -> str:\n    return");
     let tools = json!([sql, code("y = 1"), editors, below, {"component_name": "CodeExec", "name": "Any", "params": {}}]);
     let shape = Node::new("Agent", json!({"llm_id": "m", "tools": tools})).build().shape();
-    let known: Vec<_> = shape.sql.iter().map(|sql| (sql.pointer.as_str(), sql.text.as_str())).collect();
-    assert_eq!(known, [("/tools/0/params/sql", "DROP TABLE t")]);
+    let known: Vec<_> = shape.sql.iter().map(|sql| (sql.pointer.as_str(), sql.parts.as_slice())).collect();
+    assert_eq!(known, [("/tools/0/params/sql", [SqlPart::Text("DROP TABLE t".to_owned())].as_slice())]);
     let known: Vec<_> = shape.programs.iter().map(|one| (one.pointer.as_str(), one.text.as_str())).collect();
     assert_eq!(
         known,
