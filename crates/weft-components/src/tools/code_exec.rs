@@ -88,6 +88,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let script = script(&mut params);
         let arguments = arguments(&mut params);
         let outputs = Declared::read(&params);
+        Declared::misspelled(&params).into_iter().for_each(|problem| params.warn(problem));
         let doubted = match &script {
             Script::Written(text) => doubt(language, text),
             Script::From(_) => None,
@@ -435,6 +436,33 @@ mod tests {
         let setting = Setting { sandbox: Some(Arc::new(NoSandbox)), ..Setting::default() };
         let error = failure(&node("function main() {}", &json!({})), setting).await;
         assert_eq!(error.kind, ErrorKind::Denied);
+    }
+
+    #[test]
+    fn types_with_a_slip_are_named() {
+        let check = |kind: &str, expected: &str| {
+            let outputs = json!({"n": {"type": kind}});
+            let warnings = node("function main() {}", &json!({"outputs": outputs})).build().shape().warnings;
+            let told: Vec<&str> = warnings.iter().filter_map(|warning| warning.help.as_deref()).collect();
+            assert_eq!(told.join(" "), expected, "{kind}: {warnings:?}");
+            assert!(warnings.iter().all(|warning| warning.pointer == "/outputs/n/type"));
+        };
+        for right in [
+            "",
+            "String",
+            "Array<Object>",
+            "array<array<number>>",
+            "list<int>",
+            "Any",
+            "file",
+            "decimal",
+            "Arrays",
+        ] {
+            check(right, "");
+        }
+        check("interger", "did you mean `integer`?");
+        check("Array<Sting>", "did you mean `string`?");
+        check("Arry<String>", "did you mean `array`?");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use weft_core::{
 };
 
 use super::search::table;
-use crate::params::{Field, FieldGroup, Params, choice, fields, written_out};
+use crate::params::{Field, FieldGroup, Params, choice, fields, more_than_a_host, written_out};
 
 /// Rows of one statement, at most.
 // They are kept with the run, handed on as values and shown as a table, and are in memory three times
@@ -308,10 +308,12 @@ impl Component for ExeSql {
     fn shape(&self) -> Shape {
         let texts = [&self.sql, &self.database, &self.host, &self.username, &self.password];
         let lacks = self.lacks();
+        let on_a_server = self.kind.is_some_and(|kind| kind != DatabaseKind::Sqlite);
+        let host = on_a_server.then(|| more_than_a_host(&HOST, &self.host)).flatten();
         Shape {
             reads: Reads::always(texts.into_iter().flat_map(Template::references).cloned()),
             main_output: "formalized_content",
-            warnings: self.warnings.iter().chain(&lacks).cloned().collect(),
+            warnings: self.warnings.iter().chain(&lacks).chain(&host).cloned().collect(),
             secrets: self.password.references().cloned().collect(),
             unsupported: self.unsupported(),
             sql: self.written().into_iter().collect(),
@@ -492,6 +494,22 @@ mod tests {
         }
         let elsewhere = Node::new("ExeSQL", json!({"sql": "DELETE FROM t", "db_type": "trino"}));
         assert_eq!(elsewhere.build().shape().sql, Vec::new(), "a kind that is not asked");
+    }
+
+    #[test]
+    fn a_host_is_a_name_alone() {
+        let check = |kind: &str, host: &str, expected: &[&str]| {
+            let params = json!({"db_type": kind, "database": "d", "host": host, "username": "u"});
+            let warnings = Node::new("ExeSQL", params).build().shape().warnings;
+            let told: Vec<&str> = warnings.iter().map(|warning| warning.pointer.as_str()).collect();
+            assert_eq!(told, expected, "{host}: {warnings:?}");
+        };
+        for right in ["db.example", " 10.0.0.7 ", "::1", "[fd00::1]", "{Agent:A@host}:3306"] {
+            check("mysql", right, &[]);
+        }
+        check("mysql", "db.example:3306", &["/host"]);
+        check("postgres", "postgres://ann:rose@db.example/shop", &["/host"]);
+        check("sqlite", "db.example:3306", &[]);
     }
 
     #[test]

@@ -58,6 +58,12 @@ impl ToolShape {
         let moved =
             |warning: &ParamProblem| ParamProblem { pointer: place(&warning.pointer), ..warning.clone() };
         self.warnings.extend(shape.warnings.iter().map(moved));
+        // What the canvas has not filled in its model does.
+        let filled_in = |problem: &&ParamProblem| {
+            let name = problem.pointer.trim_start_matches('/').split('/').next().unwrap_or_default();
+            entry.params.get(name).is_some_and(|value| is_set(name, value))
+        };
+        self.warnings.extend(shape.unfilled.iter().filter(filled_in).map(moved));
         self.calls.extend(shape.calls.iter().cloned());
     }
 }
