@@ -17,7 +17,8 @@ const JAVASCRIPT: &str = include_str!("parsed/parse.js");
 const PYTHON: &str = include_str!("parsed/parse.py");
 /// What parsing one program may use.
 const LIMITS: Limits = Limits {
-    time: Duration::from_secs(2),
+    // Most take milliseconds; a machine may be busy.
+    time: Duration::from_secs(5),
     memory_bytes: crate::LIMITS.memory_bytes,
     output_bytes: 16 << 10,
     printed_bytes: 1 << 10,

@@ -55,8 +55,8 @@ async fn what_is_wrong_in_python_is_told_with_its_place() {
         let told = said(&sandbox, program(Language::Python, text, arguments)).await;
         assert!(told.starts_with(expected) && told.is_empty() == expected.is_empty(), "{text}: {told}");
     };
-    for (right, arguments) in [
-        ("def main(a):\n    return a", &["a"][..]),
+    let right: [(&str, &[&str]); 12] = [
+        ("def main(a):\n    return a", &["a"]),
         ("def main(args):\n    return args['a']", &["a", "b"]),
         ("def main(a, b=1, *more, c=2, **rest): pass", &["a", "d"]),
         ("def main(*all): pass", &["a", "b"]),
@@ -68,8 +68,9 @@ async fn what_is_wrong_in_python_is_told_with_its_place() {
         ("def other(a=print(1)): return a", &[]),
         ("x = '\\d'\nx", &[]),
         ("while True: pass", &[]),
-    ] {
-        check(right, arguments, "").await;
+    ];
+    for (text, arguments) in right {
+        check(text, arguments, "").await;
     }
     check("def main(a)\n    return a", &["a"], "line 1, column 12: SyntaxError: expected ':'").await;
     check("def main(a):\nreturn a", &["a"], "line 2, column 1: IndentationError: ").await;
