@@ -18,7 +18,7 @@ use weft_core::{
 };
 
 use super::search::table;
-use crate::params::{Field, FieldGroup, Params, choice, fields, more_than_a_host, written_out};
+use crate::params::{Field, FieldGroup, Params, choice, fields, is_empty, more_than_a_host, written_out};
 
 /// Rows of one statement, at most.
 // They are kept with the run, handed on as values and shown as a table, and are in memory three times
@@ -27,6 +27,8 @@ const RECORDS_MAX: usize = 10_000;
 /// Bytes of all answers, at most.
 // Rows may be long: a limit of rows alone is none.
 const BYTES_MAX: usize = 4 << 20;
+/// Where PostgreSQL listens when nobody says otherwise.
+const POSTGRES_PORT: usize = 5_432;
 /// For everything that is asked at once.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
@@ -81,13 +83,16 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     build: |source| {
         let mut params = Params::of(source);
         let kind_name = params.take(&DB_TYPE);
+        let kind = kind(&kind_name);
+        let port = params.take(&PORT);
+        let is_chosen = params.get(&PORT).is_some_and(|port| !is_empty(port));
         let component = ExeSql {
             sql: params.take(&SQL),
-            kind: kind(&kind_name),
+            kind,
             kind_name,
             database: params.take(&DATABASE),
             host: params.take(&HOST),
-            port: params.take(&PORT),
+            port: if kind == Some(DatabaseKind::Postgres) && !is_chosen { POSTGRES_PORT } else { port },
             username: params.take(&USERNAME),
             password: params.take(&PASSWORD),
             max_records: params.take(&MAX_RECORDS),
@@ -408,6 +413,22 @@ mod tests {
         let database = &asked[0].database;
         assert_eq!((database.host.as_str(), database.port, asked[0].rows_max), ("db.example", 5432, 5));
         assert_eq!(database.password.reveal(), "pass");
+    }
+
+    #[tokio::test]
+    async fn every_kind_of_server_has_its_port() {
+        let check = async |kind: &str, more: Json, expected: u16| {
+            let mut params =
+                json!({"sql": "SELECT 1", "db_type": kind, "database": "d", "host": "h", "username": "u"});
+            params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let answers = vec![SqlAnswer::Rows(rows(&["n"], json!([[1]])))];
+            let recorded = Arc::new(Recorded { answers, ..Recorded::default() });
+            outputs(&Node::new("ExeSQL", params), setting(&recorded, Setting::default())).await;
+            assert_eq!(recorded.asked.lock().unwrap()[0].database.port, expected, "{kind} {more}");
+        };
+        check("postgres", json!({}), 5_432).await;
+        check("postgres", json!({"port": 3306}), 3_306).await;
+        check("mysql", json!({}), 3_306).await;
     }
 
     #[tokio::test]
