@@ -1,6 +1,7 @@
 //! Whether programs can be parsed, asked of the interpreter that would run them. A program of ours gets their text as an
 //! argument, parses it there, behind the same boundary and within limits of its own, and carries out none of it.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -42,16 +43,15 @@ pub async fn fault(sandbox: &dyn Sandbox, tenant: &TenantId, program: &WrittenPr
     if program.text.len() > SOURCE_MAX || !sandbox.is_ready(program.language) {
         return None;
     }
-    let source = match program.language {
+    let (parser, text) = match program.language {
         // What is parsed there is a script.
         Language::JavaScript if quick::is_module(&program.text) => return None,
-        Language::JavaScript => JAVASCRIPT.to_owned(),
-        Language::Python => PYTHON.to_owned(),
+        Language::JavaScript => (JAVASCRIPT, quick::as_parsed(&program.text, &program.arguments)),
+        Language::Python => (PYTHON, Cow::Borrowed(program.text.as_str())),
     };
-    let arguments = Map::from_iter([
-        ("source".to_owned(), json!(program.text)),
-        ("given".to_owned(), json!(program.arguments)),
-    ]);
+    let source = parser.to_owned();
+    let arguments =
+        Map::from_iter([("source".to_owned(), json!(text)), ("given".to_owned(), json!(program.arguments))]);
     let parsing = Program { language: program.language, source, arguments, limits: LIMITS };
     let told = sandbox.run(tenant, parsing).await.ok()?.result.ok()?;
     serde_json::from_value::<Fault>(told).ok().map(|fault| in_words(fault, program))

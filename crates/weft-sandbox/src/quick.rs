@@ -23,6 +23,7 @@ use weft_core::seam::sandbox::{Failure, Program, Ran};
 use crate::printed::Printed;
 use crate::result::read;
 use memory::{CountedMemory, Peak};
+pub(crate) use own_calls::as_parsed;
 use timers::{Globals, Timers};
 pub(crate) use told::remedy;
 use told::{failure, text_of, with_remedy};
