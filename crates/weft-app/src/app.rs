@@ -9,7 +9,7 @@ use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasHead, PIPELINE_TYPE, Stored
 use weft_core::seam::session_store::{Session, SessionMessage};
 use weft_core::seam::{
     CanvasStore, ChatStore, Clock, Databases, DatasetStore, DocumentReader, FileStore, Knowledge,
-    ModelDirectory, ReadingLog, ReembeddingStore, RunStore, ScheduleStore, Secrets, SessionStore,
+    ModelDirectory, ReadingLog, ReembeddingStore, RunStore, Sandbox, ScheduleStore, Secrets, SessionStore,
     SpendingStore, TaskStore, TokenStore, UsageStore, VersionStore, WorkQueue,
 };
 use weft_core::{
@@ -95,6 +95,8 @@ pub struct App {
     pub(crate) reader: Arc<dyn DocumentReader>,
     /// Databases of others that canvases ask.
     pub(crate) databases: Arc<dyn Databases>,
+    /// Parses programs of canvases that are checked.
+    pub sandbox: Arc<dyn Sandbox>,
     /// Language models.
     pub models: Arc<dyn ModelDirectory>,
     /// What canvases may be made of.
@@ -161,6 +163,7 @@ impl App {
             file_manager: parts.file_manager,
             reader: parts.reader,
             databases: parts.databases,
+            sandbox: parts.sandbox,
             models: parts.models,
             catalog: parts.catalog,
             tool_servers: parts.tool_servers,

@@ -386,6 +386,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
     let parts = Parts {
         notifications: notifications(config, &store, &seams),
         databases: Arc::clone(&seams.databases),
+        sandbox: Arc::clone(&seams.sandbox),
         engine: engine(config, seams, &store),
         canvases: store.canvases(),
         versions: store.versions(),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weft_core::component::WrittenProgram;
 use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{Counting, DatasetFilter};
 use weft_core::seam::secrets::PREFIX;
@@ -11,6 +12,7 @@ use weft_plugins::Plugin;
 
 use crate::app::App;
 use crate::plans::compact;
+use crate::programs::ProgramChecks;
 
 /// Datasets whose names are looked at, at most; with more of them none is said to be missing.
 const DATASETS_MAX: u64 = 2_000;
@@ -36,6 +38,9 @@ struct KnownNames {
     tool_servers: Option<Vec<String>>,
     left_out_tools: Vec<LeftOutTool>,
 }
+
+/// A plan with what is to be said of it, or everything that is wrong.
+type Checked = std::result::Result<(Plan, Vec<Problem>), Vec<Problem>>;
 
 impl App {
     /// The names of what there is, for a canvas that may name some of it.
@@ -88,13 +93,32 @@ impl App {
         })
     }
 
-    /// Compiling a large canvas takes long enough to hold up others on the same thread.
+    /// A canvas as a plan, or what is wrong with it. Whoever is told everything hears of programs, too.
     pub(crate) async fn compiled(
         &self,
         tenant: &TenantId,
         dsl: Arc<str>,
         purpose: Purpose,
-    ) -> Result<Result<(Plan, Vec<Problem>), Vec<Problem>>> {
+    ) -> Result<Checked> {
+        let checks = ProgramChecks::default();
+        let (checked, checks) = self.compiled_once(tenant, Arc::clone(&dsl), purpose, checks).await?;
+        if purpose != Purpose::Tell {
+            return Ok(checked);
+        }
+        match Box::pin(checks.parsed(&*self.sandbox, tenant)).await {
+            Some(checks) => Ok(self.compiled_once(tenant, dsl, purpose, checks).await?.0),
+            None => Ok(checked),
+        }
+    }
+
+    /// Compiling a large canvas takes long enough to hold up others on the same thread.
+    async fn compiled_once(
+        &self,
+        tenant: &TenantId,
+        dsl: Arc<str>,
+        purpose: Purpose,
+        programs: ProgramChecks,
+    ) -> Result<(Checked, ProgramChecks)> {
         let (catalog, check, tenant) =
             (Arc::clone(&self.catalog), Arc::clone(&self.model_check), tenant.clone());
         let measuring = self.measuring;
@@ -102,7 +126,10 @@ impl App {
         let no_voice = directory.speech(&tenant, "").err().map(|error| error.full());
         let known = self.known_names(&tenant, &dsl, purpose).await?;
         let compiled = tokio::task::spawn_blocking(move || {
-            let canvas = weft_dsl::load(dsl.as_bytes())?;
+            let canvas = match weft_dsl::load(dsl.as_bytes()) {
+                Ok(canvas) => canvas,
+                Err(problems) => return (Err(problems), programs),
+            };
             let check = |llm_id: &str| check(&tenant, llm_id);
             let check: &dyn Fn(&str) -> Result<Option<String>, String> = &check;
             let models = (purpose != Purpose::LookBack).then_some(check);
@@ -111,10 +138,12 @@ impl App {
             // Whoever looks back asks no model, so none has to be there.
             let rerankers = models.and(Some(rank));
             let no_voice = models.and(no_voice.as_deref());
+            let parses = |program: &WrittenProgram| programs.of(program);
             let options = CompileOptions {
                 models,
                 rerankers,
                 sql: Some(&weft_sql::refusals),
+                programs: Some(&parses),
                 no_voice,
                 measuring,
                 secrets: known.secrets.as_deref(),
@@ -122,7 +151,8 @@ impl App {
                 tool_servers: known.tool_servers.as_deref(),
                 left_out_tools: &known.left_out_tools,
             };
-            weft_dsl::compile(&canvas, &catalog, &options).map(|compiled| (compiled.plan, compiled.warnings))
+            let compiled = weft_dsl::compile(&canvas, &catalog, &options);
+            (compiled.map(|compiled| (compiled.plan, compiled.warnings)), programs)
         });
         compiled
             .await

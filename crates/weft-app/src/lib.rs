@@ -27,6 +27,7 @@ mod parts;
 mod past_runs;
 pub mod pipelines;
 mod plans;
+mod programs;
 pub mod rates;
 mod removal;
 mod resume;
@@ -54,6 +55,7 @@ pub use assemble::{
 pub use backup::{Copied, backup};
 pub use config::{Auth, Config, ServerConfig, WorkerConfig};
 pub use parts::Parts;
+pub use programs::ProgramChecks;
 pub use weft_plugins::{Plugin, Plugins};
 pub use weft_sql::refusals as sql_refusals;
 pub use worker::Worker;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use weft_core::seam::{
     CanvasStore, ChatStore, Clock, Databases, DocumentReader, FileStore, Knowledge, ModelDirectory,
-    ReadingLog, ReembeddingStore, RunStore, ScheduleStore, Secrets, SessionStore, SpendingStore, TaskStore,
-    TokenStore, UsageStore, VersionStore, WorkQueue,
+    ReadingLog, ReembeddingStore, RunStore, Sandbox, ScheduleStore, Secrets, SessionStore, SpendingStore,
+    TaskStore, TokenStore, UsageStore, VersionStore, WorkQueue,
 };
 use weft_core::{Catalog, Result, TenantId};
 use weft_engine::Engine;
@@ -85,6 +85,8 @@ pub struct Parts {
     pub reader: Arc<dyn DocumentReader>,
     /// Databases of others that canvases ask.
     pub databases: Arc<dyn Databases>,
+    /// Runs programs, and parses those of canvases that are checked.
+    pub sandbox: Arc<dyn Sandbox>,
     /// Language models.
     pub models: Arc<dyn ModelDirectory>,
     /// Whether a model that a canvas names can be used.

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use weft_app::App;
+use weft_app::{App, ProgramChecks};
 use weft_core::Json;
+use weft_core::component::WrittenProgram;
 use weft_dsl::{CompileOptions, Compiled, Problem, WILL_FAIL};
 
 use crate::args::CheckArgs;
@@ -23,11 +24,12 @@ pub(crate) async fn run(args: &CheckArgs, setup: &Setup) -> Outcome {
     // In memory: a check stores nothing.
     let app =
         weft_app::assemble_in_memory(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
-    let stored = Stored { datasets: stored_datasets(setup).await, secrets: stored_secrets(setup).await };
+    let (datasets, secrets) = (stored_datasets(setup).await, stored_secrets(setup).await);
+    let stored = Stored { datasets, secrets, ..Stored::default() };
     let mut reports = Vec::with_capacity(args.files.len());
     let mut worst = Exit::Done;
     for path in &args.files {
-        match check(path, &app, setup, &stored) {
+        match check(path, &app, setup, &stored).await {
             Ok(checked) => {
                 if checked.problems.iter().any(|problem| args.strict || problem.is_error()) {
                     worst = Exit::Usage;
@@ -61,9 +63,11 @@ struct Checked {
 }
 
 /// What a run here would find; `None` where the store cannot say.
+#[derive(Default)]
 struct Stored {
     datasets: Option<Vec<String>>,
     secrets: Option<Vec<String>>,
+    programs: ProgramChecks,
 }
 
 /// The names of the secrets; `None` when the store cannot say.
@@ -89,17 +93,23 @@ async fn stored_datasets(setup: &Setup) -> Option<Vec<String>> {
     }
 }
 
-fn check(path: &Path, app: &App, setup: &Setup, stored: &Stored) -> Outcome<Checked> {
+async fn check(path: &Path, app: &App, setup: &Setup, stored: &Stored) -> Outcome<Checked> {
     let document = Document::read(path)?;
     let beside = documents::dataset_beside(path);
     let datasets = stored.datasets.clone();
     // Documents beside the file are a dataset when it runs.
     let datasets = datasets.map(|stored| stored.into_iter().chain(beside).collect());
-    let stored = Stored { datasets, secrets: stored.secrets.clone() };
-    let problems = match compile_with(&document, app, setup, Measuring::No, &stored) {
+    let mut stored = Stored { datasets, secrets: stored.secrets.clone(), ..Stored::default() };
+    let found = |stored: &Stored| match compile_with(&document, app, setup, Measuring::No, stored) {
         Ok(compiled) => compiled.warnings,
         Err(problems) => problems,
     };
+    let mut problems = found(&stored);
+    let programs = std::mem::take(&mut stored.programs);
+    if let Some(programs) = programs.parsed(&*app.sandbox, &local::tenant()).await {
+        stored.programs = programs;
+        problems = found(&stored);
+    }
     Ok(Checked { document, problems })
 }
 
@@ -148,7 +158,7 @@ pub(crate) fn compile(
     setup: &Setup,
     measuring: Measuring,
 ) -> Result<Compiled, Vec<Problem>> {
-    compile_with(document, app, setup, measuring, &Stored { datasets: None, secrets: None })
+    compile_with(document, app, setup, measuring, &Stored::default())
 }
 
 fn compile_with(
@@ -165,10 +175,12 @@ fn compile_with(
     let left_out_tools = app.left_out_tools();
     let no_voice = app.models.speech(&local::tenant(), "").err().map(|error| error.full());
     let rank = |id: &str| app.models.reranker_notice(&local::tenant(), id).map_err(|error| error.full());
+    let parses = |program: &WrittenProgram| stored.programs.of(program);
     let options = CompileOptions {
         models: Some(&models),
         rerankers: Some(&rank),
         sql: Some(&weft_app::sql_refusals),
+        programs: Some(&parses),
         no_voice: no_voice.as_deref(),
         tool_servers: Some(&servers),
         left_out_tools: &left_out_tools,
@@ -194,7 +206,7 @@ pub(crate) async fn must_run(document: &Document, app: &App, setup: &Setup) -> O
     let datasets = app.dataset_names(&local::tenant()).await?;
     let beside = documents::dataset_beside(&document.path);
     let datasets = datasets.map(|stored| stored.into_iter().chain(beside).collect());
-    compile_with(document, app, setup, Measuring::No, &Stored { datasets, secrets: None })
+    compile_with(document, app, setup, Measuring::No, &Stored { datasets, ..Stored::default() })
         .map_err(|problems| refused(document, problems, setup.colour))
 }
 

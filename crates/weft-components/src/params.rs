@@ -17,6 +17,20 @@ pub(crate) fn unfilled(
     text.source().trim().is_empty().then(problem)
 }
 
+/// What is written down as the name of a server and holds more than that: no server is reached by it.
+pub(crate) fn more_than_a_host(field: &Field<Template>, text: &Template) -> Option<ParamProblem> {
+    let host = written_out(text)?.trim();
+    // An address of IPv6 has several.
+    let has_port = host.matches(':').count() == 1;
+    let is_more = has_port || host.contains(|c: char| matches!(c, '/' | '@') || c.is_whitespace());
+    // It is not shown: an address may have a password in it.
+    let problem =
+        ParamProblem::new(pointer(&[field.name()]), "is more than the name of a server: the node fails");
+    is_more.then(|| {
+        problem.help("write the name alone, such as `db.example.org`; the port has a parameter of its own")
+    })
+}
+
 /// What a parameter says, where all of it is written down and nothing comes in when it runs.
 pub(crate) fn written_out(text: &Template) -> Option<&str> {
     let written = text.source();

@@ -16,7 +16,8 @@ use crate::field::{FieldGroup, schema};
 use crate::id::{ComponentId, FileId};
 use crate::past_calls::ToolHistory;
 use crate::reference::{Inputs, Names, Reference, Template};
-use crate::seam::databases::DatabaseKind;
+use crate::seam::databases::{DatabaseKind, SqlPart};
+use crate::seam::sandbox::Language;
 use crate::value::{Json, Outputs};
 use crate::webhook::Webhook;
 
@@ -236,15 +237,28 @@ pub struct NeededText {
     pub problem: ParamProblem,
 }
 
-/// SQL that is written down as a whole, so that what becomes of it does not depend on a run.
+/// SQL that is written down, so that what becomes of it does not depend on a run, whatever its values are then.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WrittenSql {
     /// Where it is, as a JSON pointer inside `params`.
-    pub pointer: &'static str,
+    pub pointer: String,
     /// What kind of server it is for.
     pub kind: DatabaseKind,
-    /// One statement or several, as they are handed over.
+    /// One statement or several, as they are handed over, with null in the place of each value.
+    pub parts: Vec<SqlPart>,
+}
+
+/// A program that is written down as a whole, so that whether it can be parsed does not depend on a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WrittenProgram {
+    /// Where it is, as a JSON pointer inside `params`.
+    pub pointer: String,
+    /// What it is written in.
+    pub language: Language,
+    /// Its text, as it is handed over.
     pub text: String,
+    /// The names of what its `main` is called with.
+    pub arguments: Vec<String>,
 }
 
 /// What a node reads. It starts only when every component named here has finished or can no longer
@@ -298,8 +312,10 @@ pub struct Shape {
     pub aloud: Option<&'static str>,
     /// The datasets it searches by their names or ids, as `(pointer inside params, name)`.
     pub datasets: Vec<(String, String)>,
-    /// What it asks a database, where all of it is written down.
-    pub sql: Option<WrittenSql>,
+    /// What it asks a database, and what tools of it ask, where all of it is written down.
+    pub sql: Vec<WrittenSql>,
+    /// Its programs, and those of tools of it, where all of their text is written down.
+    pub programs: Vec<WrittenProgram>,
     /// The output that a default value after a failure goes to.
     pub main_output: &'static str,
     /// The outputs that it has besides those of its type.

@@ -7,7 +7,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use serde_json::Map;
-use weft_core::component::{Component, ComponentSpec, Finished, NodeSource, ParamProblem, Role, Shape};
+use weft_core::component::{
+    Component, ComponentSpec, Finished, NodeSource, ParamProblem, Role, Shape, WrittenProgram, WrittenSql,
+};
 use weft_core::exception::Handling;
 use weft_core::reference::Names;
 use weft_core::{Catalog, ComponentId, Error, Json, NodeContext};
@@ -241,7 +243,7 @@ impl<'a> Builder<'a> {
                     .maybe_help(suggester.did_you_mean(name, known.map(String::as_str)));
             problems.add(about(problem));
         }
-        for problem in self.refused_sql(node, shape) {
+        for problem in self.refused_sql(node, shape).into_iter().chain(self.faulty_programs(node, shape)) {
             problems.add(about(problem));
         }
         if let (Some(pointer), Some(reason)) = (shape.aloud, self.options.no_voice) {
@@ -270,13 +272,28 @@ impl<'a> Builder<'a> {
 
     /// What keeps SQL from being carried out in any run.
     fn refused_sql(&self, node: &CanvasNode, shape: &Shape) -> Vec<Problem> {
-        let (Some(check), Some(sql)) = (self.options.sql, &shape.sql) else { return Vec::new() };
-        let pointer = format!("{}{}", node.place.params, sql.pointer);
-        let refused = |why: String| {
-            Problem::warning(PARAMETER_WARNING, pointer.as_str(), format!("fails in every run: {why}"))
-                .help("write statements that read, in the words of this kind of database")
+        let Some(check) = self.options.sql else { return Vec::new() };
+        let refused = |sql: &WrittenSql| {
+            let pointer = format!("{}{}", node.place.params, sql.pointer);
+            let problem = |why: String| {
+                Problem::warning(PARAMETER_WARNING, pointer.as_str(), format!("fails in every run: {why}"))
+                    .help("write statements that read, in the words of this kind of database")
+            };
+            check(sql.kind, &sql.parts).into_iter().map(problem).collect::<Vec<_>>()
         };
-        check(sql.kind, &sql.text).into_iter().map(refused).collect()
+        shape.sql.iter().flat_map(refused).collect()
+    }
+
+    /// What keeps programs from working in any run.
+    fn faulty_programs(&self, node: &CanvasNode, shape: &Shape) -> Vec<Problem> {
+        let Some(check) = self.options.programs else { return Vec::new() };
+        let faulty = |program: &WrittenProgram| {
+            let pointer = format!("{}{}", node.place.params, program.pointer);
+            let message = format!("fails in every run: {}", check(program)?);
+            let help = "correct it there: a program defines `main`, which is called with `arguments` by name";
+            Some(Problem::warning(PARAMETER_WARNING, pointer, message).help(help))
+        };
+        shape.programs.iter().filter_map(faulty).collect()
     }
 
     /// What to assume about a node that could not be built, so that the rest of the canvas can still

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use weft_core::component::Role;
+use weft_core::component::{Role, WrittenProgram};
 use weft_core::reference::Names;
-use weft_core::seam::databases::DatabaseKind;
+use weft_core::seam::databases::{DatabaseKind, SqlPart};
 use weft_core::{Catalog, ComponentId, Json, Reference};
 
 use crate::assigned::Assigned;
@@ -39,8 +39,12 @@ const PROLOGUE: &str = "Hello! How can I help you?";
 /// for it, `Err(reason)` if not.
 pub type ModelCheck<'a> = dyn Fn(&str) -> Result<Option<String>, String> + 'a;
 
-/// Says why SQL for a kind of database would be refused whenever it is asked for: nothing where it would not.
-pub type SqlCheck<'a> = dyn Fn(DatabaseKind, &str) -> Vec<String> + 'a;
+/// Says why SQL for a kind of database would be refused whenever it is asked for, with any values: nothing where it would
+/// not.
+pub type SqlCheck<'a> = dyn Fn(DatabaseKind, &[SqlPart]) -> Vec<String> + 'a;
+
+/// Says why a program fails whenever it is run: nothing where it may not.
+pub type ProgramCheck<'a> = dyn Fn(&WrittenProgram) -> Option<String> + 'a;
 
 /// What to check besides the canvas itself.
 #[derive(Clone, Copy, Default)]
@@ -49,8 +53,10 @@ pub struct CompileOptions<'a> {
     pub models: Option<&'a ModelCheck<'a>>,
     /// The same for models that order passages.
     pub rerankers: Option<&'a ModelCheck<'a>>,
-    /// Asked about SQL that is written down as a whole; without it that is not checked.
+    /// Asked about SQL that is written down, except for values; without it that is not checked.
     pub sql: Option<&'a SqlCheck<'a>>,
+    /// Asked about programs that are written down as a whole; without it they are not parsed.
+    pub programs: Option<&'a ProgramCheck<'a>>,
     /// Why nothing can be read aloud, where that is known and so.
     pub no_voice: Option<&'a str>,
     /// The MCP servers that are configured; without it they are not checked.

@@ -31,6 +31,10 @@ impl Sandbox for InProcess {
         self.limits
     }
 
+    fn is_ready(&self, language: Language) -> bool {
+        language == Language::JavaScript
+    }
+
     async fn run(&self, _: &TenantId, mut program: Program) -> Result<Ran> {
         if program.language != Language::JavaScript {
             return Ok(Ran::silent(Err(Failure::Language(program.language))));

@@ -15,6 +15,7 @@
 
 mod component;
 mod in_process;
+mod parsed;
 mod printed;
 mod process;
 mod python;
@@ -26,6 +27,7 @@ mod system;
 mod worker;
 
 pub use in_process::InProcess;
+pub use parsed::fault;
 pub use process::ProcessSandbox;
 pub use remote::RemoteSandbox;
 #[cfg(target_os = "linux")]

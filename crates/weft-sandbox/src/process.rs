@@ -188,6 +188,15 @@ impl Sandbox for ProcessSandbox {
         self.limits
     }
 
+    fn is_ready(&self, language: Language) -> bool {
+        match language {
+            Language::JavaScript => true,
+            Language::Python => {
+                self.python.as_ref().is_some_and(|python| crate::python::is_kept(&python.folder))
+            }
+        }
+    }
+
     async fn run(&self, tenant: &TenantId, mut program: Program) -> Result<Ran> {
         let python = self.python.as_ref();
         if program.language == Language::Python && python.is_none() {

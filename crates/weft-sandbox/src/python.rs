@@ -9,8 +9,15 @@ pub(crate) mod host;
 pub(crate) mod kept;
 pub(crate) mod machine;
 
+use std::path::Path;
+
 pub(crate) use kept::prepare;
 pub(crate) use machine::PythonCode;
+
+/// Whether the interpreter lies in this folder as machine code for this machine.
+pub(crate) fn is_kept(folder: &Path) -> bool {
+    machine::engine().is_ok_and(|engine| kept::file(folder, &engine).is_file())
+}
 
 /// Bytes of stack of the thread that a program runs on: the interpreter's and some for this program.
 pub(crate) const THREAD_STACK: usize = machine::STACK + (4 << 20);

@@ -23,7 +23,9 @@ use weft_core::seam::sandbox::{Failure, Program, Ran};
 use crate::printed::Printed;
 use crate::result::read;
 use memory::{CountedMemory, Peak};
+pub(crate) use own_calls::as_parsed;
 use timers::{Globals, Timers};
+pub(crate) use told::remedy;
 use told::{failure, text_of, with_remedy};
 
 /// Bytes of stack of the thread that a program runs on.
@@ -207,7 +209,7 @@ fn script<'js>(ctx: &Ctx<'js>, file: &str, source: &str) -> rquickjs::Result<Val
 }
 
 /// Whether a program offers its `main` in the way of modules.
-fn is_module(source: &str) -> bool {
+pub(crate) fn is_module(source: &str) -> bool {
     const EXPORTED: [&str; 8] = ["default", "const", "let", "var", "function", "async", "class", "{"];
     let exported = |line: &str| {
         line.strip_prefix("export ").is_some_and(|rest| EXPORTED.iter().any(|word| rest.starts_with(word)))

@@ -183,6 +183,10 @@ impl Sandbox for SystemPython {
         self.limits
     }
 
+    fn is_ready(&self, language: Language) -> bool {
+        language == Language::Python
+    }
+
     async fn run(&self, tenant: &TenantId, program: Program) -> Result<Ran> {
         if program.language != Language::Python {
             return Ok(Ran::silent(Err(Failure::Language(program.language))));
@@ -221,6 +225,11 @@ pub struct WithPython {
 impl Sandbox for WithPython {
     fn limits(&self) -> Limits {
         self.python.limits().within(self.rest.limits())
+    }
+
+    fn is_ready(&self, language: Language) -> bool {
+        let of = if language == Language::Python { &self.python } else { &self.rest };
+        of.is_ready(language)
     }
 
     async fn run(&self, tenant: &TenantId, program: Program) -> Result<Ran> {

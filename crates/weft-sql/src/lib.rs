@@ -17,14 +17,35 @@ mod rewrites;
 mod sqlite;
 mod statements;
 
+use weft_core::Json;
 use weft_core::seam::databases::{DatabaseKind, SqlPart};
 
 pub use clients::{DatabaseClients, OwnDatabase, SqliteFolder};
 
 /// Why statements that are written down would be refused whenever they are asked for, in the words of a run; nothing when
-/// all of them may be carried out. Nobody is asked.
-pub fn refusals(kind: DatabaseKind, sql: &str) -> Vec<String> {
-    match statements::checked(kind, &[SqlPart::Text(sql.to_owned())]) {
+/// all of them may be carried out, with some values in the place of those that are there. Nobody is asked.
+pub fn refusals(kind: DatabaseKind, sql: &[SqlPart]) -> Vec<String> {
+    let has_values = sql.iter().any(|part| matches!(part, SqlPart::Value(_)));
+    let with = |value: &Json| {
+        let filled_in = |part: &SqlPart| match part {
+            SqlPart::Value(_) => SqlPart::Value(value.clone()),
+            SqlPart::Text(text) => SqlPart::Text(text.clone()),
+        };
+        refused(kind, &sql.iter().map(filled_in).collect::<Vec<_>>())
+    };
+    let mut told = with(&Json::Null);
+    if has_values {
+        // Where one of them may not stand another may. What is said of all of them in the same words is not about values.
+        for value in [Json::from("x"), Json::from(1), Json::from(vec!["x", "y"])] {
+            let found = with(&value);
+            told.retain(|why| found.contains(why));
+        }
+    }
+    told
+}
+
+fn refused(kind: DatabaseKind, sql: &[SqlPart]) -> Vec<String> {
+    match statements::checked(kind, sql) {
         Ok(found) => found.into_iter().filter_map(Result::err).collect(),
         Err(error) => vec![error.full()],
     }
@@ -37,7 +58,19 @@ mod tests {
     #[test]
     fn what_is_refused_is_known_before_it_is_asked() {
         let check = |sql: &str, expected: &[&str]| {
-            let found = refusals(DatabaseKind::Postgres, sql);
+            let value = |text: &str| match text {
+                "?" => SqlPart::Value(Json::Null),
+                text => SqlPart::Text(text.to_owned()),
+            };
+            let found = refusals(
+                DatabaseKind::Postgres,
+                &sql.split_inclusive('?')
+                    .flat_map(|part| match part.strip_suffix('?') {
+                        Some(before) => vec![value(before), value("?")],
+                        None => vec![value(part)],
+                    })
+                    .collect::<Vec<_>>(),
+            );
             let told = found.iter().zip(expected).all(|(found, expected)| found.contains(expected));
             assert!(told && found.len() == expected.len(), "{sql}: {found:?}");
         };
@@ -45,5 +78,14 @@ mod tests {
         check("DELETE FROM t; SELECT 1; SELEC 2", &["DELETE is refused", "cannot be read"]);
         check("SELECT 'a", &["the SQL cannot be read"]);
         check("-- nothing", &["there is no SQL to carry out"]);
+        for right in [
+            "SELECT a FROM t WHERE b = ? AND c LIKE '%?%' OR d IN (?) LIMIT ?",
+            "SELECT CAST(? AS VARCHAR(?)), DATE ?, INTERVAL ? FROM t",
+        ] {
+            check(right, &[]);
+        }
+        check("DELETE FROM t WHERE a = ?", &["DELETE is refused"]);
+        check("SELECT * FORM t WHERE a = ?", &["cannot be read"]);
+        check("SELECT a FROM \"?\"", &["in a name"]);
     }
 }

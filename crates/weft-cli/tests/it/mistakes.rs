@@ -65,6 +65,7 @@ fn found(text: &str) -> Vec<Problem> {
         models: Some(&models),
         rerankers: Some(&models),
         sql: Some(&weft_app::sql_refusals),
+        programs: None,
         no_voice: Some("no model is configured for that"),
         tool_servers: Some(&names("files")),
         left_out_tools: &[],

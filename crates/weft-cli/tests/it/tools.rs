@@ -259,6 +259,19 @@ fn programs_run_in_a_worker_that_ends_with_them() {
 }
 
 #[test]
+fn a_program_that_cannot_be_parsed_is_named_before_it_runs() {
+    let home = Home::quoting();
+    let check = |script: &str| {
+        home.write("c.json", running(script).to_string());
+        home.weft(&["check", "c.json"]).with(0)
+    };
+    check("function main() {\n  reutrn 1 }")
+        .says(&["fails in every run: line 2, column 10: SyntaxError", "`main`"]);
+    let right = check("function main() {\n  return 1 }");
+    assert!(!right.stderr.contains("fails in every run"), "{}", right.stderr);
+}
+
+#[test]
 fn a_worker_without_a_program_refuses_and_is_no_command_for_people() {
     let home = Home::new();
     for worker in ["sandbox-worker", "document-worker"] {

@@ -12,6 +12,7 @@ use crate::control::loop_item::End;
 use crate::params::{
     Choice, Field, Kind, Params, choice, described, fields, is_empty, number, pointer, truth,
 };
+use crate::suggest;
 
 /// Rounds when a canvas does not say: what the editor fills in.
 pub(crate) const ROUNDS_DEFAULT: usize = 10;
@@ -50,6 +51,8 @@ pub(super) static LOOP_TERMINATION_CONDITION: Field = Field::raw(
 pub(super) static MAXIMUM_LOOP_COUNT: Field<usize> =
     Field::count("maximum_loop_count", ROUNDS_DEFAULT, &(1..=ROUNDS_MAX), "how many rounds, at most")
         .elsewhere(&["max_iterations", "max_loop_count", "max_rounds"]);
+/// The types of loop variables by name; lists are also written as `array<string>`.
+const TYPES: [&str; 6] = ["string", "number", "integer", "boolean", "object", "array"];
 const MODES: [Choice; 2] = [choice("constant", "a value"), choice("variable", "a reference")];
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
@@ -132,6 +135,12 @@ fn variable(
     let name = text("variable").to_owned();
     if name.is_empty() {
         params.problem(ParamProblem::new(at("variable"), "the loop variable has no name"));
+    }
+    let kind = text("type").trim().to_lowercase();
+    let is_known = TYPES.contains(&kind.as_str()) || kind.starts_with("array");
+    if let Some(help) = suggest::did_you_mean(&kind, TYPES).filter(|_| !is_known) {
+        let message = format!("`{}` is not a type: `{name}` may be anything", text("type"));
+        params.warn(ParamProblem::new(at("type"), message).help(help));
     }
     let value = object.get("value").unwrap_or(&Json::Null);
     let start = match text("input_mode") {

@@ -84,7 +84,8 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let mut params = Params::of(source);
         let query = queries(&mut params);
         let work = work(&mut params);
-        params.finish(DataOperations { query, work })
+        let warnings = params.warnings();
+        params.finish(DataOperations { query, work, warnings })
     },
 };
 
@@ -178,6 +179,13 @@ fn rules(params: &mut Params<'_>) -> Vec<Rule> {
             params.problem(problem.help("use `=`, `≠`, `contains`, `start with` or `end with`"));
         }
         let key = object.get("key").map(to_text).unwrap_or_default();
+        for (name, is_missing) in [("key", key.is_empty()), ("operator", spelled.is_empty())] {
+            if is_missing {
+                let at = pointer(&["filter_values", &place.to_string(), name]);
+                let problem = ParamProblem::new(at, "is missing, so no object passes");
+                params.warn(problem.help("fill the rule in, or take it out"));
+            }
+        }
         rules.push(Rule { key, operator, value: value(params, object) });
     }
     rules
@@ -248,9 +256,34 @@ fn renamed(object: Object, names: &HashMap<String, String>) -> Object {
 struct DataOperations {
     query: Vec<Reference>,
     work: Work,
+    warnings: Vec<ParamProblem>,
 }
 
 impl DataOperations {
+    /// What is not filled in although the operation does nothing without it, or leaves nothing.
+    fn unfilled(&self) -> Option<ParamProblem> {
+        let nothing = |keys: &HashSet<String>| keys.iter().all(|key| key.trim().is_empty());
+        let (field, so) = match &self.work {
+            Work::SelectKeys(keys) if nothing(keys) => {
+                (&SELECT_KEYS, "names no member, so what comes out is always empty")
+            }
+            Work::RemoveKeys(keys) if nothing(keys) => {
+                (&REMOVE_KEYS, "names no member, so nothing is dropped")
+            }
+            Work::RenameKeys(names) if names.is_empty() => {
+                (&RENAME_KEYS, "names no member, so nothing is renamed")
+            }
+            Work::AppendOrUpdate(updates) if updates.is_empty() => {
+                (&UPDATES, "sets no member, so nothing changes")
+            }
+            Work::FilterValues(rules) if rules.is_empty() => {
+                (&FILTER_VALUES, "has no rule, so every object is kept")
+            }
+            _ => return None,
+        };
+        Some(ParamProblem::new(pointer(&[field.name()]), so).help("fill it in, or take another operation"))
+    }
+
     fn result(&self, ctx: &NodeContext, objects: Vec<Object>) -> Result<Json> {
         let each = |change: &dyn Fn(Object) -> Object| {
             objects.clone().into_iter().map(|o| Json::Object(change(o))).collect()
@@ -309,7 +342,9 @@ impl Component for DataOperations {
             Value::Constant(_) => None,
         });
         let reads = Reads::always(self.query.iter().cloned().chain(texts.flatten()));
-        Shape { reads, main_output: "result", ..Shape::default() }
+        let warnings = self.warnings.clone();
+        let unfilled = self.unfilled().into_iter().collect();
+        Shape { reads, main_output: "result", warnings, unfilled, ..Shape::default() }
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
@@ -361,6 +396,36 @@ mod tests {
         check(filter("a", "", "1"), json!([])).await;
         let update = json!({"operations": "append_or_update", "updates": [{"key": "a", "value": "{sys.query}"}, {"key": "n", "value": 3}]});
         check(update, json!([{"a": "", "b": ["x"], "n": 3}, {"a": "", "c": "汉", "n": 3}])).await;
+    }
+
+    #[test]
+    fn what_is_not_filled_in_is_named() {
+        let check = |operation: &str, more: Json, expected: &[&str]| {
+            let mut params = json!({"query": ["Agent:A@o"], "operations": operation});
+            params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let shape = Node::new("DataOperations", params).build().shape();
+            let told = shape.warnings.iter().chain(&shape.unfilled);
+            assert_eq!(
+                told.map(|problem| problem.pointer.as_str()).collect::<Vec<_>>(),
+                expected,
+                "{operation} {more}"
+            );
+        };
+        for (operation, field) in [
+            ("select_keys", "/select_keys"),
+            ("remove_keys", "/remove_keys"),
+            ("rename_keys", "/rename_keys"),
+            ("append_or_update", "/updates"),
+            ("filter_values", "/filter_values"),
+        ] {
+            check(operation, json!({}), &[field]);
+        }
+        check("combine", json!({}), &[]);
+        check("select_keys", json!({"select_keys": [{"name": ""}]}), &["/select_keys"]);
+        check("select_keys", json!({"select_keys": ["a"]}), &[]);
+        check("filter_values", json!({"filter_values": [{"key": "a", "operator": "=", "value": ""}]}), &[]);
+        let places = ["/filter_values/0/key", "/filter_values/0/operator"];
+        check("filter_values", json!({"filter_values": [{"value": "x"}]}), &places);
     }
 
     #[test]

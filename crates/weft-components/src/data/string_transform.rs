@@ -58,12 +58,14 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             let message = format!("there are {} delimiters, more than {DELIMITERS_MAX}", delimiters.len());
             params.problem(ParamProblem::new("/delimiters", message).help("cut in several steps"));
         }
+        let mut is_blank = false;
         // A method that is none says nothing about what else has to be there.
         let wrong_so_far = params.problems().len();
         let work = match params.take(&METHOD) {
             _ if params.problems().len() > wrong_so_far => None,
             "merge" => {
                 let script = params.take(&SCRIPT);
+                is_blank = script.trim().is_empty();
                 let script =
                     Text::parse(&script, source, "/script").map_err(|problem| params.problem(problem)).ok();
                 let unknown = script.iter().flat_map(|script| script.doubts(source, "/script"));
@@ -73,7 +75,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             _ => params.take(&SPLIT_REF).map(Work::Split),
         };
         let warnings = params.warnings();
-        params.finish(StringTransform { work, delimiters, warnings })
+        params.finish(StringTransform { work, delimiters, warnings, is_blank })
     },
 };
 
@@ -86,6 +88,8 @@ struct StringTransform {
     work: Option<Work>,
     delimiters: Vec<String>,
     warnings: Vec<ParamProblem>,
+    /// Whether there is no text to put together.
+    is_blank: bool,
 }
 
 impl StringTransform {
@@ -139,7 +143,12 @@ impl Component for StringTransform {
             None => Vec::new(),
         };
         let warnings = self.warnings.clone();
-        Shape { reads: Reads::always(reads), main_output: "result", warnings, ..Shape::default() }
+        let unfilled = self.is_blank.then(|| {
+            ParamProblem::new("/script", "is empty, so the result is always an empty text")
+                .help("write the text to put together, such as `{sys.query}`")
+        });
+        let unfilled = unfilled.into_iter().collect();
+        Shape { reads: Reads::always(reads), main_output: "result", warnings, unfilled, ..Shape::default() }
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {

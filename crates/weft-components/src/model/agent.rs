@@ -9,6 +9,7 @@ mod made_files;
 mod mcp_tools;
 mod needs;
 mod sub_agent;
+mod tool_shape;
 mod toolbox;
 
 use std::sync::Arc;
@@ -447,6 +448,8 @@ impl Component for Agent {
             models: own.models.into_iter().chain(inner.models).collect(),
             rerankers: inner.rerankers,
             datasets: inner.datasets,
+            sql: inner.sql,
+            programs: inner.programs,
             warnings: own.warnings.into_iter().chain(inner.warnings).collect(),
             calls: inner.calls,
             secrets: inner.secrets,

@@ -14,6 +14,7 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Map;
+use weft_core::component::WrittenProgram;
 use weft_core::effect::Delivery;
 use weft_core::seam::file_store::StoredFile;
 use weft_core::seam::sandbox::{Language, Program, Ran, unfenced};
@@ -87,11 +88,15 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let script = script(&mut params);
         let arguments = arguments(&mut params);
         let outputs = Declared::read(&params);
-        if let Script::Written(text) = &script {
-            doubt(&mut params, language, text);
-        }
+        Declared::misspelled(&params).into_iter().for_each(|problem| params.warn(problem));
+        let doubted = match &script {
+            Script::Written(text) => doubt(language, text),
+            Script::From(_) => None,
+        };
+        let is_doubted = doubted.is_some();
+        doubted.into_iter().for_each(|problem| params.warn(problem));
         let warnings = params.warnings();
-        params.finish(CodeExec { language, script, arguments, outputs, warnings })
+        params.finish(CodeExec { language, script, arguments, outputs, warnings, is_doubted })
     },
 };
 
@@ -120,8 +125,9 @@ fn script(params: &mut Params<'_>) -> Script {
     }
 }
 
-/// Warns of a program that is written in the other language, or defines nothing that could be called.
-fn doubt(params: &mut Params<'_>, language: Language, text: &str) {
+/// Why a program cannot work that is written in the other language, defines nothing that could be called, or does not close
+/// what it opens.
+fn doubt(language: Language, text: &str) -> Option<ParamProblem> {
     let begins =
         |words: &[&str]| text.lines().any(|line| words.iter().any(|word| line.trim_end().starts_with(word)));
     let gives = ["main", "console", "print"].iter().any(|word| text.contains(word));
@@ -137,14 +143,12 @@ fn doubt(params: &mut Params<'_>, language: Language, text: &str) {
             "write `function main(args) { return … }`",
         ),
         Language::JavaScript | Language::Python => {
-            if let Some(what) = unclosed::first(language, &unfenced(text)) {
-                let problem = ParamProblem::new("/script", format!("{what}: the program fails"));
-                params.warn(problem.help("look for a bracket or a quote that is missing there, or too much"));
-            }
-            return;
+            let what = unclosed::first(language, &unfenced(text))?;
+            let problem = ParamProblem::new("/script", format!("{what}: the program fails"));
+            return Some(problem.help("look for a bracket or a quote that is missing there, or too much"));
         }
     };
-    params.warn(ParamProblem::new("/script", message).help(help));
+    Some(ParamProblem::new("/script", message).help(help))
 }
 
 fn arguments(params: &mut Params<'_>) -> Vec<(String, Argument)> {
@@ -186,9 +190,19 @@ struct CodeExec {
     arguments: Vec<(String, Argument)>,
     outputs: Declared,
     warnings: Vec<ParamProblem>,
+    /// Whether one of them says that the program fails.
+    is_doubted: bool,
 }
 
 impl CodeExec {
+    /// The program as it is handed over, where it is written down and nothing is said of it yet.
+    fn written(&self) -> Option<WrittenProgram> {
+        let Script::Written(text) = &self.script else { return None };
+        let arguments = self.arguments.iter().map(|(name, _)| name.clone()).collect();
+        let (pointer, text) = ("/script".to_owned(), unfenced(text).into_owned());
+        (!self.is_doubted).then_some(WrittenProgram { pointer, language: self.language, text, arguments })
+    }
+
     fn program(&self, ctx: &NodeContext) -> Result<Program> {
         let source = match &self.script {
             Script::Written(text) => text.clone(),
@@ -222,6 +236,7 @@ impl Component for CodeExec {
             reads: Reads::always(reads),
             main_output: "",
             outputs: NodeOutputs::typed(self.outputs.kinds()),
+            programs: self.written().into_iter().collect(),
             warnings: self.warnings.clone(),
             ..Shape::default()
         }
@@ -421,6 +436,48 @@ mod tests {
         let setting = Setting { sandbox: Some(Arc::new(NoSandbox)), ..Setting::default() };
         let error = failure(&node("function main() {}", &json!({})), setting).await;
         assert_eq!(error.kind, ErrorKind::Denied);
+    }
+
+    #[test]
+    fn types_with_a_slip_are_named() {
+        let check = |kind: &str, expected: &str| {
+            let outputs = json!({"n": {"type": kind}});
+            let warnings = node("function main() {}", &json!({"outputs": outputs})).build().shape().warnings;
+            let told: Vec<&str> = warnings.iter().filter_map(|warning| warning.help.as_deref()).collect();
+            assert_eq!(told.join(" "), expected, "{kind}: {warnings:?}");
+            assert!(warnings.iter().all(|warning| warning.pointer == "/outputs/n/type"));
+        };
+        for right in [
+            "",
+            "String",
+            "Array<Object>",
+            "array<array<number>>",
+            "list<int>",
+            "Any",
+            "file",
+            "decimal",
+            "Arrays",
+        ] {
+            check(right, "");
+        }
+        check("interger", "did you mean `integer`?");
+        check("Array<Sting>", "did you mean `string`?");
+        check("Arry<String>", "did you mean `array`?");
+    }
+
+    #[test]
+    fn a_program_that_is_written_down_is_known_before() {
+        let programs = |params: Json| Node::new("CodeExec", params).build().shape().programs;
+        let script = "```python\ndef main(a): return a\n```";
+        let known = programs(json!({"script": script, "arguments": {"a": 1}}));
+        let [program] = known.as_slice() else { panic!("{known:?}") };
+        assert_eq!(
+            (program.language, program.arguments.as_slice()),
+            (Language::Python, ["a".to_owned()].as_slice())
+        );
+        assert_eq!(program.text, "\ndef main(a): return a\n");
+        assert_eq!(programs(json!({"script": "{Agent:A@code}"})), []);
+        assert_eq!(programs(json!({"script": "def main(: pass"})), [], "of that it is said already");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use weft_core::{
     ParamProblem, Reads, Result, Role, Shape, Template, ToolSpec,
 };
 
-use crate::params::{Field, FieldGroup, Params, fields, written_out};
+use crate::params::{Field, FieldGroup, Params, fields, more_than_a_host, written_out};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES, page_text};
 
 /// For handing in a mail.
@@ -122,6 +122,20 @@ impl Email {
         ];
         let (field, _, help) = needed.into_iter().find(|(_, text, _)| text.source().trim().is_empty())?;
         Some(ParamProblem::new(format!("/{}", field.name()), "is empty, so no mail can be sent").help(help))
+    }
+
+    /// A recipient that is written down and that no mail may go to: the mail fails.
+    fn refused(&self) -> impl Iterator<Item = ParamProblem> {
+        let all = [(&TO_EMAIL, &self.to), (&CC_EMAIL, &self.cc)];
+        all.into_iter().filter_map(|(field, text)| {
+            let other = addresses(written_out(text)?)
+                .into_iter()
+                .find(|one| is_address(one) && !self.may_go_to(one))?;
+            let message =
+                format!("mail may not go to `{other}`, as `allowed_recipients` has it: the node fails");
+            let problem = ParamProblem::new(format!("/{}", field.name()), message);
+            Some(problem.help("add the address or its domain there, or write to somebody else"))
+        })
     }
 
     /// What is written down as an address and is none: the mail fails.
@@ -243,10 +257,12 @@ fn name_of(ctx: &NodeContext) -> String {
 impl Component for Email {
     fn shape(&self) -> Shape {
         let lacks = self.lacks();
+        let wrong =
+            self.unsendable().chain(self.refused()).chain(more_than_a_host(&SMTP_SERVER, &self.server));
         Shape {
             reads: Reads::always(self.texts().into_iter().flat_map(Template::references).cloned()),
             main_output: "success",
-            warnings: self.warnings.iter().chain(&lacks).cloned().chain(self.unsendable()).collect(),
+            warnings: self.warnings.iter().chain(&lacks).cloned().chain(wrong).collect(),
             secrets: self.password.references().cloned().collect(),
             lacks,
             ..Shape::default()
@@ -410,6 +426,22 @@ mod tests {
         check("{Agent:A@content}, nobody", &[]);
         check("a@b.example, nobody", &["/to_email"]);
         check("a@ b.example", &["/to_email"]);
+    }
+
+    #[test]
+    fn what_no_mail_goes_to_is_named_before() {
+        let check = |more: serde_json::Value, expected: &[&str]| {
+            let mut params = json!({"to_email": "Ann <ann@b.example>", "smtp_server": "mail.example", "email": "me@here.example"});
+            params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let warnings = Node::new("Email", params).build().shape().warnings;
+            let told: Vec<&str> = warnings.iter().map(|warning| warning.pointer.as_str()).collect();
+            assert_eq!(told, expected, "{more}: {warnings:?}");
+        };
+        check(json!({"allowed_recipients": ["@b.example"]}), &[]);
+        check(json!({"allowed_recipients": ["bob@b.example"]}), &["/to_email"]);
+        check(json!({"allowed_recipients": ["@b.example"], "cc_email": "eve@c.example"}), &["/cc_email"]);
+        check(json!({"smtp_server": "mail.example:465"}), &["/smtp_server"]);
+        check(json!({"smtp_server": "https://mail.example"}), &["/smtp_server"]);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use weft_core::{
 };
 
 use super::search::table;
-use crate::params::{Field, FieldGroup, Params, choice, fields, written_out};
+use crate::params::{Field, FieldGroup, Params, choice, fields, is_empty, more_than_a_host, written_out};
 
 /// Rows of one statement, at most.
 // They are kept with the run, handed on as values and shown as a table, and are in memory three times
@@ -27,6 +27,8 @@ const RECORDS_MAX: usize = 10_000;
 /// Bytes of all answers, at most.
 // Rows may be long: a limit of rows alone is none.
 const BYTES_MAX: usize = 4 << 20;
+/// Where PostgreSQL listens when nobody says otherwise.
+const POSTGRES_PORT: usize = 5_432;
 /// For everything that is asked at once.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
@@ -81,13 +83,16 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     build: |source| {
         let mut params = Params::of(source);
         let kind_name = params.take(&DB_TYPE);
+        let kind = kind(&kind_name);
+        let port = params.take(&PORT);
+        let is_chosen = params.get(&PORT).is_some_and(|port| !is_empty(port));
         let component = ExeSql {
             sql: params.take(&SQL),
-            kind: kind(&kind_name),
+            kind,
             kind_name,
             database: params.take(&DATABASE),
             host: params.take(&HOST),
-            port: params.take(&PORT),
+            port: if kind == Some(DatabaseKind::Postgres) && !is_chosen { POSTGRES_PORT } else { port },
             username: params.take(&USERNAME),
             password: params.take(&PASSWORD),
             max_records: params.take(&MAX_RECORDS),
@@ -146,26 +151,33 @@ impl ExeSql {
         })
     }
 
-    /// The SQL as it is handed over, where all of it is written down.
+    /// The SQL as it is handed over, where all of it is written down but its values.
     fn written(&self) -> Option<WrittenSql> {
         let kind = self.kind?;
-        written_out(&self.sql).filter(|written| !written.trim().is_empty())?;
-        let text = |part: SqlPart| match part {
-            SqlPart::Text(text) => text,
-            SqlPart::Value(value) => to_text(&value),
+        let is_written = written_out(&self.sql).is_some_and(|written| !written.trim().is_empty());
+        // Braces that are left are a reference with a slip, which is named as one.
+        let has_slip = |segment: &Segment| match segment {
+            Segment::Literal(text) => text.contains(['{', '}']),
+            Segment::Reference(_) => false,
         };
-        let text = self.parts(&Inputs::default()).ok()?.into_iter().map(text).collect();
-        Some(WrittenSql { pointer: "/sql", kind, text })
+        if !is_written && (!self.has_words() || self.sql.segments().iter().any(has_slip)) {
+            return None;
+        }
+        let parts = self.parts(&Inputs::default()).ok()?;
+        Some(WrittenSql { pointer: "/sql".to_owned(), kind, parts })
+    }
+
+    /// Whether there is SQL around the references. Signs and spaces alone are no statement.
+    fn has_words(&self) -> bool {
+        self.sql.segments().iter().any(|segment| match segment {
+            Segment::Literal(text) => text.contains(|c: char| c.is_alphanumeric()),
+            Segment::Reference(_) => false,
+        })
     }
 
     fn parts(&self, inputs: &Inputs) -> Result<Vec<SqlPart>> {
         // A statement around references makes them values; without one they are the statement.
-        // Signs and spaces alone are no statement.
-        let written = |segment: &Segment| match segment {
-            Segment::Literal(text) => text.contains(|c: char| c.is_alphanumeric()),
-            Segment::Reference(_) => false,
-        };
-        if !self.sql.segments().iter().any(written) {
+        if !self.has_words() {
             return Ok(vec![SqlPart::Text(unwrapped(&self.sql.render(inputs)?))]);
         }
         let part = |segment: &Segment| match segment {
@@ -301,13 +313,15 @@ impl Component for ExeSql {
     fn shape(&self) -> Shape {
         let texts = [&self.sql, &self.database, &self.host, &self.username, &self.password];
         let lacks = self.lacks();
+        let on_a_server = self.kind.is_some_and(|kind| kind != DatabaseKind::Sqlite);
+        let host = on_a_server.then(|| more_than_a_host(&HOST, &self.host)).flatten();
         Shape {
             reads: Reads::always(texts.into_iter().flat_map(Template::references).cloned()),
             main_output: "formalized_content",
-            warnings: self.warnings.iter().chain(&lacks).cloned().collect(),
+            warnings: self.warnings.iter().chain(&lacks).chain(&host).cloned().collect(),
             secrets: self.password.references().cloned().collect(),
             unsupported: self.unsupported(),
-            sql: self.written(),
+            sql: self.written().into_iter().collect(),
             lacks,
             ..Shape::default()
         }
@@ -402,6 +416,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn every_kind_of_server_has_its_port() {
+        let check = async |kind: &str, more: Json, expected: u16| {
+            let mut params =
+                json!({"sql": "SELECT 1", "db_type": kind, "database": "d", "host": "h", "username": "u"});
+            params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let answers = vec![SqlAnswer::Rows(rows(&["n"], json!([[1]])))];
+            let recorded = Arc::new(Recorded { answers, ..Recorded::default() });
+            outputs(&Node::new("ExeSQL", params), setting(&recorded, Setting::default())).await;
+            assert_eq!(recorded.asked.lock().unwrap()[0].database.port, expected, "{kind} {more}");
+        };
+        check("postgres", json!({}), 5_432).await;
+        check("postgres", json!({"port": 3306}), 3_306).await;
+        check("mysql", json!({}), 3_306).await;
+    }
+
+    #[tokio::test]
     async fn what_a_model_wrote_is_the_statement() {
         let check = async |written: &str, expected: &str| {
             let recorded = Arc::new(Recorded {
@@ -471,18 +501,36 @@ mod tests {
     }
 
     #[test]
-    fn sql_without_references_is_known_before() {
-        let known = |sql: &str| node(sql).build().shape().sql.map(|sql| sql.text);
+    fn sql_that_is_written_down_is_known_before() {
+        let known = |sql: &str| node(sql).build().shape().sql.pop().map(|sql| sql.parts);
+        let text = |text: &str| SqlPart::Text(text.to_owned());
         for (sql, expected) in [
-            ("DELETE FROM t", Some("DELETE FROM t")),
-            ("```sql\nSELECT 1\n```", Some("SELECT 1\n")),
-            ("SELECT {Agent:A@n}", None),
+            ("DELETE FROM t", Some(vec![text("DELETE FROM t")])),
+            ("```sql\nSELECT 1\n```", Some(vec![text("SELECT 1\n")])),
+            ("SELECT {Agent:A@n}", Some(vec![text("SELECT "), SqlPart::Value(Json::Null)])),
+            ("{Agent:A@n}", None),
             ("SELECT '{Agent:A@n'", None),
         ] {
-            assert_eq!(known(sql).as_deref(), expected, "{sql}");
+            assert_eq!(known(sql), expected, "{sql}");
         }
         let elsewhere = Node::new("ExeSQL", json!({"sql": "DELETE FROM t", "db_type": "trino"}));
-        assert_eq!(elsewhere.build().shape().sql, None, "a kind that is not asked");
+        assert_eq!(elsewhere.build().shape().sql, Vec::new(), "a kind that is not asked");
+    }
+
+    #[test]
+    fn a_host_is_a_name_alone() {
+        let check = |kind: &str, host: &str, expected: &[&str]| {
+            let params = json!({"db_type": kind, "database": "d", "host": host, "username": "u"});
+            let warnings = Node::new("ExeSQL", params).build().shape().warnings;
+            let told: Vec<&str> = warnings.iter().map(|warning| warning.pointer.as_str()).collect();
+            assert_eq!(told, expected, "{host}: {warnings:?}");
+        };
+        for right in ["db.example", " 10.0.0.7 ", "::1", "[fd00::1]", "{Agent:A@host}:3306"] {
+            check("mysql", right, &[]);
+        }
+        check("mysql", "db.example:3306", &["/host"]);
+        check("postgres", "postgres://ann:rose@db.example/shop", &["/host"]);
+        check("sqlite", "db.example:3306", &[]);
     }
 
     #[test]

@@ -266,6 +266,12 @@ pub trait Sandbox: Send + Sync {
     /// The most that a program may use here.
     fn limits(&self) -> Limits;
 
+    /// Whether a program of this language could begin at once, on this machine: nothing has to be made for it first that
+    /// takes longer than a check of a canvas may.
+    fn is_ready(&self, _: Language) -> bool {
+        false
+    }
+
     /// Runs a program. Waits while too many others run.
     ///
     /// # Errors

@@ -59,6 +59,20 @@ pub(super) fn recorded<'a>(source: &'a str, arguments: &Map<String, Json>) -> Re
     Recorded { text: Cow::Owned(text), is_variable }
 }
 
+/// A script as far as a run has it parsed, with everything in its place: what a run leaves out or declares otherwise may be what
+/// could not be parsed.
+pub(crate) fn as_parsed<'a>(source: &'a str, arguments: &[String]) -> Cow<'a, str> {
+    if !arguments.is_empty() {
+        return Cow::Borrowed(without_last_call(source));
+    }
+    let edits = if last_call(source).is_none() { of_variables(source) } else { Vec::new() };
+    let mut text = Cow::Borrowed(source);
+    for (place, words) in edits {
+        text.to_mut().replace_range(place, &words);
+    }
+    text
+}
+
 /// What to write in which place so that a `main` that is a variable is one of the global object, from the end on; nothing
 /// where it is none.
 fn of_variables(source: &str) -> Vec<(Range<usize>, String)> {
@@ -186,6 +200,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_a_run_parses_has_its_places() {
+        let check = |source: &str, arguments: &[String], expected: &str| {
+            assert_eq!(as_parsed(source, arguments), expected, "{source}");
+        };
+        let arguments = ["a".to_owned()];
+        check("function main(a) {}\nawait main(1);", &arguments, "function main(a) {}\n");
+        check("function main(a) {}\nawait main(1);", &[], "function main(a) {}\nawait main(1);");
+        check("const main = () => 1 1", &[], "var   main = () => 1 1");
+        check("function main() {}", &[], "function main() {}");
+    }
 
     #[test]
     fn calls_at_the_end_are_known_and_nothing_else_is_changed() {

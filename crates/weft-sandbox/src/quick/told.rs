@@ -105,7 +105,8 @@ pub(super) fn with_remedy(failure: Failure, source: &str) -> Failure {
     }
 }
 
-fn remedy(message: &str, line: u32, source: &str) -> Option<&'static str> {
+/// What helps somebody whose line wants what is no JavaScript here.
+pub(crate) fn remedy(message: &str, line: u32, source: &str) -> Option<&'static str> {
     if !message.starts_with("SyntaxError") {
         return None;
     }

@@ -8,6 +8,7 @@ mod hostile_python;
 mod hostile_service;
 mod kit;
 mod packages;
+mod parsed;
 mod process;
 mod python;
 mod remote;

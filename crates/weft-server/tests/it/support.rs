@@ -367,6 +367,7 @@ pub(crate) fn process_with(
         reembeddings,
         knowledge: Arc::new(datasets),
         databases: Arc::clone(&seams.databases),
+        sandbox: Arc::clone(&seams.sandbox),
         models,
         model_check: Arc::new(|_: &TenantId, _: &str| Ok(None)),
         catalog: Arc::new(crate::rehearsal::catalog()),

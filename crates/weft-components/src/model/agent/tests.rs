@@ -3,6 +3,7 @@ use std::sync::Arc;
 use serde_json::{Map, json};
 use weft_core::context::Signal;
 use weft_core::seam::chat_model::ChatDelta;
+use weft_core::seam::databases::SqlPart;
 use weft_core::seam::sandbox::{Language, Program, Ran, WrittenFile};
 use weft_core::{ComponentId, ErrorKind};
 use weft_testkit::{MemoryFiles, ScriptedSandbox};
@@ -19,6 +20,25 @@ async fn without_tools_it_is_an_llm() {
     let outputs = component.run(&stage.ctx).await.unwrap().outputs;
     assert_eq!(json!(outputs), json!({"content": "hello", "stop_reason": "completed"}));
     assert!(stage.asked()[0].tools.is_empty());
+}
+
+/// What a canvas has written down for a tool is looked at as on the canvas; what its model fills in is not.
+#[test]
+fn programs_and_sql_of_tools_are_known_before() {
+    let code =
+        |script: &str| json!({"component_name": "CodeExec", "name": "Code", "params": {"script": script}});
+    let sql = json!({"component_name": "ExeSQL", "name": "Rows", "params": {"db_type": "sqlite", "database": "d", "sql": "DROP TABLE t"}});
+    let below = json!({"component_name": "Agent", "name": "Below", "params": {"llm_id": "m", "tools": [code("x = 1")]}});
+    let editors = code("def main(arg1: str, arg2: str) -> str:\n    return");
+    let tools = json!([sql, code("y = 1"), editors, below, {"component_name": "CodeExec", "name": "Any", "params": {}}]);
+    let shape = Node::new("Agent", json!({"llm_id": "m", "tools": tools})).build().shape();
+    let known: Vec<_> = shape.sql.iter().map(|sql| (sql.pointer.as_str(), sql.parts.as_slice())).collect();
+    assert_eq!(known, [("/tools/0/params/sql", [SqlPart::Text("DROP TABLE t".to_owned())].as_slice())]);
+    let known: Vec<_> = shape.programs.iter().map(|one| (one.pointer.as_str(), one.text.as_str())).collect();
+    assert_eq!(
+        known,
+        [("/tools/1/params/script", "y = 1"), ("/tools/3/params/tools/0/params/script", "x = 1")]
+    );
 }
 
 /// A limit on money says so when it cannot hold.

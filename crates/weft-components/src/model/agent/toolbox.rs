@@ -13,7 +13,7 @@ use weft_core::effect::Delivery;
 use weft_core::tool::{Origin, TOOL_TIME_LIMIT, Tool, ToolTraits};
 use weft_core::{
     Component as _, ComponentId, ComponentSpec, Json, NodeContext, NodeSource, OutputSpec, ParamProblem,
-    Reference, Result, Role, Shape, Template,
+    Reference, Result, Role, Template,
 };
 
 use super::arguments::ARGUMENTS;
@@ -21,6 +21,7 @@ use super::component_tool::{self, ComponentTool};
 use super::entries::{self, Entry, Server};
 use super::needs::Needs;
 use super::sub_agent::{self, SubAgent};
+use super::tool_shape::ToolShape;
 use super::{Agent, mcp_tools};
 use crate::params::Params;
 use crate::{catalog, ingestion, suggest};
@@ -147,27 +148,6 @@ impl From<ParamProblem> for Lack {
     fn from(problem: ParamProblem) -> Self {
         Self::Wrong(vec![problem])
     }
-}
-
-/// What the plan has to know about an agent because of its tools.
-#[derive(Clone, Default)]
-pub(super) struct ToolShape {
-    /// What their parameters refer to.
-    pub reads: Vec<Reference>,
-    /// Those of them whose values are secret.
-    pub secrets: Vec<Reference>,
-    /// How many turns they look back.
-    pub history_turns: usize,
-    /// The models that order passages for them.
-    pub rerankers: Vec<(String, String)>,
-    /// The datasets they search.
-    pub datasets: Vec<(String, String)>,
-    /// The models they ask for.
-    pub models: Vec<(String, String)>,
-    /// Parameters of theirs without effect.
-    pub warnings: Vec<ParamProblem>,
-    /// Nodes among them.
-    pub calls: Vec<ComponentId>,
 }
 
 impl Toolbox {
@@ -322,7 +302,7 @@ impl Toolbox {
             Nesting { depth: nesting.depth + 1, left: nesting.left, above: above.as_ref().or(nesting.above) };
         let agent = Agent::build(source, nesting).map_err(|problems| below(entry, problems))?;
         let shape = agent.shape();
-        self.learn(entry, &shape);
+        self.shape.learn(entry, &shape);
         let description = entry.flags.description.clone();
         let description = match description {
             None => format!("{}: an agent that works on a task of its own.", entry.name),
@@ -366,7 +346,7 @@ impl Toolbox {
                     let message = format!("`{}` {}", lacks.pointer.trim_start_matches('/'), lacks.message);
                     return Err(Lack::LeftOut(ParamProblem { pointer, message, ..lacks }));
                 }
-                self.learn(entry, &shape);
+                self.shape.learn(entry, &shape);
                 Needs::of(&shape)
             }
             Err(problems) => {
@@ -416,24 +396,6 @@ impl Toolbox {
     fn has_sources(&self) -> bool {
         use weft_core::tool::ToolSession as _;
         self.toolkit.tools().iter().any(|tool| tool.traits.sources)
-    }
-
-    /// Takes in what a tool needs of the plan.
-    fn learn(&mut self, entry: &Entry<'_>, shape: &Shape) {
-        let all = &mut self.shape;
-        // What the model fills in is nothing that a plan could know.
-        let foreign = shape.reads.all().filter(|r| r.component().is_none_or(|id| id.as_str() != ARGUMENTS));
-        all.reads.extend(foreign.cloned());
-        all.secrets.extend(shape.secrets.iter().cloned());
-        all.history_turns = all.history_turns.max(shape.history_turns);
-        let place = |pointer: &str| format!("{}/params{pointer}", entry.pointer);
-        all.models.extend(shape.models.iter().map(|(pointer, model)| (place(pointer), model.clone())));
-        all.rerankers.extend(shape.rerankers.iter().map(|(pointer, model)| (place(pointer), model.clone())));
-        all.datasets.extend(shape.datasets.iter().map(|(pointer, name)| (place(pointer), name.clone())));
-        let moved =
-            |warning: &ParamProblem| ParamProblem { pointer: place(&warning.pointer), ..warning.clone() };
-        all.warnings.extend(shape.warnings.iter().map(moved));
-        all.calls.extend(shape.calls.iter().cloned());
     }
 }
 

@@ -1,9 +1,10 @@
 //! The outputs that a canvas declares for a program, and how its result fills them.
 
 use weft_core::value::{to_text, walk};
-use weft_core::{Error, Json, Result};
+use weft_core::{Error, Json, ParamProblem, Result};
 
-use crate::params::{self, Params, described};
+use crate::params::{self, Params, described, pointer};
+use crate::suggest;
 
 /// Outputs that are filled with something else than the result.
 const OTHERS: [&str; 9] = [
@@ -16,6 +17,12 @@ const OTHERS: [&str; 9] = [
     "raw_result",
     "_ARTIFACTS",
     "_ATTACHMENT_CONTENT",
+];
+
+/// The words for types.
+const TYPES: [&str; 16] = [
+    "string", "str", "text", "number", "integer", "int", "float", "boolean", "bool", "object", "dict",
+    "json", "array", "list", "any", "null",
 ];
 
 /// Names and types, in order; one at least.
@@ -42,6 +49,22 @@ impl Declared {
             outputs.push(("result".to_owned(), Type::Any));
         }
         Self(outputs)
+    }
+
+    /// Types of outputs with a slip in their name, which stand for any.
+    pub(super) fn misspelled(params: &Params<'_>) -> Vec<ParamProblem> {
+        let declared = params.get(&super::OUTPUTS).and_then(Json::as_object).into_iter().flatten();
+        let slip = |(name, output): (&String, &Json)| {
+            let written = output.get("type")?.as_str()?;
+            let word = written.trim().to_lowercase();
+            let mut word = word.split('<').map(|word| word.trim_end_matches('>').trim());
+            let wrong =
+                word.find(|word| !TYPES.contains(word) && !word.starts_with("array") && !word.is_empty())?;
+            let help = suggest::did_you_mean(wrong, TYPES)?;
+            let message = format!("there is no type `{written}`: anything is taken");
+            Some(ParamProblem::new(pointer(&["outputs", name, "type"]), message).help(help))
+        };
+        declared.filter_map(slip).collect()
     }
 
     /// The names, in order.
