@@ -221,6 +221,41 @@ fn documents_of_word() {
 }
 
 #[test]
+fn numbers_of_word_are_those_that_a_reader_sees() {
+    let run = |text: &str| format!("<w:r><w:t>{text}</w:t></w:r>");
+    let item = |properties: &str, inner: &str| {
+        let list = "<w:numPr><w:ilvl w:val='0'/><w:numId w:val='7'/></w:numPr>";
+        format!("<w:p><w:pPr>{list}{properties}</w:pPr>{inner}</w:p>")
+    };
+    let cell = |inner: &str| format!("<w:tc>{inner}</w:tc>");
+    let row = |text: &str| {
+        format!("<w:tr>{}{}</w:tr>", cell(&item("", "")), cell(&format!("<w:p>{}</w:p>", run(text))))
+    };
+    let deleted = "<w:rPr><w:del w:id='1'/></w:rPr>";
+    let gone = format!("<w:del w:id='2'>{}</w:del>", run("gone"));
+    let body = [
+        item("", &run("one")),
+        item(deleted, &gone),
+        item("", ""),
+        item("", &run("three")),
+        format!("<w:tbl>{}{}</w:tbl>", row("red"), row("blue")),
+    ];
+    check("a.docx", docx(&body.concat()), &["* 1. one", "* 3. three", "table(0) 4.|red / 5.|blue"]);
+    let raised = "<w:r><w:rPr><w:vertAlign w:val='superscript'/></w:rPr><w:t>3</w:t></w:r>";
+    let powers = format!("<w:p>{}{raised}{}{raised}</w:p>", run("10"), run(" m"));
+    check("a.docx", docx(&powers), &["10^3 m3"]);
+}
+
+#[test]
+fn properties_of_word_are_those_after_all_changes() {
+    let before = "<w:pPrChange w:id='1'><w:pPr><w:pStyle w:val='T1'/><w:numPr><w:numId w:val='7'/></w:numPr></w:pPr></w:pPrChange>";
+    let hidden = "<w:rPr><w:rPrChange w:id='2'><w:rPr><w:vanish/></w:rPr></w:rPrChange></w:rPr>";
+    let body =
+        format!("<w:p><w:pPr><w:pStyle w:val='H1'/>{before}</w:pPr><w:r>{hidden}<w:t>One</w:t></w:r></w:p>");
+    check("a.docx", docx(&body), &["# One"]);
+}
+
+#[test]
 fn presentations() {
     let slide = "<p:sld><p:sp><p:ph type='title'/><a:p><a:r><a:t>Title</a:t></a:r></a:p></p:sp>
         <p:sp><p:ph idx='1'/><a:p><a:r><a:t>one</a:t></a:r></a:p><a:p><a:pPr lvl='1'/><a:r><a:t>two</a:t></a:r></a:p></p:sp>

@@ -118,6 +118,22 @@ struct ListLevel {
     /// The number as it is shown: `%1.%2`.
     shown: String,
     start: u32,
+    /// The level, from 1 on, below which it begins anew; 0 for none, and all above it where nothing is said.
+    restart: Option<usize>,
+    /// Whether the numbers of all levels are shown in digits.
+    is_legal: bool,
+}
+
+impl ListLevel {
+    fn read(&mut self, tag: &Tag<'_>) {
+        match tag.name() {
+            "numFmt" => self.format = value(tag),
+            "lvlText" => self.shown = value(tag),
+            "start" => self.start = value(tag).parse().unwrap_or(1),
+            "lvlRestart" => self.restart = tag.number("val"),
+            _ => self.is_legal = true,
+        }
+    }
 }
 
 /// The lists of a document, and how far they are.
@@ -126,6 +142,8 @@ pub(super) struct Lists {
     /// For each list its kind.
     kinds: HashMap<String, String>,
     levels: HashMap<String, Vec<ListLevel>>,
+    /// For each list the levels that are others than those of its kind.
+    own: HashMap<String, HashMap<usize, ListLevel>>,
     /// For each list where it begins anew.
     starts: HashMap<(String, usize), u32>,
     /// The numbers that each kind of list has come to.
@@ -140,6 +158,8 @@ impl Lists {
         let mut lists = Self::default();
         let mut xml = Xml::new(text);
         let (mut kind, mut list, mut level) = (String::new(), String::new(), 0_usize);
+        // Kinds by the styles that they are the lists of, and kinds that are those of a style.
+        let (mut styled, mut links) = (HashMap::new(), HashMap::new());
         while let Some(node) = xml.next()? {
             let XmlNode::Open(tag) = node else { continue };
             match tag.name() {
@@ -148,6 +168,8 @@ impl Lists {
                     list.clear();
                     lists.levels.insert(kind.clone(), vec![ListLevel::default(); LEVELS]);
                 }
+                "styleLink" => drop(styled.insert(value(&tag), kind.clone())),
+                "numStyleLink" => drop(links.insert(kind.clone(), value(&tag))),
                 "num" => list = tag.attribute("numId").unwrap_or_default(),
                 "abstractNumId" => drop(lists.kinds.insert(list.clone(), value(&tag))),
                 "lvl" | "lvlOverride" => {
@@ -156,19 +178,20 @@ impl Lists {
                 "startOverride" => {
                     lists.starts.insert((list.clone(), level), value(&tag).parse().unwrap_or(1));
                 }
-                // What one list overrides of its kind is passed over, but for where it begins.
-                name @ ("numFmt" | "lvlText" | "start") if list.is_empty() => {
-                    let Some(level) = lists.levels.get_mut(&kind).and_then(|levels| levels.get_mut(level))
-                    else {
-                        continue;
+                "numFmt" | "lvlText" | "start" | "lvlRestart" | "isLgl" => {
+                    let found = if list.is_empty() {
+                        lists.levels.get_mut(&kind).and_then(|levels| levels.get_mut(level))
+                    } else {
+                        Some(lists.own.entry(list.clone()).or_default().entry(level).or_default())
                     };
-                    match name {
-                        "numFmt" => level.format = value(&tag),
-                        "lvlText" => level.shown = value(&tag),
-                        _ => level.start = value(&tag).parse().unwrap_or(1),
-                    }
+                    found.into_iter().for_each(|level| level.read(&tag));
                 }
                 _ => {}
+            }
+        }
+        for kind in lists.kinds.values_mut() {
+            if let Some(linked) = links.get(&*kind).and_then(|style| styled.get(style)) {
+                kind.clone_from(linked);
             }
         }
         Ok(lists)
@@ -179,6 +202,8 @@ impl Lists {
         let at = place.level.min(LEVELS - 1);
         let Some(kind) = self.kinds.get(&place.list).cloned() else { return String::new() };
         let Some(levels) = self.levels.get(&kind) else { return String::new() };
+        let own = self.own.get(&place.list);
+        let level = |number: usize| own.and_then(|own| own.get(&number)).unwrap_or(&levels[number]);
         let counts = self.counts.entry(kind).or_insert([0; LEVELS]);
         // Lists of one kind go on with each other's numbers; one that begins anew does so once.
         if self.begun.insert((place.list.clone(), at))
@@ -186,18 +211,24 @@ impl Lists {
         {
             counts[at] = start.saturating_sub(1);
         } else if counts[at] == 0 {
-            counts[at] = levels[at].start.max(1) - 1;
+            counts[at] = level(at).start.max(1) - 1;
         }
         counts[at] = counts[at].saturating_add(1);
-        counts[at + 1..].fill(0);
-        if matches!(levels[at].format.as_str(), "bullet" | "none") {
+        for (below, count) in counts.iter_mut().enumerate().skip(at + 1) {
+            if level(below).restart.is_none_or(|after| at < after) {
+                *count = 0;
+            }
+        }
+        if matches!(level(at).format.as_str(), "bullet" | "none") {
             return String::new();
         }
-        let mut shown = levels[at].shown.clone();
-        for (number, level) in levels.iter().enumerate().take(at + 1) {
+        let mut shown = level(at).shown.clone();
+        for (number, count) in counts.iter().enumerate().take(at + 1) {
+            let ListLevel { start, format, .. } = level(number);
             // A level above may have had no paragraph yet: it counts as its first one.
-            let count = if counts[number] == 0 { level.start.max(1) } else { counts[number] };
-            shown = shown.replace(&format!("%{}", number + 1), &numeral(count, &level.format));
+            let count = if *count == 0 { (*start).max(1) } else { *count };
+            let format = if level(at).is_legal { "decimal" } else { format };
+            shown = shown.replace(&format!("%{}", number + 1), &numeral(count, format));
         }
         shown
     }
@@ -315,6 +346,25 @@ mod tests {
         assert_eq!([next("5", 0), next("5", 1)], ["2.", "2.a)"]);
         assert_eq!([next("6", 0), next("6", 0)], ["7.", "8."]);
         assert_eq!(next("9", 0), "");
+    }
+
+    #[test]
+    fn lists_have_levels_of_their_own_and_those_of_styles() {
+        let mut lists = Lists::read(
+            r#"<w:numbering><w:abstractNum w:abstractNumId="0"><w:styleLink w:val="Clauses"/>
+                 <w:lvl w:ilvl="0"><w:start w:val="1"/><w:numFmt w:val="upperRoman"/><w:lvlText w:val="%1."/></w:lvl>
+                 <w:lvl w:ilvl="1"><w:start w:val="1"/><w:numFmt w:val="decimal"/><w:lvlRestart w:val="0"/>
+                   <w:isLgl/><w:lvlText w:val="%1.%2"/></w:lvl></w:abstractNum>
+               <w:abstractNum w:abstractNumId="1"><w:numStyleLink w:val="Clauses"/></w:abstractNum>
+               <w:num w:numId="5"><w:abstractNumId w:val="1"/></w:num>
+               <w:num w:numId="6"><w:abstractNumId w:val="0"/><w:lvlOverride w:ilvl="0"><w:startOverride w:val="1"/>
+                 <w:lvl w:ilvl="0"><w:start w:val="1"/><w:numFmt w:val="lowerLetter"/><w:lvlText w:val="(%1)"/></w:lvl>
+                 </w:lvlOverride></w:num></w:numbering>"#,
+        )
+        .unwrap();
+        let mut next = |list: &str, level: usize| lists.next(&ListPlace { list: list.to_owned(), level });
+        assert_eq!([next("5", 0), next("5", 1), next("5", 0), next("5", 1)], ["I.", "1.1", "II.", "2.2"]);
+        assert_eq!([next("6", 0), next("6", 0)], ["(a)", "(b)"]);
     }
 
     #[test]
