@@ -93,6 +93,8 @@ fn html() {
         &["the text of the page, all of it", "x"],
     );
     check("a.html", b"<meta charset=iso-8859-1><p>caf\xe9", &["café"]);
+    let raised = "<p>10<sup>3</sup> m<sup>2</sup>, the 1<sup>st</sup> of 5,000<sup> <a href='#n'>1</a></sup>";
+    check("a.html", raised, &["10^3 m2, the 1st of 5,000^ 1"]);
 }
 
 #[test]

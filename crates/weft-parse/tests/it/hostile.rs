@@ -55,6 +55,10 @@ fn depth_is_bounded() {
     let lists: String = (0..500).map(|depth| format!("{}- a\n", " ".repeat(depth * 2))).collect();
     assert!(!read("a.md", lists.as_bytes()).elements.is_empty());
     assert!(text(&read("a.html", ("<b>".repeat(1_500) + "text").as_bytes())).contains("text"));
+    // What is deeper has its text all the same, also where a tag stands across two parts.
+    let page = format!("<main>{}<p>the <b>inner</b>most</p>", "<div class=a>".repeat(10_000));
+    let parsed = read("a.html", page.as_bytes());
+    assert_eq!((text(&parsed).as_str(), parsed.warnings.len()), ("the innermost", 1));
 }
 
 #[test]

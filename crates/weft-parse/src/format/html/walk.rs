@@ -76,6 +76,8 @@ pub(super) fn is_passed_over(dom: &Dom, id: Id) -> bool {
 
 /// Tables inside one another that are taken for the layout of a page, at most: each is looked through.
 const LAYOUTS_MAX: usize = 20;
+/// Nodes that are looked through for what a raised text begins with, at most.
+const RAISED_MAX: usize = 20;
 
 /// Whether a table only puts the parts of a page beside each other: it has titles and tables in it. That it says so is no
 /// sign, since mails say so of tables with values as well.
@@ -166,6 +168,7 @@ impl HtmlWalk<'_> {
                 self.list(Some(start.unwrap_or(1)));
             }
             "li" | "dt" | "dd" => self.begin_item(),
+            "sup" => self.raise(id),
             "table"
                 if self.tables.is_empty() && self.layouts < LAYOUTS_MAX && serves_layout(self.dom, id) =>
             {
@@ -239,6 +242,21 @@ impl HtmlWalk<'_> {
         }
         // Ends of lines mean nothing here; `br` does.
         self.inline.extend(text.chars().map(|c| if matches!(c, '\n' | '\r') { ' ' } else { c }));
+    }
+
+    /// Keeps a power, or the number of a note, from becoming a digit of the number that it stands behind.
+    fn raise(&mut self, id: Id) {
+        let is_digit = |c: char| c.is_ascii_digit();
+        if !self.inline.ends_with(is_digit) {
+            return;
+        }
+        let first = self.dom.below(id).take(RAISED_MAX).find_map(|id| match self.dom.kind(id) {
+            DomNodeKind::Text(text) => text.trim_start().chars().next(),
+            _ => None,
+        });
+        if first.is_some_and(is_digit) {
+            self.inline.push('^');
+        }
     }
 
     fn image(&mut self, alt: &str) {
