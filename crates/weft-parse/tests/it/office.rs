@@ -527,6 +527,28 @@ fn a_book_may_be_in_a_folder_of_its_own() {
 }
 
 #[test]
+fn a_book_without_an_order_has_that_of_its_files() {
+    let bytes = archive(&[
+        ("mimetype", "application/epub+zip"),
+        (
+            "META-INF/container.xml",
+            "<container><rootfiles><rootfile full-path='book.opf'/></rootfiles></container>",
+        ),
+        (
+            "book.opf",
+            "<package><manifest><item id='s' href='a.css' media-type='text/css'/>
+             <item id='z' href='one.xhtml' media-type='application/xhtml+xml'/><item id='b' href='two.HTML'/>
+             <item id='n' href='nav.xhtml' properties='nav'/></manifest></package>",
+        ),
+        ("a.css", "p { color: red }"),
+        ("one.xhtml", "<html><body><p>First text</p></body></html>"),
+        ("two.HTML", "<html><body><p>Second text</p></body></html>"),
+        ("nav.xhtml", "<html><body><p>nobody reads this</p></body></html>"),
+    ]);
+    assert_eq!(shown(&read("a.epub", &bytes)), ["--- 1 ", "First text", "--- 2 ", "Second text"]);
+}
+
+#[test]
 fn wide_letters_are_read() {
     let text = "From: a@example.com\nTo: b@example.com\nSubject: Grüße\n\nText 数据.";
     let utf16: Vec<u8> =
