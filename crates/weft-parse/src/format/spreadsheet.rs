@@ -5,7 +5,7 @@ mod text_boxes;
 
 use std::io::Cursor;
 
-use calamine::{Data, DataRef, Reader as _, SheetType, SheetVisible, Sheets, Xlsx};
+use calamine::{Data, DataRef, Reader as _, SheetType, SheetVisible, Sheets, Xlsx, XlsxFormulaMetadata};
 
 use super::chart::{self, ChartTitles};
 use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, office};
@@ -80,6 +80,12 @@ fn read(file: &FileInput<'_>) -> ReadResult {
 fn add_sheet(name: &str, cells: Cells, parts: &mut PartCollector) {
     if cells.is_cut {
         parts.warn(format!("the sheet `{name}` is too large: its rest was left out"));
+    }
+    if cells.formulas > 0 {
+        let count = cells.formulas;
+        parts.warn(format!(
+            "the sheet `{name}` has formulas whose values are not in the file ({count}): save it once with a spreadsheet program"
+        ));
     }
     for rows in apart(cells.rows) {
         let (caption, rows) = titled(trimmed(rows));
@@ -224,6 +230,8 @@ struct Cells {
     bytes_left: usize,
     empty: usize,
     is_cut: bool,
+    /// How many of them have a formula and no value.
+    formulas: usize,
     /// Whether a cell of the first row of a table reaches over several columns.
     has_groups: bool,
 }
@@ -236,6 +244,7 @@ impl Default for Cells {
             bytes_left: TEXT_BYTES_MAX,
             empty: EMPTY_MAX,
             is_cut: false,
+            formulas: 0,
             has_groups: false,
         }
     }
@@ -354,11 +363,17 @@ fn read_xlsx(book: &mut Xlsx<Cursor<&[u8]>>, name: &str, cells: &mut Cells) -> R
     // Without them a cell stands once, which is better than no sheet.
     let merged = book.merge_cells_by_sheet_name(name).unwrap_or_default();
     let mut reader = book.worksheet_cells_reader(name).map_err(broken)?;
-    while let Some(cell) = reader.next_cell().map_err(broken)? {
-        let (row, column) = cell.get_position();
-        let text = match cell.get_value() {
-            DataRef::SharedString(text) => (*text).to_owned(),
-            value => shown(&Data::from(value.clone())),
+    // Without what formulas of a group are in full: for that the library makes as much room as their numbers say.
+    while let Some(cell) = reader.next_cell_with_formula_metadata().map_err(broken)? {
+        let (row, column) = cell.pos;
+        let text = match (cell.value, cell.formula) {
+            (DataRef::SharedString(text), _) => text.to_owned(),
+            // A program that writes a file does not calculate.
+            (DataRef::Empty, Some(formula)) => {
+                cells.formulas += 1;
+                told(&formula)
+            }
+            (value, _) => shown(&Data::from(value)),
         };
         if !cells.put(row, column, text) {
             return Ok(());
@@ -369,6 +384,18 @@ fn read_xlsx(book: &mut Xlsx<Cursor<&[u8]>>, name: &str, cells: &mut Cells) -> R
         [top, left, bottom, right]
     }));
     Ok(())
+}
+
+/// A formula as people write it; nothing where it is only told that it is that of another cell, moved to here.
+fn told(formula: &XlsxFormulaMetadata) -> String {
+    match formula {
+        XlsxFormulaMetadata::Normal { formula } | XlsxFormulaMetadata::Shared { formula, .. }
+            if !formula.trim().is_empty() =>
+        {
+            format!("={}", formula.trim())
+        }
+        _ => String::new(),
+    }
 }
 
 /// A value as a reader of the sheet would write it.

@@ -2,7 +2,7 @@
 
 use weft_parse::DocumentSettings;
 
-use crate::build::{MAIL, docx, epub, pdf, pptx, read, samples, shown, text, xlsx};
+use crate::build::{MAIL, archive, docx, epub, pdf, pptx, read, samples, shown, text, xlsx};
 
 fn check(name: &str, bytes: impl AsRef<[u8]>, expected: &[&str]) {
     assert_eq!(shown(&read(name, bytes.as_ref())), expected, "{name}");
@@ -288,6 +288,36 @@ fn spreadsheets() {
         <row r='3'><c r='B3' t='inlineStr'><is><t>Ada</t></is></c><c r='C3'><v>36</v></c></row>
         <row r='4'><c r='C4'><v>36.5</v></c></row></sheetData><mergeCells count='1'><mergeCell ref='B3:B4'/></mergeCells>";
     check("a.xlsx", xlsx(sheet), &["--- 1 People", "table(1) name|age / Ada|36 / Ada|36.5"]);
+}
+
+#[test]
+fn formulas_that_nobody_has_calculated_are_told() {
+    let cell = |place: &str, inner: &str| format!("<c r='{place}'>{inner}</c>");
+    let shared = "<f t='shared' ref='B3:B4' si='4000000000'>A3*2</f>";
+    let sheet = [
+        "<sheetData><row r='1'><c r='A1' t='inlineStr'><is><t>price</t></is></c><c r='B1' t='inlineStr'><is><t>double</t></is></c></row>",
+        &format!("<row r='2'>{}{}</row>", cell("A2", "<v>2</v>"), cell("B2", "<f>A2*2</f><v>4</v>")),
+        &format!("<row r='3'>{}{}</row>", cell("A3", "<v>3</v>"), cell("B3", shared)),
+        &format!(
+            "<row r='4'>{}{}</row>",
+            cell("A4", "<v>5</v>"),
+            cell("B4", "<f t='shared' si='4000000000'/>")
+        ),
+        "<row r='5'><c r='A5'><f>SUM(A2:A4)</f><v/></c><c r='B5' t='str'><f>IF(A2>1,\"\",1)</f><v></v></c></row></sheetData>",
+    ];
+    let parsed = read("a.xlsx", &xlsx(&sheet.concat()));
+    assert_eq!(shown(&parsed)[1], "table(1) price|double / 2|4 / 3|=A3*2 / 5 / =SUM(A2:A4)");
+    assert_eq!(parsed.warnings.len(), 1);
+    assert!(parsed.warnings[0].contains("not in the file (3)"), "{:?}", parsed.warnings);
+    let content = "<office:document-content><office:body><office:spreadsheet><table:table table:name='S'><table:table-row>
+        <table:table-cell table:formula='of:=SUM([.A2:.A3])'/>
+        <table:table-cell table:formula='of:=[.A2]*2' office:value-type='float' office:value='4'/>
+        <table:table-cell table:formula='of:=T([.A2])' office:value-type='string'/>
+        </table:table-row></table:table></office:spreadsheet></office:body></office:document-content>";
+    let parts = [("mimetype", "application/vnd.oasis.opendocument.spreadsheet"), ("content.xml", content)];
+    let parsed = read("a.ods", &archive(&parts));
+    assert_eq!(shown(&parsed)[1], "table(0) =SUM([.A2:.A3])|4");
+    assert!(parsed.warnings[0].contains("not in the file (1)"), "{:?}", parsed.warnings);
 }
 
 #[test]

@@ -70,6 +70,9 @@ struct OpenCell {
     rows: u32,
     /// Its value, where that is no text.
     value: Option<Data>,
+    /// Whether it says of what kind its value is, as it does where there is one.
+    has_value: bool,
+    formula: Option<String>,
     /// Its paragraphs.
     text: String,
     paragraphs: usize,
@@ -221,7 +224,12 @@ impl SheetWalk {
             let right = column.saturating_add(cell.columns.saturating_sub(1));
             self.merged.push([self.row, column, bottom, right]);
         }
-        let text = cell.value.map_or(cell.text, |value| shown(&value));
+        let mut text = cell.value.map_or(cell.text, |value| shown(&value));
+        if let Some(formula) = cell.formula.filter(|_| !cell.has_value && text.trim().is_empty()) {
+            // A program that writes a file does not calculate.
+            text = formula;
+            self.cells.iter_mut().for_each(|cells| cells.formulas += 1);
+        }
         if text.trim().is_empty() {
             return;
         }
@@ -267,14 +275,28 @@ impl SheetWalk {
 
 impl OpenCell {
     fn new(tag: &Tag<'_>) -> Self {
-        let mut cell =
-            Self { times: 1, columns: 1, rows: 1, value: None, text: String::new(), paragraphs: 0 };
+        let mut cell = Self {
+            times: 1,
+            columns: 1,
+            rows: 1,
+            value: None,
+            has_value: false,
+            formula: None,
+            text: String::new(),
+            paragraphs: 0,
+        };
         for (key, value) in tag.attributes() {
             let count = || value.parse::<u32>().unwrap_or(1).max(1);
             match key.as_str() {
                 "table:number-columns-repeated" => cell.times = count(),
                 "table:number-columns-spanned" => cell.columns = count(),
                 "table:number-rows-spanned" => cell.rows = count(),
+                "office:value-type" => cell.has_value = true,
+                // In front of it stands in which way it is written.
+                "table:formula" => {
+                    let formula = value.split_once(":=").map_or(&*value, |(_, formula)| formula);
+                    cell.formula = Some(format!("={}", formula.trim_start_matches('=')));
+                }
                 "office:value" => cell.value = value.parse().ok().map(Data::Float),
                 "office:date-value" => cell.value = Some(Data::DateTimeIso(value)),
                 "office:time-value" => cell.value = Some(Data::DurationIso(value)),
