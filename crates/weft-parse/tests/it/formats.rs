@@ -18,6 +18,12 @@ fn text_and_code() {
     let (japanese, ..) = encoding_rs::SHIFT_JIS.encode("名前,年齢\n佐藤太郎,30\n");
     check("a.csv", japanese, &["table(1) 名前|年齢 / 佐藤太郎|30"]);
     check("a.csv", "sep=;\r\nname;age\r\nAda;36,5\r\n", &["table(1) name|age / Ada|36,5"]);
+    check("a.csv", "\u{feff}sep=;\nname;age\nAda;36\n", &["table(1) name|age / Ada|36"]);
+    // A mark that nothing ends takes no more than its row with it.
+    let torn = "name,note\nAda,\"open\nBob,\"a, b\"\nCy,\"two\nlines\"\nDan,\"\nEve,end\n";
+    let rows = "table(1) name|note / Ada|\"open / Bob|a, b / Cy|two lines / Dan|\" / Eve|end";
+    check("a.csv", torn, &[rows]);
+    assert!(read("a.csv", torn.as_bytes()).warnings[0].ends_with("for letters (2)"));
     check("a.csv", "# People\nname,age\nAda,36\n", &["table(1) # People: name|age / Ada|36"]);
     check("a.csv", "name,\na,1\nb,2\n", &["table(0) name / a|1 / b|2"]);
 }
