@@ -11,6 +11,7 @@ mod mail;
 mod markdown;
 mod math;
 mod notebook;
+mod numeral;
 mod office;
 mod office97;
 mod opendocument;

@@ -2,6 +2,8 @@
 //!
 //! Both are one XML file of the same elements; in a presentation each `draw:page` is a slide.
 
+mod lists;
+
 use std::collections::HashMap;
 
 use super::chart::{self, ObjectContent};
@@ -12,6 +14,7 @@ use crate::grid::{Grid, Header};
 use crate::markup::{PassedOver, Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
 use crate::pictures::PictureText;
+use lists::Lists;
 
 /// Texts and presentations of OpenDocument. Its spreadsheets are read as those of Excel.
 pub(super) const FORMAT: FileFormat = FileFormat {
@@ -49,7 +52,15 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     }
     let content = crate::markup::written(&archive.need("content.xml")?);
     let objects = chart::objects(&mut archive);
-    add(&content, objects, &mut parts)?;
+    let mut lists = Lists::default();
+    let styles =
+        office::xml(&mut archive, "styles.xml").and_then(|styles| lists.read(&styles.unwrap_or_default()));
+    if let Err(Unreadable(reason)) = styles {
+        parts.warn(format!("its styles, and with them numbers, were not read: {reason}"));
+    }
+    // Those of lists stand in front of the body as well.
+    lists.read(content.split_once("<office:body").map_or("", |(head, _)| head))?;
+    add(&content, lists, objects, &mut parts)?;
     Ok(parts.finish())
 }
 
@@ -66,7 +77,9 @@ fn read_flat(file: &FileInput<'_>) -> ReadResult {
     if body.contains("<office:spreadsheet") {
         spreadsheet::add_sheets(body, HashMap::new(), &mut parts)?;
     } else {
-        add(body, HashMap::new(), &mut parts)?;
+        let mut lists = Lists::default();
+        lists.read(head)?;
+        add(body, lists, HashMap::new(), &mut parts)?;
     }
     Ok(parts.finish())
 }
@@ -74,10 +87,11 @@ fn read_flat(file: &FileInput<'_>) -> ReadResult {
 /// Adds what the body of a text or a presentation says.
 fn add(
     content: &str,
+    numbers: Lists,
     objects: HashMap<String, ObjectContent>,
     parts: &mut PartCollector,
 ) -> Result<(), Unreadable> {
-    let mut walk = OpenDocumentWalk::new(parts, objects);
+    let mut walk = OpenDocumentWalk::new(parts, numbers, objects);
     let mut xml = Xml::new(content);
     while let Some(node) = xml.next()? {
         if walk.passed_over.covers(&node) {
@@ -159,6 +173,10 @@ struct OpenDocumentWalk<'a> {
     tables: Vec<OpenDocumentTable>,
     /// How many lists are open.
     lists: u8,
+    /// The numbers of lists and headings.
+    numbers: Lists,
+    /// Whether the heading that is being read has none.
+    is_unnumbered: bool,
     /// Where links lead, and where in the text they begin.
     links: Vec<(String, usize)>,
     /// Notes and comments of the paragraph that is being read.
@@ -175,12 +193,14 @@ struct OpenDocumentWalk<'a> {
 }
 
 impl<'a> OpenDocumentWalk<'a> {
-    fn new(parts: &'a mut PartCollector, objects: HashMap<String, ObjectContent>) -> Self {
+    fn new(parts: &'a mut PartCollector, numbers: Lists, objects: HashMap<String, ObjectContent>) -> Self {
         Self {
             parts,
             open: Vec::new(),
             tables: Vec::new(),
             lists: 0,
+            numbers,
+            is_unnumbered: false,
             links: Vec::new(),
             notes: Vec::new(),
             is_title: false,
@@ -214,6 +234,7 @@ impl<'a> OpenDocumentWalk<'a> {
             "notes" => self.speaker = Some(String::new()),
             "h" => {
                 let level = tag.number("outline-level").unwrap_or(1);
+                self.is_unnumbered = tag.attribute("is-list-header").as_deref() == Some("true");
                 self.open.push((CollectedKind::Heading(level), String::new()));
             }
             "p" => self.open.push((CollectedKind::Paragraph, String::new())),
@@ -222,7 +243,11 @@ impl<'a> OpenDocumentWalk<'a> {
             "creator" => self.open.push((CollectedKind::Author, String::new())),
             "title" | "desc" => self.open.push((CollectedKind::Caption, String::new())),
             "s" | "tab" | "line-break" => self.text(&white_space(tag)),
-            "list" => self.lists = self.lists.saturating_add(1),
+            "list" => {
+                self.lists = self.lists.saturating_add(1);
+                self.numbers.begin_list(tag);
+            }
+            "list-item" => self.numbers.begin_item(tag),
             "a" => {
                 let start = self.open.last().map_or(0, |(_, text)| text.len());
                 self.links.push((tag.attribute("href").unwrap_or_default(), start));
@@ -293,7 +318,10 @@ impl<'a> OpenDocumentWalk<'a> {
                     self.parts.paragraph(&format!("Notes: {}", said.trim()));
                 }
             }
-            "list" => self.lists = self.lists.saturating_sub(1),
+            "list" => {
+                self.lists = self.lists.saturating_sub(1);
+                self.numbers.end_list();
+            }
             "a" => {
                 if let (Some((address, start)), Some((_, text))) = (self.links.pop(), self.open.last_mut()) {
                     office::end_link(text, start, &address);
@@ -350,7 +378,26 @@ impl<'a> OpenDocumentWalk<'a> {
         }
     }
 
+    /// What stands before a paragraph. One without text is counted as well.
+    fn number(&mut self, kind: CollectedKind) -> String {
+        // In a note, or beside a picture, the list goes on around it.
+        if !self.open.is_empty() {
+            return String::new();
+        }
+        let number = self.numbers.next();
+        match kind {
+            CollectedKind::Heading(level) if number.is_empty() && !self.is_unnumbered => {
+                self.numbers.next_heading(level)
+            }
+            _ => number,
+        }
+    }
+
     fn end_paragraph(&mut self, kind: CollectedKind, text: &str) {
+        let number = self.number(kind);
+        let shows_number = !number.is_empty() && (!text.trim().is_empty() || !self.tables.is_empty());
+        let numbered = if shows_number { format!("{number} {text}") } else { String::new() };
+        let text = if shows_number { numbered.as_str() } else { text };
         // Within a note, a box or a cell it is a part of that.
         let around = self.open.last_mut().map(|(_, around)| around);
         let around = around.or_else(|| self.tables.last_mut().map(|table| &mut table.cell));

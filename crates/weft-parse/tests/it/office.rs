@@ -397,6 +397,86 @@ fn texts_of_opendocument() {
 }
 
 #[test]
+fn lists_and_headings_of_opendocument_have_their_numbers() {
+    let styles = "<text:list-style style:name='L'><text:list-level-style-number text:level='1' style:num-format='1' style:num-suffix='.'/>
+        <text:list-level-style-number text:level='2' style:num-format='a' style:num-suffix=')' text:start-value='2' text:display-levels='2'/>
+        </text:list-style><text:list-style style:name='B'><text:list-level-style-bullet text:level='1'/></text:list-style>";
+    let outline = "<text:outline-style><text:outline-level-style text:level='1' style:num-format='I'/>
+        <text:outline-level-style text:level='2' style:num-format='1' text:display-levels='2'/></text:outline-style>";
+    let item = |inner: &str| format!("<text:list-item>{inner}</text:list-item>");
+    let list =
+        |attributes: &str, items: &[&str]| format!("<text:list {attributes}>{}</text:list>", items.concat());
+    let body = [
+        "<text:h text:outline-level='1'>One</text:h><text:h text:outline-level='2'>Below</text:h>",
+        "<text:h text:outline-level='1' text:is-list-header='true'>Aside</text:h>",
+        &list(
+            "xml:id='l1' text:style-name='L'",
+            &[
+                &item("<text:p>first</text:p><text:p>more of it</text:p>"),
+                &item(&format!("<text:p>second</text:p>{}", list("", &[&item("<text:p>inner</text:p>")]))),
+                "<text:list-header><text:p>between</text:p></text:list-header>",
+                &item("<text:p/>"),
+            ],
+        ),
+        "<text:p>Text</text:p>",
+        &list("text:style-name='L' text:continue-numbering='true'", &[&item("<text:p>fourth</text:p>")]),
+        &list("text:style-name='B'", &[&item("<text:p>point</text:p>")]),
+        &list(
+            "text:style-name='L'",
+            &[
+                &item("<text:p>anew</text:p>"),
+                "<text:list-item text:start-value='7'><text:p>seventh</text:p></text:list-item>",
+            ],
+        ),
+        &list("text:style-name='L' text:continue-list='l1'", &[&item("<text:p>again</text:p>")]),
+        "<table:table><table:table-row><table:table-cell>",
+        &list("text:style-name='L'", &[&item("<text:p/>")]),
+        "</table:table-cell><table:table-cell><text:p>red</text:p></table:table-cell></table:table-row></table:table>",
+        "<text:h text:outline-level='1'>Two</text:h>",
+    ];
+    let expected = [
+        "# I One",
+        "## I.1 Below",
+        "# Aside",
+        "* 1. first",
+        "* more of it",
+        "* 2. second",
+        "  * 2.b) inner",
+        "* between",
+        "Text",
+        "* 4. fourth",
+        "* point",
+        "* 1. anew",
+        "* 7. seventh",
+        "* 4. again",
+        "table(0) 1.|red",
+        "# II Two",
+    ];
+    let content = format!(
+        "<office:document-content><office:automatic-styles>{styles}</office:automatic-styles><office:body><office:text>{}</office:text></office:body></office:document-content>",
+        body.concat()
+    );
+    let bytes = archive(&[
+        ("mimetype", "application/vnd.oasis.opendocument.text"),
+        (
+            "styles.xml",
+            &format!(
+                "<office:document-styles><office:styles>{outline}</office:styles></office:document-styles>"
+            ),
+        ),
+        ("content.xml", &content),
+    ]);
+    assert_eq!(shown(&read("a.odt", &bytes)), expected);
+    let flat = format!(
+        "<office:document xmlns:office='urn:oasis:names:tc:opendocument:xmlns:office:1.0' office:mimetype='application/vnd.oasis.opendocument.text'>
+         <office:styles>{outline}</office:styles><office:automatic-styles>{styles}</office:automatic-styles>
+         <office:body><office:text>{}</office:text></office:body></office:document>",
+        body.concat()
+    );
+    assert_eq!(shown(&read("a.fodt", flat.as_bytes())), expected);
+}
+
+#[test]
 fn presentations_of_opendocument() {
     let bytes = opendocument(
         "<office:presentation><draw:page><draw:frame presentation:class='title'><draw:text-box><text:p>One</text:p>
