@@ -5,7 +5,9 @@ mod text_boxes;
 
 use std::io::Cursor;
 
-use calamine::{Data, DataRef, Reader as _, SheetType, SheetVisible, Sheets, Xlsx, XlsxFormulaMetadata};
+use calamine::{
+    Data, DataRef, Reader as _, SheetType, SheetVisible, Sheets, Xlsb, Xlsx, XlsxFormulaMetadata,
+};
 
 use super::chart::{self, ChartTitles};
 use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, office};
@@ -339,6 +341,7 @@ type Book<'a> = Sheets<Cursor<&'a [u8]>>;
 fn read_sheet(book: &mut Book<'_>, name: &str, cells: &mut Cells) -> Result<(), Unreadable> {
     match book {
         Sheets::Xlsx(book) => read_xlsx(book, name, cells),
+        Sheets::Xlsb(book) => read_xlsb(book, name, cells),
         book => {
             let range =
                 book.worksheet_range(name).map_err(|cause| Unreadable::because("it is broken", cause))?;
@@ -383,6 +386,19 @@ fn read_xlsx(book: &mut Xlsx<Cursor<&[u8]>>, name: &str, cells: &mut Cells) -> R
         let ((top, left), (bottom, right)) = (area.start, area.end);
         [top, left, bottom, right]
     }));
+    Ok(())
+}
+
+/// The same of the binary form.
+fn read_xlsb(book: &mut Xlsb<Cursor<&[u8]>>, name: &str, cells: &mut Cells) -> Result<(), Unreadable> {
+    let broken = |cause| Unreadable::because("it is broken", cause);
+    let mut reader = book.worksheet_cells_reader(name).map_err(broken)?;
+    while let Some(cell) = reader.next_cell().map_err(broken)? {
+        let (row, column) = cell.get_position();
+        if !cells.put(row, column, shown(&Data::from(cell.get_value().clone()))) {
+            break;
+        }
+    }
     Ok(())
 }
 
