@@ -289,6 +289,39 @@ fn presentations() {
 }
 
 #[test]
+fn points_of_slides_have_their_numbers() {
+    let point = |properties: &str, text: &str| {
+        format!("<a:p><a:pPr {properties}</a:pPr><a:r><a:t>{text}</a:t></a:r></a:p>")
+    };
+    let counted = "><a:buAutoNum type='arabicPeriod' startAt='3'/>";
+    let below = "lvl='1'><a:buAutoNum type='alphaLcParenR'/>";
+    let points = [
+        point(counted, "third"),
+        point(below, "inner"),
+        point(below, "next"),
+        point(counted, ""),
+        point(counted, "fourth"),
+        point(below, "anew"),
+        point(">", "without"),
+        point(counted, "begins again"),
+    ];
+    let shape = format!("<p:sp><p:ph idx='1'/>{}</p:sp>", points.concat());
+    let other = format!("<p:sp>{}</p:sp>", point("><a:buAutoNum type='romanUcParenBoth'/>", "box"));
+    let found = shown(&read("a.pptx", &pptx(&format!("<p:sld>{shape}{other}</p:sld>"))));
+    let expected = [
+        "* 3. third",
+        "  * a) inner",
+        "  * b) next",
+        "* 4. fourth",
+        "  * a) anew",
+        "* without",
+        "* 3. begins again",
+        "* (I) box",
+    ];
+    assert_eq!(found[1..9], expected);
+}
+
+#[test]
 fn spreadsheets() {
     let sheet = "<sheetData><row r='2'><c r='B2' t='inlineStr'><is><t>name</t></is></c><c r='C2' t='inlineStr'><is><t>age</t></is></c></row>
         <row r='3'><c r='B3' t='inlineStr'><is><t>Ada</t></is></c><c r='C3'><v>36</v></c></row>
