@@ -3,6 +3,7 @@
 mod chart;
 mod code;
 mod delimited;
+mod diagram;
 mod docx;
 mod epub;
 mod html;

@@ -1,4 +1,4 @@
-//! DOCX: the text of a document with its headings, lists, tables, notes and comments, and after it its charts.
+//! DOCX: the text of a document with its headings, lists, tables, notes and comments, and after it its charts and diagrams.
 
 mod body;
 mod styles;
@@ -6,7 +6,7 @@ mod styles;
 use std::collections::HashMap;
 
 use super::office::{self, main_part, relations};
-use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, chart};
+use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, chart, diagram};
 use crate::archive::{Archive, ArchiveKind};
 use crate::markup::{Xml, XmlNode};
 use crate::parts::PartCollector;
@@ -49,6 +49,13 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     for target in charts {
         if let Some(text) = office::xml(&mut archive, &target)? {
             chart::read(&text, &mut parts)?;
+        }
+    }
+    let mut diagrams = office::of_kind(&relations, "diagramData");
+    diagrams.dedup();
+    for target in diagrams {
+        if let Some(text) = office::xml(&mut archive, &target)? {
+            diagram::read(&text, &mut parts)?;
         }
     }
     Ok(parts.finish())

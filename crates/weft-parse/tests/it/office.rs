@@ -505,6 +505,62 @@ fn charts_of_a_document_are_tables_after_it() {
 }
 
 #[test]
+fn diagrams_are_lists() {
+    let point = |id: &str, kind: &str, text: &str| {
+        format!(
+            "<dgm:pt modelId='{id}' {kind}><dgm:t><a:p><a:r><a:t>{text}</a:t></a:r></a:p></dgm:t></dgm:pt>"
+        )
+    };
+    let link = |above: &str, below: &str, order: u8| {
+        format!("<dgm:cxn srcId='{above}' destId='{below}' srcOrd='{order}'/>")
+    };
+    let points = [
+        point("1", "type='doc'", ""),
+        point("2", "", "Make"),
+        point("3", "type='node'", "Sell"),
+        point("4", "", "by mail"),
+        point("5", "type='pres'", "how it looks"),
+        point("6", "", "alone"),
+    ];
+    let links = [
+        link("1", "2", 1),
+        link("1", "3", 0),
+        link("3", "4", 0),
+        // In a circle.
+        link("4", "3", 0),
+        "<dgm:cxn type='presOf' srcId='2' destId='5'/>".to_owned(),
+    ];
+    let data = format!(
+        "<dgm:dataModel><dgm:ptLst>{}</dgm:ptLst><dgm:cxnLst>{}</dgm:cxnLst></dgm:dataModel>",
+        points.concat(),
+        links.concat()
+    );
+    let slides = archive(&[
+        ("_rels/.rels", &relations(&[("r1", "officeDocument", "ppt/presentation.xml")])),
+        (
+            "ppt/presentation.xml",
+            "<p:presentation><p:sldIdLst><p:sldId r:id='r1'/></p:sldIdLst></p:presentation>",
+        ),
+        ("ppt/_rels/presentation.xml.rels", &relations(&[("r1", "slide", "slides/s1.xml")])),
+        (
+            "ppt/slides/s1.xml",
+            "<p:sld><p:graphicFrame><a:graphicData><dgm:relIds r:dm='r2' r:lo='r3'/></a:graphicData></p:graphicFrame></p:sld>",
+        ),
+        ("ppt/slides/_rels/s1.xml.rels", &relations(&[("r2", "diagramData", "../diagrams/data1.xml")])),
+        ("ppt/diagrams/data1.xml", &data),
+    ]);
+    let list = ["* Sell", "  * by mail", "* Make", "* alone"];
+    assert_eq!(shown(&read("a.pptx", &slides))[1..], list);
+    let document = archive(&[
+        ("_rels/.rels", &relations(&[("r1", "officeDocument", "word/document.xml")])),
+        ("word/document.xml", "<w:document><w:p><w:r><w:t>Text</w:t></w:r></w:p></w:document>"),
+        ("word/_rels/document.xml.rels", &relations(&[("r2", "diagramData", "diagrams/data1.xml")])),
+        ("word/diagrams/data1.xml", &data),
+    ]);
+    assert_eq!(shown(&read("a.docx", &document))[1..], list);
+}
+
+#[test]
 fn remarks_on_slides_are_told_in_the_order_of_their_parts() {
     let bytes = archive(&[
         ("_rels/.rels", &relations(&[("r1", "officeDocument", "ppt/presentation.xml")])),

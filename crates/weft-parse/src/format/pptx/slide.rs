@@ -86,7 +86,7 @@ struct CellSpan {
     is_covered: bool,
 }
 
-/// Adds what is on a slide; the ids of its charts.
+/// Adds what is on a slide; the ids of its charts and diagrams.
 pub(super) fn read(
     text: &str,
     relations: &HashMap<String, Relation>,
@@ -194,6 +194,8 @@ impl Slide<'_> {
                 self.link = known.filter(|one| one.is_outside).map(|one| (one.target, self.text.len()));
             }
             "chart" => self.charts.extend(tag.prefixed("r:id")),
+            // A diagram, by the part that has its text.
+            "relIds" => self.charts.extend(tag.prefixed("r:dm")),
             "tbl" => self.table = Some((Grid::default(), String::new(), CellSpan::default())),
             "tr" | "tc" => {
                 self.counts = [None; LEVELS];
