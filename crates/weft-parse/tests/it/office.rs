@@ -66,7 +66,7 @@ fn tables_of_powerpoint_97_are_tables() {
 }
 
 /// A mail of Outlook from these parts: names, and texts or bytes.
-fn outlook(folders: &[&str], texts: &[(&str, &str)], properties: &[(&str, Vec<u8>)]) -> Vec<u8> {
+pub(crate) fn outlook(folders: &[&str], texts: &[(&str, &str)], properties: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let mut file = cfb::CompoundFile::create(Cursor::new(Vec::new())).unwrap();
     for folder in folders {
         file.create_storage_all(folder).unwrap();
