@@ -34,6 +34,7 @@ fn markdown() {
         | a | b |\n|---|---|\n| 1 | `2` |\n\n```python title=x\nprint()\n```\n\nSee [the site](https://example.com/x) and [this](#one).\n\n\
         ![A chart](x.png)\n\n<div><p>from <b>HTML</b></div>\n\nText[^n] and $x^2$.\n\n[^n]: The note.\n\n> quoted\n";
     check("a.md", "A PDF begins with `%PDF-1.7`.", &["A PDF begins with %PDF-1.7."]);
+    check("a.md", "10<sup>3</sup> m<sup>2</sup>, the 1<sup>st</sup> 2", &["10^3 m2, the 1st 2"]);
     check("a.md", "# One\r\rfirst\rline\r\r## Two\r\rlast\r", &["# One", "first line", "## Two", "last"]);
     let parsed = read("a.md", source.as_bytes());
     assert_eq!(parsed.metadata["title"], "The title");
@@ -252,6 +253,25 @@ fn numbers_of_word_are_those_that_a_reader_sees() {
     let raised = "<w:r><w:rPr><w:vertAlign w:val='superscript'/></w:rPr><w:t>3</w:t></w:r>";
     let powers = format!("<w:p>{}{raised}{}{raised}</w:p>", run("10"), run(" m"));
     check("a.docx", docx(&powers), &["10^3 m3"]);
+}
+
+#[test]
+fn a_table_of_contents_is_known_by_what_holds_it() {
+    let paragraph =
+        |style: &str, text: &str| format!("<w:p><w:pPr>{style}</w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>");
+    let held = |kind: &str, inner: &str| {
+        let kind = format!("<w:docPartObj><w:docPartGallery w:val='{kind}'/></w:docPartObj>");
+        format!("<w:sdt><w:sdtPr>{kind}</w:sdtPr><w:sdtContent>{inner}</w:sdtContent></w:sdt>")
+    };
+    let field =
+        "<w:sdt><w:sdtPr/><w:sdtContent><w:p><w:r><w:t>Two 2</w:t></w:r></w:p></w:sdtContent></w:sdt>";
+    let lines = [paragraph("<w:pStyle w:val='H1'/>", "Contents"), paragraph("", "One 1"), field.to_owned()];
+    let body = [
+        held("Table of Contents", &lines.concat()),
+        held("Cover Pages", &paragraph("", "A report")),
+        paragraph("", "Text"),
+    ];
+    check("a.docx", docx(&body.concat()), &["# Contents", "A report", "Text"]);
 }
 
 #[test]

@@ -55,6 +55,10 @@ pub(super) struct BodyReader<'a> {
     in_run: bool,
     /// Whether the properties of a paragraph are being read.
     in_properties: bool,
+    /// Whether the content that comes next is a table of contents.
+    is_contents: bool,
+    /// How many parts of a document are open, from a table of contents on.
+    contents: usize,
     is_hidden: bool,
     /// Whether the run that has just begun stands above the line.
     is_raised: bool,
@@ -84,6 +88,8 @@ impl<'a> BodyReader<'a> {
             is_text: false,
             in_run: false,
             in_properties: false,
+            is_contents: false,
+            contents: 0,
             is_hidden: false,
             is_raised: false,
         }
@@ -187,6 +193,13 @@ impl<'a> BodyReader<'a> {
             "imagedata" => self.picture_text(tag, "r:id"),
             "tbl" if self.tables.is_empty() => self.tables.push(DocxTable::default()),
             "tbl" => self.tables.push(DocxTable { grid: Grid::inner(), ..DocxTable::default() }),
+            "docPartGallery" => {
+                self.is_contents = tag.attribute("val").as_deref() == Some("Table of Contents");
+            }
+            "sdtContent" => {
+                let begins = std::mem::take(&mut self.is_contents);
+                self.contents += usize::from(begins || self.contents > 0);
+            }
             "tr" | "tc" | "gridSpan" | "gridBefore" | "vMerge" | "tblHeader" => self.open_in_table(tag),
             _ => self.open_property(tag),
         }
@@ -242,6 +255,7 @@ impl<'a> BodyReader<'a> {
         match name {
             "p" => self.end_paragraph(),
             "pPr" => self.in_properties = false,
+            "sdtContent" => self.contents = self.contents.saturating_sub(1),
             "r" => (self.in_run, self.is_hidden) = (false, false),
             "t" => self.is_text = false,
             "hyperlink" => {
@@ -303,8 +317,9 @@ impl<'a> BodyReader<'a> {
             paragraph.notes.iter().for_each(|note| self.parts.shows(note.picture));
             return;
         }
-        // A table of contents says again what the headings say.
-        if !self.styles.is_contents(&paragraph.style) {
+        // A table of contents says again what the headings say. Some programs write it in the style of any text.
+        let is_listed = self.contents > 0 && !self.styles.is_title(&paragraph.style);
+        if !is_listed && !self.styles.is_contents(&paragraph.style) {
             self.add(&paragraph, place, &number);
         }
         for picture in &paragraph.pictures {

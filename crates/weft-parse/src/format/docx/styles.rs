@@ -101,6 +101,11 @@ impl Styles {
         self.chain(id).find_map(|style| style.list.clone()).filter(|place| !place.list.is_empty())
     }
 
+    /// Whether the style is that of a heading, or of the title above a table of contents.
+    pub(super) fn is_title(&self, id: &str) -> bool {
+        self.heading(id).is_some() || self.chain(id).any(|style| style.name == "toc heading")
+    }
+
     /// Whether the style is that of a line in a table of contents, which repeats headings.
     pub(super) fn is_contents(&self, id: &str) -> bool {
         self.chain(id).any(|style| style.name.starts_with("toc ") && style.name != "toc heading")
