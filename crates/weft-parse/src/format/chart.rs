@@ -1,5 +1,6 @@
 //! A chart as the table that it shows.
 
+mod extended;
 mod opendocument;
 
 use std::collections::BTreeMap;
@@ -116,6 +117,9 @@ pub(super) fn read_of_sheet(text: &str, parts: &mut PartCollector) -> Result<Cha
 
 impl ChartWalk {
     fn of(text: &str) -> Result<Self, Unreadable> {
+        if extended::is_extended(text) {
+            return extended::read(text);
+        }
         let mut xml = Xml::new(text);
         let (mut walk, mut said) = (Self::default(), String::new());
         while let Some(node) = xml.next()? {

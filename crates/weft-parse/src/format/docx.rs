@@ -45,6 +45,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     body.read(&text)?;
     // One file for each, numbered in their order.
     let mut charts = office::of_kind(&relations, "chart");
+    charts.extend(office::of_kind(&relations, "chartEx"));
     charts.dedup();
     for target in charts {
         if let Some(text) = office::xml(&mut archive, &target)? {

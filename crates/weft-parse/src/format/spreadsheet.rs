@@ -112,7 +112,8 @@ fn shapes(archive: &mut Archive<'_>, parts: &mut PartCollector) -> Result<(), Un
 /// What is written around charts, and those whose values stand in no cell.
 fn charts(archive: &mut Archive<'_>, parts: &mut PartCollector) -> Result<(), Unreadable> {
     let mut titles = Vec::new();
-    for name in numbered(archive, "xl/charts/chart") {
+    let names = ["xl/charts/chart", "xl/charts/chartEx"].map(|start| numbered(archive, start));
+    for name in names.into_iter().flatten() {
         let Some(chart) = office::xml(archive, &name)? else { continue };
         match chart::read_of_sheet(&chart, parts) {
             Ok(title) => titles.push(title),

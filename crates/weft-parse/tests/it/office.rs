@@ -342,6 +342,31 @@ fn charts_of_spreadsheets_are_told_by_their_titles() {
     assert_eq!(of_sheet("[1]S!$B$2:$B$3"), table);
 }
 
+#[test]
+fn charts_of_newer_kinds_are_tables_as_well() {
+    let chart = "<cx:chartSpace xmlns:cx='http://schemas.microsoft.com/office/drawing/2014/chartex'><cx:chartData><cx:data id='0'>
+        <cx:strDim type='cat'><cx:f>S!$A$2:$A$3</cx:f><cx:lvl ptCount='2'><cx:pt idx='0'>Start</cx:pt><cx:pt idx='1'>End</cx:pt></cx:lvl>
+        </cx:strDim><cx:numDim type='val'><cx:f>S!$B$2:$B$3</cx:f><cx:lvl ptCount='2'><cx:pt idx='0'>100</cx:pt><cx:pt idx='1'>80</cx:pt>
+        </cx:lvl></cx:numDim></cx:data></cx:chartData><cx:chart><cx:title><cx:tx><cx:txData><cx:v>Cash</cx:v></cx:txData></cx:tx>
+        <cx:txPr><a:p><a:r><a:t>Cash</a:t></a:r></a:p></cx:txPr></cx:title><cx:plotArea><cx:plotAreaRegion>
+        <cx:series layoutId='waterfall'><cx:tx><cx:txData><cx:f>S!$B$1</cx:f><cx:v>2024</cx:v></cx:txData></cx:tx><cx:dataId val='0'/>
+        </cx:series></cx:plotAreaRegion><cx:axis id='0'><cx:catScaling/><cx:title><cx:tx><cx:rich><a:p><a:r><a:t>Mo</a:t></a:r><a:r>
+        <a:t>nth</a:t></a:r></a:p></cx:rich></cx:tx></cx:title></cx:axis><cx:axis id='1'><cx:valScaling/></cx:axis></cx:plotArea>
+        </cx:chart></cx:chartSpace>";
+    let table = "table(1) Cash: Month|2024 / Start|100 / End|80";
+    let document = archive(&[
+        ("_rels/.rels", &relations(&[("r1", "officeDocument", "word/document.xml")])),
+        ("word/document.xml", "<w:document><w:p><w:r><w:t>Text</w:t></w:r></w:p></w:document>"),
+        ("word/_rels/document.xml.rels", &relations(&[("r2", "chartEx", "charts/chartEx1.xml")])),
+        ("word/charts/chartEx1.xml", chart),
+    ]);
+    assert_eq!(shown(&read("a.docx", &document)), ["Text", table]);
+    let mut files = sheet_parts();
+    files.push(("xl/charts/chartEx1.xml", chart));
+    let told = "table(1) Charts: Chart|Labels|Values / Cash|Month";
+    assert_eq!(shown(&read("a.xlsx", &archive(&files)))[2], told);
+}
+
 /// The parts of a workbook with one cell.
 fn sheet_parts() -> Vec<(&'static str, &'static str)> {
     vec![
