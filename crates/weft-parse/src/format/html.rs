@@ -2,6 +2,7 @@
 
 mod data_uri;
 mod dom;
+mod formula;
 mod walk;
 
 use std::collections::HashSet;

@@ -213,9 +213,11 @@ impl<'a> OpenDocumentWalk<'a> {
 
     fn open(&mut self, tag: &Tag<'_>) {
         match tag.name() {
-            // Styles, what was deleted, bytes of pictures, and cells that others reach over.
-            "binary-data" | "automatic-styles" | "font-face-decls" | "scripts" | "tracked-changes"
-            | "sequence-decls" | "forms" | "note-citation" | "covered-table-cell" => self.passed_over.begin(),
+            // Styles, what was deleted, bytes of pictures, cells that others reach over, and what says again what headings say.
+            "table-of-content" | "binary-data" | "automatic-styles" | "font-face-decls" | "scripts"
+            | "tracked-changes" | "sequence-decls" | "forms" | "note-citation" | "covered-table-cell" => {
+                self.passed_over.begin();
+            }
             "object" => {
                 self.object(&tag.attribute("href").unwrap_or_default());
                 // What a program made of it.

@@ -100,6 +100,12 @@ fn html() {
         &["the text of the page, all of it", "x"],
     );
     check("a.html", b"<meta charset=iso-8859-1><p>caf\xe9", &["café"]);
+    let list = "<ol type=a start=3><li>x<li value=7>y<li>z</ol><ol type=I><li>one</ol>";
+    check("a.html", list, &["* c. x", "* g. y", "* h. z", "* I. one"]);
+    let formula = "<p>Let <math><mfrac><mrow><mi>a</mi>\n<mo>+</mo>\n<mi>b</mi></mrow><mn>2</mn></mfrac> <mo>=</mo>\n<msup><mi>x</mi>
+        <mn>2</mn></msup></math> be <math><semantics><mrow><mn>1</mn>\n<mo>,</mo>\n<mn>000</mn></mrow>
+        <annotation encoding='application/x-tex'>1{,}000</annotation></semantics></math>.</p>";
+    check("a.html", formula, &["Let (a+b)/2=x^2 be 1,000."]);
     let raised = "<p>10<sup>3</sup> m<sup>2</sup>, the 1<sup>st</sup> of 5,000<sup> <a href='#n'>1</a></sup>";
     check("a.html", raised, &["10^3 m2, the 1st of 5,000^ 1"]);
 }

@@ -394,6 +394,8 @@ fn sheet_parts() -> Vec<(&'static str, &'static str)> {
 fn texts_of_opendocument() {
     let bytes = opendocument(
         "<office:text><text:tracked-changes><text:p>deleted</text:p></text:tracked-changes>
+         <text:table-of-content><text:index-body><text:index-title><text:p>Contents</text:p></text:index-title>
+         <text:p>Title 1</text:p></text:index-body></text:table-of-content>
          <text:h text:outline-level='2'>Title</text:h>
          <text:p>One<text:s text:c='2'/>two<text:note><text:note-citation>1</text:note-citation><text:note-body>
          <text:p>A note.</text:p></text:note-body></text:note><office:annotation><dc:creator>Grace</dc:creator>
