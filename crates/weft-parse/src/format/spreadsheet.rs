@@ -37,6 +37,8 @@ const TEXT_BYTES_MAX: usize = 128 << 20;
 const COLUMNS_MAX: u32 = 2_000;
 /// Comments of one sheet, at most.
 const COMMENTS_MAX: usize = 10_000;
+/// Bytes of text that are as much work to repeat as a cell is to look at.
+const TEXT_BYTES_OF_VISIT: usize = 64;
 /// Empty cells in front of those that hold something, at most, as a multiple of those.
 const EMPTY_MAX: usize = 20_000_000;
 
@@ -289,10 +291,16 @@ impl Cells {
         let (mut repeated, mut visits) = (0, CELLS_MAX);
         let header = self.rows.iter().position(|row| row.iter().filter(|cell| !cell.is_empty()).count() > 1);
         for [top, left, bottom, right] in areas {
-            let text = self.text(top, left).to_owned();
-            if text.is_empty() {
+            let text = self.text(top, left);
+            if text.is_empty() || (top, left) == (bottom, right) {
                 continue;
             }
+            // Any number of them may be over one long text.
+            visits = visits.saturating_sub(text.len() / TEXT_BYTES_OF_VISIT);
+            if visits == 0 {
+                return;
+            }
+            let text = text.to_owned();
             // Areas may reach to the end of the sheet, far below all that it holds.
             let last = bottom.min(u32::try_from(self.rows.len()).unwrap_or(u32::MAX).saturating_sub(1));
             for row in top.saturating_add(1)..=last {

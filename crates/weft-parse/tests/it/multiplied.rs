@@ -158,6 +158,18 @@ fn long_cells_reach_down_only_so_far() {
     assert!(table.rows.iter().flatten().map(String::len).sum::<usize>() < 20 << 20);
 }
 
+/// Without a limit this would copy two hundred gigabytes.
+#[test]
+fn areas_over_one_long_text_are_looked_at_within_limits() {
+    let long = "word ".repeat(400_000);
+    let areas = "<mergeCell ref='A1:A2'/>".repeat(100_000);
+    let sheet = format!(
+        "<sheetData><row r='1'><c r='A1' t='inlineStr'><is><t>{long}</t></is></c></row><row r='2'><c r='B2'><v>2</v></c></row>
+         </sheetData><mergeCells>{areas}</mergeCells>"
+    );
+    assert!(text(&read("a.xlsx", &xlsx(&sheet))).ends_with("|2"));
+}
+
 #[test]
 fn cells_that_reach_down_a_sheet_do_so_within_limits() {
     let long = "word ".repeat(6_000);
