@@ -10,7 +10,7 @@ use crate::element::TableElement;
 use crate::markup::{Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
 
-pub(super) use opendocument::{ObjectContent, objects};
+pub(super) use opendocument::{InlineObject, ObjectContent, objects};
 
 /// Points of one series, at most.
 const POINTS_MAX: usize = 10_000;

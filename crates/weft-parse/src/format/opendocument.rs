@@ -6,7 +6,7 @@ mod lists;
 
 use std::collections::HashMap;
 
-use super::chart::{self, ObjectContent};
+use super::chart::{self, InlineObject, ObjectContent};
 use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, office, spreadsheet};
 use crate::archive::{Archive, ArchiveKind};
 use crate::element::TableElement;
@@ -74,7 +74,9 @@ fn read_flat(file: &FileInput<'_>) -> ReadResult {
     let (meta, _) = head.split_once("</office:meta>").unwrap_or_default();
     properties(meta, &mut parts)?;
     // What is left of the tag of the body is text, which counts nowhere.
-    if body.contains("<office:spreadsheet") {
+    let place = |kind: &str| body.find(kind).unwrap_or(usize::MAX);
+    // Within a text a spreadsheet is an object in it.
+    if place("<office:spreadsheet") < place("<office:text").min(place("<office:presentation")) {
         spreadsheet::add_sheets(body, HashMap::new(), &mut parts)?;
     } else {
         let mut lists = Lists::default();
@@ -95,6 +97,13 @@ fn add(
     let mut xml = Xml::new(content);
     while let Some(node) = xml.next()? {
         if walk.passed_over.covers(&node) {
+            continue;
+        }
+        if let Some(object) = &mut walk.inline {
+            if let Some(content) = object.next(&node) {
+                walk.inline = None;
+                walk.show(content, "");
+            }
             continue;
         }
         match node {
@@ -188,6 +197,8 @@ struct OpenDocumentWalk<'a> {
     passed_over: PassedOver,
     /// The objects of the file that have not been shown, by their paths.
     objects: HashMap<String, ObjectContent>,
+    /// The object that is being read, where it stands in the file itself.
+    inline: Option<InlineObject>,
     /// Tables of objects that stand behind what is being read.
     behind: Vec<TableElement>,
 }
@@ -207,6 +218,7 @@ impl<'a> OpenDocumentWalk<'a> {
             speaker: None,
             passed_over: PassedOver::default(),
             objects,
+            inline: None,
             behind: Vec::new(),
         }
     }
@@ -218,11 +230,7 @@ impl<'a> OpenDocumentWalk<'a> {
             | "tracked-changes" | "sequence-decls" | "forms" | "note-citation" | "covered-table-cell" => {
                 self.passed_over.begin();
             }
-            "object" => {
-                self.object(&tag.attribute("href").unwrap_or_default());
-                // What a program made of it.
-                self.passed_over.begin();
-            }
+            "object" => self.object(&tag.attribute("href").unwrap_or_default()),
             // On the sheet with the notes it is the number of the slide, or a word in its place.
             "page-number" if self.speaker.is_some() => self.passed_over.begin(),
             "page" => self.parts.page(None),
@@ -275,19 +283,30 @@ impl<'a> OpenDocumentWalk<'a> {
 
     /// What an object shows, the first time that it is shown.
     fn object(&mut self, path: &str) {
+        if path.is_empty() {
+            self.inline = Some(InlineObject::begin());
+            return;
+        }
         let path = path.trim_start_matches("./");
-        match self.objects.remove(path) {
-            Some(ObjectContent::Chart(titles, table)) => self.behind.push(titles.above(table)),
-            Some(ObjectContent::Sheet(table)) => self.behind.push(table),
-            Some(ObjectContent::Formula(formula)) if self.open.is_empty() => self.parts.paragraph(&formula),
-            Some(ObjectContent::Formula(formula)) => self.text(&formula),
-            Some(ObjectContent::Other) => {
-                let name: String = path.chars().take(NAME_CHARS_MAX).collect();
+        if let Some(content) = self.objects.remove(path) {
+            self.show(content, path);
+        }
+        self.put_tables();
+        // What a program made of it.
+        self.passed_over.begin();
+    }
+
+    fn show(&mut self, content: ObjectContent, name: &str) {
+        match content {
+            ObjectContent::Chart(titles, table) => self.behind.push(titles.above(table)),
+            ObjectContent::Sheet(table) => self.behind.push(table),
+            ObjectContent::Formula(formula) if self.open.is_empty() => self.parts.paragraph(&formula),
+            ObjectContent::Formula(formula) => self.text(&formula),
+            ObjectContent::Other if name.is_empty() => self.parts.warn("an object in it was not read"),
+            ObjectContent::Other => {
+                let name: String = name.chars().take(NAME_CHARS_MAX).collect();
                 self.parts.warn(format!("the object `{name}` was not read"));
             }
-            // In a flat file it stands here itself.
-            None if path.is_empty() => self.parts.warn("an object in it was not read"),
-            None => {}
         }
         self.put_tables();
     }

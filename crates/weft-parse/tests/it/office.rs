@@ -255,6 +255,22 @@ fn flat_files_of_opendocument_are_read_like_the_others() {
          office:value='5'/></table:table-row></table:table></office:spreadsheet>",
     );
     assert_eq!(shown(&read("a.fods", sheet.as_bytes())), ["--- 1 S", "table(0) 5"]);
+    // Charts, and sheets in a text, stand in it themselves.
+    let object = |content: &str| format!("<draw:frame><draw:object>{content}</draw:object></draw:frame>");
+    let inner = "<office:document><office:body><office:spreadsheet><table:table><table:table-row><table:table-cell><text:p>name</text:p>\
+                 </table:table-cell><table:table-cell><text:p>Ada</text:p></table:table-cell></table:table-row></table:table>\
+                 </office:spreadsheet></office:body></office:document>";
+    let text =
+        format!("<office:text><text:p>See {}here.</text:p>{}</office:text>", object(CHART), object(inner));
+    let chart = "table(1) Fruit sold (Tonnes): Kind|2023 / Pears|22 / Plums";
+    assert_eq!(shown(&read("a.fodt", flat(&text).as_bytes())), ["See here.", chart, "table(0) name|Ada"]);
+    let sheet = format!(
+        "<office:spreadsheet><table:table table:name='S'><table:shapes>{}</table:shapes><table:table-row>\
+         <table:table-cell office:value-type='float' office:value='22'/></table:table-row></table:table></office:spreadsheet>",
+        object(CHART)
+    );
+    let chart = "table(1) Charts: Chart|Labels|Values / Fruit sold|Kind|Tonnes";
+    assert_eq!(shown(&read("a.fods", flat(&sheet).as_bytes())), ["--- 1 S", "table(0) 22", chart]);
     assert!(crate::build::reason("a.fodt", b"<office:document/>").contains("no body"));
 }
 

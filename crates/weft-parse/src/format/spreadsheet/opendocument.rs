@@ -7,7 +7,7 @@ use calamine::Data;
 use super::{COLUMNS_MAX, COMMENTS_MAX, Cells, add_charts, add_remarks, add_shapes, shown};
 use crate::archive::Archive;
 use crate::element::TableElement;
-use crate::format::chart::{self, ChartTitles, ObjectContent};
+use crate::format::chart::{self, ChartTitles, InlineObject, ObjectContent};
 use crate::format::opendocument::{properties, white_space};
 use crate::format::{Unreadable, office};
 use crate::markup::{PassedOver, Tag, Xml, XmlNode};
@@ -39,6 +39,13 @@ pub(in crate::format) fn add_sheets(
     let mut xml = Xml::new(content);
     while let Some(node) = xml.next()? {
         if walk.passed_over.covers(&node) {
+            continue;
+        }
+        if let Some(object) = &mut walk.inline {
+            if let Some(content) = object.next(&node) {
+                walk.inline = None;
+                walk.show(content);
+            }
             continue;
         }
         match node {
@@ -83,6 +90,8 @@ struct OpenCell {
 struct SheetWalk {
     /// The objects of the file that have not been shown, by their paths.
     objects: HashMap<String, ObjectContent>,
+    /// The object that is being read, where it stands in the file itself.
+    inline: Option<InlineObject>,
     /// The cells of the sheet that is being read, and what is remarked on them.
     cells: Option<Cells>,
     name: String,
@@ -117,10 +126,7 @@ impl SheetWalk {
             "table" if self.cells.is_some() => self.passed_over.begin(),
             "table" => self.begin_sheet(tag, parts),
             "annotation" => self.remark = Some(String::new()),
-            "object" => {
-                self.object(tag);
-                self.passed_over.begin();
-            }
+            "object" => self.object(&tag.attribute("href").unwrap_or_default()),
             "p" => self.begin_paragraph(),
             "s" | "tab" | "line-break" => self.text(&white_space(tag)),
             _ if self.drawn > 0 => self.drawn += 1,
@@ -151,14 +157,24 @@ impl SheetWalk {
         self.cells = Some(cells);
     }
 
-    fn object(&mut self, tag: &Tag<'_>) {
-        let path = tag.attribute("href").unwrap_or_default();
-        match self.objects.remove(path.trim_start_matches("./")) {
+    fn object(&mut self, path: &str) {
+        if path.is_empty() {
+            self.inline = Some(InlineObject::begin());
+            return;
+        }
+        if let Some(content) = self.objects.remove(path.trim_start_matches("./")) {
+            self.show(content);
+        }
+        self.passed_over.begin();
+    }
+
+    fn show(&mut self, content: ObjectContent) {
+        match content {
             // The values of a chart stand in cells.
-            Some(ObjectContent::Chart(titles, _)) => self.charts.push(titles),
-            Some(ObjectContent::Sheet(table)) => self.tables.push(table),
-            Some(ObjectContent::Formula(formula)) => self.shapes.push(formula),
-            Some(ObjectContent::Other) | None => {}
+            ObjectContent::Chart(titles, _) => self.charts.push(titles),
+            ObjectContent::Sheet(table) => self.tables.push(table),
+            ObjectContent::Formula(formula) => self.shapes.push(formula),
+            ObjectContent::Other => {}
         }
     }
 
