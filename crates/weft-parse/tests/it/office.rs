@@ -439,13 +439,35 @@ fn texts_of_opendocument() {
     assert_eq!((&parsed.metadata["title"], &parsed.metadata["author"]), (&"A text".into(), &"Ada".into()));
 }
 
-#[test]
-fn lists_and_headings_of_opendocument_have_their_numbers() {
-    let styles = "<text:list-style style:name='L'><text:list-level-style-number text:level='1' style:num-format='1' style:num-suffix='.'/>
+/// Styles of lists, and of the numbers of headings.
+const LIST_STYLES: &str = "<text:list-style style:name='L'><text:list-level-style-number text:level='1' style:num-format='1' style:num-suffix='.'/>
         <text:list-level-style-number text:level='2' style:num-format='a' style:num-suffix=')' text:start-value='2' text:display-levels='2'/>
         </text:list-style><text:list-style style:name='B'><text:list-level-style-bullet text:level='1'/></text:list-style>";
-    let outline = "<text:outline-style><text:outline-level-style text:level='1' style:num-format='I'/>
+const OUTLINE: &str = "<text:outline-style><text:outline-level-style text:level='1' style:num-format='I'/>
         <text:outline-level-style text:level='2' style:num-format='1' text:display-levels='2'/></text:outline-style>";
+
+/// What is read of a text with lists and headings in these styles.
+const NUMBERED: [&str; 16] = [
+    "# I One",
+    "## I.1 Below",
+    "# Aside",
+    "* 1. first",
+    "* more of it",
+    "* 2. second",
+    "  * 2.b) inner",
+    "* between",
+    "Text",
+    "* 4. fourth",
+    "* point",
+    "* 1. anew",
+    "* 7. seventh",
+    "* 4. again",
+    "table(0) 1.|red",
+    "# II Two",
+];
+
+#[test]
+fn lists_and_headings_of_opendocument_have_their_numbers() {
     let item = |inner: &str| format!("<text:list-item>{inner}</text:list-item>");
     let list =
         |attributes: &str, items: &[&str]| format!("<text:list {attributes}>{}</text:list>", items.concat());
@@ -477,26 +499,8 @@ fn lists_and_headings_of_opendocument_have_their_numbers() {
         "</table:table-cell><table:table-cell><text:p>red</text:p></table:table-cell></table:table-row></table:table>",
         "<text:h text:outline-level='1'>Two</text:h>",
     ];
-    let expected = [
-        "# I One",
-        "## I.1 Below",
-        "# Aside",
-        "* 1. first",
-        "* more of it",
-        "* 2. second",
-        "  * 2.b) inner",
-        "* between",
-        "Text",
-        "* 4. fourth",
-        "* point",
-        "* 1. anew",
-        "* 7. seventh",
-        "* 4. again",
-        "table(0) 1.|red",
-        "# II Two",
-    ];
     let content = format!(
-        "<office:document-content><office:automatic-styles>{styles}</office:automatic-styles><office:body><office:text>{}</office:text></office:body></office:document-content>",
+        "<office:document-content><office:automatic-styles>{LIST_STYLES}</office:automatic-styles><office:body><office:text>{}</office:text></office:body></office:document-content>",
         body.concat()
     );
     let bytes = archive(&[
@@ -504,19 +508,19 @@ fn lists_and_headings_of_opendocument_have_their_numbers() {
         (
             "styles.xml",
             &format!(
-                "<office:document-styles><office:styles>{outline}</office:styles></office:document-styles>"
+                "<office:document-styles><office:styles>{OUTLINE}</office:styles></office:document-styles>"
             ),
         ),
         ("content.xml", &content),
     ]);
-    assert_eq!(shown(&read("a.odt", &bytes)), expected);
+    assert_eq!(shown(&read("a.odt", &bytes)), NUMBERED);
     let flat = format!(
         "<office:document xmlns:office='urn:oasis:names:tc:opendocument:xmlns:office:1.0' office:mimetype='application/vnd.oasis.opendocument.text'>
-         <office:styles>{outline}</office:styles><office:automatic-styles>{styles}</office:automatic-styles>
+         <office:styles>{OUTLINE}</office:styles><office:automatic-styles>{LIST_STYLES}</office:automatic-styles>
          <office:body><office:text>{}</office:text></office:body></office:document>",
         body.concat()
     );
-    assert_eq!(shown(&read("a.fodt", flat.as_bytes())), expected);
+    assert_eq!(shown(&read("a.fodt", flat.as_bytes())), NUMBERED);
 }
 
 #[test]
