@@ -2,6 +2,7 @@
 
 mod body;
 mod styles;
+mod symbols;
 
 use std::collections::HashMap;
 

@@ -259,6 +259,16 @@ fn numbers_of_word_are_those_that_a_reader_sees() {
     let raised = "<w:r><w:rPr><w:vertAlign w:val='superscript'/></w:rPr><w:t>3</w:t></w:r>";
     let powers = format!("<w:p>{}{raised}{}{raised}</w:p>", run("10"), run(" m"));
     check("a.docx", docx(&powers), &["10^3 m3"]);
+    let sign = |font: &str, code: &str| format!("<w:r><w:sym w:font='{font}' w:char='{code}'/></w:r>");
+    let form = format!(
+        "<w:p>{}{}{}{}{}</w:p>",
+        sign("Wingdings", "F0FE"),
+        run(" yes "),
+        sign("Wingdings", "F06F"),
+        run(" no "),
+        sign("Symbol", "F061")
+    );
+    check("a.docx", docx(&form), &["☑ yes ☐ no α"]);
 }
 
 #[test]

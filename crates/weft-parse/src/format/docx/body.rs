@@ -7,6 +7,7 @@ use super::super::math::Math;
 use super::super::office::{Relation, end_link};
 use super::Notes;
 use super::styles::{ListPlace, Lists, Styles, outline_level};
+use super::symbols::sign;
 use crate::grid::{Grid, Header};
 use crate::markup::{PassedOver, Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
@@ -178,6 +179,11 @@ impl<'a> BodyReader<'a> {
             "tab" | "ptab" if self.in_run => self.write("\t"),
             "br" | "cr" if self.in_run => self.write("\n"),
             "noBreakHyphen" => self.write("-"),
+            "sym" if !self.is_hidden => {
+                if let Some(sign) = sign(tag) {
+                    self.write(sign.encode_utf8(&mut [0; 4]));
+                }
+            }
             "hyperlink" => {
                 let target = tag.prefixed("r:id").and_then(|id| self.relations.get(&id));
                 let target =
