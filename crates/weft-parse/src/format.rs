@@ -3,6 +3,7 @@
 mod chart;
 mod code;
 mod delimited;
+mod diagram;
 mod docx;
 mod epub;
 mod html;
@@ -11,6 +12,7 @@ mod mail;
 mod markdown;
 mod math;
 mod notebook;
+mod numeral;
 mod office;
 mod office97;
 mod opendocument;

@@ -53,8 +53,17 @@ const MEANT: [&str; 5] = ["summary", "keywords", "questions", "metadata", TOC];
 /// The answer that nobody is asked for: it is made of the chunks of the dataset, once for the document.
 const TOC: &str = "toc";
 /// Members of a chunk that no answer may stand for.
-const TAKEN: [&str; 8] =
-    ["text", "tokens", "positions", "headings", "mom", "doc_type_kwd", "searched", "columns"];
+const TAKEN: [&str; 9] = [
+    "text",
+    "tokens",
+    "positions",
+    "headings",
+    "mom",
+    "doc_type_kwd",
+    "picture_number",
+    "searched",
+    "columns",
+];
 
 /// Whether a name is nearly another one.
 fn is_slip(name: &str, other: &str) -> bool {
@@ -291,7 +300,7 @@ impl Extractor {
         question: &Question,
         chunks: &mut [PipelineChunk],
     ) -> Result<()> {
-        let mut silent = 0;
+        let (mut silent, mut refused) = (0, 0);
         let asked = chunks.iter().enumerate().map(|(place, chunk)| {
             let text = chunk.text.clone();
             async move { self.answer(&question.part(ctx, place), &**model, question, &text).await }
@@ -303,7 +312,10 @@ impl Extractor {
         while let Some(answer) = answers.next().await {
             let kept = match answer {
                 Ok(answer) => question.put(&mut chunks[place], answer),
-                Err(error) => Err(error),
+                Err(error) => {
+                    refused += 1;
+                    Err(error)
+                }
             };
             place += 1;
             match kept {
@@ -325,6 +337,8 @@ impl Extractor {
             }
         }
         match silent {
+            // That the answer about a single chunk cannot be read says nothing of the prompts: it may have no metadata.
+            1 if place == 1 && refused == 0 => Ok(()),
             count if count > 0 && count == place => Err(Error::new(
                 ErrorKind::Garbled,
                 format!("the model could answer for none of the {count} chunks"),

@@ -308,7 +308,31 @@ async fn a_model_writes_about_every_chunk() {
     stage.answer_text("none").answer_text("none");
     assert_eq!(component.run(&stage.ctx).await.unwrap_err().kind, ErrorKind::Garbled);
     assert_eq!(extractor(json!({})).problems(), ["/field_name"]);
-    assert_eq!(extractor(json!({"field_name": "text"})).problems(), ["/field_name"]);
+    for taken in ["text", "picture_number"] {
+        assert_eq!(extractor(json!({"field_name": taken})).problems(), ["/field_name"]);
+    }
+    for switched_off in [json!({"auto_tags": 0}), json!({"enable_metadata": 0})] {
+        assert_eq!(extractor(switched_off).problems(), [""; 0]);
+    }
+}
+
+#[tokio::test]
+async fn a_document_of_one_chunk_goes_on_without_metadata_that_cannot_be_read() {
+    let node = extractor(json!({"field_name": "metadata", "sys_prompt": "Facts as JSON"}));
+    let component = node.build();
+    let setting = || Setting { values: chunks(&["one"]), ..Setting::default() };
+    let mut stage = Stage::new(&node, &*component, setting());
+    stage.answer_text("The passage says nothing of the kind.");
+    let found = json!(component.run(&stage.ctx).await.unwrap().outputs);
+    assert_eq!((&found["chunks"][0]["text"], found["chunks"][0].get("metadata")), (&json!("one"), None));
+    let told =
+        |signal: &Signal| matches!(signal, Signal::Warn(text) if text.starts_with("chunk 1 has no metadata"));
+    assert!(stage.signals().iter().any(told));
+    // A model that answers nothing at all is another thing.
+    let stage = Stage::new(&node, &*component, setting());
+    let refusal = weft_core::Error::new(ErrorKind::Filtered, "not this");
+    stage.outside.answers.lock().unwrap().push(Err(refusal));
+    assert_eq!(component.run(&stage.ctx).await.unwrap_err().kind, ErrorKind::Garbled);
 }
 
 #[tokio::test]

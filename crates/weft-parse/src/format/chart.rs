@@ -1,5 +1,6 @@
 //! A chart as the table that it shows.
 
+mod extended;
 mod opendocument;
 
 use std::collections::BTreeMap;
@@ -9,7 +10,7 @@ use crate::element::TableElement;
 use crate::markup::{Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
 
-pub(super) use opendocument::{ObjectContent, objects};
+pub(super) use opendocument::{InlineObject, ObjectContent, objects};
 
 /// Points of one series, at most.
 const POINTS_MAX: usize = 10_000;
@@ -116,6 +117,9 @@ pub(super) fn read_of_sheet(text: &str, parts: &mut PartCollector) -> Result<Cha
 
 impl ChartWalk {
     fn of(text: &str) -> Result<Self, Unreadable> {
+        if extended::is_extended(text) {
+            return extended::read(text);
+        }
         let mut xml = Xml::new(text);
         let (mut walk, mut said) = (Self::default(), String::new());
         while let Some(node) = xml.next()? {

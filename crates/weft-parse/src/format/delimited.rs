@@ -22,30 +22,99 @@ const LINES_LOOKED_AT: usize = 200;
 const DELIMITERS: [u8; 4] = [b',', b'\t', b';', b'|'];
 /// Values of one file, at most.
 const CELLS_MAX: usize = 5_000_000;
+/// Rows that are read once more, at most, because a quotation mark in them has no other that ends it.
+const TORN_MAX: usize = 50;
 
 fn read(file: &FileInput<'_>) -> ReadResult {
     let mut parts = PartCollector::with_cells(file.cells);
     let text = decode(file.bytes);
     let (delimiter, text) = told(&text).unwrap_or_else(|| (delimiter(&text), text.as_str()));
-    let mut cells = 0;
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    let mut reader = reader(text, delimiter);
-    // One record for all rows: an iterator copies it, which takes as long as its longest row.
-    let mut record = csv::StringRecord::new();
-    let unread = |cause| Unreadable::because("its rows cannot be told apart", cause);
-    while reader.read_record(&mut record).map_err(unread)? {
-        cells += record.len();
-        if cells > CELLS_MAX {
-            parts.warn(format!("the table has more than {CELLS_MAX} values: its rest was left out"));
-            break;
-        }
-        rows.push(record.iter().map(str::to_owned).collect());
+    let mut found = FoundRows { delimiter, rows: Vec::new(), cells: 0 };
+    let (mut rest, mut torn) = (text, 0);
+    // A mark that nothing ends would take all that follows into one value.
+    while let Some(row) = found.add(rest, if torn < TORN_MAX { Quotes::Enclose } else { Quotes::Letters })? {
+        let (line, below) = row.split_once('\n').unwrap_or((row, ""));
+        found.add(line, Quotes::Letters)?;
+        (rest, torn) = (below, torn + 1);
+    }
+    if torn > 0 {
+        parts.warn(format!("quotation marks that nothing ends were taken for letters ({torn})"));
+    }
+    let FoundRows { rows, cells, .. } = found;
+    if cells > CELLS_MAX {
+        parts.warn(format!("the table has more than {CELLS_MAX} values: its rest was left out"));
     }
     // In rows of two a single name is the header of one column more likely than a title.
     let may_be_title = rows.first().is_some_and(|row| row.len() != 2);
     let (caption, rows) = if may_be_title { titled(rows) } else { (None, rows) };
     parts.table(TableElement { caption, header_rows: header_rows(&rows), rows });
     Ok(parts.finish())
+}
+
+/// What quotation marks are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Quotes {
+    /// They stand around values.
+    Enclose,
+    /// Letters like any other.
+    Letters,
+}
+
+/// The rows of a file as they come.
+struct FoundRows {
+    delimiter: u8,
+    rows: Vec<Vec<String>>,
+    cells: usize,
+}
+
+impl FoundRows {
+    /// Adds the rows of a text up to one that is torn, which is given with all that follows it.
+    fn add<'a>(&mut self, text: &'a str, quotes: Quotes) -> Result<Option<&'a str>, Unreadable> {
+        let mut reader = reader(text, self.delimiter, quotes);
+        // One record for all rows: an iterator copies it, which takes as long as its longest row.
+        let mut record = csv::StringRecord::new();
+        let unread = |cause| Unreadable::because("its rows cannot be told apart", cause);
+        while reader.read_record(&mut record).map_err(unread)? {
+            if quotes == Quotes::Enclose && record.iter().any(|value| value.contains('\n')) {
+                let start = record.position().and_then(|position| usize::try_from(position.byte()).ok());
+                let row = start.and_then(|start| text.get(start..)).unwrap_or_default();
+                let row = row.trim_start_matches(['\r', '\n']);
+                if is_torn(row, self.delimiter) {
+                    return Ok(Some(row));
+                }
+            }
+            self.cells += record.len();
+            if self.cells > CELLS_MAX {
+                break;
+            }
+            self.rows.push(record.iter().map(str::to_owned).collect());
+        }
+        Ok(None)
+    }
+}
+
+/// Whether a row has a quoted value that nothing ends, or that ends in front of something else than the next value.
+fn is_torn(row: &str, delimiter: u8) -> bool {
+    let (mut is_quoted, mut begins) = (false, true);
+    let mut bytes = row.bytes().peekable();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            // Two of them are one that belongs to the value.
+            b'"' if is_quoted && bytes.next_if_eq(&b'"').is_none() => {
+                is_quoted = false;
+                let is_end = |next: &u8| *next == delimiter || matches!(next, b'\r' | b'\n' | b' ');
+                let ends = bytes.peek().is_none_or(is_end);
+                if !ends {
+                    return true;
+                }
+            }
+            _ if is_quoted => {}
+            b'\n' => return false,
+            b'"' if begins => (is_quoted, begins) = (true, false),
+            byte => begins = byte == delimiter,
+        }
+    }
+    is_quoted
 }
 
 /// What separates the values where the first line says so, as Excel has it, and the text below that.
@@ -59,19 +128,20 @@ fn told(text: &str) -> Option<(u8, &str)> {
     }
 }
 
-fn reader(text: &str, delimiter: u8) -> csv::Reader<&[u8]> {
+fn reader(text: &str, delimiter: u8, quotes: Quotes) -> csv::Reader<&[u8]> {
     // Rows as they are: which of them are headers is decided later, and their lengths may differ.
     csv::ReaderBuilder::new()
         .delimiter(delimiter)
         .has_headers(false)
         .flexible(true)
+        .quoting(quotes == Quotes::Enclose)
         .from_reader(text.as_bytes())
 }
 
 /// What separates the values: with it most rows have equally many, and many.
 fn delimiter(text: &str) -> u8 {
     let score = |delimiter: &u8| {
-        let lengths: Vec<usize> = reader(text, *delimiter)
+        let lengths: Vec<usize> = reader(text, *delimiter, Quotes::Enclose)
             .into_records()
             .take(LINES_LOOKED_AT)
             .map(|record| record.map_or(0, |record| record.len()))
@@ -90,6 +160,16 @@ fn delimiter(text: &str) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_are_torn_where_a_mark_has_no_other() {
+        let check = |row: &str, expected: bool| assert_eq!(is_torn(row, b','), expected, "{row}");
+        check("a,\"b\nc\"\nd,\"e\n", false);
+        check("\"a \"\"b\"\"\n\",c", false);
+        check("5\" pipe,\"x\ny\" ,z", false);
+        check("a,\"b\nc", true);
+        check("a,\"b\nc,\"d\"\n", true);
+    }
 
     #[test]
     fn delimiters_are_guessed() {

@@ -1,12 +1,13 @@
-//! DOCX: the text of a document with its headings, lists, tables, notes and comments, and after it its charts.
+//! DOCX: the text of a document with its headings, lists, tables, notes and comments, and after it its charts and diagrams.
 
 mod body;
 mod styles;
+mod symbols;
 
 use std::collections::HashMap;
 
 use super::office::{self, main_part, relations};
-use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, chart};
+use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, chart, diagram};
 use crate::archive::{Archive, ArchiveKind};
 use crate::markup::{Xml, XmlNode};
 use crate::parts::PartCollector;
@@ -45,10 +46,18 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     body.read(&text)?;
     // One file for each, numbered in their order.
     let mut charts = office::of_kind(&relations, "chart");
+    charts.extend(office::of_kind(&relations, "chartEx"));
     charts.dedup();
     for target in charts {
         if let Some(text) = office::xml(&mut archive, &target)? {
             chart::read(&text, &mut parts)?;
+        }
+    }
+    let mut diagrams = office::of_kind(&relations, "diagramData");
+    diagrams.dedup();
+    for target in diagrams {
+        if let Some(text) = office::xml(&mut archive, &target)? {
+            diagram::read(&text, &mut parts)?;
         }
     }
     Ok(parts.finish())

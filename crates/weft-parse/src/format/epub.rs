@@ -124,6 +124,7 @@ fn package_path(text: &str) -> Result<String, Unreadable> {
 fn chapters(text: &str, parts: &mut PartCollector) -> Result<Vec<String>, Unreadable> {
     let mut xml = Xml::new(text);
     let (mut files, mut order, mut said) = (HashMap::new(), Vec::new(), String::new());
+    let mut pages = Vec::new();
     while let Some(node) = xml.next()? {
         match node {
             XmlNode::Open(tag) => {
@@ -132,6 +133,9 @@ fn chapters(text: &str, parts: &mut PartCollector) -> Result<Vec<String>, Unread
                 match tag.name() {
                     // Lists of chapters made for programs repeat the headings.
                     "item" if !attribute("properties").split(' ').any(|one| one == "nav") => {
+                        if is_page(&attribute("media-type"), &attribute("href")) {
+                            pages.push(attribute("id"));
+                        }
                         files.insert(attribute("id"), attribute("href"));
                     }
                     "itemref" => order.push(attribute("idref")),
@@ -147,8 +151,20 @@ fn chapters(text: &str, parts: &mut PartCollector) -> Result<Vec<String>, Unread
             },
         }
     }
+    // A book that does not say in which order it is read has the order of its files.
+    if order.is_empty() {
+        order = pages;
+    }
     // Taken out, so that a file which is named twice is one chapter.
     Ok(order.into_iter().filter_map(|id| files.remove(&id)).take(CHAPTERS_MAX).collect())
+}
+
+/// Whether a file of a book is one that people read, by its type or else by its ending.
+fn is_page(kind: &str, path: &str) -> bool {
+    const ENDINGS: [&str; 3] = [".xhtml", ".html", ".htm"];
+    let path = path.to_ascii_lowercase();
+    matches!(kind, "application/xhtml+xml" | "text/html")
+        || kind.is_empty() && ENDINGS.iter().any(|ending| path.ends_with(ending))
 }
 
 /// `%20` and the like as what they stand for, and no fragment.

@@ -2,6 +2,7 @@
 
 mod data_uri;
 mod dom;
+mod formula;
 mod walk;
 
 use std::collections::HashSet;
@@ -145,12 +146,20 @@ fn parsed(text: &str, parts: &mut PartCollector) -> Dom {
     let dom = Dom::parse(text);
     if dom.is_cut {
         parts.warn("the page is nested too deeply or too large: its rest was left out");
+    } else if dom.is_divided {
+        parts.warn(
+            "the page is nested too deeply: from there on only its text and the innermost elements are read",
+        );
     }
     dom
 }
 
 /// What the page itself marks as its main part, if that is not next to nothing.
 fn main_part(dom: &Dom) -> Id {
+    // What belongs to it may be in another part.
+    if dom.is_divided {
+        return Dom::ROOT;
+    }
     let is_main = |id: &Id| dom.name(*id) == "main" || dom.attribute(*id, "role") == Some("main");
     let candidates = [
         dom.below(Dom::ROOT).find(is_main),

@@ -54,6 +54,7 @@ pub(super) fn add(text: &str, parts: &mut PartCollector) {
         link: None,
         language: None,
         image: None,
+        is_raised: false,
     };
     for event in Parser::new_ext(text, options) {
         walk.event(event);
@@ -80,6 +81,8 @@ struct MarkdownWalk<'a> {
     language: Option<String>,
     /// Where in the text the words for a picture begin, and whether it stands alone so far.
     image: Option<usize>,
+    /// Whether the text that comes next stands above the line.
+    is_raised: bool,
 }
 
 impl MarkdownWalk<'_> {
@@ -87,13 +90,24 @@ impl MarkdownWalk<'_> {
         match event {
             Event::Start(tag) => self.start(tag),
             Event::End(tag) => self.end(tag),
-            Event::Text(text) | Event::Code(text) | Event::InlineMath(text) => self.inline.push_str(&text),
+            Event::Text(text) | Event::Code(text) | Event::InlineMath(text) => {
+                // A power, or the number of a note, is no digit of the number that it stands behind.
+                let is_digit = |c: char| c.is_ascii_digit();
+                if std::mem::take(&mut self.is_raised)
+                    && text.starts_with(is_digit)
+                    && self.inline.ends_with(is_digit)
+                {
+                    self.inline.push('^');
+                }
+                self.inline.push_str(&text);
+            }
             Event::DisplayMath(text) => {
                 self.inline.push(' ');
                 self.inline.push_str(text.trim());
             }
             Event::Html(text) => self.raw.push_str(&text),
             Event::InlineHtml(tag) => {
+                self.is_raised = tag.starts_with("<sup");
                 if tag.starts_with("<br") {
                     self.inline.push('\n');
                 }

@@ -114,7 +114,7 @@ impl MathElement {
 }
 
 /// In brackets, unless it is a single sign or number.
-fn grouped(text: &str) -> String {
+pub(super) fn grouped(text: &str) -> String {
     let text = text.trim();
     let is_single = text.chars().count() <= 1 || text.chars().all(|c| c.is_ascii_digit());
     if is_single { text.to_owned() } else { format!("({text})") }

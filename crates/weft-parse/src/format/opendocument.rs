@@ -2,9 +2,11 @@
 //!
 //! Both are one XML file of the same elements; in a presentation each `draw:page` is a slide.
 
+mod lists;
+
 use std::collections::HashMap;
 
-use super::chart::{self, ObjectContent};
+use super::chart::{self, InlineObject, ObjectContent};
 use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, office, spreadsheet};
 use crate::archive::{Archive, ArchiveKind};
 use crate::element::TableElement;
@@ -12,6 +14,7 @@ use crate::grid::{Grid, Header};
 use crate::markup::{PassedOver, Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
 use crate::pictures::PictureText;
+use lists::Lists;
 
 /// Texts and presentations of OpenDocument. Its spreadsheets are read as those of Excel.
 pub(super) const FORMAT: FileFormat = FileFormat {
@@ -49,7 +52,15 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     }
     let content = crate::markup::written(&archive.need("content.xml")?);
     let objects = chart::objects(&mut archive);
-    add(&content, objects, &mut parts)?;
+    let mut lists = Lists::default();
+    let styles =
+        office::xml(&mut archive, "styles.xml").and_then(|styles| lists.read(&styles.unwrap_or_default()));
+    if let Err(Unreadable(reason)) = styles {
+        parts.warn(format!("its styles, and with them numbers, were not read: {reason}"));
+    }
+    // Those of lists stand in front of the body as well.
+    lists.read(content.split_once("<office:body").map_or("", |(head, _)| head))?;
+    add(&content, lists, objects, &mut parts)?;
     Ok(parts.finish())
 }
 
@@ -63,10 +74,14 @@ fn read_flat(file: &FileInput<'_>) -> ReadResult {
     let (meta, _) = head.split_once("</office:meta>").unwrap_or_default();
     properties(meta, &mut parts)?;
     // What is left of the tag of the body is text, which counts nowhere.
-    if body.contains("<office:spreadsheet") {
+    let place = |kind: &str| body.find(kind).unwrap_or(usize::MAX);
+    // Within a text a spreadsheet is an object in it.
+    if place("<office:spreadsheet") < place("<office:text").min(place("<office:presentation")) {
         spreadsheet::add_sheets(body, HashMap::new(), &mut parts)?;
     } else {
-        add(body, HashMap::new(), &mut parts)?;
+        let mut lists = Lists::default();
+        lists.read(head)?;
+        add(body, lists, HashMap::new(), &mut parts)?;
     }
     Ok(parts.finish())
 }
@@ -74,13 +89,21 @@ fn read_flat(file: &FileInput<'_>) -> ReadResult {
 /// Adds what the body of a text or a presentation says.
 fn add(
     content: &str,
+    numbers: Lists,
     objects: HashMap<String, ObjectContent>,
     parts: &mut PartCollector,
 ) -> Result<(), Unreadable> {
-    let mut walk = OpenDocumentWalk::new(parts, objects);
+    let mut walk = OpenDocumentWalk::new(parts, numbers, objects);
     let mut xml = Xml::new(content);
     while let Some(node) = xml.next()? {
         if walk.passed_over.covers(&node) {
+            continue;
+        }
+        if let Some(object) = &mut walk.inline {
+            if let Some(content) = object.next(&node) {
+                walk.inline = None;
+                walk.show(content, "");
+            }
             continue;
         }
         match node {
@@ -159,6 +182,10 @@ struct OpenDocumentWalk<'a> {
     tables: Vec<OpenDocumentTable>,
     /// How many lists are open.
     lists: u8,
+    /// The numbers of lists and headings.
+    numbers: Lists,
+    /// Whether the heading that is being read has none.
+    is_unnumbered: bool,
     /// Where links lead, and where in the text they begin.
     links: Vec<(String, usize)>,
     /// Notes and comments of the paragraph that is being read.
@@ -170,37 +197,40 @@ struct OpenDocumentWalk<'a> {
     passed_over: PassedOver,
     /// The objects of the file that have not been shown, by their paths.
     objects: HashMap<String, ObjectContent>,
+    /// The object that is being read, where it stands in the file itself.
+    inline: Option<InlineObject>,
     /// Tables of objects that stand behind what is being read.
     behind: Vec<TableElement>,
 }
 
 impl<'a> OpenDocumentWalk<'a> {
-    fn new(parts: &'a mut PartCollector, objects: HashMap<String, ObjectContent>) -> Self {
+    fn new(parts: &'a mut PartCollector, numbers: Lists, objects: HashMap<String, ObjectContent>) -> Self {
         Self {
             parts,
             open: Vec::new(),
             tables: Vec::new(),
             lists: 0,
+            numbers,
+            is_unnumbered: false,
             links: Vec::new(),
             notes: Vec::new(),
             is_title: false,
             speaker: None,
             passed_over: PassedOver::default(),
             objects,
+            inline: None,
             behind: Vec::new(),
         }
     }
 
     fn open(&mut self, tag: &Tag<'_>) {
         match tag.name() {
-            // Styles, what was deleted, bytes of pictures, and cells that others reach over.
-            "binary-data" | "automatic-styles" | "font-face-decls" | "scripts" | "tracked-changes"
-            | "sequence-decls" | "forms" | "note-citation" | "covered-table-cell" => self.passed_over.begin(),
-            "object" => {
-                self.object(&tag.attribute("href").unwrap_or_default());
-                // What a program made of it.
+            // Styles, what was deleted, bytes of pictures, cells that others reach over, and what says again what headings say.
+            "table-of-content" | "binary-data" | "automatic-styles" | "font-face-decls" | "scripts"
+            | "tracked-changes" | "sequence-decls" | "forms" | "note-citation" | "covered-table-cell" => {
                 self.passed_over.begin();
             }
+            "object" => self.object(&tag.attribute("href").unwrap_or_default()),
             // On the sheet with the notes it is the number of the slide, or a word in its place.
             "page-number" if self.speaker.is_some() => self.passed_over.begin(),
             "page" => self.parts.page(None),
@@ -214,6 +244,7 @@ impl<'a> OpenDocumentWalk<'a> {
             "notes" => self.speaker = Some(String::new()),
             "h" => {
                 let level = tag.number("outline-level").unwrap_or(1);
+                self.is_unnumbered = tag.attribute("is-list-header").as_deref() == Some("true");
                 self.open.push((CollectedKind::Heading(level), String::new()));
             }
             "p" => self.open.push((CollectedKind::Paragraph, String::new())),
@@ -222,7 +253,11 @@ impl<'a> OpenDocumentWalk<'a> {
             "creator" => self.open.push((CollectedKind::Author, String::new())),
             "title" | "desc" => self.open.push((CollectedKind::Caption, String::new())),
             "s" | "tab" | "line-break" => self.text(&white_space(tag)),
-            "list" => self.lists = self.lists.saturating_add(1),
+            "list" => {
+                self.lists = self.lists.saturating_add(1);
+                self.numbers.begin_list(tag);
+            }
+            "list-item" => self.numbers.begin_item(tag),
             "a" => {
                 let start = self.open.last().map_or(0, |(_, text)| text.len());
                 self.links.push((tag.attribute("href").unwrap_or_default(), start));
@@ -248,19 +283,30 @@ impl<'a> OpenDocumentWalk<'a> {
 
     /// What an object shows, the first time that it is shown.
     fn object(&mut self, path: &str) {
+        if path.is_empty() {
+            self.inline = Some(InlineObject::begin());
+            return;
+        }
         let path = path.trim_start_matches("./");
-        match self.objects.remove(path) {
-            Some(ObjectContent::Chart(titles, table)) => self.behind.push(titles.above(table)),
-            Some(ObjectContent::Sheet(table)) => self.behind.push(table),
-            Some(ObjectContent::Formula(formula)) if self.open.is_empty() => self.parts.paragraph(&formula),
-            Some(ObjectContent::Formula(formula)) => self.text(&formula),
-            Some(ObjectContent::Other) => {
-                let name: String = path.chars().take(NAME_CHARS_MAX).collect();
+        if let Some(content) = self.objects.remove(path) {
+            self.show(content, path);
+        }
+        self.put_tables();
+        // What a program made of it.
+        self.passed_over.begin();
+    }
+
+    fn show(&mut self, content: ObjectContent, name: &str) {
+        match content {
+            ObjectContent::Chart(titles, table) => self.behind.push(titles.above(table)),
+            ObjectContent::Sheet(table) => self.behind.push(table),
+            ObjectContent::Formula(formula) if self.open.is_empty() => self.parts.paragraph(&formula),
+            ObjectContent::Formula(formula) => self.text(&formula),
+            ObjectContent::Other if name.is_empty() => self.parts.warn("an object in it was not read"),
+            ObjectContent::Other => {
+                let name: String = name.chars().take(NAME_CHARS_MAX).collect();
                 self.parts.warn(format!("the object `{name}` was not read"));
             }
-            // In a flat file it stands here itself.
-            None if path.is_empty() => self.parts.warn("an object in it was not read"),
-            None => {}
         }
         self.put_tables();
     }
@@ -293,7 +339,10 @@ impl<'a> OpenDocumentWalk<'a> {
                     self.parts.paragraph(&format!("Notes: {}", said.trim()));
                 }
             }
-            "list" => self.lists = self.lists.saturating_sub(1),
+            "list" => {
+                self.lists = self.lists.saturating_sub(1);
+                self.numbers.end_list();
+            }
             "a" => {
                 if let (Some((address, start)), Some((_, text))) = (self.links.pop(), self.open.last_mut()) {
                     office::end_link(text, start, &address);
@@ -350,7 +399,26 @@ impl<'a> OpenDocumentWalk<'a> {
         }
     }
 
+    /// What stands before a paragraph. One without text is counted as well.
+    fn number(&mut self, kind: CollectedKind) -> String {
+        // In a note, or beside a picture, the list goes on around it.
+        if !self.open.is_empty() {
+            return String::new();
+        }
+        let number = self.numbers.next();
+        match kind {
+            CollectedKind::Heading(level) if number.is_empty() && !self.is_unnumbered => {
+                self.numbers.next_heading(level)
+            }
+            _ => number,
+        }
+    }
+
     fn end_paragraph(&mut self, kind: CollectedKind, text: &str) {
+        let number = self.number(kind);
+        let shows_number = !number.is_empty() && (!text.trim().is_empty() || !self.tables.is_empty());
+        let numbered = if shows_number { format!("{number} {text}") } else { String::new() };
+        let text = if shows_number { numbered.as_str() } else { text };
         // Within a note, a box or a cell it is a part of that.
         let around = self.open.last_mut().map(|(_, around)| around);
         let around = around.or_else(|| self.tables.last_mut().map(|table| &mut table.cell));

@@ -22,6 +22,9 @@ pub(super) const FORMAT: FileFormat = FileFormat {
 
 /// Bytes of one property, at most.
 const PROPERTY_BYTES_MAX: u64 = 64 << 20;
+/// How often each byte of a file is read, at most. Lists of properties are read again for each of them, but many properties may
+/// also say that they are at one and the same place.
+const READ_AGAIN_MAX: u64 = 8;
 /// Attachments that are looked for, and people to whom a mail goes, at most.
 const ATTACHMENTS_MAX: usize = 1_000;
 
@@ -52,15 +55,21 @@ const RECIPIENT: &str = "__recip_version1.0";
 /// The property is text in UTF-16, text in some code page, or bytes.
 const KINDS: [&str; 3] = ["001F", "001E", "0102"];
 
-struct OutlookMessage<'a>(CompoundFile<Cursor<&'a [u8]>>);
+struct OutlookMessage<'a> {
+    file: CompoundFile<Cursor<&'a [u8]>>,
+    /// Bytes of properties that are still read.
+    left: u64,
+}
 
 impl OutlookMessage<'_> {
     fn bytes(&mut self, path: &str) -> Option<Vec<u8>> {
-        if !self.0.is_stream(path) {
+        if self.left == 0 || !self.file.is_stream(path) {
             return None;
         }
         let mut bytes = Vec::new();
-        self.0.open_stream(path).ok()?.take(PROPERTY_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+        let most = PROPERTY_BYTES_MAX.min(self.left);
+        self.file.open_stream(path).ok()?.take(most).read_to_end(&mut bytes).ok()?;
+        self.left = self.left.saturating_sub(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
         Some(bytes)
     }
 
@@ -82,7 +91,7 @@ impl OutlookMessage<'_> {
 
     /// The parts of a folder whose names begin like this.
     fn folders(&self, folder: &str, start: &str) -> Vec<String> {
-        let Ok(all) = self.0.read_storage(format!("{folder}/")) else { return Vec::new() };
+        let Ok(all) = self.file.read_storage(format!("{folder}/")) else { return Vec::new() };
         all.filter(|entry| entry.is_storage() && entry.name().starts_with(start))
             .map(|entry| format!("{folder}/{}", entry.name()))
             .take(ATTACHMENTS_MAX)
@@ -173,7 +182,7 @@ impl OutlookMessage<'_> {
             let inner = format!("{data}000D");
             if let Some(bytes) = self.bytes(&format!("{data}0102")) {
                 mail.attachments.push((name, bytes));
-            } else if depth < DEPTH_MAX && self.0.is_stream(format!("{inner}/__properties_version1.0")) {
+            } else if depth < DEPTH_MAX && self.file.is_stream(format!("{inner}/__properties_version1.0")) {
                 mail.mails.push((name, self.mail(&inner, depth + 1, parts)));
             } else {
                 parts.warn(format!("the attachment `{name}` is not a file and was left out"));
@@ -213,8 +222,11 @@ pub(crate) fn pictures(file: &FileInput<'_>) -> Result<FoundPictures, Unreadable
 
 fn opened(file: &FileInput<'_>, parts: &mut PartCollector) -> Result<ParsedMail, Unreadable> {
     let open = CompoundFile::open(Cursor::new(file.bytes));
-    let mut message =
-        OutlookMessage(open.map_err(|cause| Unreadable::because("its list of parts is broken", cause))?);
+    let size = u64::try_from(file.bytes.len()).unwrap_or(u64::MAX);
+    let mut message = OutlookMessage {
+        file: open.map_err(|cause| Unreadable::because("its list of parts is broken", cause))?,
+        left: size.saturating_mul(READ_AGAIN_MAX),
+    };
     Ok(message.mail("", file.depth, parts))
 }
 

@@ -1,11 +1,11 @@
-//! PPTX: slide by slide, with tables, charts, the speaker's notes and comments.
+//! PPTX: slide by slide, with tables, charts, diagrams, the speaker's notes and comments.
 
 mod slide;
 
 use std::collections::HashSet;
 
 use super::office::{self, main_part, relations};
-use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, chart};
+use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, chart, diagram};
 use crate::archive::{Archive, ArchiveKind};
 use crate::markup::{Xml, XmlNode};
 use crate::parts::PartCollector;
@@ -85,7 +85,10 @@ fn read_slide(archive: &mut Archive<'_>, path: &str, parts: &mut PartCollector) 
     for id in charts {
         let Some(relation) = known.get(&id) else { continue };
         if let Some(text) = office::xml(archive, &relation.target)? {
-            chart::read(&text, parts)?;
+            match relation.kind.as_str() {
+                "diagramData" => diagram::read(&text, parts)?,
+                _ => chart::read(&text, parts)?,
+            }
         }
     }
     if let Some(notes) = office::of_kind(&known, "notesSlide").first()

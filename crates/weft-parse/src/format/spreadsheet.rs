@@ -5,7 +5,9 @@ mod text_boxes;
 
 use std::io::Cursor;
 
-use calamine::{Data, DataRef, Reader as _, SheetType, SheetVisible, Sheets, Xlsx};
+use calamine::{
+    Data, DataRef, Reader as _, SheetType, SheetVisible, Sheets, Xlsb, Xlsx, XlsxFormulaMetadata,
+};
 
 use super::chart::{self, ChartTitles};
 use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, office};
@@ -35,6 +37,8 @@ const TEXT_BYTES_MAX: usize = 128 << 20;
 const COLUMNS_MAX: u32 = 2_000;
 /// Comments of one sheet, at most.
 const COMMENTS_MAX: usize = 10_000;
+/// Bytes of text that are as much work to repeat as a cell is to look at.
+const TEXT_BYTES_OF_VISIT: usize = 64;
 /// Empty cells in front of those that hold something, at most, as a multiple of those.
 const EMPTY_MAX: usize = 20_000_000;
 
@@ -81,6 +85,12 @@ fn add_sheet(name: &str, cells: Cells, parts: &mut PartCollector) {
     if cells.is_cut {
         parts.warn(format!("the sheet `{name}` is too large: its rest was left out"));
     }
+    if cells.formulas > 0 {
+        let count = cells.formulas;
+        parts.warn(format!(
+            "the sheet `{name}` has formulas whose values are not in the file ({count}): save it once with a spreadsheet program"
+        ));
+    }
     for rows in apart(cells.rows) {
         let (caption, rows) = titled(trimmed(rows));
         let has_groups = cells.has_groups && has_groups(&rows);
@@ -104,7 +114,8 @@ fn shapes(archive: &mut Archive<'_>, parts: &mut PartCollector) -> Result<(), Un
 /// What is written around charts, and those whose values stand in no cell.
 fn charts(archive: &mut Archive<'_>, parts: &mut PartCollector) -> Result<(), Unreadable> {
     let mut titles = Vec::new();
-    for name in numbered(archive, "xl/charts/chart") {
+    let names = ["xl/charts/chart", "xl/charts/chartEx"].map(|start| numbered(archive, start));
+    for name in names.into_iter().flatten() {
         let Some(chart) = office::xml(archive, &name)? else { continue };
         match chart::read_of_sheet(&chart, parts) {
             Ok(title) => titles.push(title),
@@ -224,6 +235,8 @@ struct Cells {
     bytes_left: usize,
     empty: usize,
     is_cut: bool,
+    /// How many of them have a formula and no value.
+    formulas: usize,
     /// Whether a cell of the first row of a table reaches over several columns.
     has_groups: bool,
 }
@@ -236,6 +249,7 @@ impl Default for Cells {
             bytes_left: TEXT_BYTES_MAX,
             empty: EMPTY_MAX,
             is_cut: false,
+            formulas: 0,
             has_groups: false,
         }
     }
@@ -277,10 +291,16 @@ impl Cells {
         let (mut repeated, mut visits) = (0, CELLS_MAX);
         let header = self.rows.iter().position(|row| row.iter().filter(|cell| !cell.is_empty()).count() > 1);
         for [top, left, bottom, right] in areas {
-            let text = self.text(top, left).to_owned();
-            if text.is_empty() {
+            let text = self.text(top, left);
+            if text.is_empty() || (top, left) == (bottom, right) {
                 continue;
             }
+            // Any number of them may be over one long text.
+            visits = visits.saturating_sub(text.len() / TEXT_BYTES_OF_VISIT);
+            if visits == 0 {
+                return;
+            }
+            let text = text.to_owned();
             // Areas may reach to the end of the sheet, far below all that it holds.
             let last = bottom.min(u32::try_from(self.rows.len()).unwrap_or(u32::MAX).saturating_sub(1));
             for row in top.saturating_add(1)..=last {
@@ -330,6 +350,7 @@ type Book<'a> = Sheets<Cursor<&'a [u8]>>;
 fn read_sheet(book: &mut Book<'_>, name: &str, cells: &mut Cells) -> Result<(), Unreadable> {
     match book {
         Sheets::Xlsx(book) => read_xlsx(book, name, cells),
+        Sheets::Xlsb(book) => read_xlsb(book, name, cells),
         book => {
             let range =
                 book.worksheet_range(name).map_err(|cause| Unreadable::because("it is broken", cause))?;
@@ -354,11 +375,17 @@ fn read_xlsx(book: &mut Xlsx<Cursor<&[u8]>>, name: &str, cells: &mut Cells) -> R
     // Without them a cell stands once, which is better than no sheet.
     let merged = book.merge_cells_by_sheet_name(name).unwrap_or_default();
     let mut reader = book.worksheet_cells_reader(name).map_err(broken)?;
-    while let Some(cell) = reader.next_cell().map_err(broken)? {
-        let (row, column) = cell.get_position();
-        let text = match cell.get_value() {
-            DataRef::SharedString(text) => (*text).to_owned(),
-            value => shown(&Data::from(value.clone())),
+    // Without what formulas of a group are in full: for that the library makes as much room as their numbers say.
+    while let Some(cell) = reader.next_cell_with_formula_metadata().map_err(broken)? {
+        let (row, column) = cell.pos;
+        let text = match (cell.value, cell.formula) {
+            (DataRef::SharedString(text), _) => text.to_owned(),
+            // A program that writes a file does not calculate.
+            (DataRef::Empty, Some(formula)) => {
+                cells.formulas += 1;
+                told(&formula)
+            }
+            (value, _) => shown(&Data::from(value)),
         };
         if !cells.put(row, column, text) {
             return Ok(());
@@ -369,6 +396,31 @@ fn read_xlsx(book: &mut Xlsx<Cursor<&[u8]>>, name: &str, cells: &mut Cells) -> R
         [top, left, bottom, right]
     }));
     Ok(())
+}
+
+/// The same of the binary form.
+fn read_xlsb(book: &mut Xlsb<Cursor<&[u8]>>, name: &str, cells: &mut Cells) -> Result<(), Unreadable> {
+    let broken = |cause| Unreadable::because("it is broken", cause);
+    let mut reader = book.worksheet_cells_reader(name).map_err(broken)?;
+    while let Some(cell) = reader.next_cell().map_err(broken)? {
+        let (row, column) = cell.get_position();
+        if !cells.put(row, column, shown(&Data::from(cell.get_value().clone()))) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// A formula as people write it; nothing where it is only told that it is that of another cell, moved to here.
+fn told(formula: &XlsxFormulaMetadata) -> String {
+    match formula {
+        XlsxFormulaMetadata::Normal { formula } | XlsxFormulaMetadata::Shared { formula, .. }
+            if !formula.trim().is_empty() =>
+        {
+            format!("={}", formula.trim())
+        }
+        _ => String::new(),
+    }
 }
 
 /// A value as a reader of the sheet would write it.

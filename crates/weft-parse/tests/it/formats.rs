@@ -2,7 +2,7 @@
 
 use weft_parse::DocumentSettings;
 
-use crate::build::{MAIL, docx, epub, pdf, pptx, read, samples, shown, text, xlsx};
+use crate::build::{MAIL, archive, docx, epub, pdf, pptx, read, samples, shown, text, xlsx};
 
 fn check(name: &str, bytes: impl AsRef<[u8]>, expected: &[&str]) {
     assert_eq!(shown(&read(name, bytes.as_ref())), expected, "{name}");
@@ -18,6 +18,12 @@ fn text_and_code() {
     let (japanese, ..) = encoding_rs::SHIFT_JIS.encode("名前,年齢\n佐藤太郎,30\n");
     check("a.csv", japanese, &["table(1) 名前|年齢 / 佐藤太郎|30"]);
     check("a.csv", "sep=;\r\nname;age\r\nAda;36,5\r\n", &["table(1) name|age / Ada|36,5"]);
+    check("a.csv", "\u{feff}sep=;\nname;age\nAda;36\n", &["table(1) name|age / Ada|36"]);
+    // A mark that nothing ends takes no more than its row with it.
+    let torn = "name,note\nAda,\"open\nBob,\"a, b\"\nCy,\"two\nlines\"\nDan,\"\nEve,end\n";
+    let rows = "table(1) name|note / Ada|\"open / Bob|a, b / Cy|two lines / Dan|\" / Eve|end";
+    check("a.csv", torn, &[rows]);
+    assert!(read("a.csv", torn.as_bytes()).warnings[0].ends_with("for letters (2)"));
     check("a.csv", "# People\nname,age\nAda,36\n", &["table(1) # People: name|age / Ada|36"]);
     check("a.csv", "name,\na,1\nb,2\n", &["table(0) name / a|1 / b|2"]);
 }
@@ -28,6 +34,7 @@ fn markdown() {
         | a | b |\n|---|---|\n| 1 | `2` |\n\n```python title=x\nprint()\n```\n\nSee [the site](https://example.com/x) and [this](#one).\n\n\
         ![A chart](x.png)\n\n<div><p>from <b>HTML</b></div>\n\nText[^n] and $x^2$.\n\n[^n]: The note.\n\n> quoted\n";
     check("a.md", "A PDF begins with `%PDF-1.7`.", &["A PDF begins with %PDF-1.7."]);
+    check("a.md", "10<sup>3</sup> m<sup>2</sup>, the 1<sup>st</sup> 2", &["10^3 m2, the 1st 2"]);
     check("a.md", "# One\r\rfirst\rline\r\r## Two\r\rlast\r", &["# One", "first line", "## Two", "last"]);
     let parsed = read("a.md", source.as_bytes());
     assert_eq!(parsed.metadata["title"], "The title");
@@ -93,6 +100,14 @@ fn html() {
         &["the text of the page, all of it", "x"],
     );
     check("a.html", b"<meta charset=iso-8859-1><p>caf\xe9", &["café"]);
+    let list = "<ol type=a start=3><li>x<li value=7>y<li>z</ol><ol type=I><li>one</ol>";
+    check("a.html", list, &["* c. x", "* g. y", "* h. z", "* I. one"]);
+    let formula = "<p>Let <math><mfrac><mrow><mi>a</mi>\n<mo>+</mo>\n<mi>b</mi></mrow><mn>2</mn></mfrac> <mo>=</mo>\n<msup><mi>x</mi>
+        <mn>2</mn></msup></math> be <math><semantics><mrow><mn>1</mn>\n<mo>,</mo>\n<mn>000</mn></mrow>
+        <annotation encoding='application/x-tex'>1{,}000</annotation></semantics></math>.</p>";
+    check("a.html", formula, &["Let (a+b)/2=x^2 be 1,000."]);
+    let raised = "<p>10<sup>3</sup> m<sup>2</sup>, the 1<sup>st</sup> of 5,000<sup> <a href='#n'>1</a></sup>";
+    check("a.html", raised, &["10^3 m2, the 1st of 5,000^ 1"]);
 }
 
 #[test]
@@ -221,6 +236,70 @@ fn documents_of_word() {
 }
 
 #[test]
+fn numbers_of_word_are_those_that_a_reader_sees() {
+    let run = |text: &str| format!("<w:r><w:t>{text}</w:t></w:r>");
+    let item = |properties: &str, inner: &str| {
+        let list = "<w:numPr><w:ilvl w:val='0'/><w:numId w:val='7'/></w:numPr>";
+        format!("<w:p><w:pPr>{list}{properties}</w:pPr>{inner}</w:p>")
+    };
+    let cell = |inner: &str| format!("<w:tc>{inner}</w:tc>");
+    let row = |text: &str| {
+        format!("<w:tr>{}{}</w:tr>", cell(&item("", "")), cell(&format!("<w:p>{}</w:p>", run(text))))
+    };
+    let deleted = "<w:rPr><w:del w:id='1'/></w:rPr>";
+    let gone = format!("<w:del w:id='2'>{}</w:del>", run("gone"));
+    let body = [
+        item("", &run("one")),
+        item(deleted, &gone),
+        item("", ""),
+        item("", &run("three")),
+        format!("<w:tbl>{}{}</w:tbl>", row("red"), row("blue")),
+    ];
+    check("a.docx", docx(&body.concat()), &["* 1. one", "* 3. three", "table(0) 4.|red / 5.|blue"]);
+    let raised = "<w:r><w:rPr><w:vertAlign w:val='superscript'/></w:rPr><w:t>3</w:t></w:r>";
+    let powers = format!("<w:p>{}{raised}{}{raised}</w:p>", run("10"), run(" m"));
+    check("a.docx", docx(&powers), &["10^3 m3"]);
+    let sign = |font: &str, code: &str| format!("<w:r><w:sym w:font='{font}' w:char='{code}'/></w:r>");
+    let form = format!(
+        "<w:p>{}{}{}{}{}</w:p>",
+        sign("Wingdings", "F0FE"),
+        run(" yes "),
+        sign("Wingdings", "F06F"),
+        run(" no "),
+        sign("Symbol", "F061")
+    );
+    check("a.docx", docx(&form), &["☑ yes ☐ no α"]);
+}
+
+#[test]
+fn a_table_of_contents_is_known_by_what_holds_it() {
+    let paragraph =
+        |style: &str, text: &str| format!("<w:p><w:pPr>{style}</w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>");
+    let held = |kind: &str, inner: &str| {
+        let kind = format!("<w:docPartObj><w:docPartGallery w:val='{kind}'/></w:docPartObj>");
+        format!("<w:sdt><w:sdtPr>{kind}</w:sdtPr><w:sdtContent>{inner}</w:sdtContent></w:sdt>")
+    };
+    let field =
+        "<w:sdt><w:sdtPr/><w:sdtContent><w:p><w:r><w:t>Two 2</w:t></w:r></w:p></w:sdtContent></w:sdt>";
+    let lines = [paragraph("<w:pStyle w:val='H1'/>", "Contents"), paragraph("", "One 1"), field.to_owned()];
+    let body = [
+        held("Table of Contents", &lines.concat()),
+        held("Cover Pages", &paragraph("", "A report")),
+        paragraph("", "Text"),
+    ];
+    check("a.docx", docx(&body.concat()), &["# Contents", "A report", "Text"]);
+}
+
+#[test]
+fn properties_of_word_are_those_after_all_changes() {
+    let before = "<w:pPrChange w:id='1'><w:pPr><w:pStyle w:val='T1'/><w:numPr><w:numId w:val='7'/></w:numPr></w:pPr></w:pPrChange>";
+    let hidden = "<w:rPr><w:rPrChange w:id='2'><w:rPr><w:vanish/></w:rPr></w:rPrChange></w:rPr>";
+    let body =
+        format!("<w:p><w:pPr><w:pStyle w:val='H1'/>{before}</w:pPr><w:r>{hidden}<w:t>One</w:t></w:r></w:p>");
+    check("a.docx", docx(&body), &["# One"]);
+}
+
+#[test]
 fn presentations() {
     let slide = "<p:sld><p:sp><p:ph type='title'/><a:p><a:r><a:t>Title</a:t></a:r></a:p></p:sp>
         <p:sp><p:ph idx='1'/><a:p><a:r><a:t>one</a:t></a:r></a:p><a:p><a:pPr lvl='1'/><a:r><a:t>two</a:t></a:r></a:p></p:sp>
@@ -246,11 +325,74 @@ fn presentations() {
 }
 
 #[test]
+fn points_of_slides_have_their_numbers() {
+    let point = |properties: &str, text: &str| {
+        format!("<a:p><a:pPr {properties}</a:pPr><a:r><a:t>{text}</a:t></a:r></a:p>")
+    };
+    let counted = "><a:buAutoNum type='arabicPeriod' startAt='3'/>";
+    let below = "lvl='1'><a:buAutoNum type='alphaLcParenR'/>";
+    let points = [
+        point(counted, "third"),
+        point(below, "inner"),
+        point(below, "next"),
+        point(counted, ""),
+        point(counted, "fourth"),
+        point(below, "anew"),
+        point(">", "without"),
+        point(counted, "begins again"),
+    ];
+    let shape = format!("<p:sp><p:ph idx='1'/>{}</p:sp>", points.concat());
+    let other = format!("<p:sp>{}</p:sp>", point("><a:buAutoNum type='romanUcParenBoth'/>", "box"));
+    let found = shown(&read("a.pptx", &pptx(&format!("<p:sld>{shape}{other}</p:sld>"))));
+    let expected = [
+        "* 3. third",
+        "  * a) inner",
+        "  * b) next",
+        "* 4. fourth",
+        "  * a) anew",
+        "* without",
+        "* 3. begins again",
+        "* (I) box",
+    ];
+    assert_eq!(found[1..9], expected);
+}
+
+#[test]
 fn spreadsheets() {
     let sheet = "<sheetData><row r='2'><c r='B2' t='inlineStr'><is><t>name</t></is></c><c r='C2' t='inlineStr'><is><t>age</t></is></c></row>
         <row r='3'><c r='B3' t='inlineStr'><is><t>Ada</t></is></c><c r='C3'><v>36</v></c></row>
         <row r='4'><c r='C4'><v>36.5</v></c></row></sheetData><mergeCells count='1'><mergeCell ref='B3:B4'/></mergeCells>";
     check("a.xlsx", xlsx(sheet), &["--- 1 People", "table(1) name|age / Ada|36 / Ada|36.5"]);
+}
+
+#[test]
+fn formulas_that_nobody_has_calculated_are_told() {
+    let cell = |place: &str, inner: &str| format!("<c r='{place}'>{inner}</c>");
+    let shared = "<f t='shared' ref='B3:B4' si='4000000000'>A3*2</f>";
+    let sheet = [
+        "<sheetData><row r='1'><c r='A1' t='inlineStr'><is><t>price</t></is></c><c r='B1' t='inlineStr'><is><t>double</t></is></c></row>",
+        &format!("<row r='2'>{}{}</row>", cell("A2", "<v>2</v>"), cell("B2", "<f>A2*2</f><v>4</v>")),
+        &format!("<row r='3'>{}{}</row>", cell("A3", "<v>3</v>"), cell("B3", shared)),
+        &format!(
+            "<row r='4'>{}{}</row>",
+            cell("A4", "<v>5</v>"),
+            cell("B4", "<f t='shared' si='4000000000'/>")
+        ),
+        "<row r='5'><c r='A5'><f>SUM(A2:A4)</f><v/></c><c r='B5' t='str'><f>IF(A2>1,\"\",1)</f><v></v></c></row></sheetData>",
+    ];
+    let parsed = read("a.xlsx", &xlsx(&sheet.concat()));
+    assert_eq!(shown(&parsed)[1], "table(1) price|double / 2|4 / 3|=A3*2 / 5 / =SUM(A2:A4)");
+    assert_eq!(parsed.warnings.len(), 1);
+    assert!(parsed.warnings[0].contains("not in the file (3)"), "{:?}", parsed.warnings);
+    let content = "<office:document-content><office:body><office:spreadsheet><table:table table:name='S'><table:table-row>
+        <table:table-cell table:formula='of:=SUM([.A2:.A3])'/>
+        <table:table-cell table:formula='of:=[.A2]*2' office:value-type='float' office:value='4'/>
+        <table:table-cell table:formula='of:=T([.A2])' office:value-type='string'/>
+        </table:table-row></table:table></office:spreadsheet></office:body></office:document-content>";
+    let parts = [("mimetype", "application/vnd.oasis.opendocument.spreadsheet"), ("content.xml", content)];
+    let parsed = read("a.ods", &archive(&parts));
+    assert_eq!(shown(&parsed)[1], "table(0) =SUM([.A2:.A3])|4");
+    assert!(parsed.warnings[0].contains("not in the file (1)"), "{:?}", parsed.warnings);
 }
 
 #[test]

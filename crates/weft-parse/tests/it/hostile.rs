@@ -6,7 +6,7 @@ use proptest::prelude::{ProptestConfig, Strategy, any, prop, proptest};
 use proptest::sample::Index;
 use weft_parse::{DocumentSettings, parse};
 
-use crate::build::{archive, docx, read, reason, samples, text, xlsx};
+use crate::build::{archive, archive_of, docx, read, reason, relations, samples, text, xlsx};
 
 /// What is larger than the limits is not unpacked; `archive` has a test with sizes that are lies.
 #[test]
@@ -55,6 +55,10 @@ fn depth_is_bounded() {
     let lists: String = (0..500).map(|depth| format!("{}- a\n", " ".repeat(depth * 2))).collect();
     assert!(!read("a.md", lists.as_bytes()).elements.is_empty());
     assert!(text(&read("a.html", ("<b>".repeat(1_500) + "text").as_bytes())).contains("text"));
+    // What is deeper has its text all the same, also where a tag stands across two parts.
+    let page = format!("<main>{}<p>the <b>inner</b>most</p>", "<div class=a>".repeat(10_000));
+    let parsed = read("a.html", page.as_bytes());
+    assert_eq!((text(&parsed).as_str(), parsed.warnings.len()), ("the innermost", 1));
 }
 
 #[test]
@@ -63,6 +67,48 @@ fn sheets_are_as_large_as_what_is_in_them() {
         <row r='1048576'><c r='A1048576'><v>2</v></c><c r='XFD1048576'><v>3</v></c></row></sheetData>
         <mergeCells><mergeCell ref='A1:XFD1048576'/></mergeCells>";
     let parsed = read("a.xlsx", &xlsx(far));
+    assert!(parsed.warnings[0].contains("too large"), "{:?}", parsed.warnings);
+}
+
+/// A record of a binary workbook.
+fn record(kind: u16, body: &[u8]) -> Vec<u8> {
+    let kind = match kind {
+        0..0x80 => vec![kind as u8],
+        _ => vec![(kind & 0x7f) as u8 | 0x80, (kind >> 7) as u8],
+    };
+    [&kind[..], &[u8::try_from(body.len()).unwrap()], body].concat()
+}
+
+#[test]
+fn binary_sheets_are_as_large_as_what_is_in_them() {
+    let wide = |text: &str| {
+        let units: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        [&u32::try_from(text.len()).unwrap().to_le_bytes()[..], &units].concat()
+    };
+    // A sheet that is visible, its number, the name of its part and its own.
+    let sheet = [&[0_u8, 0, 0, 0, 1, 0, 0, 0][..], &wide("rId1"), &wide("S")].concat();
+    let workbook = [record(0x9c, &sheet), record(0x90, &[]), record(0x84, &[])].concat();
+    let cell = |row: u32, column: u32, value: f64| {
+        let body = [&column.to_le_bytes()[..], &[0; 4], &value.to_le_bytes()].concat();
+        [record(0, &row.to_le_bytes()), record(5, &body)].concat()
+    };
+    let sheet = [
+        record(0x94, &[0; 16]),
+        record(0x91, &[]),
+        cell(0, 0, 1.0),
+        cell(1_000_000, 1_000, 2.0),
+        cell(1_000_001, 4_000_000_000, 3.0),
+        record(0x92, &[]),
+    ]
+    .concat();
+    let links = relations(&[("rId1", "worksheet", "worksheets/sheet1.bin")]);
+    let bytes = archive_of(&[
+        ("xl/workbook.bin", &workbook),
+        ("xl/_rels/workbook.bin.rels", links.as_bytes()),
+        ("xl/worksheets/sheet1.bin", &sheet),
+    ]);
+    let parsed = read("a.xlsb", &bytes);
+    assert_eq!(text(&parsed), format!("--- 1 S\ntable(0) 1 / {}2", "|".repeat(1_000)));
     assert!(parsed.warnings[0].contains("too large"), "{:?}", parsed.warnings);
 }
 

@@ -3,6 +3,7 @@
 use weft_parse::element::{ElementBody, Parsed};
 
 use crate::build::{archive, docx, pptx, read, relations, text, xlsx};
+use crate::office::outlook;
 
 /// Bytes of everything that was read.
 fn size(parsed: &Parsed) -> usize {
@@ -30,6 +31,41 @@ fn tables_within_tables_do_not_multiply() {
         let parsed = read(name, &bytes);
         assert_eq!(text(&parsed).matches("innermost").count(), 4, "{name}");
         assert!(size(&parsed) < 2_000, "{name}: {}", size(&parsed));
+    }
+}
+
+#[test]
+fn attachments_at_one_and_the_same_place_are_not_all_read() {
+    use std::io::{Cursor, Write as _};
+    const COUNT: usize = 30;
+    let folders: Vec<String> =
+        (0..COUNT).map(|number| format!("/__attach_version1.0_#{number:08X}")).collect();
+    let names: Vec<&str> = folders.iter().map(String::as_str).collect();
+    let mail = outlook(&names, &[("/0037", "Hi")], &[("", vec![0; 32])]);
+    let mut file = cfb::CompoundFile::open(Cursor::new(mail)).unwrap();
+    for (number, folder) in folders.iter().enumerate() {
+        let words = if number == 0 { 40_000 } else { 1_000 };
+        let mut stream = file.create_stream(format!("{folder}/__substg1.0_37010102")).unwrap();
+        stream.write_all("word ".repeat(words).as_bytes()).unwrap();
+    }
+    let mut bytes = file.into_inner().into_inner();
+    let all = text(&read("a.msg", &bytes)).matches("word").count();
+    assert_eq!(all, 40_000 + 1_000 * (COUNT - 1));
+    // All that is told of each attachment is where the first one begins, and how long it is.
+    let name: Vec<u8> = "__substg1.0_37010102".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let entries: Vec<usize> =
+        (0..bytes.len() - 128).step_by(128).filter(|at| bytes[*at..].starts_with(&name)).collect();
+    assert_eq!(entries.len(), COUNT);
+    let length = |at: &usize| u64::from_le_bytes(bytes[at + 120..at + 128].try_into().unwrap());
+    let first = entries.iter().copied().max_by_key(length).unwrap();
+    let place = bytes[first + 116..first + 128].to_vec();
+    for at in entries {
+        bytes[at + 116..at + 128].copy_from_slice(&place);
+    }
+    // Whoever opens such a file may refuse it as well.
+    if let Ok(parsed) = weft_parse::parse("a.msg", &bytes, &weft_parse::DocumentSettings::new()) {
+        assert!(size(&parsed) < 9 * bytes.len(), "{} of {}", size(&parsed), bytes.len());
+        assert!(parsed.warnings.iter().any(|warning| warning.contains("left out")), "{:?}", parsed.warnings);
     }
 }
 
@@ -120,6 +156,18 @@ fn long_cells_reach_down_only_so_far() {
     let table = table.expect("there is a table");
     assert_eq!(table.rows.len(), 1_000);
     assert!(table.rows.iter().flatten().map(String::len).sum::<usize>() < 20 << 20);
+}
+
+/// Without a limit this would copy two hundred gigabytes.
+#[test]
+fn areas_over_one_long_text_are_looked_at_within_limits() {
+    let long = "word ".repeat(400_000);
+    let areas = "<mergeCell ref='A1:A2'/>".repeat(100_000);
+    let sheet = format!(
+        "<sheetData><row r='1'><c r='A1' t='inlineStr'><is><t>{long}</t></is></c></row><row r='2'><c r='B2'><v>2</v></c></row>
+         </sheetData><mergeCells>{areas}</mergeCells>"
+    );
+    assert!(text(&read("a.xlsx", &xlsx(&sheet))).ends_with("|2"));
 }
 
 #[test]

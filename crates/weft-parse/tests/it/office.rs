@@ -66,7 +66,7 @@ fn tables_of_powerpoint_97_are_tables() {
 }
 
 /// A mail of Outlook from these parts: names, and texts or bytes.
-fn outlook(folders: &[&str], texts: &[(&str, &str)], properties: &[(&str, Vec<u8>)]) -> Vec<u8> {
+pub(crate) fn outlook(folders: &[&str], texts: &[(&str, &str)], properties: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let mut file = cfb::CompoundFile::create(Cursor::new(Vec::new())).unwrap();
     for folder in folders {
         file.create_storage_all(folder).unwrap();
@@ -255,6 +255,22 @@ fn flat_files_of_opendocument_are_read_like_the_others() {
          office:value='5'/></table:table-row></table:table></office:spreadsheet>",
     );
     assert_eq!(shown(&read("a.fods", sheet.as_bytes())), ["--- 1 S", "table(0) 5"]);
+    // Charts, and sheets in a text, stand in it themselves.
+    let object = |content: &str| format!("<draw:frame><draw:object>{content}</draw:object></draw:frame>");
+    let inner = "<office:document><office:body><office:spreadsheet><table:table><table:table-row><table:table-cell><text:p>name</text:p>\
+                 </table:table-cell><table:table-cell><text:p>Ada</text:p></table:table-cell></table:table-row></table:table>\
+                 </office:spreadsheet></office:body></office:document>";
+    let text =
+        format!("<office:text><text:p>See {}here.</text:p>{}</office:text>", object(CHART), object(inner));
+    let chart = "table(1) Fruit sold (Tonnes): Kind|2023 / Pears|22 / Plums";
+    assert_eq!(shown(&read("a.fodt", flat(&text).as_bytes())), ["See here.", chart, "table(0) name|Ada"]);
+    let sheet = format!(
+        "<office:spreadsheet><table:table table:name='S'><table:shapes>{}</table:shapes><table:table-row>\
+         <table:table-cell office:value-type='float' office:value='22'/></table:table-row></table:table></office:spreadsheet>",
+        object(CHART)
+    );
+    let chart = "table(1) Charts: Chart|Labels|Values / Fruit sold|Kind|Tonnes";
+    assert_eq!(shown(&read("a.fods", flat(&sheet).as_bytes())), ["--- 1 S", "table(0) 22", chart]);
     assert!(crate::build::reason("a.fodt", b"<office:document/>").contains("no body"));
 }
 
@@ -342,6 +358,31 @@ fn charts_of_spreadsheets_are_told_by_their_titles() {
     assert_eq!(of_sheet("[1]S!$B$2:$B$3"), table);
 }
 
+#[test]
+fn charts_of_newer_kinds_are_tables_as_well() {
+    let chart = "<cx:chartSpace xmlns:cx='http://schemas.microsoft.com/office/drawing/2014/chartex'><cx:chartData><cx:data id='0'>
+        <cx:strDim type='cat'><cx:f>S!$A$2:$A$3</cx:f><cx:lvl ptCount='2'><cx:pt idx='0'>Start</cx:pt><cx:pt idx='1'>End</cx:pt></cx:lvl>
+        </cx:strDim><cx:numDim type='val'><cx:f>S!$B$2:$B$3</cx:f><cx:lvl ptCount='2'><cx:pt idx='0'>100</cx:pt><cx:pt idx='1'>80</cx:pt>
+        </cx:lvl></cx:numDim></cx:data></cx:chartData><cx:chart><cx:title><cx:tx><cx:txData><cx:v>Cash</cx:v></cx:txData></cx:tx>
+        <cx:txPr><a:p><a:r><a:t>Cash</a:t></a:r></a:p></cx:txPr></cx:title><cx:plotArea><cx:plotAreaRegion>
+        <cx:series layoutId='waterfall'><cx:tx><cx:txData><cx:f>S!$B$1</cx:f><cx:v>2024</cx:v></cx:txData></cx:tx><cx:dataId val='0'/>
+        </cx:series></cx:plotAreaRegion><cx:axis id='0'><cx:catScaling/><cx:title><cx:tx><cx:rich><a:p><a:r><a:t>Mo</a:t></a:r><a:r>
+        <a:t>nth</a:t></a:r></a:p></cx:rich></cx:tx></cx:title></cx:axis><cx:axis id='1'><cx:valScaling/></cx:axis></cx:plotArea>
+        </cx:chart></cx:chartSpace>";
+    let table = "table(1) Cash: Month|2024 / Start|100 / End|80";
+    let document = archive(&[
+        ("_rels/.rels", &relations(&[("r1", "officeDocument", "word/document.xml")])),
+        ("word/document.xml", "<w:document><w:p><w:r><w:t>Text</w:t></w:r></w:p></w:document>"),
+        ("word/_rels/document.xml.rels", &relations(&[("r2", "chartEx", "charts/chartEx1.xml")])),
+        ("word/charts/chartEx1.xml", chart),
+    ]);
+    assert_eq!(shown(&read("a.docx", &document)), ["Text", table]);
+    let mut files = sheet_parts();
+    files.push(("xl/charts/chartEx1.xml", chart));
+    let told = "table(1) Charts: Chart|Labels|Values / Cash|Month";
+    assert_eq!(shown(&read("a.xlsx", &archive(&files)))[2], told);
+}
+
 /// The parts of a workbook with one cell.
 fn sheet_parts() -> Vec<(&'static str, &'static str)> {
     vec![
@@ -369,6 +410,8 @@ fn sheet_parts() -> Vec<(&'static str, &'static str)> {
 fn texts_of_opendocument() {
     let bytes = opendocument(
         "<office:text><text:tracked-changes><text:p>deleted</text:p></text:tracked-changes>
+         <text:table-of-content><text:index-body><text:index-title><text:p>Contents</text:p></text:index-title>
+         <text:p>Title 1</text:p></text:index-body></text:table-of-content>
          <text:h text:outline-level='2'>Title</text:h>
          <text:p>One<text:s text:c='2'/>two<text:note><text:note-citation>1</text:note-citation><text:note-body>
          <text:p>A note.</text:p></text:note-body></text:note><office:annotation><dc:creator>Grace</dc:creator>
@@ -394,6 +437,90 @@ fn texts_of_opendocument() {
     ];
     assert_eq!(shown(&parsed), expected);
     assert_eq!((&parsed.metadata["title"], &parsed.metadata["author"]), (&"A text".into(), &"Ada".into()));
+}
+
+/// Styles of lists, and of the numbers of headings.
+const LIST_STYLES: &str = "<text:list-style style:name='L'><text:list-level-style-number text:level='1' style:num-format='1' style:num-suffix='.'/>
+        <text:list-level-style-number text:level='2' style:num-format='a' style:num-suffix=')' text:start-value='2' text:display-levels='2'/>
+        </text:list-style><text:list-style style:name='B'><text:list-level-style-bullet text:level='1'/></text:list-style>";
+const OUTLINE: &str = "<text:outline-style><text:outline-level-style text:level='1' style:num-format='I'/>
+        <text:outline-level-style text:level='2' style:num-format='1' text:display-levels='2'/></text:outline-style>";
+
+/// What is read of a text with lists and headings in these styles.
+const NUMBERED: [&str; 16] = [
+    "# I One",
+    "## I.1 Below",
+    "# Aside",
+    "* 1. first",
+    "* more of it",
+    "* 2. second",
+    "  * 2.b) inner",
+    "* between",
+    "Text",
+    "* 4. fourth",
+    "* point",
+    "* 1. anew",
+    "* 7. seventh",
+    "* 4. again",
+    "table(0) 1.|red",
+    "# II Two",
+];
+
+#[test]
+fn lists_and_headings_of_opendocument_have_their_numbers() {
+    let item = |inner: &str| format!("<text:list-item>{inner}</text:list-item>");
+    let list =
+        |attributes: &str, items: &[&str]| format!("<text:list {attributes}>{}</text:list>", items.concat());
+    let body = [
+        "<text:h text:outline-level='1'>One</text:h><text:h text:outline-level='2'>Below</text:h>",
+        "<text:h text:outline-level='1' text:is-list-header='true'>Aside</text:h>",
+        &list(
+            "xml:id='l1' text:style-name='L'",
+            &[
+                &item("<text:p>first</text:p><text:p>more of it</text:p>"),
+                &item(&format!("<text:p>second</text:p>{}", list("", &[&item("<text:p>inner</text:p>")]))),
+                "<text:list-header><text:p>between</text:p></text:list-header>",
+                &item("<text:p/>"),
+            ],
+        ),
+        "<text:p>Text</text:p>",
+        &list("text:style-name='L' text:continue-numbering='true'", &[&item("<text:p>fourth</text:p>")]),
+        &list("text:style-name='B'", &[&item("<text:p>point</text:p>")]),
+        &list(
+            "text:style-name='L'",
+            &[
+                &item("<text:p>anew</text:p>"),
+                "<text:list-item text:start-value='7'><text:p>seventh</text:p></text:list-item>",
+            ],
+        ),
+        &list("text:style-name='L' text:continue-list='l1'", &[&item("<text:p>again</text:p>")]),
+        "<table:table><table:table-row><table:table-cell>",
+        &list("text:style-name='L'", &[&item("<text:p/>")]),
+        "</table:table-cell><table:table-cell><text:p>red</text:p></table:table-cell></table:table-row></table:table>",
+        "<text:h text:outline-level='1'>Two</text:h>",
+    ];
+    let content = format!(
+        "<office:document-content><office:automatic-styles>{LIST_STYLES}</office:automatic-styles><office:body><office:text>{}</office:text></office:body></office:document-content>",
+        body.concat()
+    );
+    let bytes = archive(&[
+        ("mimetype", "application/vnd.oasis.opendocument.text"),
+        (
+            "styles.xml",
+            &format!(
+                "<office:document-styles><office:styles>{OUTLINE}</office:styles></office:document-styles>"
+            ),
+        ),
+        ("content.xml", &content),
+    ]);
+    assert_eq!(shown(&read("a.odt", &bytes)), NUMBERED);
+    let flat = format!(
+        "<office:document xmlns:office='urn:oasis:names:tc:opendocument:xmlns:office:1.0' office:mimetype='application/vnd.oasis.opendocument.text'>
+         <office:styles>{OUTLINE}</office:styles><office:automatic-styles>{LIST_STYLES}</office:automatic-styles>
+         <office:body><office:text>{}</office:text></office:body></office:document>",
+        body.concat()
+    );
+    assert_eq!(shown(&read("a.fodt", flat.as_bytes())), NUMBERED);
 }
 
 #[test]
@@ -422,6 +549,62 @@ fn charts_of_a_document_are_tables_after_it() {
         ("word/charts/chart1.xml", chart),
     ]);
     assert_eq!(shown(&read("a.docx", &bytes)), ["Text", "table(1) Sales: |2024 / Pen|5"]);
+}
+
+#[test]
+fn diagrams_are_lists() {
+    let point = |id: &str, kind: &str, text: &str| {
+        format!(
+            "<dgm:pt modelId='{id}' {kind}><dgm:t><a:p><a:r><a:t>{text}</a:t></a:r></a:p></dgm:t></dgm:pt>"
+        )
+    };
+    let link = |above: &str, below: &str, order: u8| {
+        format!("<dgm:cxn srcId='{above}' destId='{below}' srcOrd='{order}'/>")
+    };
+    let points = [
+        point("1", "type='doc'", ""),
+        point("2", "", "Make"),
+        point("3", "type='node'", "Sell"),
+        point("4", "", "by mail"),
+        point("5", "type='pres'", "how it looks"),
+        point("6", "", "alone"),
+    ];
+    let links = [
+        link("1", "2", 1),
+        link("1", "3", 0),
+        link("3", "4", 0),
+        // In a circle.
+        link("4", "3", 0),
+        "<dgm:cxn type='presOf' srcId='2' destId='5'/>".to_owned(),
+    ];
+    let data = format!(
+        "<dgm:dataModel><dgm:ptLst>{}</dgm:ptLst><dgm:cxnLst>{}</dgm:cxnLst></dgm:dataModel>",
+        points.concat(),
+        links.concat()
+    );
+    let slides = archive(&[
+        ("_rels/.rels", &relations(&[("r1", "officeDocument", "ppt/presentation.xml")])),
+        (
+            "ppt/presentation.xml",
+            "<p:presentation><p:sldIdLst><p:sldId r:id='r1'/></p:sldIdLst></p:presentation>",
+        ),
+        ("ppt/_rels/presentation.xml.rels", &relations(&[("r1", "slide", "slides/s1.xml")])),
+        (
+            "ppt/slides/s1.xml",
+            "<p:sld><p:graphicFrame><a:graphicData><dgm:relIds r:dm='r2' r:lo='r3'/></a:graphicData></p:graphicFrame></p:sld>",
+        ),
+        ("ppt/slides/_rels/s1.xml.rels", &relations(&[("r2", "diagramData", "../diagrams/data1.xml")])),
+        ("ppt/diagrams/data1.xml", &data),
+    ]);
+    let list = ["* Sell", "  * by mail", "* Make", "* alone"];
+    assert_eq!(shown(&read("a.pptx", &slides))[1..], list);
+    let document = archive(&[
+        ("_rels/.rels", &relations(&[("r1", "officeDocument", "word/document.xml")])),
+        ("word/document.xml", "<w:document><w:p><w:r><w:t>Text</w:t></w:r></w:p></w:document>"),
+        ("word/_rels/document.xml.rels", &relations(&[("r2", "diagramData", "diagrams/data1.xml")])),
+        ("word/diagrams/data1.xml", &data),
+    ]);
+    assert_eq!(shown(&read("a.docx", &document))[1..], list);
 }
 
 #[test]
@@ -524,6 +707,28 @@ fn a_book_may_be_in_a_folder_of_its_own() {
         ("book/OEBPS/one.xhtml", "<html><body><p>First text</p></body></html>"),
     ]);
     assert_eq!(shown(&read("a.epub", &bytes)), ["--- 1 ", "First text"]);
+}
+
+#[test]
+fn a_book_without_an_order_has_that_of_its_files() {
+    let bytes = archive(&[
+        ("mimetype", "application/epub+zip"),
+        (
+            "META-INF/container.xml",
+            "<container><rootfiles><rootfile full-path='book.opf'/></rootfiles></container>",
+        ),
+        (
+            "book.opf",
+            "<package><manifest><item id='s' href='a.css' media-type='text/css'/>
+             <item id='z' href='one.xhtml' media-type='application/xhtml+xml'/><item id='b' href='two.HTML'/>
+             <item id='n' href='nav.xhtml' properties='nav'/></manifest></package>",
+        ),
+        ("a.css", "p { color: red }"),
+        ("one.xhtml", "<html><body><p>First text</p></body></html>"),
+        ("two.HTML", "<html><body><p>Second text</p></body></html>"),
+        ("nav.xhtml", "<html><body><p>nobody reads this</p></body></html>"),
+    ]);
+    assert_eq!(shown(&read("a.epub", &bytes)), ["--- 1 ", "First text", "--- 2 ", "Second text"]);
 }
 
 #[test]

@@ -49,9 +49,9 @@ pub(super) static ENABLE_METADATA: Field =
 
 /// Whether a node is written in this form, whatever it asks for: its editor writes all of them and leaves them off.
 pub(super) fn is_said(params: &Params<'_>) -> bool {
-    [&KEYWORDS, &QUESTIONS, &SUMMARY_ASKED, &METADATA, &TAGS, &AUTO_KEYWORDS, &AUTO_QUESTIONS]
-        .into_iter()
-        .any(|field| params.get(field).is_some())
+    let grouped = [&KEYWORDS, &QUESTIONS, &SUMMARY_ASKED, &METADATA, &TAGS];
+    let flat = [&AUTO_KEYWORDS, &AUTO_QUESTIONS, &AUTO_TAGS, &ENABLE_METADATA];
+    grouped.into_iter().chain(flat).any(|field| params.get(field).is_some())
 }
 
 /// What is asked for. What is wrong with it is noted.

@@ -43,6 +43,41 @@ pub(in crate::format) fn objects(archive: &mut Archive<'_>) -> HashMap<String, O
     objects
 }
 
+/// An object that stands in a file of XML itself, from behind its beginning on.
+#[derive(Debug)]
+pub(in crate::format) struct InlineObject {
+    walk: ObjectWalk,
+    /// How many elements are open, with the one that holds it.
+    open: usize,
+}
+
+impl InlineObject {
+    /// It begins.
+    pub(in crate::format) fn begin() -> Self {
+        Self { walk: ObjectWalk::default(), open: 1 }
+    }
+
+    /// What comes next in the file; what it is when it has come to its end.
+    pub(in crate::format) fn next(&mut self, node: &XmlNode<'_>) -> Option<ObjectContent> {
+        match node {
+            XmlNode::Open(tag) => {
+                self.open += 1;
+                self.walk.open(tag);
+            }
+            XmlNode::Text(text) if self.walk.is_text => self.walk.text(text),
+            XmlNode::Text(_) => {}
+            XmlNode::Close(name) => {
+                self.open = self.open.saturating_sub(1);
+                if self.open == 0 {
+                    return Some(std::mem::take(&mut self.walk).finish());
+                }
+                self.walk.close(name);
+            }
+        }
+        None
+    }
+}
+
 /// What kind of object it turns out to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ObjectKind {
@@ -52,7 +87,7 @@ enum ObjectKind {
 }
 
 /// Where the reader is in an object.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct ObjectWalk {
     kind: Option<ObjectKind>,
     titles: ChartTitles,

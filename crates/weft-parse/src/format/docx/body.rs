@@ -7,6 +7,7 @@ use super::super::math::Math;
 use super::super::office::{Relation, end_link};
 use super::Notes;
 use super::styles::{ListPlace, Lists, Styles, outline_level};
+use super::symbols::sign;
 use crate::grid::{Grid, Header};
 use crate::markup::{PassedOver, Tag, Xml, XmlNode};
 use crate::parts::PartCollector;
@@ -22,6 +23,8 @@ struct OpenParagraph {
     /// What is said below it: notes and descriptions of pictures.
     notes: Vec<PictureText>,
     pictures: Vec<String>,
+    /// Whether its end was deleted, moved away or hidden.
+    is_unmarked: bool,
 }
 
 /// A table that has begun.
@@ -51,7 +54,15 @@ pub(super) struct BodyReader<'a> {
     passed_over: PassedOver,
     is_text: bool,
     in_run: bool,
+    /// Whether the properties of a paragraph are being read.
+    in_properties: bool,
+    /// Whether the content that comes next is a table of contents.
+    is_contents: bool,
+    /// How many parts of a document are open, from a table of contents on.
+    contents: usize,
     is_hidden: bool,
+    /// Whether the run that has just begun stands above the line.
+    is_raised: bool,
 }
 
 impl<'a> BodyReader<'a> {
@@ -77,7 +88,11 @@ impl<'a> BodyReader<'a> {
             passed_over: PassedOver::default(),
             is_text: false,
             in_run: false,
+            in_properties: false,
+            is_contents: false,
+            contents: 0,
             is_hidden: false,
+            is_raised: false,
         }
     }
 
@@ -111,7 +126,17 @@ impl<'a> BodyReader<'a> {
         if let Some(math) = &mut self.math {
             math.text(text);
         } else if self.is_text && !self.is_hidden {
+            self.raise(text);
             self.write(text);
+        }
+    }
+
+    /// Keeps a power, or the number of a note, from becoming a digit of the number that it stands behind.
+    fn raise(&mut self, text: &str) {
+        let is_raised = std::mem::take(&mut self.is_raised) && text.starts_with(|c: char| c.is_ascii_digit());
+        let before = self.paragraphs.last().and_then(|paragraph| paragraph.text.chars().next_back());
+        if is_raised && before.is_some_and(|c| c.is_ascii_digit()) {
+            self.write("^");
         }
     }
 
@@ -133,20 +158,32 @@ impl<'a> BodyReader<'a> {
             return;
         }
         match tag.name() {
+            "pPr" => self.in_properties = true,
+            "del" | "moveFrom" | "vanish" if self.in_properties => {
+                self.paragraphs.last_mut().into_iter().for_each(|one| one.is_unmarked |= is_on(tag));
+            }
+            // What properties were before somebody changed them.
+            name if name.ends_with("PrChange") => self.passed_over.begin(),
             // The other choice shows the same; what is deleted or moved away is not there any more; and how a word is said
             // would stand in the middle of it.
             "Fallback" | "del" | "moveFrom" | "instrText" | "rt" => self.passed_over.begin(),
             "p" => self.paragraphs.push(OpenParagraph::default()),
-            "r" => (self.in_run, self.is_hidden) = (true, false),
+            "r" => (self.in_run, self.is_hidden, self.is_raised) = (true, false, false),
             // Of a paragraph's mark it says nothing of the text.
-            "vanish" if self.in_run => {
-                self.is_hidden = !matches!(tag.attribute("val").as_deref(), Some("0" | "false" | "off"));
+            "vanish" if self.in_run => self.is_hidden = is_on(tag),
+            "vertAlign" if self.in_run => {
+                self.is_raised = tag.attribute("val").as_deref() == Some("superscript");
             }
             "t" => self.is_text = true,
             // Outside of a run a `tab` is the position of a tab stop.
             "tab" | "ptab" if self.in_run => self.write("\t"),
             "br" | "cr" if self.in_run => self.write("\n"),
             "noBreakHyphen" => self.write("-"),
+            "sym" if !self.is_hidden => {
+                if let Some(sign) = sign(tag) {
+                    self.write(sign.encode_utf8(&mut [0; 4]));
+                }
+            }
             "hyperlink" => {
                 let target = tag.prefixed("r:id").and_then(|id| self.relations.get(&id));
                 let target =
@@ -162,6 +199,13 @@ impl<'a> BodyReader<'a> {
             "imagedata" => self.picture_text(tag, "r:id"),
             "tbl" if self.tables.is_empty() => self.tables.push(DocxTable::default()),
             "tbl" => self.tables.push(DocxTable { grid: Grid::inner(), ..DocxTable::default() }),
+            "docPartGallery" => {
+                self.is_contents = tag.attribute("val").as_deref() == Some("Table of Contents");
+            }
+            "sdtContent" => {
+                let begins = std::mem::take(&mut self.is_contents);
+                self.contents += usize::from(begins || self.contents > 0);
+            }
             "tr" | "tc" | "gridSpan" | "gridBefore" | "vMerge" | "tblHeader" => self.open_in_table(tag),
             _ => self.open_property(tag),
         }
@@ -216,6 +260,8 @@ impl<'a> BodyReader<'a> {
         }
         match name {
             "p" => self.end_paragraph(),
+            "pPr" => self.in_properties = false,
+            "sdtContent" => self.contents = self.contents.saturating_sub(1),
             "r" => (self.in_run, self.is_hidden) = (false, false),
             "t" => self.is_text = false,
             "hyperlink" => {
@@ -261,8 +307,14 @@ impl<'a> BodyReader<'a> {
     }
 
     fn end_paragraph(&mut self) {
-        let Some(paragraph) = self.paragraphs.pop() else { return };
+        let Some(mut paragraph) = self.paragraphs.pop() else { return };
+        let place = self.place(&paragraph);
+        let number = self.number(&paragraph, place.as_ref());
         if let Some(table) = self.tables.last_mut() {
+            // A column may have nothing but numbers that are counted.
+            if !number.is_empty() {
+                paragraph.text = format!("{number} {}", paragraph.text);
+            }
             let notes = paragraph.notes.iter().map(|note| &note.text);
             for text in std::iter::once(&paragraph.text).chain(&paragraph.pictures).chain(notes) {
                 table.cell.push_str(text);
@@ -271,9 +323,10 @@ impl<'a> BodyReader<'a> {
             paragraph.notes.iter().for_each(|note| self.parts.shows(note.picture));
             return;
         }
-        // A table of contents says again what the headings say.
-        if !self.styles.is_contents(&paragraph.style) {
-            self.add(&paragraph);
+        // A table of contents says again what the headings say. Some programs write it in the style of any text.
+        let is_listed = self.contents > 0 && !self.styles.is_title(&paragraph.style);
+        if !is_listed && !self.styles.is_contents(&paragraph.style) {
+            self.add(&paragraph, place, &number);
         }
         for picture in &paragraph.pictures {
             self.parts.image(picture);
@@ -283,13 +336,17 @@ impl<'a> BodyReader<'a> {
         }
     }
 
-    fn add(&mut self, paragraph: &OpenParagraph) {
+    /// What stands before a paragraph in a list. One without text is counted as well, unless nothing is left of it.
+    fn number(&mut self, paragraph: &OpenParagraph, place: Option<&ListPlace>) -> String {
+        let is_gone = paragraph.is_unmarked && paragraph.text.trim().is_empty();
+        place.filter(|_| !is_gone).map(|place| self.lists.next(place)).unwrap_or_default()
+    }
+
+    fn add(&mut self, paragraph: &OpenParagraph, place: Option<ListPlace>, number: &str) {
         let text = paragraph.text.trim();
         if text.is_empty() {
             return;
         }
-        let place = self.place(paragraph);
-        let number = place.as_ref().map(|place| self.lists.next(place)).unwrap_or_default();
         let text = if number.is_empty() { text.to_owned() } else { format!("{number} {text}") };
         let heading = match paragraph.outline {
             Some(outline) => outline_level(outline),
@@ -339,4 +396,9 @@ impl<'a> BodyReader<'a> {
         }
         self.parts.table(table);
     }
+}
+
+/// Whether a property is switched on.
+fn is_on(tag: &Tag<'_>) -> bool {
+    !matches!(tag.attribute("val").as_deref(), Some("0" | "false" | "off"))
 }

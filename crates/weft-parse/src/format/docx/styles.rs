@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::super::Unreadable;
+use super::super::numeral::numeral;
 use crate::markup::{Tag, Xml, XmlNode};
 use crate::words::beginning;
 
@@ -100,6 +101,11 @@ impl Styles {
         self.chain(id).find_map(|style| style.list.clone()).filter(|place| !place.list.is_empty())
     }
 
+    /// Whether the style is that of a heading, or of the title above a table of contents.
+    pub(super) fn is_title(&self, id: &str) -> bool {
+        self.heading(id).is_some() || self.chain(id).any(|style| style.name == "toc heading")
+    }
+
     /// Whether the style is that of a line in a table of contents, which repeats headings.
     pub(super) fn is_contents(&self, id: &str) -> bool {
         self.chain(id).any(|style| style.name.starts_with("toc ") && style.name != "toc heading")
@@ -118,6 +124,22 @@ struct ListLevel {
     /// The number as it is shown: `%1.%2`.
     shown: String,
     start: u32,
+    /// The level, from 1 on, below which it begins anew; 0 for none, and all above it where nothing is said.
+    restart: Option<usize>,
+    /// Whether the numbers of all levels are shown in digits.
+    is_legal: bool,
+}
+
+impl ListLevel {
+    fn read(&mut self, tag: &Tag<'_>) {
+        match tag.name() {
+            "numFmt" => self.format = value(tag),
+            "lvlText" => self.shown = value(tag),
+            "start" => self.start = value(tag).parse().unwrap_or(1),
+            "lvlRestart" => self.restart = tag.number("val"),
+            _ => self.is_legal = true,
+        }
+    }
 }
 
 /// The lists of a document, and how far they are.
@@ -126,6 +148,8 @@ pub(super) struct Lists {
     /// For each list its kind.
     kinds: HashMap<String, String>,
     levels: HashMap<String, Vec<ListLevel>>,
+    /// For each list the levels that are others than those of its kind.
+    own: HashMap<String, HashMap<usize, ListLevel>>,
     /// For each list where it begins anew.
     starts: HashMap<(String, usize), u32>,
     /// The numbers that each kind of list has come to.
@@ -140,6 +164,8 @@ impl Lists {
         let mut lists = Self::default();
         let mut xml = Xml::new(text);
         let (mut kind, mut list, mut level) = (String::new(), String::new(), 0_usize);
+        // Kinds by the styles that they are the lists of, and kinds that are those of a style.
+        let (mut styled, mut links) = (HashMap::new(), HashMap::new());
         while let Some(node) = xml.next()? {
             let XmlNode::Open(tag) = node else { continue };
             match tag.name() {
@@ -148,6 +174,8 @@ impl Lists {
                     list.clear();
                     lists.levels.insert(kind.clone(), vec![ListLevel::default(); LEVELS]);
                 }
+                "styleLink" => drop(styled.insert(value(&tag), kind.clone())),
+                "numStyleLink" => drop(links.insert(kind.clone(), value(&tag))),
                 "num" => list = tag.attribute("numId").unwrap_or_default(),
                 "abstractNumId" => drop(lists.kinds.insert(list.clone(), value(&tag))),
                 "lvl" | "lvlOverride" => {
@@ -156,19 +184,20 @@ impl Lists {
                 "startOverride" => {
                     lists.starts.insert((list.clone(), level), value(&tag).parse().unwrap_or(1));
                 }
-                // What one list overrides of its kind is passed over, but for where it begins.
-                name @ ("numFmt" | "lvlText" | "start") if list.is_empty() => {
-                    let Some(level) = lists.levels.get_mut(&kind).and_then(|levels| levels.get_mut(level))
-                    else {
-                        continue;
+                "numFmt" | "lvlText" | "start" | "lvlRestart" | "isLgl" => {
+                    let found = if list.is_empty() {
+                        lists.levels.get_mut(&kind).and_then(|levels| levels.get_mut(level))
+                    } else {
+                        Some(lists.own.entry(list.clone()).or_default().entry(level).or_default())
                     };
-                    match name {
-                        "numFmt" => level.format = value(&tag),
-                        "lvlText" => level.shown = value(&tag),
-                        _ => level.start = value(&tag).parse().unwrap_or(1),
-                    }
+                    found.into_iter().for_each(|level| level.read(&tag));
                 }
                 _ => {}
+            }
+        }
+        for kind in lists.kinds.values_mut() {
+            if let Some(linked) = links.get(&*kind).and_then(|style| styled.get(style)) {
+                kind.clone_from(linked);
             }
         }
         Ok(lists)
@@ -179,6 +208,8 @@ impl Lists {
         let at = place.level.min(LEVELS - 1);
         let Some(kind) = self.kinds.get(&place.list).cloned() else { return String::new() };
         let Some(levels) = self.levels.get(&kind) else { return String::new() };
+        let own = self.own.get(&place.list);
+        let level = |number: usize| own.and_then(|own| own.get(&number)).unwrap_or(&levels[number]);
         let counts = self.counts.entry(kind).or_insert([0; LEVELS]);
         // Lists of one kind go on with each other's numbers; one that begins anew does so once.
         if self.begun.insert((place.list.clone(), at))
@@ -186,118 +217,32 @@ impl Lists {
         {
             counts[at] = start.saturating_sub(1);
         } else if counts[at] == 0 {
-            counts[at] = levels[at].start.max(1) - 1;
+            counts[at] = level(at).start.max(1) - 1;
         }
         counts[at] = counts[at].saturating_add(1);
-        counts[at + 1..].fill(0);
-        if matches!(levels[at].format.as_str(), "bullet" | "none") {
+        for (below, count) in counts.iter_mut().enumerate().skip(at + 1) {
+            if level(below).restart.is_none_or(|after| at < after) {
+                *count = 0;
+            }
+        }
+        if matches!(level(at).format.as_str(), "bullet" | "none") {
             return String::new();
         }
-        let mut shown = levels[at].shown.clone();
-        for (number, level) in levels.iter().enumerate().take(at + 1) {
+        let mut shown = level(at).shown.clone();
+        for (number, count) in counts.iter().enumerate().take(at + 1) {
+            let ListLevel { start, format, .. } = level(number);
             // A level above may have had no paragraph yet: it counts as its first one.
-            let count = if counts[number] == 0 { level.start.max(1) } else { counts[number] };
-            shown = shown.replace(&format!("%{}", number + 1), &numeral(count, &level.format));
+            let count = if *count == 0 { (*start).max(1) } else { *count };
+            let format = if level(at).is_legal { "decimal" } else { format };
+            shown = shown.replace(&format!("%{}", number + 1), &numeral(count, format));
         }
         shown
     }
 }
 
-/// A number as a list shows it.
-fn numeral(number: u32, format: &str) -> String {
-    match format {
-        "lowerLetter" => letters(number),
-        "upperLetter" => letters(number).to_uppercase(),
-        "lowerRoman" => roman(number).to_lowercase(),
-        "upperRoman" => roman(number),
-        "decimalZero" => format!("{number:02}"),
-        format
-            if format.starts_with("chinese")
-                || format.starts_with("japanese")
-                || format == "ideographDigital" =>
-        {
-            chinese(number)
-        }
-        _ => number.to_string(),
-    }
-}
-
-fn letters(number: u32) -> String {
-    // After `z` comes `aa`, then `bb`; the number comes from the file, so it ends somewhere.
-    let index = number.saturating_sub(1);
-    let letter = char::from(b'a' + u8::try_from(index % 26).unwrap_or_default());
-    letter.to_string().repeat(usize::try_from(index / 26 + 1).unwrap_or(1).min(10))
-}
-
-fn roman(number: u32) -> String {
-    const SIGNS: [(u32, &str); 13] = [
-        (1000, "M"),
-        (900, "CM"),
-        (500, "D"),
-        (400, "CD"),
-        (100, "C"),
-        (90, "XC"),
-        (50, "L"),
-        (40, "XL"),
-        (10, "X"),
-        (9, "IX"),
-        (5, "V"),
-        (4, "IV"),
-        (1, "I"),
-    ];
-    // The number comes from the file, and every thousand of it is a sign.
-    let mut rest = number.min(5_000);
-    let mut text = String::new();
-    for (value, sign) in SIGNS {
-        while rest >= value {
-            text.push_str(sign);
-            rest -= value;
-        }
-    }
-    text
-}
-
-/// Chinese numbers up to 9999, as articles of laws are numbered.
-fn chinese(number: u32) -> String {
-    const DIGITS: [char; 10] = ['零', '一', '二', '三', '四', '五', '六', '七', '八', '九'];
-    const UNITS: [(u32, &str); 4] = [(1000, "千"), (100, "百"), (10, "十"), (1, "")];
-    if number == 0 || number > 9_999 {
-        return number.to_string();
-    }
-    let (mut text, mut skipped) = (String::new(), false);
-    for (unit, sign) in UNITS {
-        let digit = number / unit % 10;
-        if digit == 0 {
-            skipped |= !text.is_empty();
-            continue;
-        }
-        if std::mem::take(&mut skipped) {
-            text.push('零');
-        }
-        // Eleven is "ten one", not "one ten one".
-        if !(text.is_empty() && digit == 1 && unit == 10) {
-            text.push(DIGITS[digit as usize]);
-        }
-        text.push_str(sign);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_shown_in_many_ways() {
-        let check = |number: u32, format: &str, expected: &str| assert_eq!(numeral(number, format), expected);
-        check(3, "decimal", "3");
-        check(28, "lowerLetter", "bb");
-        check(14, "upperRoman", "XIV");
-        check(7, "decimalZero", "07");
-        check(11, "chineseCounting", "十一");
-        check(205, "chineseCountingThousand", "二百零五");
-        check(1_010, "japaneseCounting", "一千零一十");
-    }
 
     #[test]
     fn lists_count_on_their_levels() {
@@ -315,6 +260,25 @@ mod tests {
         assert_eq!([next("5", 0), next("5", 1)], ["2.", "2.a)"]);
         assert_eq!([next("6", 0), next("6", 0)], ["7.", "8."]);
         assert_eq!(next("9", 0), "");
+    }
+
+    #[test]
+    fn lists_have_levels_of_their_own_and_those_of_styles() {
+        let mut lists = Lists::read(
+            r#"<w:numbering><w:abstractNum w:abstractNumId="0"><w:styleLink w:val="Clauses"/>
+                 <w:lvl w:ilvl="0"><w:start w:val="1"/><w:numFmt w:val="upperRoman"/><w:lvlText w:val="%1."/></w:lvl>
+                 <w:lvl w:ilvl="1"><w:start w:val="1"/><w:numFmt w:val="decimal"/><w:lvlRestart w:val="0"/>
+                   <w:isLgl/><w:lvlText w:val="%1.%2"/></w:lvl></w:abstractNum>
+               <w:abstractNum w:abstractNumId="1"><w:numStyleLink w:val="Clauses"/></w:abstractNum>
+               <w:num w:numId="5"><w:abstractNumId w:val="1"/></w:num>
+               <w:num w:numId="6"><w:abstractNumId w:val="0"/><w:lvlOverride w:ilvl="0"><w:startOverride w:val="1"/>
+                 <w:lvl w:ilvl="0"><w:start w:val="1"/><w:numFmt w:val="lowerLetter"/><w:lvlText w:val="(%1)"/></w:lvl>
+                 </w:lvlOverride></w:num></w:numbering>"#,
+        )
+        .unwrap();
+        let mut next = |list: &str, level: usize| lists.next(&ListPlace { list: list.to_owned(), level });
+        assert_eq!([next("5", 0), next("5", 1), next("5", 0), next("5", 1)], ["I.", "1.1", "II.", "2.2"]);
+        assert_eq!([next("6", 0), next("6", 0)], ["(a)", "(b)"]);
     }
 
     #[test]

@@ -10,6 +10,8 @@ use html5ever::{Attribute, ParseOpts, QualName, local_name, ns, parse_document};
 
 /// Elements inside one another, at most. The parser looks through all that are open again and again.
 const DEPTH_MAX: usize = 2_000;
+/// Parts in which a page is read that is nested more deeply, at most.
+const PARTS_MAX: usize = 10;
 /// How much is given to the parser between two looks at the depth.
 const STEP_BYTES: usize = 16 << 10;
 /// Attributes of one element that are kept, at most: each new one is compared with all.
@@ -48,27 +50,35 @@ pub(super) struct Dom {
     nodes: Vec<DomNode>,
     /// Whether the rest was left out, because it is too deep or too large.
     pub is_cut: bool,
+    /// Whether it is so deep that it was read in parts, each of them as if it were a page.
+    pub is_divided: bool,
+}
+
+/// How far the parser has come.
+#[derive(Clone, Copy)]
+enum PartEnd<'a> {
+    /// To the end of the page.
+    Whole,
+    /// To where it is too deep, and this is the rest.
+    Deep(&'a str),
+    /// To where it is too large.
+    Large,
 }
 
 impl Dom {
-    /// Reads any text as HTML, as browsers do.
+    /// Reads any text as HTML, as browsers do. What is too deep for the parser is read as a page of its own: its text is worth
+    /// more than the elements around it.
     pub(super) fn parse(text: &str) -> Self {
-        let mut parser = parse_document(DomBuilder::default(), ParseOpts::default());
-        let mut rest = text;
-        let mut separators = 0;
-        while !rest.is_empty() {
-            let step = rest.floor_char_boundary(STEP_BYTES);
-            parser.process(StrTendril::from_slice(&rest[..step]));
-            let sink = &parser.tokenizer.sink.sink;
-            separators = if sink.changes.replace(0) == 0 { separators } else { 0 };
-            separators += rest[..step].bytes().filter(|byte| separates(*byte)).count();
-            rest = &rest[step..];
-            let deep = sink.deepest.get() > DEPTH_MAX;
-            if deep || separators > SEPARATORS_MAX || sink.nodes.borrow().len() > NODES_MAX {
-                break;
-            }
+        let (mut nodes, mut end) = part(text, NODES_MAX);
+        let mut parts = 1;
+        while let PartEnd::Deep(rest) = end
+            && parts < PARTS_MAX
+        {
+            let (more, next) = part(rest, NODES_MAX.saturating_sub(nodes.len()));
+            join(&mut nodes, more);
+            (parts, end) = (parts + 1, next);
         }
-        Self { is_cut: !rest.is_empty(), nodes: parser.finish() }
+        Self { is_cut: !matches!(end, PartEnd::Whole), is_divided: parts > 1, nodes }
     }
 
     /// The document itself.
@@ -120,6 +130,51 @@ impl Dom {
         });
         pieces.collect()
     }
+}
+
+/// Reads a page until it is too deep or too large.
+fn part(text: &str, nodes_max: usize) -> (Vec<DomNode>, PartEnd<'_>) {
+    let mut parser = parse_document(DomBuilder::default(), ParseOpts::default());
+    let (mut rest, mut separators) = (text, 0);
+    let mut end = PartEnd::Whole;
+    while !rest.is_empty() {
+        let (step, behind) = rest.split_at(step_bytes(rest));
+        parser.process(StrTendril::from_slice(step));
+        let sink = &parser.tokenizer.sink.sink;
+        separators = if sink.changes.replace(0) == 0 { separators } else { 0 };
+        separators += step.bytes().filter(|byte| separates(*byte)).count();
+        if behind.is_empty() {
+            break;
+        }
+        if separators > SEPARATORS_MAX || sink.nodes.borrow().len() > nodes_max {
+            end = PartEnd::Large;
+            break;
+        }
+        if sink.deepest.get() > DEPTH_MAX {
+            end = PartEnd::Deep(behind);
+            break;
+        }
+        rest = behind;
+    }
+    (parser.finish(), end)
+}
+
+/// How much is given to the parser next: no tag is torn apart, unless it is longer than that.
+fn step_bytes(rest: &str) -> usize {
+    let most = rest.floor_char_boundary(STEP_BYTES);
+    let begun = rest[..most].rfind('<').filter(|at| *at > 0 && !rest[*at..most].contains('>'));
+    begun.filter(|_| most < rest.len()).unwrap_or(most)
+}
+
+/// Puts the nodes of another page behind those that there are.
+fn join(nodes: &mut Vec<DomNode>, more: Vec<DomNode>) {
+    let offset = nodes.len();
+    nodes[Dom::ROOT].children.push(offset);
+    nodes.extend(more.into_iter().map(|mut node| {
+        node.parent = node.parent.map(|parent| parent + offset);
+        node.children.iter_mut().for_each(|child| *child += offset);
+        node
+    }));
 }
 
 fn separates(byte: u8) -> bool {

@@ -1,8 +1,10 @@
 //! From the tree of a page to its parts.
 
 use super::super::epub::unescaped;
+use super::super::numeral::numeral;
 use super::data_uri;
 use super::dom::{Dom, DomNodeKind, Id};
+use super::formula;
 use crate::archive::beside;
 use crate::grid::{Grid, Header};
 use crate::parts::PartCollector;
@@ -76,6 +78,8 @@ pub(super) fn is_passed_over(dom: &Dom, id: Id) -> bool {
 
 /// Tables inside one another that are taken for the layout of a page, at most: each is looked through.
 const LAYOUTS_MAX: usize = 20;
+/// Nodes that are looked through for what a raised text begins with, at most.
+const RAISED_MAX: usize = 20;
 
 /// Whether a table only puts the parts of a page beside each other: it has titles and tables in it. That it says so is no
 /// sign, since mails say so of tables with values as well.
@@ -90,8 +94,8 @@ enum WalkStep {
 }
 
 struct List {
-    /// The number of the next item, where items are numbered.
-    number: Option<u32>,
+    /// The number of the next item and how it is shown, where items are numbered.
+    number: Option<(u32, &'static str)>,
 }
 
 struct OpenTable {
@@ -137,8 +141,8 @@ impl HtmlWalk<'_> {
                 self.picture_text(id);
             }
             "math" => {
-                let text = self.dom.attribute(id, "alttext").map_or_else(|| self.dom.text(id), str::to_owned);
-                self.text(&format!(" {text} "));
+                let text = formula::written(self.dom, id);
+                self.text(&text);
             }
             _ if self.code.is_some() => return true,
             name => {
@@ -163,9 +167,17 @@ impl HtmlWalk<'_> {
             "ul" | "menu" | "dl" => self.list(None),
             "ol" => {
                 let start = self.dom.attribute(id, "start").and_then(|start| start.trim().parse().ok());
-                self.list(Some(start.unwrap_or(1)));
+                let format = match self.dom.attribute(id, "type") {
+                    Some("a") => "lowerLetter",
+                    Some("A") => "upperLetter",
+                    Some("i") => "lowerRoman",
+                    Some("I") => "upperRoman",
+                    _ => "decimal",
+                };
+                self.list(Some((start.unwrap_or(1), format)));
             }
-            "li" | "dt" | "dd" => self.begin_item(),
+            "li" | "dt" | "dd" => self.begin_item(id),
+            "sup" => self.raise(id),
             "table"
                 if self.tables.is_empty() && self.layouts < LAYOUTS_MAX && serves_layout(self.dom, id) =>
             {
@@ -241,6 +253,21 @@ impl HtmlWalk<'_> {
         self.inline.extend(text.chars().map(|c| if matches!(c, '\n' | '\r') { ' ' } else { c }));
     }
 
+    /// Keeps a power, or the number of a note, from becoming a digit of the number that it stands behind.
+    fn raise(&mut self, id: Id) {
+        let is_digit = |c: char| c.is_ascii_digit();
+        if !self.inline.ends_with(is_digit) {
+            return;
+        }
+        let first = self.dom.below(id).take(RAISED_MAX).find_map(|id| match self.dom.kind(id) {
+            DomNodeKind::Text(text) => text.trim_start().chars().next(),
+            _ => None,
+        });
+        if first.is_some_and(is_digit) {
+            self.inline.push('^');
+        }
+    }
+
     fn image(&mut self, alt: &str) {
         if self.is_between_blocks() {
             self.parts.image(alt);
@@ -268,17 +295,19 @@ impl HtmlWalk<'_> {
         }
     }
 
-    fn list(&mut self, number: Option<u32>) {
+    fn list(&mut self, number: Option<(u32, &'static str)>) {
         self.flush();
         self.lists.push(List { number });
     }
 
-    fn begin_item(&mut self) {
+    fn begin_item(&mut self, id: Id) {
         self.flush();
+        let said = self.dom.attribute(id, "value").and_then(|value| value.trim().parse().ok());
         let marker = self.lists.last_mut().and_then(|list| {
-            let number = list.number?;
-            list.number = number.checked_add(1);
-            Some(format!("{number}. "))
+            let (number, format) = list.number.as_mut()?;
+            let this = said.unwrap_or(*number);
+            *number = this.saturating_add(1);
+            Some(format!("{}. ", numeral(this, format)))
         });
         self.item = Some(marker.unwrap_or_default());
     }

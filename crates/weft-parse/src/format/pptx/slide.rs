@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::super::Unreadable;
 use super::super::math::Math;
+use super::super::numeral::numeral;
 use super::super::office::{Relation, end_link};
 use crate::grid::{Grid, Header, header_rows};
 use crate::markup::{PassedOver, Tag, Xml, XmlNode};
@@ -22,6 +23,41 @@ enum ShapeRole {
     Frame,
 }
 
+/// Levels of points.
+const LEVELS: usize = 10;
+
+/// How a paragraph is numbered.
+#[derive(Clone, Copy)]
+struct AutoNumber {
+    /// By the names that Word has.
+    format: &'static str,
+    /// What stands around the number.
+    around: [&'static str; 2],
+    start: u32,
+}
+
+impl AutoNumber {
+    fn read(tag: &Tag<'_>) -> Self {
+        const FORMATS: [(&str, &str); 5] = [
+            ("alphaLc", "lowerLetter"),
+            ("alphaUc", "upperLetter"),
+            ("romanLc", "lowerRoman"),
+            ("romanUc", "upperRoman"),
+            ("ea1", "chineseCounting"),
+        ];
+        let kind = tag.attribute("type").unwrap_or_default();
+        let format = FORMATS.iter().find(|(start, _)| kind.starts_with(start));
+        let around = match kind.as_str() {
+            kind if kind.ends_with("ParenBoth") => ["(", ")"],
+            kind if kind.ends_with("ParenR") => ["", ")"],
+            kind if kind.ends_with("Period") => ["", "."],
+            _ => ["", ""],
+        };
+        let format = format.map_or("decimal", |(_, format)| *format);
+        Self { format, around, start: tag.number("startAt").unwrap_or(1) }
+    }
+}
+
 #[derive(Default)]
 struct Slide<'a> {
     relations: Option<&'a HashMap<String, Relation>>,
@@ -30,6 +66,9 @@ struct Slide<'a> {
     level: u8,
     /// Whether the paragraph says itself whether it is a point.
     bullet: Option<bool>,
+    auto_number: Option<AutoNumber>,
+    /// The numbers that the paragraphs of this shape have come to on their levels.
+    counts: [Option<u32>; LEVELS],
     link: Option<(String, usize)>,
     table: Option<(Grid, String, CellSpan)>,
     math: Option<Math>,
@@ -47,7 +86,7 @@ struct CellSpan {
     is_covered: bool,
 }
 
-/// Adds what is on a slide; the ids of its charts.
+/// Adds what is on a slide; the ids of its charts and diagrams.
 pub(super) fn read(
     text: &str,
     relations: &HashMap<String, Relation>,
@@ -116,7 +155,10 @@ impl Slide<'_> {
             }
             // The other choice shows the same.
             "Fallback" => self.passed_over.begin(),
-            "sp" => (self.role, self.is_picture) = (ShapeRole::Box, false),
+            "sp" => {
+                (self.role, self.is_picture) = (ShapeRole::Box, false);
+                self.counts = [None; LEVELS];
+            }
             "pic" | "graphicFrame" => (self.role, self.is_picture) = (ShapeRole::Box, true),
             "cNvPr" if self.is_picture => parts.image(&tag.attribute("descr").unwrap_or_default()),
             "blip" if self.is_picture => {
@@ -136,13 +178,14 @@ impl Slide<'_> {
             }
             "p" => {
                 self.text.clear();
-                (self.level, self.bullet, self.link) = (0, None, None);
+                (self.level, self.bullet, self.auto_number, self.link) = (0, None, None, None);
             }
             "pPr" => {
                 self.level = tag.number("lvl").unwrap_or_default();
             }
             "buNone" => self.bullet = Some(false),
-            "buChar" | "buAutoNum" | "buBlip" => self.bullet = Some(true),
+            "buChar" | "buBlip" => self.bullet = Some(true),
+            "buAutoNum" => (self.bullet, self.auto_number) = (Some(true), Some(AutoNumber::read(tag))),
             "t" => self.is_text = true,
             "br" => self.text.push('\n'),
             // Among the properties of a run, so its text is still to come.
@@ -151,8 +194,13 @@ impl Slide<'_> {
                 self.link = known.filter(|one| one.is_outside).map(|one| (one.target, self.text.len()));
             }
             "chart" => self.charts.extend(tag.prefixed("r:id")),
+            // A diagram, by the part that has its text.
+            "relIds" => self.charts.extend(tag.prefixed("r:dm")),
             "tbl" => self.table = Some((Grid::default(), String::new(), CellSpan::default())),
-            "tr" | "tc" => self.open_in_table(tag),
+            "tr" | "tc" => {
+                self.counts = [None; LEVELS];
+                self.open_in_table(tag);
+            }
             _ => {}
         }
     }
@@ -207,8 +255,28 @@ impl Slide<'_> {
         }
     }
 
+    /// The number that stands before a paragraph. Those without text are not counted.
+    fn number(&mut self, text: &str) -> String {
+        if text.trim().is_empty() {
+            return String::new();
+        }
+        let at = usize::from(self.level).min(LEVELS - 1);
+        self.counts[at + 1..].fill(None);
+        let count =
+            self.auto_number.map(|auto| self.counts[at].map_or(auto.start, |count| count.saturating_add(1)));
+        // One without a number ends those of its level.
+        self.counts[at] = count;
+        let (Some(auto), Some(count)) = (self.auto_number, count) else { return String::new() };
+        let [before, behind] = auto.around;
+        format!("{before}{}{behind}", numeral(count, auto.format))
+    }
+
     fn end_paragraph(&mut self, parts: &mut PartCollector) {
-        let text = std::mem::take(&mut self.text);
+        let mut text = std::mem::take(&mut self.text);
+        let number = self.number(&text);
+        if !number.is_empty() {
+            text = format!("{number} {text}");
+        }
         if let Some((_, cell, _)) = &mut self.table {
             cell.push_str(&text);
             cell.push(' ');

@@ -7,7 +7,7 @@ use calamine::Data;
 use super::{COLUMNS_MAX, COMMENTS_MAX, Cells, add_charts, add_remarks, add_shapes, shown};
 use crate::archive::Archive;
 use crate::element::TableElement;
-use crate::format::chart::{self, ChartTitles, ObjectContent};
+use crate::format::chart::{self, ChartTitles, InlineObject, ObjectContent};
 use crate::format::opendocument::{properties, white_space};
 use crate::format::{Unreadable, office};
 use crate::markup::{PassedOver, Tag, Xml, XmlNode};
@@ -41,6 +41,13 @@ pub(in crate::format) fn add_sheets(
         if walk.passed_over.covers(&node) {
             continue;
         }
+        if let Some(object) = &mut walk.inline {
+            if let Some(content) = object.next(&node) {
+                walk.inline = None;
+                walk.show(content);
+            }
+            continue;
+        }
         match node {
             XmlNode::Open(tag) => walk.open(&tag, parts),
             XmlNode::Text(text) => walk.text(&text),
@@ -70,6 +77,9 @@ struct OpenCell {
     rows: u32,
     /// Its value, where that is no text.
     value: Option<Data>,
+    /// Whether it says of what kind its value is, as it does where there is one.
+    has_value: bool,
+    formula: Option<String>,
     /// Its paragraphs.
     text: String,
     paragraphs: usize,
@@ -80,6 +90,8 @@ struct OpenCell {
 struct SheetWalk {
     /// The objects of the file that have not been shown, by their paths.
     objects: HashMap<String, ObjectContent>,
+    /// The object that is being read, where it stands in the file itself.
+    inline: Option<InlineObject>,
     /// The cells of the sheet that is being read, and what is remarked on them.
     cells: Option<Cells>,
     name: String,
@@ -114,10 +126,7 @@ impl SheetWalk {
             "table" if self.cells.is_some() => self.passed_over.begin(),
             "table" => self.begin_sheet(tag, parts),
             "annotation" => self.remark = Some(String::new()),
-            "object" => {
-                self.object(tag);
-                self.passed_over.begin();
-            }
+            "object" => self.object(&tag.attribute("href").unwrap_or_default()),
             "p" => self.begin_paragraph(),
             "s" | "tab" | "line-break" => self.text(&white_space(tag)),
             _ if self.drawn > 0 => self.drawn += 1,
@@ -148,14 +157,24 @@ impl SheetWalk {
         self.cells = Some(cells);
     }
 
-    fn object(&mut self, tag: &Tag<'_>) {
-        let path = tag.attribute("href").unwrap_or_default();
-        match self.objects.remove(path.trim_start_matches("./")) {
+    fn object(&mut self, path: &str) {
+        if path.is_empty() {
+            self.inline = Some(InlineObject::begin());
+            return;
+        }
+        if let Some(content) = self.objects.remove(path.trim_start_matches("./")) {
+            self.show(content);
+        }
+        self.passed_over.begin();
+    }
+
+    fn show(&mut self, content: ObjectContent) {
+        match content {
             // The values of a chart stand in cells.
-            Some(ObjectContent::Chart(titles, _)) => self.charts.push(titles),
-            Some(ObjectContent::Sheet(table)) => self.tables.push(table),
-            Some(ObjectContent::Formula(formula)) => self.shapes.push(formula),
-            Some(ObjectContent::Other) | None => {}
+            ObjectContent::Chart(titles, _) => self.charts.push(titles),
+            ObjectContent::Sheet(table) => self.tables.push(table),
+            ObjectContent::Formula(formula) => self.shapes.push(formula),
+            ObjectContent::Other => {}
         }
     }
 
@@ -221,7 +240,12 @@ impl SheetWalk {
             let right = column.saturating_add(cell.columns.saturating_sub(1));
             self.merged.push([self.row, column, bottom, right]);
         }
-        let text = cell.value.map_or(cell.text, |value| shown(&value));
+        let mut text = cell.value.map_or(cell.text, |value| shown(&value));
+        if let Some(formula) = cell.formula.filter(|_| !cell.has_value && text.trim().is_empty()) {
+            // A program that writes a file does not calculate.
+            text = formula;
+            self.cells.iter_mut().for_each(|cells| cells.formulas += 1);
+        }
         if text.trim().is_empty() {
             return;
         }
@@ -267,14 +291,28 @@ impl SheetWalk {
 
 impl OpenCell {
     fn new(tag: &Tag<'_>) -> Self {
-        let mut cell =
-            Self { times: 1, columns: 1, rows: 1, value: None, text: String::new(), paragraphs: 0 };
+        let mut cell = Self {
+            times: 1,
+            columns: 1,
+            rows: 1,
+            value: None,
+            has_value: false,
+            formula: None,
+            text: String::new(),
+            paragraphs: 0,
+        };
         for (key, value) in tag.attributes() {
             let count = || value.parse::<u32>().unwrap_or(1).max(1);
             match key.as_str() {
                 "table:number-columns-repeated" => cell.times = count(),
                 "table:number-columns-spanned" => cell.columns = count(),
                 "table:number-rows-spanned" => cell.rows = count(),
+                "office:value-type" => cell.has_value = true,
+                // In front of it stands in which way it is written.
+                "table:formula" => {
+                    let formula = value.split_once(":=").map_or(&*value, |(_, formula)| formula);
+                    cell.formula = Some(format!("={}", formula.trim_start_matches('=')));
+                }
                 "office:value" => cell.value = value.parse().ok().map(Data::Float),
                 "office:date-value" => cell.value = Some(Data::DateTimeIso(value)),
                 "office:time-value" => cell.value = Some(Data::DurationIso(value)),
