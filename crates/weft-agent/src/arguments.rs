@@ -4,14 +4,13 @@
 mod coerce;
 mod cost;
 mod cursor;
-mod exact;
 mod repair;
 mod schema;
 mod word;
 
 use serde_json::Map;
 use weft_core::value::kind_of;
-use weft_core::{Error, ErrorKind, Json, Result};
+use weft_core::{Error, ErrorKind, Json, Result, exact};
 
 pub(crate) use cost::affordable;
 pub(crate) use schema::validator;

@@ -2,8 +2,7 @@
 
 use serde_json::Number;
 use weft_core::Json;
-
-use super::exact::is_lost;
+use weft_core::exact::is_lost;
 
 /// Whether a character may be part of a key without quotes.
 pub(super) fn bare_key(c: char) -> bool {

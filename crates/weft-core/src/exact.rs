@@ -1,4 +1,4 @@
-//! Integers with more digits than a number keeps, such as ids.
+//! Integers with more digits than a number keeps, such as ids: as a number each would be another one.
 
 use std::borrow::Cow;
 
@@ -6,8 +6,8 @@ use std::borrow::Cow;
 // The smallest that do not fit into 64 bits have 19 with a sign and 20 without.
 const DIGITS_MIN: usize = 19;
 
-/// JSON with quotes around each integer that as a number would be another one.
-pub(super) fn kept(text: &str) -> Cow<'_, str> {
+/// JSON with quotes around each such integer, so that it is read as the text of its digits.
+pub fn kept(text: &str) -> Cow<'_, str> {
     let bytes = text.as_bytes();
     let (mut kept, mut copied, mut at) = (String::new(), 0, 0);
     while let Some(&byte) = bytes.get(at) {
@@ -34,7 +34,7 @@ pub(super) fn kept(text: &str) -> Cow<'_, str> {
 }
 
 /// Whether a word is an integer whose digits no number keeps.
-pub(super) fn is_lost(word: &str) -> bool {
+pub fn is_lost(word: &str) -> bool {
     let digits = word.strip_prefix('-').unwrap_or(word);
     let is_long = digits.len() >= DIGITS_MIN && digits.bytes().all(|byte| byte.is_ascii_digit());
     let fits = || word.parse::<i64>().is_ok() || word.parse::<u64>().is_ok();
