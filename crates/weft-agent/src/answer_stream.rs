@@ -1,5 +1,7 @@
 //! What an agent says: handed on piece by piece, with citation marks put right, and kept.
 
+use std::sync::Arc;
+
 use weft_core::Piece;
 use weft_core::citation::Citations;
 use weft_core::stream::TextWriter;
@@ -9,7 +11,8 @@ use crate::marks::MarkFilter;
 use crate::research::tags::TagFilter;
 
 /// What stands between the texts of two rounds.
-// A blank line: in Markdown a single line break would run two rounds into one paragraph.
+// A blank line: in Markdown a single line break would run two rounds into one paragraph. The same between what was
+// thought in them.
 const BETWEEN: &str = "\n\n";
 
 /// The visible text of an agent while it grows.
@@ -29,6 +32,10 @@ pub struct AnswerStream<'a> {
     blanks: String,
     /// The message has said something.
     begun: bool,
+    /// Something was thought in an earlier message.
+    thought: bool,
+    /// The message has thought something.
+    thinks: bool,
 }
 
 impl std::fmt::Debug for AnswerStream<'_> {
@@ -60,6 +67,8 @@ impl<'a> AnswerStream<'a> {
             apart: !said_before.is_empty(),
             blanks: String::new(),
             begun: false,
+            thought: false,
+            thinks: false,
         };
         if voice.apart {
             voice.push(said_before);
@@ -88,13 +97,18 @@ impl<'a> AnswerStream<'a> {
                 self.text(&text);
             }
             (Piece::Text(text), None) => self.text(&text),
-            (Piece::Thinking(text), _) => {
-                if let Some(writer) = self.writer {
-                    // Not kept in `said`: reasoning is shown while it comes, and is no part of the answer.
-                    writer.push(Piece::Thinking(text));
-                }
-            }
+            (Piece::Thinking(text), _) => self.thinking(text),
         }
+    }
+
+    /// Takes a piece of reasoning.
+    fn thinking(&mut self, text: Arc<str>) {
+        let Some(writer) = self.writer.filter(|_| !text.is_empty()) else { return };
+        let begins = !std::mem::replace(&mut self.thinks, true);
+        // Between rounds there may be nothing but calls, and some clients show all reasoning as one text.
+        let text: Arc<str> = if begins && self.thought { format!("{BETWEEN}{text}").into() } else { text };
+        // Not kept in `said`: reasoning is shown while it comes, and is no part of the answer.
+        writer.push(Piece::Thinking(text));
     }
 
     /// Takes text of the answer, whose marks may have to be put right.
@@ -132,6 +146,7 @@ impl<'a> AnswerStream<'a> {
         self.tags = self.tags.take().map(|_| TagFilter::default());
         self.blanks.clear();
         self.begun = false;
+        self.thinks = false;
         self.apart = !self.said.is_empty();
     }
 
@@ -147,6 +162,7 @@ impl<'a> AnswerStream<'a> {
             let rest = filter.finish();
             self.put(&rest);
         }
+        self.thought |= std::mem::take(&mut self.thinks);
         // Blanks at the end of a message were held back and are dropped with it, so that two rounds always
         // stand the same distance apart.
         self.blanks.clear();
@@ -223,6 +239,33 @@ mod tests {
         let mut resumed = AnswerStream::new(None, None, "before");
         resumed.piece(text("after"));
         assert_eq!(resumed.finish(), "before\n\nafter");
+    }
+
+    #[tokio::test]
+    async fn the_reasoning_of_rounds_stands_apart() {
+        let thinking = |text: &str| Piece::Thinking(text.into());
+        let (writer, heard) = weft_core::SharedText::new();
+        let mut voice = AnswerStream::new(Some(&writer), None, "");
+        for message in [&["I look", " it up."][..], &[""], &["It is"]] {
+            message.iter().for_each(|piece| voice.piece(thinking(piece)));
+            voice.pause();
+        }
+        let mark = writer.mark();
+        voice.piece(thinking("So"));
+        assert!(mark.take_back());
+        for piece in [thinking("So it"), thinking(" is."), text("It is 4.")] {
+            voice.piece(piece);
+        }
+        assert_eq!(voice.finish(), "It is 4.");
+        writer.finish();
+        let (mut reader, mut thought) = (heard.read(), String::new());
+        while let Some(piece) = reader.next().await.unwrap() {
+            if let Piece::Thinking(text) = piece {
+                thought.push_str(&text);
+            }
+        }
+        assert_eq!(thought, "I look it up.\n\nIt is\n\nSo it is.");
+        assert_eq!(heard.text().await.unwrap(), "It is 4.");
     }
 
     #[test]

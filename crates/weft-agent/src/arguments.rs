@@ -10,7 +10,7 @@ mod word;
 
 use serde_json::Map;
 use weft_core::value::kind_of;
-use weft_core::{Error, ErrorKind, Json, Result};
+use weft_core::{Error, ErrorKind, Json, Result, exact};
 
 pub(crate) use cost::affordable;
 pub(crate) use schema::validator;
@@ -34,7 +34,8 @@ pub struct Parsed {
 /// prose and code fences around the value are left out, and what is wrong in it is mended as long as its
 /// meaning is plain: other quotes, commas too many or missing, comments, bare keys and words, the words of
 /// other languages for true, false and null, line breaks and quotes inside strings, brackets and strings
-/// that are not closed. Several values after each other become a list.
+/// that are not closed. Several values after each other become a list. An integer with more digits than a number keeps
+/// becomes a text of them.
 ///
 /// Takes time in proportion to the text's length and knows a depth of 128 brackets at most.
 ///
@@ -48,7 +49,7 @@ pub fn parse(text: &str) -> Result<Parsed> {
         return Err(Error::new(ErrorKind::Garbled, message).help("write less at once"));
     }
     // The strict reader first: what is JSON means what it says, and no mending may change it.
-    let strict = match serde_json::from_str(text) {
+    let strict = match serde_json::from_str(&exact::kept(text)) {
         Ok(value) => return Ok(Parsed { value, repaired: false }),
         Err(error) => error,
     };

@@ -9,6 +9,7 @@ use weft_core::seam::chat_model::{
     Audience, Author, ChatDelta, ChatMessage, ChatModel, ChatRequest, ModelInfo, StopReason, ToolCall, Usage,
 };
 use weft_core::usage::UsedModel;
+use weft_core::value::shortened;
 use weft_core::{Error, ErrorKind, Json, NodeContext, Piece, Result};
 
 use crate::structured::Schema;
@@ -19,6 +20,8 @@ const ANSWER_MAX: usize = 16 * 1024 * 1024;
 /// Calls of one answer, at most. What goes beyond is left out and told to the model.
 // Some models fall into a loop and write the same call until their limit of tokens.
 pub const CALLS_MAX: usize = 64;
+/// Characters of a tool's name in an error, at most.
+const NAME_CHARS_MAX: usize = 80;
 
 /// How an answer ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -297,7 +300,7 @@ pub async fn ask_text(
     // Nothing was offered, so a call is a model's slip; the text around it counts.
     let reply = ask(ctx, model, request, show).await?;
     if reply.text.trim().is_empty() {
-        return Err(empty_answer(reply.ending));
+        return Err(empty_answer(reply.ending, &reply.calls));
     }
     if reply.ending == Ending::CutOff {
         warn_of_cut(ctx).await?;
@@ -314,14 +317,24 @@ pub async fn warn_of_cut(ctx: &NodeContext) -> Result<()> {
     ctx.signal(Signal::Warn(message)).await
 }
 
-/// The error of an answer that says nothing.
-pub fn empty_answer(ending: Ending) -> Error {
-    let (message, help) = match ending {
-        Ending::CutOff => (
-            "the model reached its limit of tokens before it answered",
+/// The error of an answer that says nothing, with the calls that stand in its place although no tool was on offer.
+pub fn empty_answer(ending: Ending, unasked: &[ToolCall]) -> Error {
+    let (message, help) = match (ending, unasked.first()) {
+        (Ending::CutOff, _) => (
+            "the model reached its limit of tokens before it answered".to_owned(),
             "raise `max_tokens`, or ask for less reasoning",
         ),
-        Ending::Whole => ("the model's answer is empty", "try again, or try another model"),
+        (Ending::Whole, None) => {
+            ("the model's answer is empty".to_owned(), "try again, or try another model")
+        }
+        (Ending::Whole, Some(call)) => (
+            // Whatever a model writes as a name, which may be long.
+            format!(
+                "the model calls the tool `{}` in place of an answer, and no tool is on offer",
+                shortened(&call.name, NAME_CHARS_MAX)
+            ),
+            "take out of the prompts what speaks of tools, give it an agent that has them, or try another model",
+        ),
     };
     Error::new(ErrorKind::Garbled, message).help(help).for_nothing()
 }

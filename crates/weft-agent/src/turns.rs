@@ -142,16 +142,14 @@ impl Turns {
         let Reply { text, thinking, signature, mut calls, calls_left_out, ending } = reply;
         self.ending = ending;
         let offer = self.offer();
-        if offer == Offer::Nothing {
-            // A call of what is not on offer is a slip; the words beside it are the answer.
-            calls.clear();
-        }
+        // A call of what is not on offer is a slip; the words beside it are the answer.
+        let unasked = if offer == Offer::Nothing { std::mem::take(&mut calls) } else { Vec::new() };
         // Reasoning alone says nothing to anybody.
         if calls.is_empty() && text.trim().is_empty() {
             self.empties += 1;
             // A model that has reached its limit of tokens before it spoke would do so again.
             if self.empties > 1 || ending == Ending::CutOff {
-                return Err(empty_answer(ending));
+                return Err(empty_answer(ending, &unasked));
             }
             let notice = if offer == Offer::Tools { EMPTY } else { UNANSWERED };
             self.transcript.say(ChatMessage::new(Author::User, notice.trim_end()));

@@ -134,7 +134,8 @@ impl AssignOperator {
         let (Json::Number(_), Some(a)) = (old, number(old)) else { return Err(not_number(old, "variable")) };
         let b = number(by).ok_or_else(|| not_number(by, "parameter"))?;
         // A parameter may be a text: what people type into a form or a template puts together is one.
-        let integers = old.as_i64().zip(by.as_i64().or_else(|| whole(b)));
+        let written = || by.as_str()?.trim().parse::<i64>().ok();
+        let integers = old.as_i64().zip(by.as_i64().or_else(written).or_else(|| whole(b)));
         // Above 2⁵³ floating-point numbers cannot tell whole numbers apart.
         let exact = integers.and_then(|(a, b)| match self {
             Self::Add => a.checked_add(b),
@@ -339,6 +340,9 @@ mod tests {
         check(AssignOperator::RemoveFirst, json!([1, 2]), Json::Null, json!([2]));
         check(AssignOperator::RemoveLast, Json::Null, Json::Null, json!([]));
         check(AssignOperator::Add, json!(2), json!("3"), json!(5));
+        let (one, next) = (9_007_199_254_740_992_i64, 9_007_199_254_740_993_i64);
+        check(AssignOperator::Add, json!(one), json!(" 1 "), json!(next));
+        check(AssignOperator::Add, json!(0), json!(next.to_string()), json!(next));
         check(AssignOperator::Add, json!(i64::MAX), json!(1), json!(9.223_372_036_854_776e18));
         check(AssignOperator::Add, json!(0), json!(i64::MAX), json!(i64::MAX));
         check(AssignOperator::Subtract, json!(2), json!(0.5), json!(1.5));

@@ -15,6 +15,7 @@ pub mod context;
 pub mod counts;
 pub mod effect;
 pub mod error;
+pub mod exact;
 pub mod exception;
 pub mod fair;
 pub mod field;

@@ -1,12 +1,14 @@
 //! Values written as text: JSON, and the spellings of Python (`True`, `None`, single quotes, tuples).
 
+use crate::exact::{is_lost, kept};
 use crate::value::{Json, to_text};
 
 /// How deep a literal may nest.
 // The reader goes down once for each, on the stack of whoever serves others, too.
 const DEPTH_MAX: usize = 64;
 
-/// The value of a text that looks like a literal, such as `{'a': True}`; `None` when it is none.
+/// The value of a text that looks like a literal, such as `{'a': True}`; `None` when it is none. An integer with more
+/// digits than a number keeps is the text of them.
 pub fn literal(text: &str) -> Option<Json> {
     let text = text.trim();
     // Words of Python are told in any case: models write them as they know them.
@@ -19,7 +21,7 @@ pub fn literal(text: &str) -> Option<Json> {
         return None;
     }
     // Most of what comes here is JSON, whose reader is faster and takes all of its escapes.
-    if let Ok(value) = serde_json::from_str(text) {
+    if let Ok(value) = serde_json::from_str(&kept(text)) {
         return Some(value);
     }
     let mut reader = Reader { rest: text, depth: 0 };
@@ -126,8 +128,11 @@ impl Reader<'_> {
         let end = self.rest.find([',', ']', ')', '}', ':']).unwrap_or(self.rest.len());
         let (atom, rest) = self.rest.split_at(end);
         self.rest = rest;
-        word(atom.trim())
-            .or_else(|| serde_json::from_str::<serde_json::Number>(atom.trim()).ok().map(Json::Number))
+        let atom = atom.trim();
+        if is_lost(atom) {
+            return Some(Json::from(atom));
+        }
+        word(atom).or_else(|| serde_json::from_str::<serde_json::Number>(atom).ok().map(Json::Number))
     }
 }
 
@@ -149,6 +154,10 @@ mod tests {
         check("plain", None);
         check("{'a': True, \"b\": (1, 2,), 3: None}", Some(json!({"a": true, "b": [1, 2], "3": null})));
         check("['it\\'s', 'a\\nb']", Some(json!(["it's", "a\nb"])));
+        let id = "12345678901234567890123";
+        check(id, Some(json!(id)));
+        check(&format!("[{id}, \"{id}\", 1]"), Some(json!([id, id, 1])));
+        check(&format!("{{'a': -{id}}}"), Some(json!({"a": format!("-{id}")})));
         check("[1, 2", None);
         check("__import__('os')", None);
         check("[open('x')]", None);

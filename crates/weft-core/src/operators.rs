@@ -179,9 +179,8 @@ fn parsed_list(value: &Json) -> Json {
 }
 
 fn equal(left: &Json, right: &Json) -> bool {
-    if let (Some(a), Some(b)) = (number(left), number(right)) {
-        #[expect(clippy::float_cmp, reason = "equality is what the canvas asks for")]
-        return a == b;
+    if let Some(order) = numeric_order(left, right) {
+        return order.is_eq();
     }
     if let (Some(a), Some(b)) = (truth_word(left), truth_word(right)) {
         return a == b;
@@ -199,10 +198,25 @@ fn order(left: &Json, right: &Json) -> Option<std::cmp::Ordering> {
     if left.is_null() || right.is_null() {
         return None;
     }
-    match (number(left), number(right)) {
-        (Some(a), Some(b)) => a.partial_cmp(&b),
-        // Dates in the ISO form are in their order as texts, too.
-        _ => Some(to_text(left).cmp(&to_text(right))),
+    // Dates in the ISO form are in their order as texts, too.
+    numeric_order(left, right).or_else(|| Some(to_text(left).cmp(&to_text(right))))
+}
+
+/// The order of two numbers, or texts that are numbers. Whole ones are compared by all of their digits: as
+/// floating-point numbers two long ids would be the same.
+fn numeric_order(left: &Json, right: &Json) -> Option<std::cmp::Ordering> {
+    if let (Some(a), Some(b)) = (integer(left), integer(right)) {
+        return Some(a.cmp(&b));
+    }
+    number(left)?.partial_cmp(&number(right)?)
+}
+
+/// A number that is written without a fraction.
+fn integer(value: &Json) -> Option<i128> {
+    match value {
+        Json::Number(number) => number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from)),
+        Json::String(text) => text.trim().parse().ok(),
+        _ => None,
     }
 }
 
@@ -259,6 +273,31 @@ mod tests {
         check(json!({"a": 1}), "contains", json!("a"), true);
         check(json!({"value": "abc"}), "contains", json!("ABC"), true);
         check(json!({"value": "abc"}), "not contains", json!("abcd"), true);
+    }
+
+    #[test]
+    fn long_ids_are_told_apart() {
+        let check = |left: Json, operator: &str, right: Json, expected: bool| {
+            let operator = Operator::parse(operator).unwrap();
+            assert_eq!(holds(&left, operator, &right), expected, "{left} {operator:?} {right}");
+        };
+        let (one, next) = (9_007_199_254_740_992_u64, 9_007_199_254_740_993_u64);
+        for (left, right) in [
+            (json!(one), json!(next)),
+            (json!(one.to_string()), json!(next)),
+            (json!("98765432109876543210"), json!("98765432109876543211")),
+        ] {
+            check(left.clone(), "=", right.clone(), false);
+            check(left.clone(), "≠", right.clone(), true);
+            check(left.clone(), "<", right.clone(), true);
+            check(left.clone(), "≥", right.clone(), false);
+            check(left.clone(), "in", json!([right]), false);
+            check(left.clone(), "=", json!(format!(" {} ", to_text(&left))), true);
+        }
+        check(json!(u64::MAX), ">", json!(i64::MIN), true);
+        check(json!("1e20"), "=", json!("100000000000000000000"), true);
+        check(json!("1.5"), ">", json!(1), true);
+        assert!(!holds_typed(&json!(one), Operator::Equal, &json!(next.to_string())).unwrap());
     }
 
     #[test]

@@ -9,13 +9,15 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
+use weft_core::exact;
+
 use crate::problem::unescape;
 
 /// How deep the scanner follows a pointer. The parser allows less.
 const DEPTH_MAX: usize = 256;
 
-/// Duplicate keys that are reported at most.
-pub(crate) const DUPLICATES_MAX: usize = 100;
+/// Places of one kind that are reported at most.
+const UNSEEN_MAX: usize = 100;
 
 /// The spans of `pointers` in `source`, which must be JSON that `serde_json` accepts; of anything
 /// else, whatever can be found. One for each pointer, in their order.
@@ -238,21 +240,30 @@ fn text(token: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(inner)
 }
 
-/// A key that an object has more than once; the last value counts.
+/// A place in a text.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Duplicate {
-    /// The pointer of the member.
+pub(crate) struct Spot {
+    /// The pointer of the member or element.
     pub pointer: String,
-    /// The later key.
+    /// What is underlined.
     pub span: Range<usize>,
 }
 
-/// Keys that objects have more than once, at most [`DUPLICATES_MAX`] of them.
-pub(crate) fn duplicate_keys(source: &str) -> Vec<Duplicate> {
+/// What a document no longer shows once it is parsed, at most [`UNSEEN_MAX`] places of each kind.
+#[derive(Debug, Default)]
+pub(crate) struct Unseen {
+    /// Keys that their object had before; the last value counts.
+    pub duplicates: Vec<Spot>,
+    /// Integers with more digits than a number keeps.
+    pub lost: Vec<Spot>,
+}
+
+/// What of a text its document no longer shows.
+pub(crate) fn unseen(source: &str) -> Unseen {
     let mut scan = JsonScanner { bytes: source.as_bytes(), at: 0 };
     scan.skip_bom();
     let mut open: Vec<JsonLevel<'_>> = Vec::new();
-    let mut found = Vec::new();
+    let mut found = Unseen::default();
     while let Some(byte) = scan.peek() {
         match byte {
             b'{' => open.push(JsonLevel::Object { keys: HashSet::new(), current: Cow::Borrowed("") }),
@@ -264,10 +275,10 @@ pub(crate) fn duplicate_keys(source: &str) -> Vec<Duplicate> {
                 if let (true, Some(JsonLevel::Object { keys, current })) = (is_key, open.last_mut()) {
                     *current = text(&source.as_bytes()[span.clone()]);
                     if !keys.insert(current.clone()) {
-                        found.push(Duplicate { pointer: pointer(&open), span });
+                        found.duplicates.push(Spot { pointer: pointer(&open), span });
                     }
                 }
-                if found.len() == DUPLICATES_MAX {
+                if found.duplicates.len() == UNSEEN_MAX {
                     return found;
                 }
                 continue;
@@ -279,7 +290,11 @@ pub(crate) fn duplicate_keys(source: &str) -> Vec<Duplicate> {
             }
             b':' => {}
             _ => {
-                scan.word();
+                let span = scan.word();
+                let is_lost = source.get(span.clone()).is_some_and(exact::is_lost);
+                if is_lost && found.lost.len() < UNSEEN_MAX {
+                    found.lost.push(Spot { pointer: pointer(&open), span });
+                }
                 continue;
             }
         }
@@ -349,8 +364,22 @@ mod tests {
     fn duplicate_keys_are_found_at_every_depth() {
         let source = r#"{"a": [{"x": "x", "y": "x"}, {"x": 1, "\u0078": 2}], "b": {"x": 1}, "a": 3}"#;
         let found: Vec<_> =
-            duplicate_keys(source).into_iter().map(|d| (d.pointer, source[d.span].to_owned())).collect();
+            unseen(source).duplicates.into_iter().map(|d| (d.pointer, source[d.span].to_owned())).collect();
         let expected = [("/a/1/x", r#""\u0078""#), ("/a", r#""a""#)];
         assert_eq!(found, expected.map(|(p, s)| (p.to_owned(), s.to_owned())));
+    }
+
+    #[test]
+    fn integers_that_lose_digits_are_found_at_every_depth() {
+        let source = r#"{"a": [1, {"x": 12345678901234567890123}, "12345678901234567890123"], "b": -98765432109876543210 }"#;
+        let found: Vec<_> = unseen(source)
+            .lost
+            .into_iter()
+            .map(|lost| (lost.pointer, source[lost.span].to_owned()))
+            .collect();
+        let expected = [("/a/1/x", "12345678901234567890123"), ("/b", "-98765432109876543210")];
+        assert_eq!(found, expected.map(|(p, s)| (p.to_owned(), s.to_owned())));
+        let many = format!("[{}1]", "12345678901234567890123,".repeat(1_000));
+        assert_eq!(unseen(&many).lost.len(), UNSEEN_MAX);
     }
 }

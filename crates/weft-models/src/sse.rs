@@ -14,7 +14,7 @@ pub(crate) struct SseBuffer {
     data: Vec<u8>,
     /// Whether a `data` line was seen since the last event.
     open: bool,
-    /// Whether any line was seen that is no comment.
+    /// Whether any line was seen that is no comment and no empty piece of data.
     spoke: bool,
 }
 
@@ -55,12 +55,12 @@ impl SseBuffer {
         let (from, to) = (self.start, self.buffer.len());
         self.start = to;
         self.searched = 0;
-        let whole = self.line(from, to) || self.open;
+        let whole = self.line(from, to) || (self.open && !self.data.is_empty());
         self.open = false;
         whole.then_some(&self.data[..])
     }
 
-    /// Whether nothing has come but comments, by which servers keep a line open.
+    /// Whether nothing has come but comments and events without data, by which servers keep a line open.
     pub(crate) fn is_silent(&self) -> bool {
         !self.spoke
     }
@@ -71,16 +71,19 @@ impl SseBuffer {
         // The standard has three kinds of line ends; servers use these two.
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() {
+            // As the standard has it: an event without data is none.
+            self.open &= !self.data.is_empty();
             return self.open;
         }
-        self.spoke |= !line.starts_with(b":");
-        if let Some(data) = line.strip_prefix(b"data:") {
+        let data = line.strip_prefix(b"data:").map(|data| data.strip_prefix(b" ").unwrap_or(data));
+        self.spoke |= !line.starts_with(b":") && data.is_none_or(|data| !data.is_empty());
+        if let Some(data) = data {
             if self.open {
                 self.data.push(b'\n');
             } else {
                 self.data.clear();
             }
-            self.data.extend_from_slice(data.strip_prefix(b" ").unwrap_or(data));
+            self.data.extend_from_slice(data);
             self.open = true;
         }
         false
@@ -115,6 +118,17 @@ mod tests {
             let pieces: Vec<&[u8]> = text.chunks(size).collect();
             assert_eq!(events(&pieces), expected, "in pieces of {size}");
         }
+    }
+
+    #[test]
+    fn what_keeps_a_line_open_is_no_event() {
+        for text in ["data:\n\ndata: \r\n\r\n: hi\n\n", "data:", "data: \n"] {
+            assert!(events(&[text.as_bytes()]).is_empty(), "{text:?}");
+            let mut silent = SseBuffer::default();
+            assert!(silent.feed(text.as_bytes()) && silent.next().is_none() && silent.last().is_none());
+            assert!(silent.is_silent(), "{text:?}");
+        }
+        assert_eq!(events(&["data:\n\ndata: a\n\ndata:\n\n".as_bytes()]), ["a"]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Number};
 use weft_core::Json;
+use weft_core::exact::kept;
 
 use super::cost::resolve;
 
@@ -230,7 +231,7 @@ fn read(text: &str, types: Types) -> Option<Json> {
         "false" if types.has(Types::BOOLEAN) => return Some(Json::Bool(false)),
         _ => {}
     }
-    let value: Json = serde_json::from_str(text).ok()?;
+    let value: Json = serde_json::from_str(&kept(text)).ok()?;
     match &value {
         Json::Number(number) => {
             // An integer that fits is exact whatever its length; a fraction is only as long as a double keeps

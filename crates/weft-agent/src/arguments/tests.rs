@@ -63,6 +63,32 @@ fn damaged_json_is_repaired() {
 }
 
 #[test]
+fn no_integer_loses_digits() {
+    let check = |text: &str, value: Json, repaired: bool| {
+        assert_eq!(parse(text).unwrap(), Parsed { value, repaired }, "{text}");
+    };
+    let id = "12345678901234567890123";
+    let said = format!("say \" {id} \\");
+    let written = json!(said);
+    let text = format!(r#"{{"id": {id}, "said": {written}, "all": [-{id}, 1]}}"#);
+    check(&text, json!({"id": id, "said": said, "all": [format!("-{id}"), 1]}), false);
+    check(&format!("{{'id': {id},}}"), json!({"id": id}), true);
+    // What a number keeps is one, however long it is.
+    check(
+        "[18446744073709551615, -9223372036854775808, 100000000000000000000, 1e30, 0.50000000000000000000]",
+        json!([u64::MAX, i64::MIN, 1e20, 1e30, 0.5]),
+        false,
+    );
+    // A schema says whether the digits are what is wanted.
+    let schema = |kind: &str| {
+        ArgumentSchema::new(&json!({"type": "object", "properties": {"id": {"type": kind}}})).unwrap()
+    };
+    let given = || object(&format!(r#"{{"id": {id}}}"#)).unwrap().0;
+    assert_eq!(schema("string").check(given()).unwrap()["id"], id);
+    assert!(schema("integer").check(given()).unwrap_err().to_string().contains("expected integer"));
+}
+
+#[test]
 fn what_would_be_a_guess_is_an_error() {
     let check = |text: &str, expected: &str| {
         let error = parse(text).expect_err(text);

@@ -2,6 +2,7 @@
 
 use serde_json::Number;
 use weft_core::Json;
+use weft_core::exact::is_lost;
 
 /// Whether a character may be part of a key without quotes.
 pub(super) fn bare_key(c: char) -> bool {
@@ -73,6 +74,9 @@ pub(super) fn literal(word: &str) -> Option<Json> {
     let plain = if grouped { plain.replace('_', "") } else { plain };
     // `--5` and `+-5` are expressions, and nobody computes here.
     let fits = word.len() - unsigned.len() <= 1;
+    if fits && is_lost(&plain) {
+        return Some(Json::String(plain));
+    }
     fits.then(|| serde_json::from_str::<Number>(&plain).ok()).flatten().map(Json::Number)
 }
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::{Map, json};
-use weft_core::Json;
 use weft_core::component::Form;
 use weft_core::seam::chat_model::ToolCall;
 use weft_core::tool::Tool;
+use weft_core::{Json, exact};
 
 use super::{CallState, OpenCall, read};
 use crate::arguments::{self, ArgumentSchema};
@@ -63,7 +63,7 @@ pub(crate) fn decision(answer: &Json) -> Decision {
 fn word(text: &str) -> Decision {
     // Forms give text fields as text, so an edit comes as JSON inside of one.
     if text.starts_with('{') {
-        return match serde_json::from_str(text) {
+        return match serde_json::from_str(&exact::kept(text)) {
             Ok(Json::Object(answer)) => decision(&Json::Object(answer)),
             _ => unclear(text),
         };
@@ -198,6 +198,9 @@ mod tests {
         check(json!("Approve"), "approve");
         check(json!({"decision": "approve"}), "approve");
         check(json!({"decision": "edit", "arguments": {"a": 1}}), "edit {\"a\":1}");
+        let id = "12345678901234567890123";
+        let edited = format!(r#"{{"decision": "edit", "arguments": {{"id": {id}}}}}"#);
+        check(json!(edited), &format!(r#"edit {{"id":"{id}"}}"#));
         check(json!(false), "deny ");
         check(json!("No"), "deny ");
         check(json!("deny not this one"), "deny not this one");

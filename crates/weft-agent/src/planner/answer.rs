@@ -58,7 +58,7 @@ pub(super) async fn finish(job: &Job<'_>, mut steps: Steps, mut voice: AnswerStr
             empties += 1;
             // Asked once more, an answer that reached its limit before the first word would reach it again.
             if empties > 1 || reply.ending == Ending::CutOff {
-                return Err(empty_answer(reply.ending));
+                return Err(empty_answer(reply.ending, &reply.calls));
             }
             steps.say(Author::User, UNANSWERED.trim_end());
             continue;

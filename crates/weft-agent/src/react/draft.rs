@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use futures::StreamExt as _;
 use serde_json::Map;
 use weft_core::seam::chat_model::{ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo, ToolCall};
-use weft_core::{Json, Result};
+use weft_core::{Json, Result, exact};
 
 use super::hooks::HookContext;
 use super::print::{PrintedMessage, Printer};
@@ -129,7 +129,7 @@ enum Completeness {
 /// A call as a block. What the model wrote is kept beside it when it is not the plain JSON of an object.
 fn tool_use(call: &ToolCall, completeness: Completeness) -> ToolUse {
     let (id, name) = (call.id.clone(), call.name.clone());
-    if let Ok(Json::Object(input)) = serde_json::from_str(&call.arguments) {
+    if let Ok(Json::Object(input)) = serde_json::from_str(&exact::kept(&call.arguments)) {
         return ToolUse { id, name, input, raw_input: None };
     }
     let input = match completeness {
@@ -196,6 +196,15 @@ impl ChatModel for DraftingModel<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_id_keeps_its_digits() {
+        let id = "12345678901234567890123";
+        let (name, arguments) = ("pay".to_owned(), format!(r#"{{"id": {id}}}"#));
+        let call = ToolCall { id: "c".to_owned(), name, arguments };
+        let block = tool_use(&call, Completeness::Complete);
+        assert_eq!((block.input["id"].as_str(), block.raw_input), (Some(id), None));
+    }
 
     #[test]
     fn the_beginning_of_an_escape_is_left_out() {

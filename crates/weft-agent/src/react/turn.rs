@@ -258,7 +258,7 @@ impl<'a> Turn<'a> {
             (message, reply) = self.ask(&messages, choice).await?;
         }
         if nothing(&reply) {
-            return Err(empty_answer(reply.ending));
+            return Err(empty_answer(reply.ending, &reply.calls));
         }
         if reply.calls.is_empty() && self.finishes_by_function() {
             finish_with_text(&mut message);
@@ -360,7 +360,7 @@ impl<'a> Turn<'a> {
         // Calls of what was not on offer are a slip; the words beside them are the answer.
         message.content.retain(|block| !matches!(block, ContentBlock::ToolUse(_)));
         if message.text().trim().is_empty() {
-            return Err(empty_answer(reply.ending));
+            return Err(empty_answer(reply.ending, &reply.calls));
         }
         if reply.ending == Ending::CutOff {
             warn_of_cut(&self.ctx).await?;

@@ -72,8 +72,9 @@ async fn a_call_that_was_not_on_offer_is_not_made() {
     // It ends all the same.
     let mut world = World::with(ScriptedModel::from_fn(|_, nth| look(&nth.to_string())));
     world.options.rounds_max = 0;
-    assert_eq!(world.ask().await.unwrap_err().kind, ErrorKind::Garbled);
-    assert_eq!(world.asked().len(), 3);
+    let error = world.ask().await.unwrap_err();
+    assert_eq!((error.kind, world.asked().len()), (ErrorKind::Garbled, 3));
+    assert!(error.message.contains("calls the tool `look`"), "{}", error.full());
 }
 
 #[tokio::test]

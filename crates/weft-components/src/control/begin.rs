@@ -115,11 +115,12 @@ mod tests {
     async fn filled_values_become_outputs() {
         let node = Node::new(
             "Begin",
-            json!({"inputs": {"1": {"type": "line"}, "o": {"type": "object"}, "n": {"type": "integer"}, "b": {"type": "boolean"}}}),
+            json!({"inputs": {"1": {"type": "line"}, "o": {"type": "object"}, "n": {"type": "integer"}, "id": {"type": "integer"}, "b": {"type": "boolean"}}}),
         );
-        let filled = json!({"1": {"value": "x"}, "o": "{\"a\": 1}", "n": "7", "b": "true", "extra": [1], "raw": {"a": 1}});
+        let filled = json!({"1": {"value": "x"}, "o": "{\"a\": 1}", "n": "7", "id": "12345678901234567890123", "b": "true", "extra": [1], "raw": {"a": 1}});
         let setting = Setting { filled, ..Setting::default() };
-        let expected = json!({"1": "x", "o": {"a": 1}, "n": 7, "b": true, "extra": [1], "raw": {"a": 1}});
+        // A number that would have lost digits stays as it was typed.
+        let expected = json!({"1": "x", "o": {"a": 1}, "n": 7, "id": "12345678901234567890123", "b": true, "extra": [1], "raw": {"a": 1}});
         assert_eq!(outputs(&node, setting).await, expected);
     }
 

@@ -1,6 +1,7 @@
 //! The values that a person fills into a form.
 
 use serde_json::Map;
+use weft_core::exact::is_lost;
 use weft_core::{Json, Outputs, ParamProblem};
 
 use crate::params::{Field, Kind, Params, Widget, number, pointer, truth};
@@ -116,7 +117,9 @@ fn coerced(field: Option<&Json>, value: &Json) -> Json {
     let typed = match kind.to_ascii_lowercase().as_str() {
         "object" => serde_json::from_str(text).ok(),
         // Of numbers only, because other texts are JSON of other types.
-        "integer" | "number" if number(value).is_some() => serde_json::from_str(text.trim()).ok(),
+        "integer" | "number" if number(value).is_some() && !is_lost(text.trim()) => {
+            serde_json::from_str(text.trim()).ok()
+        }
         "boolean" => truth(value).map(Json::Bool),
         _ => None,
     };

@@ -7,6 +7,7 @@
 use std::cmp::Ordering;
 
 use async_trait::async_trait;
+use serde_json::Number;
 use weft_core::value::to_text;
 use weft_core::{
     Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference,
@@ -228,9 +229,7 @@ fn order(a: &Json, b: &Json) -> Ordering {
     };
     match (a, b) {
         (Json::Bool(a), Json::Bool(b)) => a.cmp(b),
-        (Json::Number(a), Json::Number(b)) => {
-            a.as_f64().unwrap_or_default().total_cmp(&b.as_f64().unwrap_or_default())
-        }
+        (Json::Number(a), Json::Number(b)) => by_digits(a, b),
         (Json::String(a), Json::String(b)) => a.cmp(b),
         (Json::Array(a), Json::Array(b)) => {
             let differing = a.iter().zip(b).map(|(a, b)| order(a, b)).find(|order| order.is_ne());
@@ -239,6 +238,20 @@ fn order(a: &Json, b: &Json) -> Ordering {
         (Json::Object(_), Json::Object(_)) => canonical(a).cmp(&canonical(b)),
         _ => rank(a).cmp(&rank(b)),
     }
+}
+
+/// The order of two numbers, by all of their digits: as floating-point numbers two long ids would be the same.
+fn by_digits(a: &Number, b: &Number) -> Ordering {
+    let real = |number: &Number| number.as_f64().unwrap_or_default();
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "only what is as large as a whole number is looked at"
+    )]
+    let whole = |number: &Number| {
+        let whole = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
+        whole.unwrap_or_else(|| real(number) as i128)
+    };
+    real(a).total_cmp(&real(b)).then_with(|| whole(a).cmp(&whole(b)))
 }
 
 #[async_trait]
@@ -308,6 +321,8 @@ mod tests {
         )
         .await;
         check(json!({"operations": "sort"}), list(), json!([1, 1, 2, 3])).await;
+        let (one, next) = (9_007_199_254_740_992_u64, 9_007_199_254_740_993_u64);
+        check(json!({"operations": "sort"}), json!([next, one, 1.5]), json!([1.5, one, next])).await;
         check(
             json!({"operations": "sort", "sort_method": "desc"}),
             json!(["a", 2, null]),

@@ -434,7 +434,7 @@ impl DeepResearch {
         let known: Vec<&str> = findings.queries.iter().map(|query| query.summary.trim()).collect();
         let known: Vec<&str> = known.into_iter().filter(|summary| !summary.is_empty()).collect();
         if known.is_empty() {
-            return Err(empty_answer(Ending::Whole));
+            return Err(empty_answer(Ending::Whole, &[]));
         }
         voice.piece(Piece::Text(known.join("\n\n").into()));
         Ok(voice.finish())

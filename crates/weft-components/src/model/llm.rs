@@ -95,6 +95,18 @@ mod tests {
         assert_eq!(wrong.problems(), ["/retry_max", "/retry_if/0/operator"]);
     }
 
+    #[tokio::test]
+    async fn a_call_where_nothing_was_on_offer_is_told_with_its_name() {
+        let node = Node::new("LLM", json!({"prompts": "Q"}));
+        let component = node.build();
+        let stage = Stage::new(&node, &*component, Setting { query: "Q", ..Setting::default() });
+        let (name, arguments) = (Some("look".to_owned()), "{}".to_owned());
+        stage.answer([ChatDelta::ToolCall { index: 0, id: None, name, arguments }]);
+        let error = component.run(&stage.ctx).await.unwrap_err();
+        assert_eq!((error.kind, stage.asked().len()), (ErrorKind::Garbled, 1));
+        assert!(error.message.contains("calls the tool `look`") && error.help.is_some(), "{}", error.full());
+    }
+
     /// Says the same each time, and notes whether a person's answer came with it.
     #[derive(Default)]
     struct Answered(std::sync::Mutex<Vec<bool>>);

@@ -654,6 +654,17 @@ fn a_key_that_comes_twice() {
 }
 
 #[test]
+fn a_number_that_loses_digits() {
+    let source = r#"{"components": {"begin": {"name": "Begin", "params": {"tracking_number": 12345678901234567890123}}}}"#;
+    let found = check_text(
+        source,
+        &CompileOptions::default(),
+        &["warning lost-digits /begin/params/tracking_number 12345678901234567890123"],
+    );
+    assert!(found[0].message.contains("`12345678901234567890123`") && found[0].help.is_some(), "{found:?}");
+}
+
+#[test]
 fn components_of_the_wrong_shape() {
     check(
         &json!({

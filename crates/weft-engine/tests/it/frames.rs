@@ -173,6 +173,34 @@ async fn leaving_a_loop_stops_what_runs_in_it() {
 
 #[tokio::test]
 async fn leaving_from_an_iteration_inside_a_loop_closes_the_loop() {
+    for parallelism in [1, 2] {
+        let nodes = repeat(
+            100,
+            vec![
+                node("count", Does::Count("loop@n"), &["inner"]).within("loop"),
+                node("inner", Does::Each(parallelism, "x@out"), &["after"]).text("{env.list}").within("loop"),
+                node("item", Does::Item, &["s"]).within("inner"),
+                node("s", choose(&["out", "x"], |n, _| if n == 4 { vec!["out"] } else { vec!["x"] }), &[])
+                    .within("inner"),
+                node("x", Does::Echo, &[]).within("inner"),
+                node("out", Does::Leave, &[]).within("inner"),
+                node("after", Does::Echo, &[]).within("loop"),
+            ],
+        );
+        let plan = crate::kit::plan(&nodes);
+        let mut state = weft_engine::SessionState::new(&plan);
+        state.globals.insert("env.list".to_owned(), json!(["a", "b", "c"]));
+        let ran = crate::kit::go_on(&plan, state, crate::kit::asking("q"), Default::default()).await;
+        assert_eq!((ran.report.ending, ran.report.said.as_str()), (Ending::Succeeded, "2"));
+        assert_eq!((ran.times("out"), ran.times("after")), (1, 1));
+        let log = ran.log();
+        let place = |line: &str| log.iter().rposition(|l| l == line).unwrap();
+        assert!(place("error inner") < place("end loop"), "{log:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_failure_in_a_loop_closes_its_frames() {
     let ran = run(&repeat(
         100,
         vec![
@@ -183,4 +211,5 @@ async fn leaving_from_an_iteration_inside_a_loop_closes_the_loop() {
     .await;
     // `env.none` is null, which is no list: the error stops the run, and the open frames are closed.
     assert_eq!(ran.report.ending, Ending::Failed);
+    assert!(ran.log().contains(&"error loop".to_owned()), "{:?}", ran.log());
 }

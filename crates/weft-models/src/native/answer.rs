@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::{Stream, StreamExt as _, stream};
 use genai::chat::{ChatStream, ChatStreamEvent, StopReason as Stopped, StreamEnd, ToolCall};
 use reqwest::header::HeaderMap;
+use serde_json::Value as Json;
 use weft_core::seam::chat_model::{Author, ChatDelta, ChatMessage, ChatRequest, StopReason, Usage};
 use weft_core::{Error, Result};
 
@@ -161,11 +162,15 @@ impl NativeAssembly {
         }
     }
 
-    fn call(&mut self, call: ToolCall) {
+    fn call(&mut self, mut call: ToolCall) {
         // A text that grows on Anthropic's wire; anything else came whole, and two whole calls are two
         // even with one id.
         let grows = self.asking.provider == Provider::Anthropic;
-        let arguments = weft_core::value::to_text(&call.fn_arguments);
+        let arguments = match call.fn_arguments.take() {
+            // All that has come so far, with each piece: it is not copied once more.
+            Json::String(text) => text,
+            other => weft_core::value::to_text(&other),
+        };
         let known = self.calls.iter().rposition(|begun| grows && begun.id == call.call_id);
         if let Some(index) = known {
             // `get`: if what is repeated is another text this time, the place may lie within a character.

@@ -146,7 +146,7 @@ impl OpenAiAssembly {
         if self.over {
             return;
         }
-        if data == b"[DONE]" {
+        if data.trim_ascii() == b"[DONE]" {
             return self.finish();
         }
         let mended = |cause| serde_json::from_str(&halves::mended(data)).map_err(|_| cause);

@@ -52,10 +52,19 @@ async fn a_missing_done_is_forgiven_and_a_missing_end_is_not() {
     let half = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n";
     assert_eq!(made_of(SSE, half).await.1, Some(ErrorKind::Unavailable));
     // Before the first event, too: it is asked again, and what is no such stream is not.
-    for silent in ["", "\n\n", ": working on it\n\n: still\n\n"] {
+    for silent in ["", "\n\n", ": working on it\n\n: still\n\n", "data:\n\ndata: \n\n"] {
         assert_eq!(made_of(SSE, silent).await.1, Some(ErrorKind::Unavailable), "{silent:?}");
     }
     assert_eq!(made_of(SSE, "<html></html>\n").await.1, Some(ErrorKind::Garbled));
+}
+
+#[tokio::test]
+async fn what_keeps_a_line_open_changes_no_answer() {
+    let body = ": wait\n\ndata:\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: \n\n: wait\n\n\
+        data: {\"choices\":[{\"delta\":{\"content\":\"b\"},\"finish_reason\":\"stop\"}]}\n\ndata:\n\ndata: [DONE] \n\n";
+    let (seen, error) = made_of(SSE, body).await;
+    assert_eq!((error, seen.text.as_str()), (None, "ab"));
+    assert_eq!(seen.end.map(|(reason, _)| reason), Some(StopReason::Stop));
 }
 
 /// Some servers cut an answer by the units of UTF-16, and some by bytes.

@@ -175,6 +175,52 @@
     const asIs = (_, options, date) => (keys(options).length === 0 ? apply(plain, date, []) : undefined);
     inEnglish(Date.prototype, name, asIs, "use toISOString or the parts of the date, such as getUTCFullYear");
   }
+  // The order of a dictionary as far as it needs no tables: signs, digits, letters, then accents, then small before capital
+  // letters. Languages with an order of their own are put into this one, too.
+  const rank = (token) => (/^\p{L}/u.test(token) ? 2 : /^[0-9]/.test(token) ? 1 : 0);
+  const less = (one, other) => (one === other ? 0 : one < other ? -1 : 1);
+  function byLetters(one, other, numeric) {
+    const [ones, others] = [one, other].map((text) => text.match(numeric ? /[0-9]+|[^]/gu : /[^]/gu) ?? []);
+    for (let at = 0; at < ones.length && at < others.length; at++) {
+      const [a, b] = [ones[at], others[at]];
+      if (a === b) continue;
+      // Only numbers have more than one sign, and no leading zeros any more: the longer one is the larger one.
+      return less(rank(a), rank(b)) || (numeric && rank(a) === 1 && less(a.length, b.length)) || less(a, b);
+    }
+    return less(ones.length, others.length);
+  }
+  function byCase(one, other, capitalsFirst) {
+    for (let at = 0; at < one.length && at < other.length; at++)
+      if (one[at] !== other[at]) return (one[at] === one[at].toLowerCase() ? -1 : 1) * (capitalsFirst ? -1 : 1);
+    return less(one.length, other.length);
+  }
+  function collated(one, other, options) {
+    const { numeric, sensitivity = "variant", caseFirst, ignorePunctuation } = options;
+    if (!["base", "accent", "case", "variant"].includes(sensitivity))
+      throw new RangeError(`localeCompare knows no sensitivity ${sensitivity}, only base, accent, case and variant`);
+    const read = (given) => {
+      let text = given.normalize("NFD");
+      if (ignorePunctuation) text = text.replace(/[\p{P}\s]/gu, "");
+      return numeric ? text.replace(/(?<![0-9])0+(?=[0-9])/g, "") : text;
+    };
+    const texts = [one, other].map(read);
+    const bare = texts.map((text) => text.replace(/\p{M}/gu, ""));
+    const small = bare.map((text) => text.toLowerCase());
+    const accents = () => texts.map((text) => text.replace(/\P{M}/gu, "\0"));
+    return (
+      byLetters(...small, numeric) ||
+      (sensitivity === "accent" || sensitivity === "variant" ? less(...accents()) : 0) ||
+      (sensitivity === "case" || sensitivity === "variant" ? byCase(...bare, caseFirst === "upper") : 0)
+    );
+  }
+  const { localeCompare } = {
+    localeCompare(other, _, options = {}) {
+      if (this === undefined || this === null) throw new TypeError("localeCompare is of texts");
+      const [one, two] = [`${this}`, `${other}`];
+      return one === two ? 0 : collated(one, two, options);
+    },
+  };
+  Object.defineProperty(String.prototype, "localeCompare", { value: localeCompare, writable: true, configurable: true });
   const { stringify } = JSON;
   const { isArray } = Array;
   const setPrototype = Object.setPrototypeOf;

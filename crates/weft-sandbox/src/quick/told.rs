@@ -19,7 +19,7 @@ const MODULES: &str = "there are no modules: a program has the language, `consol
     `structuredClone`, `URL`, `URLSearchParams` and `Buffer`, and brings everything else in its own text";
 
 /// What helps somebody who wants words and numbers as a language writes them.
-const LANGUAGES: &str = "there are no tables of languages and time zones: a program has `toLocaleString` of numbers in English, `toFixed`, `toPrecision`, `toISOString`, \
+const LANGUAGES: &str = "there are no tables of languages and time zones: a program has `toLocaleString` of numbers in English, `localeCompare` with its options, `toFixed`, `toPrecision`, `toISOString`, \
     `padStart` and the parts of a `Date` (`getUTCFullYear` and so on), and puts its own separators in, as in \
     `n.toFixed(2).replace(/\\B(?=(\\d{3})+(?!\\d))/g, ',')`";
 /// What helps somebody who waits outside of a function that can.

@@ -512,6 +512,32 @@ async fn languages_are_told_to_be_missing() {
     assert!(returned("return new Date(0).toLocaleTimeString()").await.is_ok());
 }
 
+/// Programs sort by it, and options that did nothing would put their lists into another order without a word.
+#[tokio::test]
+async fn texts_are_compared_as_in_a_dictionary_and_as_the_options_say() {
+    let sorted = async |options: &str, words: &str| {
+        let body =
+            format!("return {words}.sort((one, other) => one.localeCompare(other, undefined, {options}))");
+        returned(&body).await.unwrap()
+    };
+    let words = "['b', 'A', '\u{e9}', 'B', 'f', 'a', 'e', '_', '2', '10']";
+    let expected = json!(["_", "10", "2", "a", "A", "b", "B", "e", "\u{e9}", "f"]);
+    assert_eq!(sorted("undefined", words).await, expected);
+    let files = "['file10', 'File 2', 'file9', 'file09', 'FILE1']";
+    let expected = json!(["File 2", "FILE1", "file9", "file09", "file10"]);
+    assert_eq!(sorted("{numeric: true}", files).await, expected);
+    let capitals = json!(["A", "a", "B", "b"]);
+    assert_eq!(sorted("{caseFirst: 'upper'}", "['a', 'b', 'B', 'A']").await, capitals);
+    let body = "return ['base', 'accent', 'case', 'variant'].map((sensitivity) =>
+        ['A', '\u{e1}', 'b'].map((other) => 'a'.localeCompare(other, 'en', {sensitivity})))";
+    let expected = json!([[0, 0, -1], [0, -1, -1], [-1, 0, -1], [-1, -1, -1]]);
+    assert_eq!(returned(body).await.unwrap(), expected);
+    // One character, and the same in two.
+    assert_eq!(returned("return '\u{e9}'.localeCompare('e\\u0301')").await.unwrap(), json!(0));
+    let (message, _) = failed(returned("return 'a'.localeCompare('b', 'en', {sensitivity: 'all'})").await);
+    assert!(message.contains("sensitivity all"), "{message}");
+}
+
 #[tokio::test]
 async fn who_waits_outside_of_an_async_function_is_told_what_to_write() {
     for source in [

@@ -36,6 +36,7 @@ fn what_is_beyond_doubt_is_converted() {
     check(json!({"deep": "True"}), json!({"deep": true}));
     check(json!({"tags": "a"}), json!({"tags": ["a"]}));
     check(json!({"tags": "[\"a\", \"b\"]"}), json!({"tags": ["a", "b"]}));
+    check(json!({"tags": "[12345678901234567890123]"}), json!({"tags": ["12345678901234567890123"]}));
     check(json!({"ids": "4"}), json!({"ids": [4]}));
     check(json!({"ids": ["4", 5.0]}), json!({"ids": [4, 5]}));
     check(json!({"either": "4"}), json!({"either": "4"}));

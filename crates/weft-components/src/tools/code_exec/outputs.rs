@@ -1,5 +1,6 @@
 //! The outputs that a canvas declares for a program, and how its result fills them.
 
+use weft_core::exact::is_lost;
 use weft_core::value::{to_text, walk};
 use weft_core::{Error, Json, ParamProblem, Result};
 
@@ -219,7 +220,8 @@ impl Type {
 
 /// The number that a text is, with all its digits.
 fn number(text: &str) -> Option<Json> {
-    serde_json::from_str(text.trim()).ok().filter(Json::is_number)
+    let text = text.trim();
+    serde_json::from_str(text).ok().filter(|number: &Json| number.is_number() && !is_lost(text))
 }
 
 #[cfg(test)]
@@ -286,6 +288,7 @@ mod tests {
         check("string", json!({"a": 1}), Some(json!("{\"a\":1}")));
         check("Number", json!(1.5), Some(json!(1.5)));
         check("number", json!(" 12345678901234567 "), Some(json!(12_345_678_901_234_567_i64)));
+        check("Number", json!("12345678901234567890123"), None);
         check("Number", json!("twelve"), None);
         check("Number", json!(true), None);
         check("Boolean", json!("true"), Some(json!(true)));

@@ -143,6 +143,9 @@ impl Sample<'_> {
             let error = asked(self.kind, self.params.clone(), &answers).await.1.unwrap_err();
             assert!(error.kind == expected && error.help.is_some(), "{}: {}", self.kind, error.full());
             assert!(key.is_none_or(|key| !error.full().contains(key)), "{}", error.full());
+            // Who has to change a key is told where it is set.
+            let name = self.key.filter(|_| matches!(status, 401 | 403)).map(|name| format!("`{name}`"));
+            assert!(name.is_none_or(|name| error.full().contains(&name)), "{}", error.full());
         }
     }
 
