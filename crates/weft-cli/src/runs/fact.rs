@@ -116,9 +116,14 @@ fn effect(record: &Record) -> String {
 }
 
 fn finished(record: &Record) -> String {
-    let Record::NodeFinished { who, outputs, error, elapsed, route, .. } = record else {
+    let Record::NodeFinished { who, outputs, error, elapsed, route, suspension, .. } = record else {
         return String::new();
     };
+    let name = format!("{} ({}){}", who.name, who.kind, place(&who.frame));
+    // Nobody is asked by what a crash has cut off, by a frame around a node that asks, or by who listens to one.
+    if *route == NextEdges::Suspended && suspension.is_none() {
+        return format!("{name} ended for now, and begins again");
+    }
     let onward = match route {
         NextEdges::Routed(Route::Onward) => String::new(),
         NextEdges::Routed(Route::To(ids)) => {
@@ -130,8 +135,7 @@ fn finished(record: &Record) -> String {
         NextEdges::None => " → nowhere".to_owned(),
         NextEdges::Suspended => " → waits for a person".to_owned(),
     };
-    let mut text =
-        format!("finished {} ({}){}, {}{onward}", who.name, who.kind, place(&who.frame), duration(*elapsed));
+    let mut text = format!("finished {name}, {}{onward}", duration(*elapsed));
     // Writing to a String cannot fail.
     let _ = match error {
         Some(error) => write!(text, ": failed, {}", short(error)),
@@ -148,4 +152,42 @@ fn place(frame: &FramePath) -> String {
 
 fn values(outputs: &Outputs) -> String {
     json!(outputs).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::Value as Json;
+    use weft_core::budget::Spent;
+    use weft_core::component::{Form, Suspension};
+    use weft_core::journal::ActivationRef;
+
+    use super::*;
+
+    #[test]
+    fn only_what_asks_waits_for_a_person() {
+        let ended = |suspension: Option<Suspension>| {
+            fact(&Record::NodeFinished {
+                who: ActivationRef {
+                    activation: 1,
+                    node: "LLM:A".into(),
+                    name: "Answer".into(),
+                    kind: "LLM".into(),
+                    frame: Arc::from([]),
+                },
+                inputs: Arc::default(),
+                outputs: Arc::default(),
+                error: None,
+                elapsed: 0.0,
+                route: NextEdges::Suspended,
+                assigned: Vec::new(),
+                suspension: suspension.map(Box::new),
+                spent: Spent::default(),
+            })
+        };
+        assert_eq!(ended(None), "Answer (LLM) ended for now, and begins again");
+        let asks = ended(Some(Suspension { form: Form::default(), state: Json::Null }));
+        assert_eq!(asks, "finished Answer (LLM), under 1 ms → waits for a person: {}");
+    }
 }
