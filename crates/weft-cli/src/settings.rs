@@ -240,9 +240,10 @@ fn apply(config: &mut Config, environment: &Environment, flags: &Flags) {
     }
 }
 
-/// `data` as it was set, else the user's own folder for data.
+/// `data` as it was set, else the user's own folder for data. An empty one is not set: it would be the folder that
+/// one stands in.
 fn data_folder(sources: &Sources, config: &Config, environment: &Environment) -> PathBuf {
-    if sources.figment().contains("data") {
+    if sources.figment().contains("data") && !config.data.as_os_str().is_empty() {
         return config.data.clone();
     }
     match (environment.folder("XDG_DATA_HOME"), environment.folder("HOME")) {
@@ -499,6 +500,7 @@ mod tests {
         check(&[("HOME", "relative")], ".weft");
         check(&[("HOME", "/h"), ("XDG_DATA_HOME", "/x")], "/x/weft");
         check(&[("HOME", "/h"), ("WEFT_DATA", "here")], "here");
+        check(&[("HOME", "/h"), ("WEFT_DATA", "")], "/h/.local/share/weft");
     }
 
     #[test]
