@@ -297,7 +297,13 @@ fn refused(file: &File, environment: &Environment) -> Option<String> {
 /// # Errors
 /// When there is none, or it is not valid.
 pub(crate) fn folder_file() -> Outcome<File> {
-    file(Path::new(FILE)).map_err(Failure::usage)
+    let path = Path::new(FILE);
+    if !path.exists() {
+        return Err(Failure::usage(format!("there is no {FILE} in this folder")).help(
+            "only a settings file that lies in the current folder has to be trusted: go to its folder",
+        ));
+    }
+    file(path).map_err(Failure::usage)
 }
 
 /// What a file says that only the operator may say.
