@@ -162,6 +162,16 @@ fn a_data_folder_that_cannot_be_made() {
 }
 
 #[test]
+fn an_address_to_listen_at_that_is_none() {
+    let home = Home::quoting();
+    let told = "it must be an IP address and a port, such as 127.0.0.1:9380";
+    home.weft(&["serve", "--listen", "localhost:9380"]).with(2).says(&["--listen", told]);
+    ended(home.command(&["runs", "list"]).env("WEFT_LISTEN", "9380")).with(2).says(&["WEFT_LISTEN", told]);
+    home.write("listen.toml", "listen = \"localhost\"\n");
+    home.weft(&["runs", "list", "--config", "listen.toml"]).with(2).says(&["`listen` in listen.toml", told]);
+}
+
+#[test]
 fn a_store_that_cannot_be_opened() {
     let home = Home::quoting();
     std::fs::create_dir_all(home.path().join("d/weft.db")).unwrap();
