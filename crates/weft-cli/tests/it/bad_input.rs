@@ -154,6 +154,9 @@ fn a_session_id_that_no_store_takes() {
 fn a_data_folder_that_cannot_be_made() {
     let home = Home::quoting();
     home.write("file", "in the way");
+    home.weft(&["runs", "list", "--data", "file"])
+        .with(2)
+        .says(&["the data folder file is not a folder", "--data"]);
     for place in ["file/data", "/proc/weft"] {
         let run = home.weft(&["run", &sample("greet"), "--data", place]).with(2).says(&[place, "--data"]);
         assert_eq!(run.stdout, "");
