@@ -66,7 +66,10 @@ pub(crate) fn no_answer(model: &str, cause: reqwest::Error, key: &Secret) -> Err
         () if cause.is_builder() => ErrorKind::Invalid,
         () => ErrorKind::Unavailable,
     };
-    let error = Error::new(kind, format!("no answer from the model `{model}`"));
+    let mut error = Error::new(kind, format!("no answer from the model `{model}`"));
+    if cause.is_connect() {
+        error = error.help("check the model's `base_url`, and that a server listens there");
+    }
     // An address may hold a key among its parameters.
     finish(error, &with_causes(&cause.without_url()), key)
 }
