@@ -163,6 +163,19 @@ fn a_port_in_use_is_named() {
 }
 
 #[test]
+fn a_server_says_where_its_routes_are_described() {
+    let home = Home::quoting();
+    let mut running = home.start(&["serve", "--listen", "127.0.0.1:0"]);
+    let line = running.told("is described at http://");
+    let address = running.told("listens on http://");
+    let address = address.split("http://").nth(1).unwrap().split(';').next().unwrap();
+    assert!(line.contains(&format!("http://{address}/api/docs")), "{line}");
+    let server = Server { running, address: address.parse().unwrap(), token: None };
+    assert!(server.get("/api/docs").starts_with("HTTP/1.1 200"));
+    server.stop();
+}
+
+#[test]
 fn without_tokens_only_this_machine_is_served() {
     let home = Home::quoting();
     home.weft(&["serve", "--listen", "0.0.0.0:0", "--no-auth"]).with(2).says(&["0.0.0.0:0", "127.0.0.1"]);
