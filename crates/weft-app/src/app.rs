@@ -207,7 +207,8 @@ impl App {
         self.with_problems(stored).await
     }
 
-    /// The same for a canvas that was compiled already, with the plan that came of it: it is not looked at once more.
+    /// The same for a canvas that was compiled already, with the plan that came of it: it is not looked at once more. A
+    /// title that another canvas has gets a number.
     ///
     /// # Errors
     /// As [`App::put_canvas`].
@@ -219,7 +220,7 @@ impl App {
         plan: Plan,
     ) -> Result<StoredCanvas> {
         let (head, compact) = storable(head, dsl).await?;
-        let stored = self.canvases.put(key, &head, &compact).await?;
+        let stored = self.put_under_free_title(key, &head, &compact).await?;
         // The plan of another text is none of this one, which is then compiled when it is asked for.
         if plan.version == stored.version {
             self.keep(&stored.key, &stored.version, plan);

@@ -127,9 +127,13 @@ async fn make_folder(config: &Config) -> Result<()> {
     }
     let made = tokio::task::spawn_blocking(move || weft_store::private::own_folder(&data, STORE_FILE)).await;
     made.unwrap_or_else(|cause| Err(std::io::Error::other(cause))).map_err(|cause| {
-        Error::invalid(format!("cannot make the data folder {}", config.data.display()))
-            .because(cause)
-            .help("name another one with --data or `data`")
+        let shown = config.data.display();
+        let error = if cause.kind() == std::io::ErrorKind::AlreadyExists {
+            Error::invalid(format!("the data folder {shown} is not a folder"))
+        } else {
+            Error::invalid(format!("cannot make the data folder {shown}")).because(cause)
+        };
+        error.help("name another one with --data or `data`")
     })
 }
 

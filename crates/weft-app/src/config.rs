@@ -41,7 +41,7 @@ pub use self::oidc::OidcConfig;
 pub(crate) use self::oidc::is_private_way;
 pub use self::secrets::SecretsConfig;
 pub use self::sections::sections;
-pub use self::server::{Auth, ConnectionLimits, ServerConfig, check_auth};
+pub use self::server::{Auth, ConnectionLimits, ServerConfig, check_auth, listen_address};
 pub use self::transcription::{TranscriptionConfig, TranscriptionEngine};
 
 /// All settings with their defaults and reasons, as people read them.
@@ -57,6 +57,7 @@ pub struct Config {
     /// The folder for everything that Weft keeps.
     pub data: PathBuf,
     /// Where `weft serve` listens.
+    #[serde(deserialize_with = "server::listen")]
     pub listen: SocketAddr,
     /// Canvases, sessions, runs and tokens.
     pub store: StoreConfig,

@@ -126,6 +126,26 @@ impl App {
         let canvas = StoredCanvas { tags: tags.to_vec(), ..canvas };
         Ok(Imported { canvas, problems, missing })
     }
+
+    /// Stores a canvas, whatever was there. A title that another one has gets a number.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub(crate) async fn put_under_free_title(
+        &self,
+        key: &CanvasKey,
+        head: &CanvasHead,
+        dsl: &str,
+    ) -> Result<StoredCanvas> {
+        let mut number = 1;
+        loop {
+            let head = CanvasHead { title: numbered(&head.title, number), ..head.clone() };
+            match self.canvases.put(key, &head, dsl).await {
+                Err(error) if error.kind == ErrorKind::Conflict && number < TITLES_TRIED_MAX => number += 1,
+                outcome => return outcome,
+            }
+        }
+    }
 }
 
 fn numbered(title: &str, number: usize) -> String {

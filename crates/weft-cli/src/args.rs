@@ -17,6 +17,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use weft_app::config::listen_address;
 use weft_app::spending::USAGE_DAYS_MAX;
 
 pub(crate) use self::dataset::{
@@ -427,7 +428,7 @@ pub(crate) struct WorkerArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     /// Where to listen; port 0 takes any free one
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = listen_address)]
     pub listen: Option<SocketAddr>,
     /// Store and publish the canvas in FILE as the agent ID; repeatable
     #[arg(long = "agent", value_name = "ID=FILE")]

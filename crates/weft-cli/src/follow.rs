@@ -51,6 +51,8 @@ pub(crate) async fn follow(
                 interrupted = true;
                 interrupt.set(ctrl_c());
                 run.cancel.cancel();
+                // Both outputs mostly lead to one terminal, and the note would go on in the line of the answer.
+                failure = failure.or(data.end_line().err());
                 Notes::line("stopping …");
                 continue;
             }

@@ -218,7 +218,8 @@ impl Opened {
     /// The command that goes on with a session.
     pub(crate) fn command(&self, verb: &str, session: &SessionId, setup: &Setup) -> String {
         let file = quoted(&self.file.to_string_lossy());
-        format!("weft {verb} {file} --session {}{}", quoted(session.as_str()), setup.same_place)
+        let session = quoted(session.as_str());
+        format!("weft {verb} {file} --session {session}{}{}", setup.same_model, setup.same_place)
     }
 
     /// Writes what is still to be written.

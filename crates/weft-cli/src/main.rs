@@ -54,6 +54,7 @@ mod usage;
 mod user;
 mod words;
 mod worker;
+mod wrong_value;
 
 use std::process::ExitCode;
 

@@ -36,6 +36,7 @@ pub(crate) async fn run(args: &ServeArgs, setup: &Setup) -> Outcome {
         return Err(failure);
     }
     if let Ok(address) = listener.local_addr() {
+        Notes::line(format!("What it answers to is described at http://{address}/api/docs."));
         Notes::line(format!("Weft listens on http://{address}; Ctrl-C stops it."));
     }
     let options = ServeOptions::from(&setup.config);

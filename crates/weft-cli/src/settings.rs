@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use figment::Figment;
-use figment::error::{Actual, Kind};
+use figment::error::Kind;
 use figment::providers::Serialized;
 use figment::value::Value;
 use weft_app::config::trust::{self, Untrusted};
@@ -18,6 +18,7 @@ use crate::failure::{Failure, Outcome};
 use crate::screen::Notes;
 use crate::settings_line::line_of;
 use crate::trust::{is_trusted, told};
+use crate::wrong_value;
 
 /// The file that is read when no other is named. It may have come with the folder that it lies in.
 const FILE: &str = "weft.toml";
@@ -240,9 +241,10 @@ fn apply(config: &mut Config, environment: &Environment, flags: &Flags) {
     }
 }
 
-/// `data` as it was set, else the user's own folder for data.
+/// `data` as it was set, else the user's own folder for data. An empty one is not set: it would be the folder that
+/// one stands in.
 fn data_folder(sources: &Sources, config: &Config, environment: &Environment) -> PathBuf {
-    if sources.figment().contains("data") {
+    if sources.figment().contains("data") && !config.data.as_os_str().is_empty() {
         return config.data.clone();
     }
     match (environment.folder("XDG_DATA_HOME"), environment.folder("HOME")) {
@@ -296,7 +298,13 @@ fn refused(file: &File, environment: &Environment) -> Option<String> {
 /// # Errors
 /// When there is none, or it is not valid.
 pub(crate) fn folder_file() -> Outcome<File> {
-    file(Path::new(FILE)).map_err(Failure::usage)
+    let path = Path::new(FILE);
+    if !path.exists() {
+        return Err(Failure::usage(format!("there is no {FILE} in this folder")).help(
+            "only a settings file that lies in the current folder has to be trusted: go to its folder",
+        ));
+    }
+    file(path).map_err(Failure::usage)
 }
 
 /// What a file says that only the operator may say.
@@ -372,26 +380,6 @@ fn parse(text: &str) -> Value {
     }
 }
 
-/// What is wrong with a value, without the value: it may be a key in the wrong place.
-fn without_value(kind: &Kind) -> String {
-    let found = |actual: &Actual| match actual {
-        Actual::Bool(_) => "yes or no",
-        Actual::Unsigned(_) | Actual::Signed(_) | Actual::Float(_) => "a number",
-        Actual::Char(_) | Actual::Str(_) => "a text",
-        Actual::Seq => "a list",
-        Actual::Map => "a table",
-        _ => "something else",
-    };
-    match kind {
-        Kind::InvalidType(actual, expected) => format!("it is {} and must be {expected}", found(actual)),
-        Kind::InvalidValue(actual, expected) => {
-            format!("{} of this value is not possible; it must be {expected}", found(actual))
-        }
-        Kind::UnknownVariant(_, known) => format!("there is no such choice; there are {}", known.join(", ")),
-        kind => kind.to_string(),
-    }
-}
-
 impl Sources {
     fn figment(&self) -> Figment {
         let mut figment = Figment::new();
@@ -419,7 +407,7 @@ impl Sources {
                     }
                     format!("there is no such setting; there are {}", known.join(", "))
                 }
-                kind => without_value(kind),
+                kind => wrong_value::in_words(kind),
             };
             match self.take_out(&mut path) {
                 Some(place) => wrong.push(format!("{place}: {what}")),
@@ -499,6 +487,7 @@ mod tests {
         check(&[("HOME", "relative")], ".weft");
         check(&[("HOME", "/h"), ("XDG_DATA_HOME", "/x")], "/x/weft");
         check(&[("HOME", "/h"), ("WEFT_DATA", "here")], "here");
+        check(&[("HOME", "/h"), ("WEFT_DATA", "")], "/h/.local/share/weft");
     }
 
     #[test]
@@ -555,6 +544,23 @@ mod tests {
         assert_eq!((config.store.url.as_str(), config.limits.run_seconds), ("sqlite:a.db", 7));
         assert_eq!(config.net.allow, ["10.0.0.0/8", "localhost"]);
         assert_eq!(config.server.auth, Auth::Off);
+    }
+
+    #[test]
+    fn what_a_setting_must_be_is_told_in_words() {
+        let check = |variable: &str, value: &str, expected: &str| {
+            let mut sources = Sources {
+                files: Vec::new(),
+                variables: variables(&Environment::of(&[(variable, value)]), &mut Vec::new()),
+            };
+            let mut wrong = Vec::new();
+            drop(sources.extract(&mut wrong));
+            assert_eq!(wrong, [format!("{variable} in the environment: {expected}")]);
+        };
+        check("WEFT_LIMITS__RUN_SECONDS", "soon", "it is a text and must be a whole number, not below 0");
+        check("WEFT_LIMITS", "soon", "it is a text and must be a table");
+        check("WEFT_WORKER__ENABLED", "perhaps", "it is a text and must be yes or no (true or false)");
+        check("WEFT_NET__ALLOW", "localhost", "it is a text and must be a list");
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub(crate) struct Setup {
     pub colour: Colour,
     /// The flags that lead another command to the same data, each with a space before it.
     pub same_place: String,
+    /// The flag that lets another command use the same model, with a space before it.
+    pub same_model: String,
 }
 
 impl Setup {
@@ -45,6 +47,13 @@ impl Setup {
             Some(format!(" {flag} {}", quoted(&path.as_ref()?.to_string_lossy())))
         });
         let same_place = same_place.collect();
-        Ok(Self { config, model: String::new(), colour: Colour::for_people(environment), same_place })
+        let same_model = flags.model.as_deref().map(|name| format!(" --model {}", quoted(name)));
+        Ok(Self {
+            config,
+            model: String::new(),
+            colour: Colour::for_people(environment),
+            same_place,
+            same_model: same_model.unwrap_or_default(),
+        })
     }
 }

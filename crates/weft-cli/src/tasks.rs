@@ -122,8 +122,12 @@ async fn show(args: &TasksShowArgs, app: &App, setup: &Setup) -> Outcome {
 fn flags(task: &Task) -> String {
     match task.kind {
         TaskKind::Form => {
-            let fields = task.form.fields.keys();
-            fields.map(|key| format!(" --input {}", quoted(&format!("{key}=VALUE")))).collect()
+            let flag = |(key, description): (&String, &Json)| {
+                let flag = format!("--input {}", quoted(&format!("{key}=VALUE")));
+                let optional = description.get("optional").and_then(Json::as_bool).unwrap_or(false);
+                if optional { format!(" [{flag}]") } else { format!(" {flag}") }
+            };
+            task.form.fields.iter().map(flag).collect()
         }
         TaskKind::ToolApproval => " --approve | --deny [--because WHY] | --edit JSON".to_owned(),
         TaskKind::PlanReview => " --approve | --deny [--because WHY] | --edit TEXT".to_owned(),

@@ -305,13 +305,27 @@ impl ModelEntry {
         Some(self.window).filter(|window| *window != WINDOW)
     }
 
+    /// Without its beginning, an address such as `localhost:8080` is a URL of the scheme `localhost`, and would fail
+    /// when it is asked.
+    fn check_address(&self, base_url: &str) -> Result<()> {
+        let wrong = || {
+            Error::invalid(format!("the base URL of the model `{}` is not valid", self.name))
+                .help("write it whole, such as http://127.0.0.1:8080/v1")
+        };
+        let url = url::Url::parse(base_url).map_err(|cause| wrong().because(cause))?;
+        match url.scheme() {
+            "http" | "https" => Ok(()),
+            _ => Err(wrong().because("it does not begin with http:// or https://")),
+        }
+    }
+
     /// Where it is asked.
     ///
     /// # Errors
-    /// `Invalid` when it has no address and its factory none that is known.
+    /// `Invalid` for an address that is not valid, and when it has none and its factory none that is known.
     pub(crate) fn address(&self) -> Result<&str> {
         if let Some(url) = self.base_url.as_deref().filter(|url| !url.trim().is_empty()) {
-            return Ok(url);
+            return self.check_address(url).map(|()| url);
         }
         let of_wire = match self.wire() {
             Provider::Anthropic => "Anthropic",

@@ -28,7 +28,10 @@ pub(crate) fn refused(model: &str, refusal: &ProviderRefusal<'_>, key: &Secret) 
     let kind = kind(refusal.status, &code);
     let words = if words.is_empty() { refusal.body } else { &words };
     let status = refusal.status;
-    let mut error = Error::new(kind, format!("the model `{model}` answered with status {status}"));
+    // A long wait is the reason why it is not asked again.
+    let wait = refusal.retry_after.map(|wait| wait.as_secs()).filter(|seconds| *seconds > 0);
+    let wait = wait.map(|seconds| format!(" and asks to wait {seconds} s")).unwrap_or_default();
+    let mut error = Error::new(kind, format!("the model `{model}` answered with status {status}{wait}"));
     error.retry_after = refusal.retry_after;
     finish(error, words, key)
 }
@@ -63,7 +66,10 @@ pub(crate) fn no_answer(model: &str, cause: reqwest::Error, key: &Secret) -> Err
         () if cause.is_builder() => ErrorKind::Invalid,
         () => ErrorKind::Unavailable,
     };
-    let error = Error::new(kind, format!("no answer from the model `{model}`"));
+    let mut error = Error::new(kind, format!("no answer from the model `{model}`"));
+    if cause.is_connect() {
+        error = error.help("check the model's `base_url`, and that a server listens there");
+    }
     // An address may hold a key among its parameters.
     finish(error, &with_causes(&cause.without_url()), key)
 }
@@ -265,6 +271,18 @@ mod tests {
         check(&[("retry-after", "soon")], None);
         check(&[("retry-after", "-1")], None);
         check(&[], None);
+    }
+
+    #[test]
+    fn a_wait_that_is_asked_for_is_told() {
+        let check = |seconds: Option<f64>, expected: &str| {
+            let retry_after = seconds.map(Duration::from_secs_f64);
+            let refusal = ProviderRefusal { status: 429, body: "slow down", retry_after };
+            assert_eq!(refused("m", &refusal, &Secret::default()).full(), expected);
+        };
+        check(None, "the model `m` answered with status 429: slow down");
+        check(Some(0.5), "the model `m` answered with status 429: slow down");
+        check(Some(3600.0), "the model `m` answered with status 429 and asks to wait 3600 s: slow down");
     }
 
     #[test]

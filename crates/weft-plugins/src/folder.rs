@@ -49,7 +49,9 @@ pub(crate) async fn read(folder: &Path, sandbox: &dyn Sandbox) -> Result<BTreeMa
     if problems.is_empty() {
         return Ok(plugins);
     }
-    Err(Error::invalid(problems.join("; ")))
+    Err(Error::invalid(problems.join("; ")).help(
+        "mend what is named, or take it out of the folder of plugins: nothing runs with a part of its tools",
+    ))
 }
 
 /// What a plugin is made of.

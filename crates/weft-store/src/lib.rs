@@ -18,6 +18,7 @@ mod lane;
 mod memory_blobs;
 mod migration;
 mod open;
+mod opened_file;
 mod pace;
 mod pack;
 mod pieces;

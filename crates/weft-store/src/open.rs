@@ -24,6 +24,7 @@ use crate::batch::{Batch, BatchOutcome};
 use crate::failure::{failure, gave_way};
 use crate::journal::JournalQueue;
 use crate::migration;
+use crate::opened_file::OpenedFile;
 use crate::place::StorePlace;
 use crate::private;
 use crate::reader::StoreReader;
@@ -55,6 +56,8 @@ pub struct Store {
 
 pub(crate) struct StoreInner {
     pub(crate) place: StorePlace,
+    /// The file at that place when it was opened.
+    pub(crate) file: Option<OpenedFile>,
     pub(crate) read: StoreReader,
     pub(crate) write: DatabaseConnection,
     /// For every write that is no journal entry.
@@ -104,7 +107,7 @@ impl Store {
     pub async fn open_with_clock(url: &str, clock: Arc<dyn Clock>) -> Result<Self> {
         let (place, connections) = connect(url, OpenMode::ToWrite).await?;
         migration::run(&connections.write, &place).await?;
-        Self::over(place, connections, clock)
+        Self::over(place, connections, clock).await
     }
 
     /// Opens a store that is there, to read it: its tables are neither made nor brought up to date. Of a SQLite file
@@ -115,15 +118,17 @@ impl Store {
     pub async fn open_to_read(url: &str) -> Result<Self> {
         let (place, connections) = connect(url, OpenMode::ToRead).await?;
         migration::look(&connections.write, &place).await?;
-        Self::over(place, connections, Arc::new(WallClock))
+        Self::over(place, connections, Arc::new(WallClock)).await
     }
 
-    fn over(place: StorePlace, connections: Connections, clock: Arc<dyn Clock>) -> Result<Self> {
+    async fn over(place: StorePlace, connections: Connections, clock: Arc<dyn Clock>) -> Result<Self> {
         let Connections { write, read, lane, gate } = connections;
+        let file = OpenedFile::at(&place).await;
         let journal = JournalQueue::start(lane, place.clone())?;
         Ok(Self {
             inner: Arc::new(StoreInner {
                 place,
+                file,
                 read,
                 write,
                 gate,

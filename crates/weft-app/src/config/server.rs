@@ -2,7 +2,8 @@
 
 use std::net::SocketAddr;
 
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use weft_core::{Error, Result};
 
 /// The HTTP server.
@@ -51,6 +52,18 @@ pub enum Auth {
     On,
     /// Everyone who reaches the server may do everything; on loopback addresses only.
     Off,
+}
+
+/// An address to listen at, as people write it.
+///
+/// # Errors
+/// What to write in place of another text.
+pub fn listen_address(text: &str) -> std::result::Result<SocketAddr, String> {
+    text.parse().map_err(|_| "it must be an IP address and a port, such as 127.0.0.1:9380".to_owned())
+}
+
+pub(super) fn listen<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<SocketAddr, D::Error> {
+    listen_address(&String::deserialize(from)?).map_err(D::Error::custom)
 }
 
 /// Without tokens only programs on the same machine may reach the server.

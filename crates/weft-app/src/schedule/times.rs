@@ -96,6 +96,13 @@ fn cron(expression: &str) -> Result<Cron> {
         return Err(Error::invalid("the cron expression is too long")
             .help(format!("use at most {EXPRESSION_BYTES_MAX} bytes")));
     }
+    // The words of the parser for this are about its own settings.
+    match expression.split_whitespace().count() {
+        5 | 6 => {}
+        1 if expression.trim_start().starts_with('@') => {}
+        1 => return Err(refuse("it has 1 field".to_owned())),
+        fields => return Err(refuse(format!("it has {fields} fields"))),
+    }
     let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build();
     let cron = parser.parse(expression).map_err(|cause| refuse(cause.to_string()))?;
     // One that fits no day at all, such as the 30th of February, is found out by looking for one.
@@ -222,6 +229,7 @@ mod tests {
         for expression in ["", "x", "* * * *", "60 * * * *", "0 0 30 2 *", "0 0 0 0 *", "* * * * * * 2027"] {
             assert!(refused(expression, "UTC").contains("cron expression"), "{expression}");
         }
+        assert!(refused("0 8 * *", "UTC").contains("`0 8 * *` is not valid: it has 4 fields"));
         assert!(refused(&"*".repeat(300), "UTC").contains("too long"));
         assert!(refused("* * * * *", "Europe/Nowhere").contains("Europe/Nowhere"));
         for every_ms in [0, 999, -1, i64::MAX] {

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use serde_json::json;
 use weft_core::effect::EffectResult;
-use weft_core::journal::{FramePath, NextEdges};
+use weft_core::journal::{ActivationRef, FramePath, NextEdges};
 use weft_core::{Entry, Outputs, Record, Route};
 
 use super::short;
 use crate::progress::duration;
 
-/// `   4  +0.013 s  finished Reply (Message), 12 ms: {"content":"hello"}`
+/// `   4  +0.013 s  finished Reply (Message:Hello), 12 ms: {"content":"hello"}`
 pub(super) fn entry_line(entry: &Entry, began_ms: i64) -> String {
     let since = Duration::from_millis(u64::try_from(entry.at_ms - began_ms).unwrap_or(0));
     format!("{:>5}  +{:.3} s  {}", entry.seq, since.as_secs_f64(), fact(&entry.record))
@@ -21,13 +21,7 @@ fn fact(record: &Record) -> String {
     match record {
         Record::RunStarted { .. } => begun(record),
         Record::NodeStarted { who } => {
-            format!(
-                "started {} ({}){} as activation {}",
-                who.name,
-                who.kind,
-                place(&who.frame),
-                who.activation
-            )
+            format!("started {} as activation {}", named(who), who.activation)
         }
         Record::NodeSkipped { node, frame } => format!("skipped {node}{}", place(frame)),
         Record::FrameOpened { activation, items, .. } => match items {
@@ -116,9 +110,14 @@ fn effect(record: &Record) -> String {
 }
 
 fn finished(record: &Record) -> String {
-    let Record::NodeFinished { who, outputs, error, elapsed, route, .. } = record else {
+    let Record::NodeFinished { who, outputs, error, elapsed, route, suspension, .. } = record else {
         return String::new();
     };
+    let name = named(who);
+    // Nobody is asked by what a crash has cut off, by a frame around a node that asks, or by who listens to one.
+    if *route == NextEdges::Suspended && suspension.is_none() {
+        return format!("{name} ended for now, and begins again");
+    }
     let onward = match route {
         NextEdges::Routed(Route::Onward) => String::new(),
         NextEdges::Routed(Route::To(ids)) => {
@@ -130,14 +129,20 @@ fn finished(record: &Record) -> String {
         NextEdges::None => " → nowhere".to_owned(),
         NextEdges::Suspended => " → waits for a person".to_owned(),
     };
-    let mut text =
-        format!("finished {} ({}){}, {}{onward}", who.name, who.kind, place(&who.frame), duration(*elapsed));
+    let mut text = format!("finished {name}, {}{onward}", duration(*elapsed));
     // Writing to a String cannot fail.
     let _ = match error {
         Some(error) => write!(text, ": failed, {}", short(error)),
         None => write!(text, ": {}", short(&values(outputs))),
     };
     text
+}
+
+/// The name of a node, the id by which `--at` and `--pin` know it, and its round. A node without a name of its own has
+/// its kind in the place of the id.
+fn named(who: &ActivationRef) -> String {
+    let id = if *who.name == *who.node.as_str() { &*who.kind } else { who.node.as_str() };
+    format!("{} ({id}){}", who.name, place(&who.frame))
 }
 
 fn place(frame: &FramePath) -> String {
@@ -148,4 +153,52 @@ fn place(frame: &FramePath) -> String {
 
 fn values(outputs: &Outputs) -> String {
     json!(outputs).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::Value as Json;
+    use weft_core::budget::Spent;
+    use weft_core::component::{Form, Suspension};
+
+    use super::*;
+
+    fn who(name: &str) -> ActivationRef {
+        ActivationRef {
+            activation: 1,
+            node: "LLM:A".into(),
+            name: name.into(),
+            kind: "LLM".into(),
+            frame: Arc::from([]),
+        }
+    }
+
+    #[test]
+    fn nodes_are_shown_with_the_id_that_other_commands_take() {
+        let started = |name| fact(&Record::NodeStarted { who: who(name) });
+        assert_eq!(started("Answer"), "started Answer (LLM:A) as activation 1");
+        assert_eq!(started("LLM:A"), "started LLM:A (LLM) as activation 1");
+    }
+
+    #[test]
+    fn only_what_asks_waits_for_a_person() {
+        let ended = |suspension: Option<Suspension>| {
+            fact(&Record::NodeFinished {
+                who: who("Answer"),
+                inputs: Arc::default(),
+                outputs: Arc::default(),
+                error: None,
+                elapsed: 0.0,
+                route: NextEdges::Suspended,
+                assigned: Vec::new(),
+                suspension: suspension.map(Box::new),
+                spent: Spent::default(),
+            })
+        };
+        assert_eq!(ended(None), "Answer (LLM:A) ended for now, and begins again");
+        let asks = ended(Some(Suspension { form: Form::default(), state: Json::Null }));
+        assert_eq!(asks, "finished Answer (LLM:A), under 1 ms → waits for a person: {}");
+    }
 }

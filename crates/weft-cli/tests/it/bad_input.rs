@@ -154,11 +154,24 @@ fn a_session_id_that_no_store_takes() {
 fn a_data_folder_that_cannot_be_made() {
     let home = Home::quoting();
     home.write("file", "in the way");
+    home.weft(&["runs", "list", "--data", "file"])
+        .with(2)
+        .says(&["the data folder file is not a folder", "--data"]);
     for place in ["file/data", "/proc/weft"] {
         let run = home.weft(&["run", &sample("greet"), "--data", place]).with(2).says(&[place, "--data"]);
         assert_eq!(run.stdout, "");
         home.weft(&["serve", "--listen", "127.0.0.1:0", "--data", place]).with(2).says(&[place]);
     }
+}
+
+#[test]
+fn an_address_to_listen_at_that_is_none() {
+    let home = Home::quoting();
+    let told = "it must be an IP address and a port, such as 127.0.0.1:9380";
+    home.weft(&["serve", "--listen", "localhost:9380"]).with(2).says(&["--listen", told]);
+    ended(home.command(&["runs", "list"]).env("WEFT_LISTEN", "9380")).with(2).says(&["WEFT_LISTEN", told]);
+    home.write("listen.toml", "listen = \"localhost\"\n");
+    home.weft(&["runs", "list", "--config", "listen.toml"]).with(2).says(&["`listen` in listen.toml", told]);
 }
 
 #[test]

@@ -39,8 +39,9 @@ fn forms_are_asked_field_by_field() {
 fn an_unanswered_form_can_be_answered_later() {
     let home = Home::quoting();
     let file = sample("form_in_iteration");
-    let left = home.weft_reading(&["chat", &file, "--session", "s"], "red,blue\n5\n").with(3);
-    left.says(&["still waits", "weft chat", "--session s"]);
+    let arguments = ["chat", &file, "--session", "s", "--model", "extractive"];
+    let left = home.weft_reading(&arguments, "red,blue\n5\n").with(3);
+    left.says(&["still waits", "weft chat", "--session s --model extractive"]);
     let chat = home.weft_reading(&["chat", &file, "--session", "s"], "2\n").with(0);
     assert!(chat.stdout.contains("red: 5") && chat.stdout.contains("blue: 2"), "{}", chat.stdout);
 }

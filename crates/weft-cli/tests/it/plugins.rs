@@ -124,7 +124,7 @@ fn a_file_that_is_not_valid_is_named_before_anything_runs() {
     {
         let refused = home.weft(command);
         assert_ne!(refused.code, Some(0));
-        refused.says(&["weather.json", "no OpenAPI document of version 3"]);
+        refused.says(&["weather.json", "no OpenAPI document of version 3", "take it out of the folder"]);
     }
 }
 

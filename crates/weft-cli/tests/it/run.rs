@@ -1,7 +1,7 @@
 //! `weft run`: answers, events, endings.
 
 use std::io::Read as _;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value as Json, json};
 
@@ -181,4 +181,28 @@ fn an_answer_that_cannot_be_written_is_a_failure() {
     let home = Home::quoting();
     let ended = ended(home.command(&["run", &sample("greet"), "--query", "x"]).stdout(full)).with(1);
     ended.says(&["cannot write to standard output"]);
+}
+
+#[test]
+fn ctrl_c_is_told_on_a_line_of_its_own() {
+    let home = Home::scripted(&json!({"replies": [{"say": [{"text": "Half"}, {"wait": 30_000}]}]}));
+    home.write("c.json", ask_a_model().to_string());
+    // Both outputs lead to one place, as in a terminal.
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let mut command = home.command(&["run", "c.json", "--query", "x"]);
+    command.stdin(Stdio::null()).stdout(writer.try_clone().unwrap()).stderr(writer);
+    let mut child = command.spawn().unwrap();
+    // The ends that are written to are the child's alone.
+    drop(command);
+    let mut told = Vec::new();
+    while !told.ends_with(b"Half") {
+        let mut byte = [0];
+        reader.read_exact(&mut byte).unwrap();
+        told.push(byte[0]);
+    }
+    assert!(Command::new("kill").arg("-INT").arg(child.id().to_string()).status().unwrap().success());
+    let mut rest = String::new();
+    reader.read_to_string(&mut rest).unwrap();
+    child.wait().unwrap();
+    assert!(rest.starts_with("\nstopping …\n"), "{rest:?}");
 }

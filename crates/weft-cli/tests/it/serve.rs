@@ -163,6 +163,37 @@ fn a_port_in_use_is_named() {
 }
 
 #[test]
+fn a_server_says_where_its_routes_are_described() {
+    let home = Home::quoting();
+    let mut running = home.start(&["serve", "--listen", "127.0.0.1:0"]);
+    let line = running.told("is described at http://");
+    let address = running.told("listens on http://");
+    let address = address.split("http://").nth(1).unwrap().split(';').next().unwrap();
+    assert!(line.contains(&format!("http://{address}/api/docs")), "{line}");
+    let server = Server { running, address: address.parse().unwrap(), token: None };
+    assert!(server.get("/api/docs").starts_with("HTTP/1.1 200"));
+    server.stop();
+}
+
+#[test]
+fn an_agent_whose_title_is_taken_is_served_all_the_same() {
+    let home = Home::quoting();
+    let file = sample("remember_turns");
+    let canvas: Json = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let server = Server::start(&home, &["--no-auth"]);
+    let (_, stored) = server.post("/api/canvas/set", None, &json!({"title": "Memory", "dsl": canvas}));
+    assert!(stored.contains("\"code\":0"), "{stored}");
+    server.stop();
+    // Also when it is started again.
+    for _ in 0..2 {
+        let server = Server::start(&home, &["--no-auth", "--agent", &format!("memory={file}")]);
+        let listed = server.get("/api/v1/agents");
+        assert!(listed.contains("\"Memory\"") && listed.contains("\"memory (2)\""), "{listed}");
+        server.stop();
+    }
+}
+
+#[test]
 fn without_tokens_only_this_machine_is_served() {
     let home = Home::quoting();
     home.weft(&["serve", "--listen", "0.0.0.0:0", "--no-auth"]).with(2).says(&["0.0.0.0:0", "127.0.0.1"]);

@@ -17,7 +17,10 @@ fn a_task_is_listed_shown_and_answered() {
     let id = listed[0]["id"].as_str().unwrap();
     let line = home.weft(&["tasks", "list", "--session", "s"]).with(0).stdout;
     assert!(line.starts_with(id) && line.contains("form"), "{line}");
-    let shown = home.weft(&["tasks", "show", id]).with(0).says(&["weft tasks answer", "--input go=VALUE"]);
+    let shown = home
+        .weft(&["tasks", "show", id])
+        .with(0)
+        .says(&["weft tasks answer", "--input go=VALUE [--input note=VALUE]"]);
     assert!(
         shown.stdout.contains("Sandwiches.") && shown.stdout.contains("go (boolean)"),
         "{}",

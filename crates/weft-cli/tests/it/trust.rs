@@ -10,6 +10,7 @@ const STARTS: &str = "[documents]\nworker = [\"/bin/sh\", \"-c\", \"touch starte
 #[test]
 fn a_file_of_the_folder_starts_nothing_until_it_is_trusted() {
     let home = Home::new();
+    home.weft(&["trust"]).with(2).says(&["there is no weft.toml in this folder", "go to its folder"]);
     home.write("weft.toml", STARTS);
     let told =
         ["weft.toml is not trusted", "`documents.worker`: it starts a program", "weft trust", "--config"];

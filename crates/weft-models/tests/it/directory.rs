@@ -228,6 +228,8 @@ fn what_cannot_work_is_refused_when_it_is_opened() {
         ModelsConfig { entries: vec![entry], ..ModelsConfig::default() }
     };
     check(of(|e| e.base_url = Some("not a url".into())), "base URL of the model `x`");
+    check(of(|e| e.base_url = Some("localhost:8080/v1".into())), "does not begin with http:// or https://");
+    check(of(|e| e.base_url = Some("127.0.0.1:8080/v1".into())), "such as http://127.0.0.1:8080/v1");
     check(of(|e| (e.base_url, e.factory) = (None, Some("VLLM".into()))), "set its `base_url`");
     check(of(|e| e.provider = Some(Provider::Scripted)), "set `script`");
 }

@@ -191,5 +191,6 @@ async fn nobody_listening_is_unavailable() {
         let error = error.unwrap();
         assert_eq!(error.kind, ErrorKind::Unavailable, "{wire:?}: {}", error.full());
         assert!(error.message.contains("no answer from the model `m`"), "{wire:?}: {}", error.message);
+        assert!(error.full().contains("check the model's `base_url`"), "{wire:?}: {}", error.full());
     }
 }

@@ -26,11 +26,14 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl Store {
     /// Writes a row, in a transaction like any other: a store that can be read and not written is of no use
-    /// to a run.
+    /// to a run. A file has to be where it was opened.
     ///
     /// # Errors
     /// When the store cannot be written.
     pub async fn probe(&self) -> Result<()> {
+        if let Some(file) = self.inner.file {
+            file.check(&self.inner.place).await?;
+        }
         let row = Model { id: ROW, at_ms: self.inner.clock.now_ms() };
         let write = async || {
             let transaction = self.begin().await?;

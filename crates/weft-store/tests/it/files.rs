@@ -37,6 +37,22 @@ async fn a_missing_folder_is_named_and_not_made() {
 
 #[cfg(unix)]
 #[tokio::test]
+async fn a_file_that_is_removed_or_replaced_under_a_store_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, aside) = (folder.path().join("weft.db"), folder.path().join("aside.db"));
+    let store = open(&path).await.unwrap();
+    store.probe().await.unwrap();
+    fs::rename(&path, &aside).unwrap();
+    let gone = |error: &Error| names(error, ErrorKind::Unavailable, &path, "was removed or replaced");
+    gone(&store.probe().await.unwrap_err());
+    fs::copy(&aside, &path).unwrap();
+    gone(&store.probe().await.unwrap_err());
+    fs::rename(&aside, &path).unwrap();
+    store.probe().await.unwrap();
+}
+
+#[cfg(unix)]
+#[tokio::test]
 async fn nobody_but_the_owner_may_read_a_store_old_or_new() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
