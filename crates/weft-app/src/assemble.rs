@@ -366,8 +366,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
     let (servers, tool_servers) = tool_sources(&ground, &plugins, Arc::clone(&outbound))?;
     let blobs = blobs(config, place)?;
     let (library, datasets) = datasets(&ground, Arc::clone(&blobs), &models)?;
-    let erasure = accounts::erasure(config, Arc::clone(&blobs));
-    let (files, file_manager) = files(config, &store, blobs, &clock);
+    let (files, file_manager) = files(config, &store, Arc::clone(&blobs), &clock);
     let passing = Store::open(MEMORY).await?;
     let file_work = file_work(config, &models)?;
     let beside = beside(&passing, &models, &clock, Arc::clone(&file_work.reader));
@@ -401,7 +400,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         uses: store.model_uses(),
         tasks: store.tasks(),
         tokens: store.tokens(),
-        accounts: accounts::accounts(config, &store)?.with_erasure(erasure),
+        accounts: accounts::accounts(config, &store)?.with_erasure(accounts::erasure(config, blobs)),
         secrets,
         queue: store.work(),
         schedules: store.schedules(),
