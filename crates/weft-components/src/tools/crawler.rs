@@ -8,7 +8,7 @@ use weft_core::{
     Shape, Template, ToolSpec, Value,
 };
 
-use crate::params::{Field, Params, choice, fields, unfilled};
+use crate::params::{Field, Params, choice, fields};
 use crate::web::fetch::{Content, How, content, fetch};
 use crate::web::{self, page_markdown, page_words};
 
@@ -66,8 +66,6 @@ struct Crawler {
 #[async_trait]
 impl Component for Crawler {
     fn shape(&self) -> Shape {
-        let (so, help) =
-            ("there is nothing to fetch, and the node fails", "write an address, such as `{sys.query}`");
         Shape {
             reads: Reads::always(self.query.references().cloned()),
             main_output: "formalized_content",
@@ -78,7 +76,6 @@ impl Component for Crawler {
                 .chain(web::address_problem(QUERY.name(), &self.query))
                 .chain(web::proxy_problem(PROXY.name(), self.proxy.as_deref()))
                 .collect(),
-            unfilled: unfilled(&QUERY, &self.query, so, help).into_iter().collect(),
             ..Shape::default()
         }
     }
