@@ -24,7 +24,7 @@ use weft_core::{
 use crate::artifact;
 use crate::model::caller::{end_aloud, warn_of_prices};
 use crate::model::settings::{self, Asking};
-use crate::params::{Field, Kind, Params, Widget, fields, unfilled};
+use crate::params::{Field, Kind, Params, Widget, fields};
 use tools::{Desk, toolkit};
 
 const WORDS: &str = include_str!("prompts/browser.md");
@@ -230,15 +230,12 @@ fn outputs(answer: Answer) -> Outputs {
 impl Component for Browser {
     fn shape(&self) -> Shape {
         let texts = [&self.task, &self.system].into_iter().flat_map(Template::references);
-        let help = "write what to do, such as `{sys.query}`";
-        let no_task = unfilled(&PROMPTS, &self.task, "there is no task, and the node fails", help);
         Shape {
             reads: Reads::always(texts.chain(&self.uploads).cloned()),
             streams: self.streams,
             models: vec![("/llm_id".to_owned(), self.asking.llm_id.clone())],
             main_output: "content",
             warnings: self.warnings.clone(),
-            unfilled: no_task.into_iter().collect(),
             ..Shape::default()
         }
     }

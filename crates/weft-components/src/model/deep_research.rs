@@ -27,7 +27,7 @@ use crate::data::retrieval::search::{
 use crate::model::caller::{end_aloud, warn_of_prices};
 use crate::model::prompt::CITATION;
 use crate::model::settings::{self, Asking};
-use crate::params::{Field, FieldGroup, Params, Widget, asks_for_something, choice, fields, unfilled};
+use crate::params::{Field, FieldGroup, Params, Widget, asks_for_something, choice, fields};
 use crate::passages::{chunks, documents, formalized};
 use crate::tools::search::{API_KEY, Asking as WebAsking, BASE_URL};
 use crate::tools::searxng::SEARXNG_URL;
@@ -453,10 +453,7 @@ impl Component for DeepResearch {
         let web = self.web.as_ref().map(Component::shape);
         let texts = [&self.query, &self.reasoning, &self.system].into_iter().flat_map(Template::references);
         let mut reads: Vec<_> = texts.chain(self.datasets.references()).cloned().collect();
-        let help = "write what to look into, such as `{sys.query}`";
-        let no_question = unfilled(&QUERY, &self.query, "there is no question, and the node fails", help);
         let mut shape = Shape {
-            unfilled: no_question.into_iter().collect(),
             streams: self.streams,
             models: vec![("/llm_id".to_owned(), self.asking.llm_id.clone())],
             datasets: self.datasets.named(),

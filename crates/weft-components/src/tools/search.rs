@@ -31,7 +31,7 @@ use weft_core::{
 pub(crate) use hit::Hit;
 pub(crate) use request::Request;
 
-use crate::params::{Field, Params, unfilled};
+use crate::params::{Field, Params};
 use crate::passages::{chunks, formalized};
 use crate::web::{Retries, address_problem, passes, refused};
 use hit::chunk;
@@ -247,7 +247,7 @@ pub(crate) fn component<S: Service + 'static>(
 /// A node that asks a service.
 pub(crate) struct Asking {
     service: Box<dyn Service>,
-    query: Option<(&'static Field<Template>, Template)>,
+    query: Option<Template>,
     key: Option<(&'static str, Template)>,
     base: (&'static str, Template),
     top: usize,
@@ -260,7 +260,7 @@ impl Asking {
     pub(crate) fn of(params: &mut Params<'_>, asks: Asks, service: Box<dyn Service>) -> Self {
         Self {
             service,
-            query: asks.query.map(|field| (field, params.take(field))),
+            query: asks.query.map(|field| params.take(field)),
             key: asks.key.map(|field| (field.name(), params.take(field))),
             base: (asks.base.name(), params.take(asks.base)),
             top: asks.top.map_or(HITS_MAX, |field| params.take(field)),
@@ -296,8 +296,7 @@ impl Asking {
     }
 
     fn texts(&self) -> impl Iterator<Item = &Template> {
-        let query = self.query.iter().map(|(_, query)| query);
-        let own = query.chain(self.key.iter().map(|(_, key)| key)).chain([&self.base.1]);
+        let own = self.query.iter().chain(self.key.iter().map(|(_, key)| key)).chain([&self.base.1]);
         own.chain(self.service.texts())
     }
 
@@ -307,7 +306,7 @@ impl Asking {
     /// `Unauthenticated` without a key that is needed; those of the requests; `Garbled` for an answer that makes no
     /// sense.
     pub(crate) async fn ask(&self, ctx: &NodeContext) -> Result<Outputs> {
-        let query = self.query.as_ref().map(|(_, query)| query.render(&ctx.inputs)).transpose()?;
+        let query = self.query.as_ref().map(|query| query.render(&ctx.inputs)).transpose()?;
         let query = query.map(|query| query.trim().to_owned());
         // Some services give anything for nothing, and each counts it as a question.
         if query.as_deref() == Some("") {
@@ -466,8 +465,6 @@ impl Component for Asking {
             self.needs().into_iter().partition(|needed| needed.text.source().trim().is_empty());
         let lacks = lacking.into_iter().next().map(|needed| needed.problem);
         let wrong = address_problem(self.base.0, &self.base.1);
-        let (so, help) = ("nothing is asked", "write what to ask for, such as `{sys.query}`");
-        let query = self.query.as_ref().and_then(|(field, query)| unfilled(field, query, so, help));
         Shape {
             reads: Reads::always(self.texts().flat_map(Template::references).cloned()),
             main_output: self.service.facts().text.unwrap_or("formalized_content"),
@@ -475,7 +472,6 @@ impl Component for Asking {
             secrets: self.key.iter().flat_map(|(_, key)| key.references()).cloned().collect(),
             lacks,
             needs,
-            unfilled: query.into_iter().collect(),
             ..Shape::default()
         }
     }
