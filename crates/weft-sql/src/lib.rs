@@ -25,29 +25,28 @@ pub use clients::{DatabaseClients, OwnDatabase, SqliteFolder};
 /// Why statements that are written down would be refused whenever they are asked for, in the words of a run; nothing when
 /// all of them may be carried out, with some values in the place of those that are there. Nobody is asked.
 pub fn refusals(kind: DatabaseKind, sql: &[SqlPart]) -> Vec<String> {
-    let has_values = sql.iter().any(|part| matches!(part, SqlPart::Value(_)));
     let with = |value: &Json| {
         let filled_in = |part: &SqlPart| match part {
             SqlPart::Value(_) => SqlPart::Value(value.clone()),
             SqlPart::Text(text) => SqlPart::Text(text.clone()),
         };
-        refused(kind, &sql.iter().map(filled_in).collect::<Vec<_>>())
+        statements::checked(kind, &sql.iter().map(filled_in).collect::<Vec<_>>())
     };
-    let mut told = with(&Json::Null);
-    if has_values {
-        // Where one of them may not stand another may. What is said of all of them in the same words is not about values.
-        for value in [Json::from("x"), Json::from(1), Json::from(vec!["x", "y"])] {
-            let found = with(&value);
-            told.retain(|why| found.contains(why));
+    let with_text = with(&Json::from("x"));
+    // Where one of them may not stand another may: what fails with all of them fails whatever the value is.
+    let others = [Json::Null, Json::from(1), Json::from(vec!["x", "y"])].map(|value| with(&value));
+    match with_text {
+        Ok(statements) => {
+            let fails = |at: usize| {
+                others.iter().all(|other| {
+                    other.as_ref().map_or(true, |other| other.get(at).is_none_or(Result::is_err))
+                })
+            };
+            let refused = statements.into_iter().enumerate();
+            refused.filter(|(at, _)| fails(*at)).filter_map(|(_, one)| one.err()).collect()
         }
-    }
-    told
-}
-
-fn refused(kind: DatabaseKind, sql: &[SqlPart]) -> Vec<String> {
-    match statements::checked(kind, sql) {
-        Ok(found) => found.into_iter().filter_map(Result::err).collect(),
-        Err(error) => vec![error.full()],
+        Err(error) if others.iter().all(Result::is_err) => vec![error.full()],
+        Err(_) => Vec::new(),
     }
 }
 
