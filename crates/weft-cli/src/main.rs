@@ -42,6 +42,7 @@ mod settings_line;
 mod settings_page;
 mod setup;
 mod sign_in;
+mod signals;
 mod sources;
 mod spending;
 mod tasks;

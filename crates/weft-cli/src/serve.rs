@@ -18,6 +18,7 @@ use crate::idle;
 use crate::local;
 use crate::screen::Notes;
 use crate::setup::Setup;
+use crate::signals::stopped;
 use crate::words::quoted;
 
 /// Serves until it is told to stop.
@@ -109,24 +110,4 @@ async fn store(app: &App, id: &str, file: &std::path::Path, setup: &Setup) -> Ou
     // What was named on the command line is meant to be offered, to MCP clients, too.
     app.versions.publish(&canvas.key, &canvas.version).await?;
     Ok(())
-}
-
-/// SIGINT or SIGTERM.
-#[cfg(unix)]
-pub(crate) async fn stopped() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-        drop(tokio::signal::ctrl_c().await);
-        return;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = tokio::signal::ctrl_c() => {}
-    }
-}
-
-/// Ctrl-C.
-#[cfg(not(unix))]
-pub async fn stopped() {
-    drop(tokio::signal::ctrl_c().await);
 }
