@@ -61,7 +61,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::args::{Cli, Command, RunArgs, ScheduleCommand, TasksCommand};
+use crate::args::{Cli, Command, RunArgs, RunsCommand, ScheduleCommand, TasksCommand};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::report::Colour;
 use crate::screen::{Data, Notes};
@@ -156,6 +156,8 @@ fn flags(cli: &Cli) -> Flags {
             flags.one_server.clone_from(&args.measuring.llm_base_url);
         }
         Command::Chat(args) => flags.model.clone_from(&args.model),
+        Command::Runs { command: RunsCommand::Resume(args) } => flags.model.clone_from(&args.model),
+        Command::Runs { command: RunsCommand::Fork(args) } => flags.model.clone_from(&args.model),
         Command::Tasks(args) => {
             if let Some(TasksCommand::Answer(answer)) = &args.command {
                 flags.model.clone_from(&answer.model);

@@ -123,11 +123,17 @@ async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
             Err(error) => return Err(error.into()),
         };
         // Those of all tenants are gone on with.
-        let whose = match run.key.tenant.as_str() {
-            DEFAULT_TENANT => String::new(),
-            other => format!("  tenant {other}"),
+        let (whose, flag) = match run.key.tenant.as_str() {
+            DEFAULT_TENANT => (String::new(), String::new()),
+            other => (format!("  tenant {other}"), format!(" --tenant {}", quoted(other))),
         };
         data.line(&format!("{}  {}{whose}", run.key.id, ending.as_str()))?;
+        if ending == Ending::Failed && args.model.is_none() {
+            let show = format!("weft runs show {}{flag}", run.key.id);
+            Notes::line(format!(
+                "note: `{show}` shows why; a run that began with --model needs it here as well"
+            ));
+        }
         exit = match ending {
             Ending::Succeeded => exit,
             // That one has failed is not hidden by another that waits.
