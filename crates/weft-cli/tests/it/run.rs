@@ -41,6 +41,9 @@ fn files_come_with_the_question() {
     let missing =
         home.weft(&["run", &path("canvas.json"), "--query", "x", "--file", &path("none.csv")]).with(2);
     assert!(missing.stderr.contains("none.csv"), "{}", missing.stderr);
+    std::fs::write(path("broken.pdf"), "%PDF-1.7\nnothing").unwrap();
+    let broken = home.weft(&["run", &path("canvas.json"), "--query", "x", "--file", &path("broken.pdf")]);
+    assert!(broken.stderr.contains("broken.pdf") && !broken.stderr.contains("`files`"), "{}", broken.stderr);
 }
 
 #[test]
