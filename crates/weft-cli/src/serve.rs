@@ -106,8 +106,9 @@ async fn store(app: &App, id: &str, file: &std::path::Path, setup: &Setup) -> Ou
     documents::add_beside(app, &local::tenant(), file).await?;
     let text = document.text().unwrap_or_default();
     let key = CanvasKey::new(&local::tenant(), CanvasId::new(id));
-    let canvas = app.put_checked(&key, head, text, plan).await?;
+    let before = |error| Failure::before_running(&error);
+    let canvas = app.put_checked(&key, head, text, plan).await.map_err(before)?;
     // What was named on the command line is meant to be offered, to MCP clients, too.
-    app.versions.publish(&canvas.key, &canvas.version).await?;
+    app.versions.publish(&canvas.key, &canvas.version).await.map_err(before)?;
     Ok(())
 }
