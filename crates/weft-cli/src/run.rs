@@ -88,7 +88,7 @@ async fn turn(args: &RunArgs, setup: &Setup, opened: &Opened, input: TurnInput) 
     Ok(conclude(&answer, || command(opened, &session.key.id, setup, &answer)))
 }
 
-/// Says which inputs nothing in the canvas reads: a slip in a name would be an input that is not given.
+/// Says which inputs nothing in the canvas reads, unless they answer a form.
 async fn tell_unread(
     opened: &Opened,
     session: &Session,
@@ -97,10 +97,7 @@ async fn tell_unread(
     if inputs.is_empty() || !opened.waiting(session).await?.is_empty() {
         return Ok(());
     }
-    let plan = opened.plan(session).await?;
-    for key in inputs.keys().filter(|key| !unheard::can_use_one(&plan, key)) {
-        Notes::line(format!("note: the canvas reads no input `{key}`"));
-    }
+    unheard::tell(&*opened.plan(session).await?, inputs);
     Ok(())
 }
 
