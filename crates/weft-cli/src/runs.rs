@@ -95,7 +95,7 @@ async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
     }
     let mut runs = app.all_cut_off().await?;
     if let Some(id) = &args.id {
-        let run = app.runs.get(&RunKey::new(&tenant(), RunId::new(id.as_str()))).await?;
+        let run = found(&RunKey::new(&tenant(), RunId::new(id.as_str())), app).await?;
         if let Some(ending) = run.ending {
             return Err(Failure::usage(format!("run {id} has ended: {}", ending.as_str())));
         }
@@ -213,12 +213,17 @@ fn json_line(run: &StoredRun) -> String {
     .to_string()
 }
 
-async fn show(args: &RunsShowArgs, app: &App) -> Outcome {
-    let key = RunKey::new(&tenant(), RunId::from(args.id.as_str()));
-    app.runs.get(&key).await.map_err(|error| {
+/// A run of this data folder.
+async fn found(key: &RunKey, app: &App) -> Outcome<StoredRun> {
+    app.runs.get(key).await.map_err(|error| {
         Failure::from(error)
             .help("`weft runs list` shows the runs of this data folder; --data names another one")
-    })?;
+    })
+}
+
+async fn show(args: &RunsShowArgs, app: &App) -> Outcome {
+    let key = RunKey::new(&tenant(), RunId::from(args.id.as_str()));
+    found(&key, app).await?;
     let mut data = Data::stdout();
     let mut began_ms = None;
     each_entry(app, &key, |entry| {
