@@ -75,9 +75,18 @@ pub(crate) async fn store_all(app: &App, agents: &[(String, PathBuf)], setup: &S
 /// Reads the flags `--agent ID=FILE`.
 ///
 /// # Errors
-/// When one names no agent and file.
+/// When one names no agent and file, or two name one agent.
 pub(crate) fn agents(pairs: &[OsString]) -> Outcome<Vec<(String, PathBuf)>> {
-    pairs.iter().map(|pair| agent(pair)).collect()
+    let agents = pairs.iter().map(|pair| agent(pair)).collect::<Outcome<Vec<_>>>()?;
+    for (at, (id, file)) in agents.iter().enumerate() {
+        if agents[..at].iter().all(|(other, _)| other != id) {
+            continue;
+        }
+        // Only the last of them would be there.
+        let message = format!("--agent {} is given twice, again for {}", quoted(id), file.display());
+        return Err(Failure::usage(message).help("give each agent an id of its own"));
+    }
+    Ok(agents)
 }
 
 /// `ID=FILE`; the file's name may be no text.
