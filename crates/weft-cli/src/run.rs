@@ -160,7 +160,7 @@ pub(crate) fn tell_limits(answer: &Answer) {
 /// The `KEY=VALUE` pairs of a flag. A value is read as JSON if it is JSON, and as text otherwise.
 ///
 /// # Errors
-/// When one has no key.
+/// When one has no key, or two have the same.
 pub(crate) fn inputs(flag: &str, pairs: &[String]) -> Outcome<serde_json::Map<String, Json>> {
     let mut inputs = serde_json::Map::new();
     for pair in pairs {
@@ -169,7 +169,10 @@ pub(crate) fn inputs(flag: &str, pairs: &[String]) -> Outcome<serde_json::Map<St
                 .help(format!("write {flag} KEY=VALUE, such as {flag} name=Ada")));
         };
         let value = serde_json::from_str(value).unwrap_or_else(|_| Json::from(value));
-        inputs.insert(key.to_owned(), value);
+        if inputs.insert(key.to_owned(), value).is_some() {
+            return Err(Failure::usage(format!("{flag} gives {} twice", quoted(key)))
+                .help("give each field once; several values of one are a JSON list"));
+        }
     }
     Ok(inputs)
 }
@@ -189,5 +192,6 @@ mod tests {
         assert_eq!(Json::Object(read), expected);
         assert!(inputs("--input", &["novalue".to_owned()]).is_err());
         assert!(inputs("--input", &["=x".to_owned()]).is_err());
+        assert!(inputs("--input", &["a=1".to_owned(), "a=2".to_owned()]).is_err());
     }
 }
