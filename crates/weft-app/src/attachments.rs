@@ -152,11 +152,14 @@ impl App {
             if matches!(brought(file), Some(Brought::Uploaded(id)) if is_document(&id)) {
                 continue;
             }
-            let read = self
-                .read_file(&reading, file)
-                .await
-                .map_err(|error| at(error, &format!("`files` number {place}")))?;
-            *file = read;
+            let read = self.read_file(&reading, file).await;
+            *file = read.map_err(|error| {
+                match file.get("name").and_then(Json::as_str).filter(|name| !name.is_empty()) {
+                    Some(name) if error.message.contains(name) => error,
+                    Some(name) => at(error, &format!("the file `{name}`")),
+                    None => at(error, &format!("`files` number {place}")),
+                }
+            })?;
         }
         let mut inputs = std::mem::take(&mut input.inputs);
         for (name, value) in &mut inputs {

@@ -466,6 +466,7 @@ impl Config {
             wrong.push(format!("net.allow: {}", error.full()));
         }
         wrong.extend(self.mcp.problems());
+        wrong.extend(self.models.twins());
         if wrong.is_empty() { Ok(()) } else { Err(Error::invalid(wrong.join("; "))) }
     }
 }

@@ -26,7 +26,8 @@ pub(crate) async fn run(args: &BackupArgs, setup: &Setup) -> Outcome {
     } else {
         let folder = quoted(&args.folder.to_string_lossy());
         let (database, files) = (copied.database_bytes.div_ceil(1024), copied.files);
-        Notes::line(format!("copied the store ({database} KiB) and {files} files into {folder}"));
+        let files = if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
+        Notes::line(format!("copied the store ({database} KiB) and {files} into {folder}"));
         Notes::line(format!("`weft serve --data {folder}` serves it; the index is made again by itself"));
     }
     data.flush()?;

@@ -16,6 +16,7 @@ use crate::progress::Progress;
 use crate::run::{conclude, tell_limits};
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
+use crate::signals::Termination;
 use crate::{form, sources};
 
 /// What stands before the place to type.
@@ -37,7 +38,8 @@ pub(crate) async fn run(args: &ChatArgs, setup: &Setup) -> Outcome {
         }
         let prologue = opened.prologue(&session).await?;
         let opened = &opened;
-        let mut chat = Chat { opened, session, setup, lines, data: Data::stdout(), last: Exit::Done };
+        let (data, termination) = (Data::stdout(), Termination::listen());
+        let mut chat = Chat { opened, session, setup, lines, data, termination, last: Exit::Done };
         chat.talk(&prologue, waiting).await
     };
     let ended = ended.await;
@@ -51,6 +53,8 @@ struct Chat<'a> {
     setup: &'a Setup,
     lines: Lines,
     data: Data,
+    /// What stopped an answer ends the conversation too.
+    termination: Termination,
     last: Exit,
 }
 
@@ -81,13 +85,14 @@ impl Chat<'_> {
         Ok(self.last)
     }
 
-    /// A line. Ctrl-C while a person types only says how to end; with a pipe it ends.
+    /// A line. Ctrl-C while a person types only says how to end; with a pipe it ends, and SIGTERM always ends it.
     async fn next_question(&mut self) -> Option<String> {
         loop {
             let typed = tokio::select! {
                 biased;
                 // Before the line: otherwise a line that is typed at that moment would be taken.
                 _ = ctrl_c() => None,
+                () = self.termination.received() => return None,
                 line = self.lines.next(PROMPT) => Some(line),
             };
             match typed {
@@ -106,6 +111,7 @@ impl Chat<'_> {
                 tokio::select! {
                     biased;
                     _ = &mut interrupt => None,
+                    () = self.termination.received() => None,
                     answers = form::ask(&waiting, &mut self.lines) => answers,
                 }
             };

@@ -83,7 +83,12 @@ async fn add(args: &DatasetAddArgs, app: &App, setup: &Setup) -> Outcome {
     let mut dataset = fresh(&args.name, args.embedder.as_deref(), &args.method, app)?;
     dataset.settings.extend(pipeline(&args.method, app, setup).await?);
     dataset.description = args.description.clone().unwrap_or_default();
-    let made = app.library.create_dataset(dataset, Naming::Exact).await?;
+    let made =
+        app.library.create_dataset(dataset, Naming::Exact).await.map_err(|error| match error.kind {
+            // The name is taken, so the caller has to say another one.
+            ErrorKind::Conflict => Failure::before_running(&error),
+            _ => error.into(),
+        })?;
     tell_embedder(&made);
     print(made.key.id.as_str())
 }

@@ -36,8 +36,11 @@ impl Document {
         let file = File::open(path).map_err(refuse)?;
         // A folder can be opened, and is told of in words of the system when it is read.
         if file.metadata().map_err(refuse)?.is_dir() {
+            let usual = path.join("canvas.json");
+            let named =
+                if usual.is_file() { format!(", such as {}", usual.display()) } else { String::new() };
             return Err(Failure::usage(format!("{shown} is a folder, not a canvas"))
-                .help(format!("name a file in it, such as {}", path.join("canvas.json").display())));
+                .help(format!("name a file in it{named}")));
         }
         let mut bytes = Vec::new();
         file.take(DOCUMENT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(refuse)?;

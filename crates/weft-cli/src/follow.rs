@@ -2,8 +2,8 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use tokio::signal::ctrl_c;
 use weft_core::journal::Ending;
 use weft_core::{Entry, Record};
 use weft_engine::RunHandle;
@@ -13,6 +13,7 @@ use weft_server::dialect::ragflow::{self, RunView};
 use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
 use crate::screen::{Data, Notes};
+use crate::signals::stopped;
 
 /// What of a run goes to standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +26,10 @@ pub(crate) enum Show {
 
 /// The exit code of a program that was stopped with Ctrl-C, twice.
 const INTERRUPTED: i32 = 130;
+/// Signals within this time are one: `timeout` sends its own to the process and again to the group of the process.
+const SAME_SIGNAL: Duration = Duration::from_millis(200);
 
-/// Reads a run to its end and shows it. Ctrl-C stops the run; a second one the program. When nobody
+/// Reads a run to its end and shows it. Ctrl-C or SIGTERM stops the run; a second one the program. When nobody
 /// reads standard output any more the run is stopped too.
 ///
 /// # Errors
@@ -38,18 +41,19 @@ pub(crate) async fn follow(
     progress: &mut Progress,
 ) -> Outcome<Answer> {
     let mut view = View { view: RunView::new(&run.key.id, &"".into()), answer: Answer::default(), show };
-    let mut interrupt = pin!(ctrl_c());
-    let mut interrupted = false;
+    let mut interrupt = pin!(stopped());
+    let mut interrupted: Option<Instant> = None;
     let mut failure = None;
     loop {
         let entry = tokio::select! {
             biased;
-            _ = &mut interrupt => {
-                if interrupted {
-                    std::process::exit(INTERRUPTED);
+            () = &mut interrupt => {
+                interrupt.set(stopped());
+                match interrupted {
+                    Some(first) if first.elapsed() >= SAME_SIGNAL => std::process::exit(INTERRUPTED),
+                    Some(_) => continue,
+                    None => interrupted = Some(Instant::now()),
                 }
-                interrupted = true;
-                interrupt.set(ctrl_c());
                 run.cancel.cancel();
                 // Both outputs mostly lead to one terminal, and the note would go on in the line of the answer.
                 failure = failure.or(data.end_line().err());

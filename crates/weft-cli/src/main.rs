@@ -42,6 +42,7 @@ mod settings_line;
 mod settings_page;
 mod setup;
 mod sign_in;
+mod signals;
 mod sources;
 mod spending;
 mod tasks;
@@ -60,7 +61,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::args::{Cli, Command, RunArgs, ScheduleCommand, TasksCommand};
+use crate::args::{Cli, Command, RunArgs, RunsCommand, ScheduleCommand, TasksCommand};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::report::Colour;
 use crate::screen::{Data, Notes};
@@ -155,6 +156,8 @@ fn flags(cli: &Cli) -> Flags {
             flags.one_server.clone_from(&args.measuring.llm_base_url);
         }
         Command::Chat(args) => flags.model.clone_from(&args.model),
+        Command::Runs { command: RunsCommand::Resume(args) } => flags.model.clone_from(&args.model),
+        Command::Runs { command: RunsCommand::Fork(args) } => flags.model.clone_from(&args.model),
         Command::Tasks(args) => {
             if let Some(TasksCommand::Answer(answer)) = &args.command {
                 flags.model.clone_from(&answer.model);
@@ -181,7 +184,7 @@ async fn command(cli: &Cli) -> Outcome {
     match &cli.command {
         Command::Demo(args) => demo::run(args, &Setup::read(&environment, &flags).await?).await,
         Command::Components(args) => components::run(args),
-        Command::Settings(args) => settings_page::run(args),
+        Command::Settings(args) => settings_page::run(args, flags.config.as_deref()),
         Command::Schema(args) => components::schema(args),
         Command::Check(args) => check::run(args, &Setup::read(&environment, &flags).await?).await,
         Command::Run(args) => run_or_measure(args, &Setup::read(&environment, &flags).await?).await,

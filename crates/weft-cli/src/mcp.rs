@@ -12,10 +12,11 @@ use crate::args::{McpAcceptArgs, McpArgs, McpCommand, McpListArgs, McpServeArgs}
 use crate::failure::{Exit, Failure, Outcome};
 use crate::local;
 use crate::screen::{Data, Notes, pipes, steers};
-use crate::serve::{agents, stopped, store_all};
+use crate::serve::{agents, store_all};
 use crate::settings::{Environment, Flags};
 use crate::setup::Setup;
 use crate::sign_in;
+use crate::signals::stopped;
 use crate::words::quoted;
 
 /// How long runs may go on when the client has gone; then they are handed over.

@@ -88,7 +88,7 @@ async fn turn(args: &RunArgs, setup: &Setup, opened: &Opened, input: TurnInput) 
     Ok(conclude(&answer, || command(opened, &session.key.id, setup, &answer)))
 }
 
-/// Says which inputs nothing in the canvas reads: a slip in a name would be an input that is not given.
+/// Says which inputs nothing in the canvas reads, unless they answer a form.
 async fn tell_unread(
     opened: &Opened,
     session: &Session,
@@ -97,10 +97,7 @@ async fn tell_unread(
     if inputs.is_empty() || !opened.waiting(session).await?.is_empty() {
         return Ok(());
     }
-    let plan = opened.plan(session).await?;
-    for key in inputs.keys().filter(|key| !unheard::can_use_one(&plan, key)) {
-        Notes::line(format!("note: the canvas reads no input `{key}`"));
-    }
+    unheard::tell(&*opened.plan(session).await?, inputs);
     Ok(())
 }
 
@@ -163,7 +160,7 @@ pub(crate) fn tell_limits(answer: &Answer) {
 /// The `KEY=VALUE` pairs of a flag. A value is read as JSON if it is JSON, and as text otherwise.
 ///
 /// # Errors
-/// When one has no key.
+/// When one has no key, or two have the same.
 pub(crate) fn inputs(flag: &str, pairs: &[String]) -> Outcome<serde_json::Map<String, Json>> {
     let mut inputs = serde_json::Map::new();
     for pair in pairs {
@@ -172,7 +169,10 @@ pub(crate) fn inputs(flag: &str, pairs: &[String]) -> Outcome<serde_json::Map<St
                 .help(format!("write {flag} KEY=VALUE, such as {flag} name=Ada")));
         };
         let value = serde_json::from_str(value).unwrap_or_else(|_| Json::from(value));
-        inputs.insert(key.to_owned(), value);
+        if inputs.insert(key.to_owned(), value).is_some() {
+            return Err(Failure::usage(format!("{flag} gives {} twice", quoted(key)))
+                .help("give each field once; several values of one are a JSON list"));
+        }
     }
     Ok(inputs)
 }
@@ -192,5 +192,6 @@ mod tests {
         assert_eq!(Json::Object(read), expected);
         assert!(inputs("--input", &["novalue".to_owned()]).is_err());
         assert!(inputs("--input", &["=x".to_owned()]).is_err());
+        assert!(inputs("--input", &["a=1".to_owned(), "a=2".to_owned()]).is_err());
     }
 }

@@ -95,7 +95,7 @@ async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
     }
     let mut runs = app.all_cut_off().await?;
     if let Some(id) = &args.id {
-        let run = app.runs.get(&RunKey::new(&tenant(), RunId::new(id.as_str()))).await?;
+        let run = found(&RunKey::new(&tenant(), RunId::new(id.as_str())), app).await?;
         if let Some(ending) = run.ending {
             return Err(Failure::usage(format!("run {id} has ended: {}", ending.as_str())));
         }
@@ -123,11 +123,17 @@ async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
             Err(error) => return Err(error.into()),
         };
         // Those of all tenants are gone on with.
-        let whose = match run.key.tenant.as_str() {
-            DEFAULT_TENANT => String::new(),
-            other => format!("  tenant {other}"),
+        let (whose, flag) = match run.key.tenant.as_str() {
+            DEFAULT_TENANT => (String::new(), String::new()),
+            other => (format!("  tenant {other}"), format!(" --tenant {}", quoted(other))),
         };
         data.line(&format!("{}  {}{whose}", run.key.id, ending.as_str()))?;
+        if ending == Ending::Failed && args.model.is_none() {
+            let show = format!("weft runs show {}{flag}", run.key.id);
+            Notes::line(format!(
+                "note: `{show}` shows why; a run that began with --model needs it here as well"
+            ));
+        }
         exit = match ending {
             Ending::Succeeded => exit,
             // That one has failed is not hidden by another that waits.
@@ -207,12 +213,17 @@ fn json_line(run: &StoredRun) -> String {
     .to_string()
 }
 
-async fn show(args: &RunsShowArgs, app: &App) -> Outcome {
-    let key = RunKey::new(&tenant(), RunId::from(args.id.as_str()));
-    app.runs.get(&key).await.map_err(|error| {
+/// A run of this data folder.
+async fn found(key: &RunKey, app: &App) -> Outcome<StoredRun> {
+    app.runs.get(key).await.map_err(|error| {
         Failure::from(error)
             .help("`weft runs list` shows the runs of this data folder; --data names another one")
-    })?;
+    })
+}
+
+async fn show(args: &RunsShowArgs, app: &App) -> Outcome {
+    let key = RunKey::new(&tenant(), RunId::from(args.id.as_str()));
+    found(&key, app).await?;
     let mut data = Data::stdout();
     let mut began_ms = None;
     each_entry(app, &key, |entry| {

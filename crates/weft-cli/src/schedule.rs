@@ -19,6 +19,7 @@ use crate::local::{self, tenant};
 use crate::run::inputs;
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
+use crate::unheard;
 use crate::words::{must_be_no_step, quoted};
 
 /// Coming times that are shown.
@@ -55,6 +56,13 @@ async fn add(args: &ScheduleAddArgs, app: &App, setup: &Setup) -> Outcome {
         ..TurnInput::default()
     };
     let canvas = canvas(&args.canvas, app, setup).await?;
+    if !input.inputs.is_empty() {
+        let version = app.canvases.get(&canvas).await?.version;
+        // An agent that cannot run as it is may be mended before the first time.
+        if let Ok(plan) = app.plan(&canvas, &version).await {
+            unheard::tell(&plan, &input.inputs);
+        }
+    }
     let terms = Terms {
         name: args.name.clone().unwrap_or_else(|| args.canvas.clone()),
         timing,

@@ -18,6 +18,7 @@ use crate::idle;
 use crate::local;
 use crate::screen::Notes;
 use crate::setup::Setup;
+use crate::signals::stopped;
 use crate::words::quoted;
 
 /// Serves until it is told to stop.
@@ -74,9 +75,18 @@ pub(crate) async fn store_all(app: &App, agents: &[(String, PathBuf)], setup: &S
 /// Reads the flags `--agent ID=FILE`.
 ///
 /// # Errors
-/// When one names no agent and file.
+/// When one names no agent and file, or two name one agent.
 pub(crate) fn agents(pairs: &[OsString]) -> Outcome<Vec<(String, PathBuf)>> {
-    pairs.iter().map(|pair| agent(pair)).collect()
+    let agents = pairs.iter().map(|pair| agent(pair)).collect::<Outcome<Vec<_>>>()?;
+    for (at, (id, file)) in agents.iter().enumerate() {
+        if agents[..at].iter().all(|(other, _)| other != id) {
+            continue;
+        }
+        // Only the last of them would be there.
+        let message = format!("--agent {} is given twice, again for {}", quoted(id), file.display());
+        return Err(Failure::usage(message).help("give each agent an id of its own"));
+    }
+    Ok(agents)
 }
 
 /// `ID=FILE`; the file's name may be no text.
@@ -105,28 +115,9 @@ async fn store(app: &App, id: &str, file: &std::path::Path, setup: &Setup) -> Ou
     documents::add_beside(app, &local::tenant(), file).await?;
     let text = document.text().unwrap_or_default();
     let key = CanvasKey::new(&local::tenant(), CanvasId::new(id));
-    let canvas = app.put_checked(&key, head, text, plan).await?;
+    let before = |error| Failure::before_running(&error);
+    let canvas = app.put_checked(&key, head, text, plan).await.map_err(before)?;
     // What was named on the command line is meant to be offered, to MCP clients, too.
-    app.versions.publish(&canvas.key, &canvas.version).await?;
+    app.versions.publish(&canvas.key, &canvas.version).await.map_err(before)?;
     Ok(())
-}
-
-/// SIGINT or SIGTERM.
-#[cfg(unix)]
-pub(crate) async fn stopped() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-        drop(tokio::signal::ctrl_c().await);
-        return;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = tokio::signal::ctrl_c() => {}
-    }
-}
-
-/// Ctrl-C.
-#[cfg(not(unix))]
-pub async fn stopped() {
-    drop(tokio::signal::ctrl_c().await);
 }

@@ -1,11 +1,12 @@
 //! `weft settings`: every setting with its default, as the file that it can be copied from or as a page.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use weft_app::config::DEFAULTS;
 
 use crate::args::SettingsArgs;
-use crate::failure::{Exit, Outcome};
+use crate::failure::{Exit, Failure, Outcome};
 use crate::screen::Data;
 
 const PAGE: &str = "\
@@ -19,8 +20,13 @@ in the table, which goes before the files.
 /// Prints the settings.
 ///
 /// # Errors
-/// When nobody reads any more.
-pub(crate) fn run(args: &SettingsArgs) -> Outcome {
+/// When nobody reads any more, or the file that `--config` names is not there.
+pub(crate) fn run(args: &SettingsArgs, config: Option<&Path>) -> Outcome {
+    // What is printed is no file's, but one that is named is meant to be there.
+    if let Some(missing) = config.filter(|path| !path.is_file()) {
+        return Err(Failure::usage(format!("there is no file {}, which --config names", missing.display()))
+            .help("name a file of settings that is there, or leave --config out: it changes nothing here"));
+    }
     let mut data = Data::stdout();
     if args.markdown {
         data.text(&format!("{PAGE}{}", sections(DEFAULTS)))?;

@@ -18,7 +18,7 @@ use weft_core::{Error, ErrorKind};
 use crate::args::{McpLoginArgs, McpLogoutArgs};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::screen::{Data, Notes, pipes};
-use crate::serve::stopped;
+use crate::signals::stopped;
 use crate::words::quoted;
 
 /// How long a person may take; the server's own record of the sign-in ends then, too.

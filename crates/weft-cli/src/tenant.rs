@@ -43,15 +43,20 @@ async fn list(args: &TenantListArgs, app: &App) -> Outcome {
 async fn remove(args: &TenantRemoveArgs, app: &App) -> Outcome {
     // What there is can be removed, also under a name that no new tenant may have.
     let id = TenantId::new(args.tenant.as_str());
+    let unknown = || {
+        Failure::usage(format!("there is no tenant {}", quoted(id.as_str())))
+            .help("`weft tenant list` shows those that there are")
+    };
     if args.confirm.as_deref() != Some(id.as_str()) {
+        // Nothing is to be confirmed about what is not there.
+        if !app.all_tenants().await?.contains(&id) {
+            return Err(unknown());
+        }
         let message = format!("the tenant {} goes with everything that it has", quoted(id.as_str()));
         return Err(Failure::usage(message).help("say it once more with `--confirm TENANT`"));
     }
     app.remove_tenant(&id).await.map_err(|error| match error.kind {
-        ErrorKind::NotFound => {
-            let message = format!("there is no tenant {}", quoted(id.as_str()));
-            Failure::usage(message).help("`weft tenant list` shows those that there are")
-        }
+        ErrorKind::NotFound => unknown(),
         _ => error.into(),
     })?;
     // Its own log is gone with it.

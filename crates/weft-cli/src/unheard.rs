@@ -5,6 +5,8 @@ use weft_core::reference::Inputs;
 use weft_core::{Json, Reference};
 use weft_dsl::Plan;
 
+use crate::screen::Notes;
+
 /// Whether a new run of this plan could use any of these inputs: a component reads it, or a form that
 /// comes up later has this address.
 pub(crate) fn can_use(plan: &Plan, inputs: &Map<String, Json>) -> bool {
@@ -12,8 +14,15 @@ pub(crate) fn can_use(plan: &Plan, inputs: &Map<String, Json>) -> bool {
 }
 
 /// The same of one of them.
-pub(crate) fn can_use_one(plan: &Plan, key: &str) -> bool {
+fn can_use_one(plan: &Plan, key: &str) -> bool {
     is_read(plan, key) || asks(plan, key)
+}
+
+/// Says which of these inputs nothing in the canvas reads: a slip in a name would be an input that is not given.
+pub(crate) fn tell(plan: &Plan, inputs: &Map<String, Json>) {
+    for key in inputs.keys().filter(|key| !can_use_one(plan, key)) {
+        Notes::line(format!("note: the canvas reads no input `{key}`"));
+    }
 }
 
 fn is_read(plan: &Plan, key: &str) -> bool {

@@ -6,8 +6,9 @@ use crate::args::WorkerArgs;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::idle;
 use crate::screen::Notes;
-use crate::serve::{self, stopped};
+use crate::serve;
 use crate::setup::Setup;
+use crate::signals::stopped;
 
 /// Works until it is told to stop.
 ///

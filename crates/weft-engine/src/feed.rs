@@ -379,6 +379,12 @@ impl EntryReader {
         })
     }
 
+    /// Whether this process has left the run before it was over. It has told why where it knows it, so that an error which
+    /// follows from it is no news.
+    pub fn is_broken_off(&self) -> bool {
+        self.feed.as_ref().is_some_and(|(feed, _)| feed.lock().broken_off.is_some())
+    }
+
     /// Whether it is read on in the store: whoever has the run now writes into the same one.
     fn goes_on_in_store(&self, why: Option<&BrokenOff>) -> bool {
         self.store.is_some() && why.is_some_and(|why| why.kind == ErrorKind::Conflict)
@@ -501,6 +507,16 @@ mod tests {
     fn ended(seq: u64) -> Arc<Entry> {
         let record = Record::MessageEnded { activation: 1, node: "m".into(), end: MessageEnd::default() };
         Arc::new(Entry { seq, event: Some(seq), at_ms: 0, record })
+    }
+
+    #[tokio::test]
+    async fn a_run_that_goes_on_elsewhere_is_told_apart_from_a_failure() {
+        let feed = Feed::whole();
+        let mut reader = EntryReader::new(Some(Arc::clone(&feed)), None, 0);
+        assert!(!reader.is_broken_off());
+        feed.break_off(BrokenOff::handed_over(&"r".into()));
+        assert_eq!(reader.next().await.unwrap_err().kind, ErrorKind::Unavailable);
+        assert!(reader.is_broken_off());
     }
 
     #[tokio::test]

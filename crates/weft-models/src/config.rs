@@ -1,5 +1,6 @@
 //! Which models there are, as the operator says.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -385,6 +386,27 @@ impl ModelsConfig {
             "models want keys that are not in the environment: {}",
             missing.join(", ")
         )))
+    }
+
+    /// What is wrong with entries that no name tells apart: each is told with the place of the first of its name. Models of
+    /// one name may have several providers, and be for several things.
+    pub fn twins(&self) -> Vec<String> {
+        let mut first: HashMap<(String, ModelKind), usize> = HashMap::new();
+        let mut told = Vec::new();
+        for (at, entry) in self.entries.iter().enumerate() {
+            // Both are asked by the same ids.
+            let kind = if entry.kind == ModelKind::Vision { ModelKind::Chat } else { entry.kind };
+            let name = format!("{}@{}", entry.name, entry.maker().to_ascii_lowercase());
+            let before = *first.entry((name, kind)).or_insert(at);
+            if before < at {
+                told.push(format!(
+                    "models.entries.{before} and models.entries.{at} are both the model `{}`: call one of them by another \
+                     `name`, and say in its `model` how its provider calls it",
+                    entry.full_name()
+                ));
+            }
+        }
+        told
     }
 
     /// Adds the models that were installed in `folder`, a folder each, when no entry turns texts into

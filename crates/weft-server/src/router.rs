@@ -130,6 +130,7 @@ fn all(upload_max: usize) -> Routes {
 /// Whoever reaches the server may ask these, but for the metrics.
 fn public() -> Routes {
     Routes::new("The server")
+        .on(GET, "/", health::about, &of_run::ABOUT)
         .on(GET, "/healthz", health::alive, &of_run::ALIVE)
         .on(GET, "/readyz", health::ready, &of_run::READY)
         .on(GET, "/metrics", metrics::scrape, &of_run::METRICS)

@@ -152,7 +152,11 @@ impl<F: Frames> Pump<F> {
             }
             Err(error) => {
                 // The status of the answer is sent already, so the reader hears of it in the stream.
-                tracing::error!(error = error.detail(), "a stream stopped unexpectedly");
+                if self.entries.is_broken_off() {
+                    tracing::debug!(error = error.detail(), "a stream ended before its run");
+                } else {
+                    tracing::error!(error = error.detail(), "a stream stopped unexpectedly");
+                }
                 self.frames.finish(Some(&error), out);
             }
         }

@@ -59,6 +59,9 @@ pub(crate) struct RunsForkArgs {
     /// The id of the session that comes into being
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
+    /// Use this model for everything, as a run does that was begun with it: which one that was is kept nowhere
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
     /// Print every event as a line of JSON instead of the answer
     #[arg(long)]
     pub events: bool,
@@ -94,6 +97,9 @@ pub(crate) struct RunsResumeArgs {
     /// Every run that was cut off
     #[arg(long)]
     pub all: bool,
+    /// Use this model for everything, as a run does that was begun with it: which one that was is kept nowhere
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
     #[command(flatten)]
     pub tenant: TenantArgs,
 }

@@ -15,8 +15,8 @@ use crate::args::DatasetEmbedArgs;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::local::tenant;
 use crate::screen::Notes;
-use crate::serve::stopped;
 use crate::setup::Setup;
+use crate::signals::stopped;
 use crate::words::quoted;
 
 /// How often it is looked how far the vectors are.

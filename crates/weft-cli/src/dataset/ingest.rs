@@ -21,8 +21,8 @@ use super::{documents, find, fresh, maybe, metadata, method, pipeline, plural, s
 use crate::args::DatasetIngestArgs;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::screen::{LiveLine, Notes};
-use crate::serve::stopped;
 use crate::setup::Setup;
+use crate::signals::stopped;
 use crate::words::quoted;
 
 /// How often the bar moves.

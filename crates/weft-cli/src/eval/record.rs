@@ -190,10 +190,9 @@ fn finish(
     super::write(&args.output, &text)?;
     let expected: usize = file.turns.iter().map(|turn| turn.expect.len()).sum();
     let shown = args.output.display();
-    Notes::line(format!(
-        "{shown}: {} turns, {count} recorded answers, {expected} expectations",
-        file.turns.len()
-    ));
+    let told = [(file.turns.len(), "turn"), (count, "recorded answer"), (expected, "expectation")];
+    let told = told.map(|(count, what)| format!("{count} {what}{}", if count == 1 { "" } else { "s" }));
+    Notes::line(format!("{shown}: {}", told.join(", ")));
     Notes::line(format!("look at what it expects, then: weft eval {shown}"));
     Ok(Exit::Done)
 }

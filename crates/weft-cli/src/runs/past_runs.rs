@@ -9,7 +9,7 @@ use weft_engine::recording::Where;
 use weft_engine::replay::Difference;
 use weft_server::dialect::ragflow::{self, RunView};
 
-use super::short;
+use super::{found, short};
 use crate::args::{RunsDiffArgs, RunsForkArgs, RunsReplayArgs};
 use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
@@ -29,6 +29,7 @@ fn key(id: &str) -> RunKey {
 /// same to standard error.
 pub(super) async fn replay(args: &RunsReplayArgs, app: &App) -> Outcome {
     let key = key(&args.id);
+    found(&key, app).await?;
     let replayed = app.replay(&key).await?;
     let mut data = Data::stdout();
     let mut view = RunView::new(&key.id, &"".into());
@@ -69,7 +70,7 @@ pub(super) async fn fork(args: &RunsForkArgs, app: &App) -> Outcome {
     let point = ForkPoint { node: args.at.as_str().into(), activation: args.activation, edit };
     let session = args.session.as_deref().map(SessionId::from);
     // Before the fork goes on, which is to find what the first run found.
-    documents::add_beside_runs(app, &[app.runs.get(&key(&args.id)).await?]).await?;
+    documents::add_beside_runs(app, &[found(&key(&args.id), app).await?]).await?;
     let (session, run, forked) = app.fork(&key(&args.id), session, &point).await?;
     Notes::line(format!("run {} in session {}, forked from {}", run.id, session.id, args.id));
     let PickedUp::Running(handle) = forked else {
@@ -86,6 +87,9 @@ pub(super) async fn fork(args: &RunsForkArgs, app: &App) -> Outcome {
 
 /// Prints two runs beside each other.
 pub(super) async fn diff(args: &RunsDiffArgs, app: &App) -> Outcome {
+    for id in [&args.first, &args.second] {
+        found(&key(id), app).await?;
+    }
     let (comparison, _) = app.compare(&key(&args.first), &key(&args.second)).await?;
     let mut data = Data::stdout();
     if args.json {

@@ -106,8 +106,12 @@ fn files_that_are_none() {
     std::fs::create_dir(home.path().join("folder")).unwrap();
     for verb in ["check", "run", "chat"] {
         home.weft(&[verb, "absent.json"]).with(2).says(&["there is no file absent.json", "help: "]);
-        home.weft(&[verb, "folder"]).with(2).says(&["folder is a folder", "canvas.json"]);
+        let told = home.weft(&[verb, "folder"]).with(2).says(&["folder is a folder", "name a file in it"]);
+        assert!(!told.stderr.contains("canvas.json"), "{}", told.stderr);
     }
+    // What is named is there.
+    home.write("folder/canvas.json", "{}");
+    home.weft(&["check", "folder"]).with(2).says(&["such as folder/canvas.json"]);
 }
 
 #[test]

@@ -76,6 +76,20 @@ fn ctrl_c_stops_an_answer_and_not_the_conversation() {
 }
 
 #[test]
+fn sigterm_stops_an_answer_and_the_conversation() {
+    let home = Home::scripted(&json!({"replies": [{"say": [{"text": "one\n"}, {"wait": 600_000}]}]}));
+    home.write("c.json", ask_a_model().to_string());
+    let mut chat = home.start(&["chat", "c.json"]);
+    let mut input = chat.input.take().unwrap();
+    input.write_all(b"slow\n").unwrap();
+    chat.printed("one");
+    chat.signal("TERM");
+    // The input stays open: nothing else ends the conversation.
+    chat.end().says(&["the run was stopped"]);
+    drop(input);
+}
+
+#[test]
 fn lines_that_are_no_text_are_left_out() {
     let home = Home::quoting();
     let mut chat = home.start(&["chat", &sample("remember_turns")]);

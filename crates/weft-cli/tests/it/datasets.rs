@@ -403,6 +403,7 @@ fn tags_of_a_set_are_put_on_documents_and_find_them() {
     assert!(score("tagged") > score("plain"));
     // A set that has nothing to give says so.
     home.weft(&["dataset", "add", "empty"]).with(0);
+    home.weft(&["dataset", "add", "Empty"]).with(2).says(&["another dataset has the name"]);
     let listed = home.weft(&["dataset", "list", "--json"]).with(0).json_lines();
     let id = listed.iter().find(|one| one["name"] == "empty").unwrap()["id"].as_str().unwrap().to_owned();
     let named = format!("tag_kb_ids=[\"{id}\"]");

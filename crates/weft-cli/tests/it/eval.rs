@@ -21,7 +21,7 @@ fn recorded() -> Home {
     let home = Home::scripted(&json!({"replies": [{"say": [say("It is Oslo.")]}]}));
     home.write("canvas.json", ask_a_model().to_string());
     let arguments = ["eval", "record", "canvas.json", "--query", "Which city?", "-o", "city.eval.yaml"];
-    home.weft(&arguments).with(0).says(&["1 turns, 1 recorded answers"]);
+    home.weft(&arguments).with(0).says(&["1 turn, 1 recorded answer, "]);
     std::fs::remove_file(home.path().join("weft.toml")).unwrap();
     home
 }

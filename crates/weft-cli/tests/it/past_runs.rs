@@ -23,6 +23,27 @@ fn calculating() -> Home {
     home
 }
 
+#[test]
+fn an_interrupted_run_goes_on_with_the_model_that_is_named_for_it() {
+    let home = Home::new();
+    let entry = |name: &str| {
+        format!("[[models.entries]]\nname = \"{name}\"\nprovider = \"scripted\"\nscript = \"script.json\"\n")
+    };
+    // Of two models none is the default.
+    home.write("weft.toml", [entry("one"), entry("two")].concat());
+    let slow = json!({"replies": [{"delay_ms": 600_000, "say": [{"text": "late"}]}]});
+    home.write("script.json", slow.to_string());
+    home.write("c.json", ask_a_model().to_string());
+    let mut running = home.start(&["run", "c.json", "--query", "x", "--events", "--model", "two"]);
+    running.printed("\"component_id\":\"LLM:A\"");
+    running.signal("KILL");
+    running.end();
+    home.write("script.json", json!({"replies": [{"say": [{"text": "soon"}]}]}).to_string());
+    let id = last_run(&home);
+    let resumed = home.weft(&["runs", "resume", &id, "--model", "two"]).with(0);
+    assert!(resumed.stdout.contains("succeeded"), "{}", resumed.stdout);
+}
+
 /// The recording answers: the model has nothing more to say, and is not asked.
 #[test]
 fn a_run_is_done_again_without_its_model() {

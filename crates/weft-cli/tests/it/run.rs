@@ -41,6 +41,9 @@ fn files_come_with_the_question() {
     let missing =
         home.weft(&["run", &path("canvas.json"), "--query", "x", "--file", &path("none.csv")]).with(2);
     assert!(missing.stderr.contains("none.csv"), "{}", missing.stderr);
+    std::fs::write(path("broken.pdf"), "%PDF-1.7\nnothing").unwrap();
+    let broken = home.weft(&["run", &path("canvas.json"), "--query", "x", "--file", &path("broken.pdf")]);
+    assert!(broken.stderr.contains("broken.pdf") && !broken.stderr.contains("`files`"), "{}", broken.stderr);
 }
 
 #[test]
@@ -170,6 +173,23 @@ fn ctrl_c_stops_the_run_and_its_journal_says_so() {
     assert_eq!(ended.json_lines().last().unwrap()["data"]["status"], "cancelled");
     let runs = home.weft(&["runs", "list", "--json"]).with(0).json_lines();
     assert_eq!(runs[0]["status"], "cancelled");
+}
+
+#[test]
+fn sigterm_stops_the_run_as_ctrl_c_does_and_a_signal_that_comes_twice_is_one() {
+    let home = Home::scripted(&json!({"replies": [{"delay_ms": 600_000, "say": [{"text": "late"}]}]}));
+    home.write("c.json", ask_a_model().to_string());
+    for signals in [&["TERM"] as &[&str], &["INT", "TERM"]] {
+        let mut running = home.start(&["run", "c.json", "--query", "x", "--events"]);
+        running.printed("\"component_id\":\"LLM:A\"");
+        for signal in signals {
+            running.signal(signal);
+        }
+        let ended = running.end().with(1).says(&["the run was stopped"]);
+        assert_eq!(ended.json_lines().last().unwrap()["data"]["status"], "cancelled");
+    }
+    let runs = home.weft(&["runs", "list", "--json"]).with(0).json_lines();
+    assert!(runs.iter().all(|run| run["status"] == "cancelled"), "{runs:?}");
 }
 
 #[test]

@@ -74,7 +74,15 @@ fn a_data_folder_whose_name_is_no_text_is_refused_before_it_is_made() {
 #[test]
 fn a_run_that_is_not_there_is_named() {
     let home = Home::quoting();
-    home.weft(&["runs", "show", "absent"]).with(2).says(&["absent", "weft runs list"]);
+    for command in [
+        &["show", "absent"] as &[&str],
+        &["resume", "absent"],
+        &["replay", "absent"],
+        &["fork", "absent", "--at", "x"],
+        &["diff", "absent", "other"],
+    ] {
+        home.weft(&[&["runs"], command].concat()).with(2).says(&["absent", "weft runs list"]);
+    }
 }
 
 #[test]

@@ -354,3 +354,13 @@ fn request(stream: &mut TcpStream) -> String {
         bytes.extend_from_slice(&piece[..read]);
     }
 }
+
+#[test]
+fn two_agents_of_one_id_are_refused() {
+    let home = Home::quoting();
+    let (first, second) = (format!("a={}", sample("greet")), format!("a={}", sample("diamond")));
+    let told = ["--agent a is given twice", "diamond/canvas.json", "an id of its own"];
+    home.weft(&["serve", "--listen", "127.0.0.1:0", "--agent", &first, "--agent", &second])
+        .with(2)
+        .says(&told);
+}

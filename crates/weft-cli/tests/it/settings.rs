@@ -24,6 +24,29 @@ fn every_wrong_setting_is_named_at_once_with_its_source() {
 }
 
 #[test]
+fn a_settings_file_that_is_named_and_not_there_is_told_by_what_reads_none_too() {
+    let home = Home::new();
+    for command in [&["settings"] as &[&str], &["runs", "list"]] {
+        home.weft(&[&["--config", "absent.toml"], command].concat()).with(2).says(&["absent.toml"]);
+    }
+    home.weft(&["settings"]).with(0);
+}
+
+#[test]
+fn two_models_that_no_name_tells_apart_are_refused() {
+    let entry = |more: &str| {
+        format!("[[models.entries]]\nname = \"a\"\nbase_url = \"http://127.0.0.1:9/v1\"\n{more}")
+    };
+    let home = Home::new();
+    home.settings(&[entry(""), entry("kind = \"embedding\"\n"), entry("kind = \"vision\"\n")].concat());
+    let told = ["models.entries.0 and models.entries.2 are both the model `a@openai`"];
+    home.weft(&["runs", "list"]).with(2).says(&told);
+    // Of another provider, and for something else.
+    home.settings(&[entry(""), entry("factory = \"VLLM\"\n"), entry("kind = \"embedding\"\n")].concat());
+    home.weft(&["runs", "list"]).with(0);
+}
+
+#[test]
 fn the_environment_counts_more_than_the_file_and_flags_more_than_both() {
     let home = Home::new();
     home.settings("data = \"from-file\"\n[[models.entries]]\nname = \"e\"\nprovider = \"extractive\"\n");

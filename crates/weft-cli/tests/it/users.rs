@@ -25,6 +25,7 @@ fn a_tenant_is_removed_with_its_members_and_keys() {
     home.weft(&["tenant", "remove", "acme", "--confirm", "acme"]).with(0).says(&["everything that it had"]);
     // Also one that no new tenant may be called is looked for.
     for gone in ["acme", ".", "..", ""] {
+        home.weft(&["tenant", "remove", gone]).with(2).says(&["there is no tenant"]);
         home.weft(&["tenant", "remove", gone, "--confirm", gone]).with(2).says(&["there is no tenant", gone]);
     }
     home.weft(&["tenant", "remove", "default", "--confirm", "default"]).with(2).says(&["always there"]);

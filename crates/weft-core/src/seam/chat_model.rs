@@ -14,7 +14,7 @@ use crate::stream::{TextMark, TextWriter};
 use crate::value::Json;
 
 /// What a model is for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelKind {
     /// Answers messages.

@@ -79,7 +79,9 @@ pub(super) fn first(text: &str, known: KnownNames<'_>, suggester: &mut Suggester
     let bare = text.trim_matches(|c: char| c == '{' || c == '}' || c.is_whitespace());
     let taken = |reference: &str| if reference == bare { "" } else { ": it is taken for text" };
     // Before the others: what stands before the mark would be a reference that is not closed.
-    if let Some(slip) = spaced(text, known, &taken).or_else(|| parted(text, known)) {
+    if let Some(slip) =
+        spaced(text, known, &taken).or_else(|| parted(text, known)).or_else(|| filtered(text, known))
+    {
         return Some(slip);
     }
     if let Some(reference) = unclosed(text, known) {
@@ -162,6 +164,18 @@ fn parted(text: &str, known: KnownNames<'_>) -> Option<Slip> {
         let message =
             format!("`{written}` is no reference, since `{name}` is no component: it is taken for text");
         Some(Slip::new(MALFORMED, message, &meant))
+    })
+}
+
+/// `{sys.query|upper}`: a reference with a filter, as templates know them behind two braces.
+fn filtered(text: &str, known: KnownNames<'_>) -> Option<Slip> {
+    let single = in_braces(text).filter(|(open, _)| !text[..*open].ends_with('{'));
+    single.into_iter().find_map(|(_, inside)| {
+        let reference = reference_at(inside, known)?;
+        let message =
+            format!("`{{{inside}}}` has a filter, which references do not know: it is taken for text");
+        let has_filter = inside[reference.len()..].trim_start_matches(' ').starts_with('|');
+        has_filter.then(|| Slip::new(MALFORMED, message, reference))
     })
 }
 
@@ -411,6 +425,10 @@ mod tests {
         check("Bearer secret.K-1}", "unopened write `{secret.K-1}`");
         check("{secret.KEY} secret.txt {secret.}", "");
         check("in {{ b@x }", "unclosed write `{b@x}`");
+        check("say {sys.query|upper}", "malformed write `{sys.query}`");
+        check("{Agent:A@content | upper} {b@x}", "malformed write `{Agent:A@content}`");
+        check("{somebody|upper} {{sys.query|upper}}", "");
+        check("{sys.query|upper", "unclosed write `{sys.query}`");
         check("{\"a\": {b@x}}", "");
         check("{{b@x}: 1}", "");
         check("ask {env.town.size now", "unclosed write `{env.town.size}`");

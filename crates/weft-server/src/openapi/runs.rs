@@ -382,6 +382,15 @@ pub static USAGE: Operation = Operation::reads(
     member("total", Type::Object(&USED), "all of it together"),
 ]));
 
+/// `GET /`.
+pub static ABOUT: Operation =
+    Operation::open("Says what this is, and where it is described.").answer(Answer::Whole(Type::Object(&[
+        text("about", "what this is, in a sentence"),
+        text("docs", "where the page of all routes is"),
+        text("openapi", "where the same is for programs"),
+        text("ready", "where the server says whether it can work"),
+        text("first_call", "with what to begin"),
+    ])));
 /// `GET /healthz`.
 pub static ALIVE: Operation = Operation::open("Says that the server is there.")
     .answer(Answer::Whole(Type::Object(&[text("status", "`ok`")])));

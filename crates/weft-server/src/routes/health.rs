@@ -13,6 +13,18 @@ use crate::auth::Caller;
 use crate::state::ServerState;
 use crate::wire::envelope::{Success, respond};
 
+/// `GET /`: what somebody reads who opens the server's address to see what it is.
+pub(crate) async fn about() -> Response {
+    let said = json!({
+        "about": "This is Weft, which runs agent workflows.",
+        "docs": "/api/docs",
+        "openapi": "/api/openapi.json",
+        "ready": "/readyz",
+        "first_call": "POST /api/canvas/set stores a canvas, with a token in the header Authorization where tokens are on",
+    });
+    respond(StatusCode::OK, &said)
+}
+
 /// `GET /healthz`: the process answers.
 pub(crate) async fn alive() -> Response {
     respond(StatusCode::OK, &json!({"status": "ok"}))

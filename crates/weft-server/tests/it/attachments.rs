@@ -160,7 +160,7 @@ async fn what_is_no_file_is_refused_in_words() {
         assert!(message.contains(part), "{part}: {message}");
     };
     check(json!(["some text"]), "`files` number 0: it is no file").await;
-    check(json!([{"id": "unknown", "name": "x"}]), "`files` number 0: there is no file `unknown`").await;
+    check(json!([{"id": "unknown", "name": "x"}]), "the file `x`: there is no file `unknown`").await;
     check(json!(["data:text/plain,x"]), "data URI").await;
     check(json!(vec!["data:image/png;base64,AA=="; 21]), "21 files").await;
     let broken = uploaded(&bench, &id, "x.pdf", "%PDF-1.7\nnothing").await;

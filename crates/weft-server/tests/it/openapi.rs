@@ -16,6 +16,7 @@ pub(crate) static DOCUMENT: LazyLock<Json> = LazyLock::new(|| document(&document
 /// The path of the document that a request is for: of several that fit the one with the fewest open places.
 fn documented_path(path: &str) -> Option<&'static str> {
     let path = path.split('?').next().unwrap_or_default().trim_end_matches('/');
+    let path = if path.is_empty() { "/" } else { path };
     let parts: Vec<&str> = path.split('/').collect();
     let fits = |known: &&String| {
         let known: Vec<&str> = known.split('/').collect();
@@ -111,6 +112,18 @@ async fn document_and_page_are_served_to_everybody() {
     // It loads nothing from anywhere.
     assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("<script"));
     assert_eq!(page.matches("<table>").count(), page.matches("</table>").count());
+}
+
+#[tokio::test]
+async fn the_address_itself_says_what_answers_and_where_it_is_described() {
+    let bench = bench(Script::new()).await;
+    let about = bench.get("/").await.json();
+    for named in ["docs", "openapi", "ready"] {
+        let path = about[named].as_str().unwrap();
+        assert_eq!(bench.get(path).await.status, 200, "{path}");
+    }
+    let first = about["first_call"].as_str().unwrap();
+    assert!(documented().iter().any(|route| first.starts_with(&format!("{} {} ", route.method, route.path))));
 }
 
 #[test]
