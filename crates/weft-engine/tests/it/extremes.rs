@@ -143,6 +143,44 @@ async fn two_forms_may_be_answered_at_the_same_time() {
 
 // Cancelling where nothing moves.
 
+/// While one branch waits for a person and another is at work, a run can be stopped, and its form with it.
+/// Once all of it waits there is nothing to stop: the form stays open.
+#[tokio::test(start_paused = true)]
+async fn a_run_is_cancelled_beside_its_form_and_not_while_all_of_it_waits() {
+    let plan = plan(&[
+        node("begin", Does::Echo, &["ask", "slow"]),
+        node("ask", Does::Ask(vec!["ok"]), &["j"]),
+        node("slow", Does::Slow(10_000), &["j"]),
+        node("j", Does::Say(false), &[]).text("{ask@ok}"),
+    ]);
+    let store = Arc::new(MemoryStore::default());
+    let stores = stored(&store, &plan).await;
+    let engine = Engine::new(seams(), Some(stores), EngineLimits::default());
+    let started = |records: &[Record]| {
+        let starts = records.iter().filter_map(|record| match record {
+            Record::NodeStarted { who } => Some(who.node.as_str()),
+            _ => None,
+        });
+        starts.collect::<Vec<_>>().join(" ")
+    };
+
+    let mut first = engine.start(turn(&plan, asking("go"))).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(engine.cancel(&first.key).await.unwrap());
+    let records = rest(&mut first).await;
+    assert_eq!(ending(&records), Ending::Cancelled);
+    assert!(!records.iter().any(|record| matches!(record, Record::Waiting { .. })), "{records:?}");
+
+    // Nothing of it is left: the next turn begins at the beginning.
+    let mut second = engine.start(turn(&plan, asking("go"))).await.unwrap();
+    let records = rest(&mut second).await;
+    assert_eq!((ending(&records), started(&records).as_str()), (Ending::Waiting, "begin slow"));
+    assert!(!engine.cancel(&second.key).await.unwrap(), "nobody is at work");
+    let mut third = engine.start(turn(&plan, filled(json!({"ok": "yes"})))).await.unwrap();
+    let records = rest(&mut third).await;
+    assert_eq!((ending(&records), started(&records).as_str()), (Ending::Succeeded, "ask j"));
+}
+
 /// A wait before another try ends with the run: nobody is asked again, and no default value is said.
 #[tokio::test(start_paused = true)]
 async fn a_run_is_cancelled_while_it_waits_to_ask_again() {
