@@ -60,7 +60,8 @@ async fn a_form_for_each_of_a_thousand_items() {
             assert!(turns <= 1_000 && ran.report.forms.len() <= at_once, "{turns}");
             let answers = ran.report.forms.iter().map(|form| {
                 let address = form.address();
-                (address.clone(), json!({"ok": address}))
+                let answer = json!({"ok": address});
+                (address, answer)
             });
             let input = TurnInput { inputs: answers.collect(), ..TurnInput::default() };
             let state = if turns % 100 == 1 { elsewhere(&ran.state) } else { ran.state };
