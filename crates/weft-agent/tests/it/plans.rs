@@ -171,6 +171,32 @@ async fn what_a_model_does_wrong_is_told_to_it() {
 }
 
 #[tokio::test]
+async fn a_plan_of_the_past_is_taken_up_again() {
+    let id = Arc::new(Mutex::new(String::new()));
+    let wanted = Arc::clone(&id);
+    let model = ScriptedModel::from_fn(move |_, nth| match nth {
+        0 => create(),
+        1 => call("finish_plan", json!({"state": "abandoned", "outcome": "no time"})),
+        2 => Reply::text("Another day."),
+        3 => call("recover_historical_plan", json!({"plan_id": *wanted.lock().unwrap()})),
+        _ => Reply::text("Where were we?"),
+    });
+    let mut session = agent(&model).session();
+    session.reply("Plan my trip.").await.unwrap();
+    let before = session.plan_notebook().unwrap().notebook();
+    assert!(before.current.is_none());
+    id.lock().unwrap().push_str(&before.history[0].id);
+    session.reply("Now I have time.").await.unwrap();
+    let after = session.plan_notebook().unwrap().notebook();
+    let plan = after.current.as_ref().unwrap();
+    assert_eq!((plan.id.as_str(), plan.outcome.as_deref()), (before.history[0].id.as_str(), None));
+    assert!(after.history.is_empty());
+    assert!(results(&session)[2].contains("is the current one again"), "{}", results(&session)[2]);
+    let hint = hints(&model).pop().unwrap();
+    assert!(hint.contains("# Trip"), "{hint}");
+}
+
+#[tokio::test]
 async fn plans_are_a_sessions_and_are_saved_with_it() {
     let model = script([create(), Reply::text("Made.")]);
     let agent = agent(&model);

@@ -234,9 +234,9 @@ async fn a_passage_found_twice_is_one_source() {
     let world = World::new([
         Reply::text(tags::query("rain in April")),
         Reply::text("A."),
-        Reply::text(tags::query("snow")),
-        Reply::text("B."),
         Reply::text(tags::query("rain in May")),
+        Reply::text("B."),
+        Reply::text(tags::query("snow")),
         Reply::text("C."),
         Reply::text("Enough."),
     ]);

@@ -278,7 +278,13 @@ mod tests {
         check(case("and", &[item("Agent:A@t", "not in", json!(["x"]))]), "Agent:A").await;
         check(
             json!([{"items": [item("Agent:A@n", "<", json!(1))], "to": ["Agent:B"]},
-            {"items": [yes], "to": "Agent:A"}]),
+            {"items": [yes.clone()], "to": "Agent:A"}]),
+            "Agent:A",
+        )
+        .await;
+        // Of several that hold, the first.
+        check(
+            json!([{"items": [yes.clone()], "to": ["Agent:A"]}, {"items": [yes], "to": ["Agent:B"]}]),
             "Agent:A",
         )
         .await;

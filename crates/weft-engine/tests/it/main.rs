@@ -21,6 +21,7 @@ mod branches;
 mod budgets;
 mod citations;
 mod cycles;
+mod extremes;
 mod faults;
 mod forks;
 mod frame_failures;

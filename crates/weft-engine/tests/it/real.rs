@@ -25,7 +25,8 @@ use weft_testkit::memory_datasets::MemoryDatasets;
 
 use crate::kit::{Ran, turn_in};
 
-struct OneModel(Arc<dyn ChatModel>);
+/// A directory with one model.
+pub(crate) struct OneModel(pub(crate) Arc<dyn ChatModel>);
 
 impl ModelDirectory for OneModel {
     fn resolve(&self, _: &TenantId, _: &str) -> Result<Arc<dyn ChatModel>> {

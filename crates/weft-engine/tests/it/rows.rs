@@ -216,7 +216,7 @@ async fn exceptions_go_to_a_branch_to_a_default_or_fail() {
 /// Row 94 of the contract: a Loop stops at its condition, and at its maximum.
 #[tokio::test]
 async fn a_loop_stops_at_its_condition_and_at_its_maximum() {
-    for (limit, maximum, expected) in [(3, 10, "3"), (100, 4, "4")] {
+    for (limit, maximum, expected) in [(3, 10, "3"), (100, 4, "4"), (100, 1, "1"), (0, 1, "0")] {
         let params = json!({
             "loop_variables": [{"variable": "n", "type": "number", "input_mode": "constant", "value": 0}],
             "logical_operator": "and",

@@ -8,7 +8,10 @@ use serde_json::{Value as Json, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use weft_app::{App, Auth, Config, DEFAULT_TENANT, ModelsConfig, OneServer, assemble};
+use weft_core::seam::ModelDirectory as _;
+use weft_core::seam::chat_model::{Author, ChatDelta, ChatMessage, ChatRequest};
 use weft_core::{CanvasId, Result};
+use weft_models::Directory;
 use weft_server::{ServeOptions, bind, serve};
 use weft_testkit::{Reply, Script, ScriptedServer, Step};
 
@@ -137,6 +140,41 @@ const NEWER: &str = "/api/v1/agents/chat/completions";
 
 fn turn(query: &str) -> Json {
     json!({"agent_id": "chat", "query": query, "stream": true})
+}
+
+/// Whoever speaks the protocol of OpenAI can ask an agent; here it is the client by which Weft asks models.
+#[tokio::test]
+async fn a_client_of_the_openai_protocol_asks_an_agent_as_a_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let reply = Reply::pieces(["Par", "is"]).usage(3, 5);
+    let models = ScriptedServer::start(Script::new().reply(reply.always())).await;
+    let server = start(&config(folder.path(), &models)).await;
+    server.put_chat().await;
+    let ask = async |agent: &str, key: &str| {
+        let base_url = format!("{}/api/v1/agents_openai/{agent}", server.base);
+        let entry =
+            json!({"name": "agent", "model": "m", "base_url": base_url, "api_key": key, "retries": 0});
+        let entries: ModelsConfig = serde_json::from_value(json!({"entries": [entry]})).unwrap();
+        let directory = Directory::open(&entries, &weft_net::operator_client().unwrap())?;
+        let model = directory.resolve(&DEFAULT_TENANT.into(), "agent")?;
+        let messages = vec![ChatMessage::new(Author::User, "capital?")];
+        let mut answer = model.chat(ChatRequest { messages, ..ChatRequest::default() }).await?;
+        let (mut text, mut ended) = (String::new(), false);
+        while let Some(delta) = answer.next().await {
+            match delta? {
+                ChatDelta::Text(piece) => text.push_str(&piece),
+                ChatDelta::End { .. } => ended = true,
+                _ => {}
+            }
+        }
+        Ok::<_, weft_core::Error>((text, ended))
+    };
+    let key = server.token.clone().unwrap_or_default();
+    assert_eq!(ask("chat", &key).await.unwrap(), ("Paris".to_owned(), true));
+    // What is refused is an error of the client, in its own words.
+    assert!(ask("gone", &key).await.unwrap_err().full().contains("You don't own the agent gone"));
+    assert!(ask("chat", "wrong").await.is_err());
+    server.stop().await;
 }
 
 #[tokio::test]
