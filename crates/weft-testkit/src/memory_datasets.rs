@@ -241,6 +241,7 @@ impl DatasetStore for MemoryDatasets {
             return Ok(false);
         }
         tables.dataset_named(dataset)?;
+        tables.other_embedder(dataset)?;
         let Some(before) = tables.datasets.get_mut(&at(&dataset.key)) else { return Ok(false) };
         let other = before.embedder != dataset.embedder;
         let (created_ms, revision) = (before.created_ms, before.revision + 1);

@@ -334,7 +334,7 @@ pub trait DatasetStore: Send + Sync {
     /// was replaced: not when somebody has changed it in the meantime, or removed it.
     ///
     /// # Errors
-    /// `Conflict` when another one has this name.
+    /// `Conflict` when another one has this name; as [`Dataset::check_other_embedder`], also for what is queued meanwhile.
     async fn update(&self, dataset: &Dataset) -> Result<bool>;
 
     /// Removes a dataset with its documents and chunks. The names of the blobs that are of no more use.
