@@ -47,7 +47,7 @@ async fn what_the_body_of_a_request_loses_of_a_canvas_is_told_when_it_is_stored(
     assert!(canvas.contains("1234567890"), "{canvas}");
     let told = async |method: &str, path: &str, dsl: &str| {
         let mut request = bench.request(method, path, &json!({}));
-        *request.body_mut() = format!("{{\"title\": \"{}\", \"dsl\": {dsl}}}", path.len()).into();
+        *request.body_mut() = format!("{{\"title\": \"{path}\", \"dsl\": {dsl}}}").into();
         let answer = bench.send(request).await.data();
         let problems = answer["problems"].as_array().unwrap().clone();
         let lost = problems.into_iter().filter(|problem| problem["code"] == "lost-digits");
