@@ -302,7 +302,7 @@ mod tests {
         let told = |parameter: &str| {
             let pointer = format!("/components/DeepResearch:R/params/{parameter}");
             let problem = Problem::error("invalid-parameter", pointer, format!("`{parameter}` is no text"));
-            let said = cannot_answer(&[problem.help(format!("write `{parameter}` as a text"))]).to_string();
+            let said = cannot_answer(&[problem.help(format!("write `{parameter}` as a text"))]).full();
             said.split_once("answered: ").map(|(_, line)| line.to_owned()).unwrap_or(said)
         };
         let expected = "`tavily_api_key`: `tavily_api_key` is no text (write `tavily_api_key` as a text)";
