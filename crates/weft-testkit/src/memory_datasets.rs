@@ -230,7 +230,8 @@ impl DatasetStore for MemoryDatasets {
         if !filter.ascending {
             found.reverse();
         }
-        Ok(page(found, filter.offset, filter.limit))
+        let passed = documents::datasets_before(&found, filter);
+        Ok(page(found, passed.saturating_add(filter.offset), filter.limit))
     }
 
     async fn update(&self, dataset: &Dataset) -> Result<bool> {

@@ -105,6 +105,8 @@ pub struct DatasetFilter {
     pub by_update: bool,
     /// The oldest first.
     pub ascending: bool,
+    /// Only those behind this place in the list, which is the time that it goes by and an id. All of them count.
+    pub after: Option<(i64, DatasetId)>,
     /// How many to pass over.
     pub offset: u64,
     /// How many at most.

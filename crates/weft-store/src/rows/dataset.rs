@@ -262,6 +262,16 @@ impl Store {
         let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
         let order = if filter.ascending { Order::Asc } else { Order::Desc };
         let by = if filter.by_update { Column::UpdatedMs } else { Column::CreatedMs };
+        if let Some((time_ms, id)) = &filter.after {
+            let id = text(id.as_str());
+            let (behind, beside) = if filter.ascending {
+                (by.gt(*time_ms), Column::Id.gt(id))
+            } else {
+                (by.lt(*time_ms), Column::Id.lt(id))
+            };
+            let same = Condition::all().add(by.eq(*time_ms)).add(beside);
+            found = found.filter(Condition::any().add(behind).add(same));
+        }
         let rows = found
             .order_by(by, order.clone())
             .order_by(Column::Id, order)

@@ -1,11 +1,22 @@
 //! Documents that come and go.
 
 use weft_core::id::{DocumentId, DocumentKey, TenantId};
-use weft_core::seam::dataset_store::{Dataset, Document, DocumentQuota, DocumentState};
+use weft_core::seam::dataset_store::{Dataset, DatasetFilter, Document, DocumentQuota, DocumentState};
 use weft_core::seam::ingest_queue::{IngestLease, PictureSize};
 use weft_core::{Error, Result};
 
 use super::{DatasetTables, KeptDocument, at, conflict, missing};
+
+/// How many datasets of a list come up to the place that it goes on behind.
+pub(super) fn datasets_before(found: &[Dataset], filter: &DatasetFilter) -> u64 {
+    let Some((time_ms, id)) = &filter.after else { return 0 };
+    let is_before = |one: &&Dataset| {
+        let time = if filter.by_update { one.updated_ms } else { one.created_ms };
+        let (place, after) = ((time, &one.key.id), (*time_ms, id));
+        if filter.ascending { place <= after } else { place >= after }
+    };
+    found.iter().filter(is_before).count() as u64
+}
 
 impl DatasetTables {
     /// Looks whether a dataset may have the embedder that it has in `changed`.
