@@ -302,12 +302,12 @@ mod tests {
         let told = |parameter: &str| {
             let pointer = format!("/components/DeepResearch:R/params/{parameter}");
             let problem = Problem::error("invalid-parameter", pointer, format!("`{parameter}` is no text"));
-            let said = cannot_answer(&[problem.help(format!("write `{parameter}` as a text"))]).full();
-            said.split_once("answered: ").map(|(_, line)| line.to_owned()).unwrap_or(said)
+            cannot_answer(&[problem.help(format!("write `{parameter}` as a text"))]).full()
         };
         let expected = "`tavily_api_key`: `tavily_api_key` is no text (write `tavily_api_key` as a text)";
-        assert_eq!(told("api_key"), expected);
-        assert_eq!(told("top_n"), "`top_n`: `top_n` is no text (write `top_n` as a text)");
+        assert!(told("api_key").ends_with(&format!("answered: {expected}")), "{}", told("api_key"));
+        let expected = "answered: `top_n`: `top_n` is no text (write `top_n` as a text)";
+        assert!(told("top_n").ends_with(expected), "{}", told("top_n"));
     }
 
     #[test]
