@@ -168,13 +168,14 @@ pub(crate) async fn names_of_datasets(
 ) -> Result<Option<Vec<String>>> {
     let mut names = Vec::new();
     let mut filter = DatasetFilter { counting: Counting::Without, limit: PAGE, ..DatasetFilter::default() };
+    let mut count = 0;
     loop {
         let (page, _) = store.datasets(tenant, &filter).await?;
-        if page.is_empty() {
-            return Ok(Some(names));
-        }
-        filter.offset += page.len() as u64;
-        if filter.offset > most {
+        let Some(last) = page.last() else { return Ok(Some(names)) };
+        // Those that come or go meanwhile would move pages that are counted.
+        filter.after = Some((last.created_ms, last.key.id.clone()));
+        count += page.len() as u64;
+        if count > most {
             return Ok(None);
         }
         names.extend(page.into_iter().flat_map(|dataset| [dataset.name, dataset.key.id.to_string()]));

@@ -76,10 +76,10 @@ impl App {
     async fn stop_runs_of(&self, key: &CanvasKey) -> Result<()> {
         let mut filter = RunFilter { unfinished: true, limit: PAGE, ..RunFilter::default() };
         let mut of_canvas = Vec::new();
-        // All of them before the first is stopped: those that end meanwhile would move the pages.
         loop {
             let page = self.runs.list(&key.tenant, &filter).await?;
-            filter.offset += PAGE;
+            // Those that begin or end meanwhile would move pages that are counted.
+            filter.after = page.last().map(|run| (run.started_ms, run.key.id.clone()));
             let is_last = (page.len() as u64) < PAGE;
             of_canvas.extend(page.into_iter().filter(|run| run.canvas == key.id).map(|run| run.key));
             if is_last {

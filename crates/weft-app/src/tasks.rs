@@ -22,6 +22,10 @@ use crate::turns::Waiting;
 const EVERY: Duration = Duration::from_secs(1);
 /// Tasks that are looked at each time.
 const TIMED_OUT_AT_ONCE_MAX: u64 = 1_000;
+/// How often it is looked whether somebody else, who was faster, has ended a task.
+const LOOKS_MAX: u32 = 10;
+/// How long before it is looked again.
+const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
 /// What somebody says to a task.
 #[derive(Clone, Debug, PartialEq)]
@@ -254,13 +258,16 @@ impl App {
             Err(error) if error.kind == ErrorKind::Conflict => error,
             Err(error) => return Err(error),
         };
-        // Whoever was first has dropped it as well, or has answered it.
-        let task = self.tasks.get(&open.key).await?;
-        match task.status {
-            TaskStatus::Dropped => Ok(true),
-            TaskStatus::Open => Err(error),
-            TaskStatus::Answered | TaskStatus::TimedOut => Err(ended(&task)),
+        // Whoever was first has dropped it as well, or has answered it. That may be about to be stored.
+        for _ in 0..LOOKS_MAX {
+            let task = self.tasks.get(&open.key).await?;
+            match task.status {
+                TaskStatus::Dropped => return Ok(true),
+                TaskStatus::Open => tokio::time::sleep(LOOK_PAUSE).await,
+                TaskStatus::Answered | TaskStatus::TimedOut => return Err(ended(&task)),
+            }
         }
+        Err(error)
     }
 
     /// Goes on with the runs of all tenants whose waits are over without an answer, one of each session. Those that have

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use weft_core::component::{Role, WrittenProgram};
 use weft_core::reference::Names;
 use weft_core::seam::databases::{DatabaseKind, SqlPart};
-use weft_core::value::shortened;
 use weft_core::{Catalog, ComponentId, Json, Reference};
 
 use crate::assigned::Assigned;
@@ -25,18 +24,16 @@ use crate::plan::Plan;
 use crate::problem::{Problem, ProblemList, join};
 use crate::references::{self, NodeText, World};
 use crate::secrets;
-use crate::span;
 use crate::suggest::Suggester;
 use crate::targets;
 use crate::texts::{self, KnownNames};
 use crate::tool_servers::{self, LeftOutTool};
+use crate::unseen;
 use crate::upgrade;
 use crate::variables;
 
 /// What a session begins with when the canvas does not say.
 const PROLOGUE: &str = "Hello! How can I help you?";
-/// Characters of a number that are shown, at most.
-const NUMBER_SHOWN_MAX: usize = 40;
 
 /// Says whether a model can be used: `Ok(None)` if so, `Ok(Some(notice))` if another one stands in
 /// for it, `Err(reason)` if not.
@@ -142,7 +139,9 @@ impl<'a> Compiler<'a> {
     }
 
     fn run(mut self, problems: &mut ProblemList) -> Option<Plan> {
-        self.unseen(problems);
+        for problem in unseen::problems(self.canvas.source()) {
+            problems.add(problem);
+        }
         let built: Vec<Built> = self.canvas.nodes.values().map(|node| self.node(node, problems)).collect();
         let assigned = Assigned::of(self.canvas);
         self.outputs(&built, &assigned, problems);
@@ -179,28 +178,6 @@ impl<'a> Compiler<'a> {
             prologue,
             is_pipeline: self.canvas.is_pipeline(),
         })
-    }
-
-    /// What the parsed document no longer shows and the text still has.
-    fn unseen(&self, problems: &mut ProblemList) {
-        let source = self.canvas.source();
-        let unseen = span::unseen(source);
-        for duplicate in unseen.duplicates {
-            let message = "this key was there before in the same object: only the last one counts";
-            let problem =
-                Problem::warning("duplicate-key", duplicate.pointer, message).help("take one of them out");
-            problems.add(Problem { span: Some(duplicate.span), ..problem });
-        }
-        for lost in unseen.lost {
-            let number = source.get(lost.span.clone()).unwrap_or_default();
-            let message = format!(
-                "`{}` has more digits than a number keeps: another number is read",
-                shortened(number, NUMBER_SHOWN_MAX)
-            );
-            let problem = Problem::warning("lost-digits", lost.pointer, message);
-            let problem = problem.help("write it as a text, in quotes");
-            problems.add(Problem { span: Some(lost.span), ..problem });
-        }
     }
 
     fn node(&mut self, node: &crate::CanvasNode, problems: &mut ProblemList) -> Built {

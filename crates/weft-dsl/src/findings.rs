@@ -83,6 +83,7 @@ impl Reporter<'_> {
         }
         self.reads_of_what_never_runs(&without_turn, &mut places, problems);
         self.reads_of_the_last_round(&mut places, problems);
+        self.collected_from_elsewhere(&mut places, problems);
         self.reads_of_other_branches(&mut places, problems);
     }
 
@@ -333,6 +334,26 @@ impl Reporter<'_> {
                 let help = format!("collect the values in the `outputs` of `{frame}`, and refer to these");
                 let problem =
                     Problem::warning("outside-iteration", places.find(ix, &read.reference), message);
+                problems.add(self.about(problem.help(help), ix));
+            }
+        }
+    }
+
+    /// What an Iteration collects changes from round to round only inside of it.
+    fn collected_from_elsewhere(&self, places: &mut ReferencePlaces<'_>, problems: &mut ProblemList) {
+        for (ix, node) in self.linked.nodes.iter().enumerate().filter(|(_, node)| node.role == Role::Each) {
+            for (_, reference) in &node.shape.collects {
+                let source = reference.component().and_then(|id| self.linked.by_id.get(id)).copied();
+                let Some(source) = source.filter(|&source| source != ix) else { continue };
+                if self.linked.frames_around(source).any(|frame| frame == ix) {
+                    continue;
+                }
+                let message = format!(
+                    "`{reference}` is not inside of `{}`: no round gives a value of its own",
+                    node.id
+                );
+                let problem = Problem::warning("outside-iteration", places.find(ix, reference), message);
+                let help = "collect an output of a component that is inside of it";
                 problems.add(self.about(problem.help(help), ix));
             }
         }

@@ -33,6 +33,7 @@ mod suggest;
 mod targets;
 mod texts;
 mod tool_servers;
+mod unseen;
 mod upgrade;
 mod variables;
 
@@ -48,6 +49,7 @@ pub use problem::{Problem, Severity, WILL_FAIL};
 pub use references::prefixes;
 pub use schema::canvas_schema;
 pub use tool_servers::LeftOutTool;
+pub use unseen::unseen_in_member;
 pub use upgrade::todays_kind;
 
 /// How many bytes a document may have: 32 MiB.

@@ -9,6 +9,7 @@ use axum::http::{StatusCode, header};
 use axum::response::IntoResponse as _;
 use serde_json::Value as Json;
 use weft_app::spending::USAGE_DAYS_MAX;
+use weft_dsl::{Problem, unseen_in_member};
 
 use crate::error::ApiError;
 
@@ -48,6 +49,15 @@ const MALFORMED: &str = "Malformed JSON syntax: Missing commas/brackets or inval
 
 /// The JSON of a request, unless its body is empty.
 async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Json>, ApiError> {
+    text(request, state).await?.map(|bytes| parsed(&bytes)).transpose()
+}
+
+fn parsed(bytes: &[u8]) -> Result<Json, ApiError> {
+    serde_json::from_slice(bytes).map_err(|_| ApiError::argument(MALFORMED))
+}
+
+/// The text of a request that may be parsed, unless its body is empty.
+async fn text<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Bytes>, ApiError> {
     let kind = request.headers().get(header::CONTENT_TYPE);
     let kind = kind.map_or("nothing", |kind| kind.to_str().unwrap_or("nothing readable")).to_owned();
     let reading = tokio::time::timeout(BODY_TIME, Bytes::from_request(request, state));
@@ -71,7 +81,22 @@ async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Json
             format!("the body has more than {VALUES_MAX} values; send large data as a text or a file");
         return Err(ApiError::argument(message));
     }
-    serde_json::from_slice(&bytes).map(Some).map_err(|_| ApiError::argument(MALFORMED))
+    Ok(Some(bytes))
+}
+
+/// A request's JSON object that may bring a canvas as its `dsl`, with what the text of that says and the object does not.
+#[derive(Debug, Default)]
+pub(crate) struct WithCanvas(pub Body, pub Vec<Problem>);
+
+impl<S: Send + Sync> FromRequest<S> for WithCanvas {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let Some(bytes) = text(request, state).await? else { return Ok(Self::default()) };
+        let body = Body::of(parsed(&bytes)?)?;
+        let unseen = unseen_in_member(std::str::from_utf8(&bytes).unwrap_or_default(), "dsl");
+        Ok(Self(body, unseen))
+    }
 }
 
 /// A request's JSON object, where the API takes a request without a body for a mistake.

@@ -230,7 +230,8 @@ impl DatasetStore for MemoryDatasets {
         if !filter.ascending {
             found.reverse();
         }
-        Ok(page(found, filter.offset, filter.limit))
+        let passed = documents::datasets_before(&found, filter);
+        Ok(page(found, passed.saturating_add(filter.offset), filter.limit))
     }
 
     async fn update(&self, dataset: &Dataset) -> Result<bool> {
@@ -241,6 +242,7 @@ impl DatasetStore for MemoryDatasets {
             return Ok(false);
         }
         tables.dataset_named(dataset)?;
+        tables.other_embedder(dataset)?;
         let Some(before) = tables.datasets.get_mut(&at(&dataset.key)) else { return Ok(false) };
         let other = before.embedder != dataset.embedder;
         let (created_ms, revision) = (before.created_ms, before.revision + 1);

@@ -146,18 +146,27 @@ impl ChatTurn {
     }
 }
 
+/// Parameters of its components that are called otherwise in the settings of an assistant.
+const CALLED: [(&str, &str); 3] =
+    [("api_key", "tavily_api_key"), ("sys_prompt", "system"), ("strategy", "reasoning")];
+
 /// Why an assistant cannot answer. Whoever made it has never seen its canvas, so a problem is told with the setting that it is
 /// about and not with its place there.
 fn cannot_answer(problems: &[Problem]) -> Error {
     let mut told: Vec<String> = Vec::new();
     for problem in problems.iter().filter(|problem| problem.is_error()) {
         let setting = problem.pointer.split_once("/params/").map(|(_, setting)| setting.replace('/', "."));
-        let mut line = match setting {
-            Some(setting) => format!("`{setting}`: {}", problem.message),
-            None => problem.message.clone(),
-        };
+        let called = CALLED.iter().find(|(parameter, _)| setting.as_deref() == Some(*parameter));
+        let mut line = problem.message.clone();
         if let Some(help) = &problem.help {
             line.push_str(&format!(" ({help})"));
+        }
+        // The words of a component name its own parameter.
+        if let Some((parameter, name)) = called {
+            line = line.replace(&format!("`{parameter}`"), &format!("`{name}`"));
+        }
+        if let Some(setting) = setting {
+            line = format!("`{}`: {line}", called.map_or(setting.as_str(), |(_, name)| *name));
         }
         // More than one component may be asked in the same way.
         if !told.contains(&line) {
@@ -287,6 +296,19 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_problem_is_told_with_the_setting_that_the_client_has() {
+        let told = |parameter: &str| {
+            let pointer = format!("/components/DeepResearch:R/params/{parameter}");
+            let problem = Problem::error("invalid-parameter", pointer, format!("`{parameter}` is no text"));
+            cannot_answer(&[problem.help(format!("write `{parameter}` as a text"))]).full()
+        };
+        let expected = "`tavily_api_key`: `tavily_api_key` is no text (write `tavily_api_key` as a text)";
+        assert!(told("api_key").ends_with(&format!("answered: {expected}")), "{}", told("api_key"));
+        let expected = "answered: `top_n`: `top_n` is no text (write `top_n` as a text)";
+        assert!(told("top_n").ends_with(expected), "{}", told("top_n"));
+    }
 
     #[test]
     fn the_switch_for_deep_research_has_several_forms() {

@@ -247,13 +247,12 @@ impl App {
     /// # Errors
     /// `RateLimited` when very many of its runs wait already.
     pub async fn fire_schedule(&self, schedule: &Schedule) -> Result<RunKey> {
-        if self.room(schedule).await? == 0 {
+        let now_ms = self.clock.now_ms();
+        let work = work(schedule, RunId::generate(), now_ms);
+        if !self.queue.push_within(&work, now_ms, OPEN_MAX).await? {
             let message = format!("{OPEN_MAX} runs of schedule `{}` have not ended", schedule.key.id);
             return Err(Error::new(ErrorKind::RateLimited, message).help("wait for them"));
         }
-        let now_ms = self.clock.now_ms();
-        let work = work(schedule, RunId::generate(), now_ms);
-        self.queue.push(std::slice::from_ref(&work), now_ms).await?;
         self.wake.notify_one();
         Ok(work.run)
     }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Map;
 use weft_core::context::Signal;
+use weft_core::exact::kept;
 use weft_core::seam::http::{HttpBody, HttpRequest, HttpResponse};
 use weft_core::value::to_text;
 use weft_core::{
@@ -286,10 +287,10 @@ impl Invoke {
     }
 }
 
-/// A text that is JSON is sent as what it says.
+/// A text that is JSON is sent as what it says, an integer with more digits than a number keeps as the text of them.
 fn parsed(value: Json) -> Json {
     match &value {
-        Json::String(text) => serde_json::from_str(text).unwrap_or(value),
+        Json::String(text) => serde_json::from_str(&kept(text)).unwrap_or(value),
         _ => value,
     }
 }
@@ -418,6 +419,11 @@ mod tests {
         let (sent, _) = invoked(params, vec![page(200, "")]).await;
         let expected = json!({"key": "the canvas's", "q": "<q&q>", "n": 2, "list": [1]});
         assert_eq!(sent[0].body, HttpBody::Json(expected));
+        let long = json!({"url": "https://example.org", "method": "post",
+            "fields": {"order": "{\"id\": 12345678901234567890123, \"n\": 1}"}});
+        let (sent, _) = invoked(long, vec![page(200, "")]).await;
+        let expected = json!({"order": {"id": "12345678901234567890123", "n": 1}});
+        assert_eq!(sent[0].body, HttpBody::Json(expected), "no digit is lost");
         let nested = Node::new("Invoke", json!({"url": "x", "fields": {"a/b": [1]}}));
         assert_eq!(nested.problems(), ["/fields/a~1b"]);
     }

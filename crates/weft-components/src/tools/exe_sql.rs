@@ -167,18 +167,40 @@ impl ExeSql {
         Some(WrittenSql { pointer: "/sql".to_owned(), kind, parts })
     }
 
-    /// Whether there is SQL around the references. Signs and spaces alone are no statement.
+    /// Whether there is SQL around the references. Signs and spaces alone are no statement, and a block's marks with the
+    /// language that they name are none either.
     fn has_words(&self) -> bool {
-        self.sql.segments().iter().any(|segment| match segment {
-            Segment::Literal(text) => text.contains(|c: char| c.is_alphanumeric()),
-            Segment::Reference(_) => false,
+        let part = |segment: &Segment| match segment {
+            Segment::Literal(text) => SqlPart::Text(String::from(&**text)),
+            Segment::Reference(_) => SqlPart::Value(Json::Null),
+        };
+        let mut parts: Vec<SqlPart> = self.sql.segments().iter().map(part).collect();
+        without_fence(&mut parts);
+        parts.iter().any(|part| match part {
+            SqlPart::Text(text) => text.contains(|c: char| c.is_alphanumeric()),
+            SqlPart::Value(_) => false,
         })
+    }
+
+    /// The text of the references where they are the statement, without the block that the canvas puts around them: what a
+    /// model has written may have one of its own.
+    fn referred(&self, inputs: &Inputs) -> Result<String> {
+        let text = self.sql.render(inputs)?;
+        let is_block = |segment: &Segment| match segment {
+            Segment::Literal(text) => text.trim_start().starts_with(FENCE),
+            Segment::Reference(_) => false,
+        };
+        let block =
+            text.trim().strip_prefix(FENCE).filter(|_| self.sql.segments().first().is_some_and(is_block));
+        let Some(block) = block else { return Ok(unwrapped(&text)) };
+        let inner = below_language(block);
+        Ok(unwrapped(inner.strip_suffix(FENCE).unwrap_or(inner)))
     }
 
     fn parts(&self, inputs: &Inputs) -> Result<Vec<SqlPart>> {
         // A statement around references makes them values; without one they are the statement.
         if !self.has_words() {
-            return Ok(vec![SqlPart::Text(unwrapped(&self.sql.render(inputs)?))]);
+            return Ok(vec![SqlPart::Text(self.referred(inputs)?)]);
         }
         let part = |segment: &Segment| match segment {
             Segment::Literal(text) => SqlPart::Text(without_marks(text)),
@@ -229,6 +251,9 @@ impl ExeSql {
     }
 }
 
+/// What a block begins and ends with.
+const FENCE: &str = "```";
+
 /// Words that a statement begins with, which may have a line of their own.
 const BEGINNINGS: [&str; 8] = ["select", "with", "values", "explain", "show", "insert", "update", "delete"];
 
@@ -245,10 +270,10 @@ fn below_language(block: &str) -> &str {
 /// Takes the marks away of a block that a statement is written in as a whole.
 fn without_fence(parts: &mut [SqlPart]) {
     let Some(SqlPart::Text(first)) = parts.first_mut() else { return };
-    let Some(block) = first.trim_start().strip_prefix("```") else { return };
+    let Some(block) = first.trim_start().strip_prefix(FENCE) else { return };
     *first = below_language(block).to_owned();
     if let Some(SqlPart::Text(last)) = parts.last_mut()
-        && let Some(block) = last.trim_end().strip_suffix("```")
+        && let Some(block) = last.trim_end().strip_suffix(FENCE)
     {
         *last = block.to_owned();
     }
@@ -256,9 +281,9 @@ fn without_fence(parts: &mut [SqlPart]) {
 
 /// SQL as a model wrote it: without the prose around a fenced block, and without marks of citations.
 fn unwrapped(text: &str) -> String {
-    let inner = match text.split_once("```") {
+    let inner = match text.split_once(FENCE) {
         None => text,
-        Some((_, rest)) => below_language(rest).split("```").next().unwrap_or_default(),
+        Some((_, rest)) => below_language(rest).split(FENCE).next().unwrap_or_default(),
     };
     without_marks(inner).trim().to_owned()
 }
@@ -457,6 +482,20 @@ mod tests {
             [SqlPart::Text("SELECT ".into()), SqlPart::Value(json!(1)), SqlPart::Text(" + 1\n".into())];
         assert_eq!(recorded.asked.lock().unwrap()[0].sql, expected);
         check("SELECT 1 [ID: 12], a[1], '[ID:x]'", "SELECT 1 , a[1], '[ID:x]' ;").await;
+        // A block of the canvas around it is no statement that it would be a value of.
+        for written in ["SELECT 1", "```sql\nSELECT 1\n```"] {
+            let recorded = Arc::new(Recorded {
+                answers: vec![SqlAnswer::Rows(rows(&["n"], json!([[1]])))],
+                ..Recorded::default()
+            });
+            let values = Setting::values([("Agent:A@content", json!(written))]);
+            outputs(&node("```sql\n{Agent:A@content}\n```"), setting(&recorded, values)).await;
+            assert_eq!(
+                recorded.asked.lock().unwrap()[0].sql,
+                [SqlPart::Text("SELECT 1".to_owned())],
+                "{written}"
+            );
+        }
     }
 
     #[tokio::test]

@@ -105,6 +105,8 @@ pub struct DatasetFilter {
     pub by_update: bool,
     /// The oldest first.
     pub ascending: bool,
+    /// Only those behind this place in the list, which is the time that it goes by and an id. All of them count.
+    pub after: Option<(i64, DatasetId)>,
     /// How many to pass over.
     pub offset: u64,
     /// How many at most.
@@ -334,7 +336,7 @@ pub trait DatasetStore: Send + Sync {
     /// was replaced: not when somebody has changed it in the meantime, or removed it.
     ///
     /// # Errors
-    /// `Conflict` when another one has this name.
+    /// `Conflict` when another one has this name; as [`Dataset::check_other_embedder`], also for what is queued meanwhile.
     async fn update(&self, dataset: &Dataset) -> Result<bool>;
 
     /// Removes a dataset with its documents and chunks. The names of the blobs that are of no more use.

@@ -136,6 +136,8 @@ pub struct RunFilter {
     pub session: Option<SessionId>,
     /// Only those without an ending.
     pub unfinished: bool,
+    /// Only those behind this place in the list, which is the time of a start and an id.
+    pub after: Option<(i64, RunId)>,
     /// How many to pass over.
     pub offset: u64,
     /// How many at most.

@@ -137,6 +137,13 @@ pub trait WorkQueue: Send + Sync {
     /// `Invalid` for an id that cannot be stored, and then nothing is.
     async fn push(&self, work: &[Work], now_ms: i64) -> Result<()>;
 
+    /// Queues one piece of work where fewer than `open_max` of its source wait or are taken, counted in the same step: of
+    /// several that do so at the same time no more get in. Whether it is queued.
+    ///
+    /// # Errors
+    /// `Invalid` for an id that cannot be stored.
+    async fn push_within(&self, work: &Work, now_ms: i64, open_max: u64) -> Result<bool>;
+
     /// Takes at most `count_max` pieces of work that may be taken at `now_ms`, of any tenant, those that
     /// have waited longest first: work that nobody has, and work whose worker has let its time pass. Of
     /// several that try at the same time one gets it, until `until_ms`.

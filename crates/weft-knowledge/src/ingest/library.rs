@@ -9,15 +9,13 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 use weft_core::error::found;
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey, TenantId};
-use weft_core::seam::dataset_store::{
-    Counting, Dataset, DatasetFilter, Document, DocumentChange, DocumentFilter, DocumentState,
-};
+use weft_core::seam::dataset_store::{Counting, Dataset, DatasetFilter, Document, DocumentChange};
 use weft_core::seam::ingest_queue::Wanted;
 use weft_core::seam::{
     BlobStore, Clock, DatasetStore, DocumentReader, Index, IngestQueue, ModelDirectory, UsageStore,
 };
 use weft_core::usage::UsageOwner;
-use weft_core::{Error, ErrorKind, Result, changes};
+use weft_core::{Error, Result, changes};
 
 use super::behind::Behind;
 use super::counts::IngestCounts;
@@ -242,25 +240,12 @@ impl Library {
             return Ok(None);
         }
         let mut changed = Dataset { updated_ms: self.now_ms(), ..dataset };
+        // Two names of one model are no other model.
         if changed.embedder != before.embedder {
             self.check_embedder(&mut changed)?;
         }
-        // Two names of one model are no other model.
-        if changed.embedder != before.embedder {
-            // What is being read has been given the old embedder already.
-            let states = vec![DocumentState::Running, DocumentState::Paused];
-            let busy = DocumentFilter { states, ..DocumentFilter::default() };
-            let (_, busy) = self.parts.store.documents(&changed.key, &busy).await?;
-            if before.counts.chunks > 0 || busy > 0 {
-                let message = format!(
-                    "the embedder of a dataset with chunks cannot change: `{}` has {}",
-                    before.name, before.counts.chunks
-                );
-                return Err(Error::new(ErrorKind::Conflict, message)
-                    .help(format!("keep `{}`, or make another dataset", before.embedder)));
-            }
-        }
-        // The store looks at the revision once more: another process may have been faster since the look above.
+        // The store looks at the revision once more: another process may have been faster since the look above. Whether the
+        // embedder may be another one only the store can say, where no document is queued between its look and its change.
         if !self.parts.store.update(&changed).await? {
             return Ok(None);
         }

@@ -6,7 +6,7 @@ use weft_app::tasks::Answering;
 use weft_core::journal::Ending;
 use weft_core::seam::run_store::{RunFilter, StoredRun};
 use weft_core::seam::task_store::{Task, TaskStatus};
-use weft_core::{ErrorKind, RunKey, SessionKey};
+use weft_core::{ErrorKind, RunId, RunKey, SessionKey};
 use weft_mcp::serving::{Questions, RpcError, TaskState, TaskView};
 
 use super::forms::{self, Heard};
@@ -142,21 +142,24 @@ impl Offering {
         &self,
         cursor: Option<&str>,
     ) -> Result<(Vec<TaskView>, Option<String>), RpcError> {
-        let offset: u64 = match cursor {
-            None => 0,
-            Some(cursor) => {
-                cursor.parse().map_err(|_| RpcError::params("`cursor` is none that was given out"))?
-            }
-        };
-        let filter = RunFilter { offset, limit: PAGE, ..RunFilter::default() };
+        let strange = || RpcError::params("`cursor` is none that was given out");
+        let after = cursor.map(|cursor| place_of(cursor).ok_or_else(strange)).transpose()?;
+        let filter = RunFilter { after, limit: PAGE, ..RunFilter::default() };
         let runs = self.app().runs.list(self.tenant(), &filter).await?;
-        let next = (runs.len() as u64 == PAGE).then(|| offset.saturating_add(PAGE).to_string());
+        let last = runs.last().filter(|_| runs.len() as u64 == PAGE);
+        let next = last.map(|run| format!("{}.{}", run.started_ms, run.key.id));
         let mut views = Vec::new();
         for run in runs {
             views.push(self.view(self.standing(run).await?).await?);
         }
         Ok((views, next))
     }
+}
+
+/// The place in the list that a cursor names. A number of runs to pass over would name another one as soon as a run begins.
+fn place_of(cursor: &str) -> Option<(i64, RunId)> {
+    let (started_ms, id) = cursor.split_once('.')?;
+    Some((started_ms.parse().ok()?, RunId::from(id)))
 }
 
 /// The run that a task is at: from one that waits to the next of the session, as long as that goes on with it.

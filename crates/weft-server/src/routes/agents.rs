@@ -10,7 +10,7 @@ use weft_dsl::Problem;
 use super::owned::or;
 use super::turn::canvas_key;
 use crate::auth::Caller;
-use crate::body::{Body, Params};
+use crate::body::{Params, WithCanvas};
 use crate::error::{ApiError, code};
 use crate::path::Path;
 use crate::state::ServerState;
@@ -63,7 +63,7 @@ pub(crate) async fn released(
 pub(crate) async fn create(
     State(state): State<ServerState>,
     caller: Caller,
-    body: Body,
+    WithCanvas(body, unseen): WithCanvas,
 ) -> Result<Response, ApiError> {
     let mut fields = AgentFields::read(&body)?;
     let Some(dsl) = fields.dsl.take() else { return Err(ApiError::argument("No DSL data in request.")) };
@@ -71,7 +71,8 @@ pub(crate) async fn create(
     let head = fields.new_head()?;
     let title = head.title.clone();
     let put = state.app.put_canvas(&caller.tenant, None, head, &dsl).await;
-    let (canvas, problems) = put.map_err(|error| taken(error, &title))?;
+    let (canvas, mut problems) = put.map_err(|error| taken(error, &title))?;
+    problems.extend(unseen);
     let canvas = released(&state, canvas, release).await?;
     Ok(Success(AgentItem::whole(canvas).with_problems(&problems)).into_response())
 }
@@ -182,13 +183,14 @@ pub(crate) async fn update(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
-    body: Body,
+    WithCanvas(body, unseen): WithCanvas,
 ) -> Result<Response, ApiError> {
     let key = canvas_key(&caller, id);
     let mut fields = AgentFields::read(&body)?;
     let (dsl, release) = (fields.dsl.take(), fields.release);
     let missing = || ApiError::new(code::OPERATING, NO_ACCESS);
-    let (canvas, problems) = changed(&state, &key, (&fields, dsl.as_deref()), missing).await?;
+    let (canvas, mut problems) = changed(&state, &key, (&fields, dsl.as_deref()), missing).await?;
+    problems.extend(unseen);
     let canvas = released(&state, canvas, release).await?;
     Ok(Success(json!({"update_time": canvas.updated_ms, "problems": problems})).into_response())
 }

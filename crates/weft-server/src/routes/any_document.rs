@@ -62,20 +62,14 @@ async fn documents(
         return Err(ApiError::argument(format!("one request can name {IDS_MAX} documents at most")));
     }
     let (mut known, mut missing) = (Vec::new(), ids.to_vec());
-    let mut offset = 0;
+    let (counting, limit) = (Counting::Without, DATASETS_AT_ONCE);
+    let mut filter = DatasetFilter { counting, limit, ..DatasetFilter::default() };
     // A document is found by its dataset and its id, so an id alone is looked for in each dataset.
     while !missing.is_empty() {
-        let filter = DatasetFilter {
-            counting: Counting::Without,
-            offset,
-            limit: DATASETS_AT_ONCE,
-            ..DatasetFilter::default()
-        };
         let (datasets, _) = state.app.datasets.datasets(&caller.tenant, &filter).await?;
-        if datasets.is_empty() {
-            break;
-        }
-        offset += datasets.len() as u64;
+        let Some(last) = datasets.last() else { break };
+        // Datasets that come or go meanwhile would move pages that are counted.
+        filter.after = Some((last.created_ms, last.key.id.clone()));
         for dataset in datasets {
             let wanted = missing.iter().map(|id| DocumentId::from(id.as_str())).collect();
             let filter =

@@ -16,7 +16,7 @@ use super::agents::{changed, filter, owners, released, stored, taken};
 use super::sessions::{Envelope, listed};
 use super::turn::{Manner, UnknownSession, canvas_key, run};
 use crate::auth::Caller;
-use crate::body::{Body, Params};
+use crate::body::{Body, Params, WithCanvas};
 use crate::error::{ApiError, code};
 use crate::frames::{Kinds, Terminator};
 use crate::path::Path;
@@ -38,7 +38,7 @@ fn not_found() -> ApiError {
 pub(crate) async fn set(
     State(state): State<ServerState>,
     caller: Caller,
-    body: Body,
+    WithCanvas(body, unseen): WithCanvas,
 ) -> Result<Response, ApiError> {
     let id = body.id("id")?;
     match id {
@@ -47,7 +47,7 @@ pub(crate) async fn set(
     }
     let mut fields = AgentFields::read(&body)?;
     let (dsl, release) = (fields.dsl.take().unwrap_or_default(), fields.release);
-    let (canvas, problems) = match id {
+    let (canvas, mut problems) = match id {
         None => {
             let head = fields.new_head()?;
             let title = head.title.clone();
@@ -59,6 +59,7 @@ pub(crate) async fn set(
             changed(&state, &canvas_key(&caller, id), (&fields, Some(&dsl)), missing).await?
         }
     };
+    problems.extend(unseen);
     let canvas = released(&state, canvas, release).await?;
     let mut answer = body.0;
     answer.insert("dsl".to_owned(), drawing(&canvas));

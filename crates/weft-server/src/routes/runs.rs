@@ -48,6 +48,7 @@ pub(crate) async fn list(
         unfinished: params.flag("unfinished").unwrap_or(false),
         offset: page.offset,
         limit: page.limit,
+        ..RunFilter::default()
     };
     let runs = state.app.runs.list(&caller.tenant, &filter).await?;
     let runs: Vec<_> = runs.into_iter().map(|run| item(&state, run)).collect();

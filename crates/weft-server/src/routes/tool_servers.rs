@@ -4,6 +4,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value as Json, json};
 use weft_app::tool_servers::{TenantServers, ToolTrial};
+use weft_core::error::found as or_gone;
 use weft_core::seam::tool_server_store::StoredToolServer;
 use weft_core::{Error, ErrorKind, changes};
 
@@ -273,7 +274,8 @@ pub(crate) async fn remove_named(
     body: Body,
 ) -> Result<Response, ApiError> {
     for server in named(&state, &caller, &body).await? {
-        remove(&state, &caller, &server.id).await?;
+        // One that somebody else has removed meanwhile is gone as was asked, and the others are still to go.
+        or_gone(state.app.tool_servers.remove(&caller.tenant, &server.id).await)?;
     }
     Ok(Success(true).into_response())
 }

@@ -155,6 +155,11 @@ async fn a_form_that_is_cancelled_is_given_up_with_its_run() {
     assert_eq!(bench.post(&path, elsewhere).await.status, 404, "the task is of another thread");
     let stranger = Bench { token: bench.stranger().await, ..bench.restarted() };
     assert_eq!(stranger.post(&path, resume("r2", "cancelled")).await.status, 404);
+    // Several at once are told the same: it is cancelled for each of them.
+    let many = ["c1", "c2", "c3", "c4"].map(|run| events(&bench, &id, resume(run, "cancelled")));
+    for told in futures::future::join_all(many).await {
+        assert_eq!(told.last().unwrap()["outcome"], json!({"type": "cancelled"}), "{told:?}");
+    }
     // Also when it is sent again, by the same client or by one that does not know of the first.
     for run in ["r2", "r2", "r3"] {
         let told = events(&bench, &id, resume(run, "cancelled")).await;

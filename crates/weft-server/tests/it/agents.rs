@@ -35,6 +35,38 @@ async fn what_a_canvas_names_and_the_tenant_lacks_is_told_when_it_is_stored() {
     assert_eq!(told("C", dataset["id"].as_str().unwrap()).await, ["unknown-tool-server"]);
 }
 
+/// The canvas is compiled as the parser of the body has left it, which keeps neither.
+#[tokio::test]
+async fn what_the_body_of_a_request_loses_of_a_canvas_is_told_when_it_is_stored() {
+    let bench = bench(Script::new()).await;
+    let canvas = echo_canvas().to_string().replacen(
+        "\"prologue\":",
+        "\"order\": 12345678901234567890123, \"prologue\":",
+        1,
+    );
+    assert!(canvas.contains("1234567890"), "{canvas}");
+    let told = async |method: &str, path: &str, dsl: &str| {
+        let mut request = bench.request(method, path, &json!({}));
+        *request.body_mut() = format!("{{\"title\": \"{path}\", \"dsl\": {dsl}}}").into();
+        let answer = bench.send(request).await.data();
+        let problems = answer["problems"].as_array().unwrap().clone();
+        let lost = problems.into_iter().filter(|problem| problem["code"] == "lost-digits");
+        let lost: Vec<Json> = lost.map(|problem| problem["pointer"].clone()).collect();
+        (answer["id"].as_str().unwrap_or_default().to_owned(), lost)
+    };
+    let (id, created) = told("POST", "/api/v1/agents", &canvas).await;
+    assert!(
+        created.len() == 1 && created[0].as_str().unwrap().starts_with("/components/begin/"),
+        "{created:?}"
+    );
+    let one = format!("/api/v1/agents/{id}");
+    assert_eq!(told("PUT", &one, &canvas).await.1, created);
+    assert_eq!(told("POST", "/v1/canvas/set", &canvas).await.1, created);
+    // As a text it is compiled as it was written, and named once.
+    assert_eq!(told("PUT", &one, &json!(canvas).to_string()).await.1, created);
+    assert_eq!(told("PUT", &one, &echo_canvas().to_string()).await.1, Vec::<Json>::new());
+}
+
 #[tokio::test]
 async fn an_agent_is_created_read_listed_changed_and_removed() {
     let bench = bench(Script::new()).await;

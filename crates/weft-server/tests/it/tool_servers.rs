@@ -92,6 +92,24 @@ async fn a_server_is_written_down_asked_changed_and_removed() {
     );
 }
 
+/// Whoever comes second finds some of them gone that were there when it looked, or none.
+#[tokio::test]
+async fn servers_that_two_remove_at_once_are_all_removed() {
+    let bench = bench(Script::new()).await;
+    let (url, _served) = served(&bench).await;
+    let mut ids = Vec::new();
+    for name in ["A", "B", "C", "D"] {
+        let made = bench.post("/api/v1/mcp/servers", server(name, &url, &bench.token)).await.data();
+        ids.push(made["id"].as_str().unwrap().to_owned());
+    }
+    let backwards: Vec<&String> = ids.iter().rev().collect();
+    let remove = async |ids: Json| bench.post("/v1/mcp_server/rm", json!({"mcp_ids": ids})).await.json();
+    let (one, other) = tokio::join!(remove(json!(ids)), remove(json!(backwards)));
+    assert!(one["code"] == 0 || other["code"] == 0, "{one} {other}");
+    let left = bench.post("/v1/mcp_server/list", json!({})).await.data();
+    assert_eq!(left["total"], 0, "{left}");
+}
+
 #[tokio::test]
 async fn an_agent_calls_a_tool_of_a_stored_server_and_of_nobody_elses() {
     let call = Reply::call("ragflow_list_datasets_0", json!({})).times(1);

@@ -4,9 +4,11 @@ use std::collections::HashMap;
 
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
-use sea_orm::{Condition, ConnectionTrait, IntoActiveModel, Order, QueryOrder, QuerySelect};
+use sea_orm::{
+    Condition, ConnectionTrait, DatabaseTransaction, IntoActiveModel, Order, QueryOrder, QuerySelect,
+};
 use weft_core::id::{DatasetKey, TenantId};
-use weft_core::seam::dataset_store::{Counting, Dataset, DatasetCounts, DatasetFilter};
+use weft_core::seam::dataset_store::{Counting, Dataset, DatasetCounts, DatasetFilter, DocumentState};
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::Store;
@@ -131,6 +133,27 @@ impl Model {
     }
 }
 
+/// How many documents of a dataset are being read, and how many chunks it has: what may get vectors of its embedder, and what has
+/// them. Asked for under the lock of the dataset.
+async fn vectors_of(db: &DatabaseTransaction, key: &DatasetKey) -> Result<(u64, u64), DbErr> {
+    use document::Column;
+    let states = [DocumentState::Running, DocumentState::Paused].map(document::state);
+    let being_read = document::Entity::find()
+        .filter(document::in_dataset(key))
+        .filter(Column::State.is_in(states))
+        .count(db)
+        .await?;
+    // After those: one that ends in between has its chunks by now.
+    let chunks: Option<Option<i64>> = document::Entity::find()
+        .select_only()
+        .column_as(sum(db.get_database_backend(), Column::ChunkCount), "chunks")
+        .filter(document::in_dataset(key))
+        .into_tuple()
+        .one(db)
+        .await?;
+    Ok((being_read, ids::count(chunks.flatten().unwrap_or_default())))
+}
+
 impl Store {
     /// How much datasets hold, by id.
     async fn dataset_counts(
@@ -239,6 +262,16 @@ impl Store {
         let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
         let order = if filter.ascending { Order::Asc } else { Order::Desc };
         let by = if filter.by_update { Column::UpdatedMs } else { Column::CreatedMs };
+        if let Some((time_ms, id)) = &filter.after {
+            let id = text(id.as_str());
+            let (behind, beside) = if filter.ascending {
+                (by.gt(*time_ms), Column::Id.gt(id))
+            } else {
+                (by.lt(*time_ms), Column::Id.lt(id))
+            };
+            let same = Condition::all().add(by.eq(*time_ms)).add(beside);
+            found = found.filter(Condition::any().add(behind).add(same));
+        }
         let rows = found
             .order_by(by, order.clone())
             .order_by(Column::Id, order)
@@ -254,12 +287,19 @@ impl Store {
         let row = Model::new(dataset)?;
         let change = async || {
             let transaction = self.begin().await?;
+            // Whoever queues a document of it has this lock as well, so none comes between the look below and the commit.
             let before = Entity::find().filter(of(&dataset.key)).lock_exclusive().one(&*transaction).await?;
             // Whoever has changed it since it was read has another revision; nothing of theirs is overwritten. It also says
             // which model made its vectors, and that may be another one by now.
             let current =
                 |before: &Model| before.revision == row.revision && before.generation == row.generation;
-            let Some(before) = before.filter(current) else { return Ok(false) };
+            let Some(before) = before.filter(current) else { return Ok(Ok(false)) };
+            if before.embedder != row.embedder {
+                let held = vectors_of(&transaction, &dataset.key).await?;
+                if let Err(refused) = dataset.check_other_embedder(&before.embedder, held) {
+                    return Ok(Err(refused));
+                }
+            }
             Entity::update_many()
                 .col_expr(Column::Name, Expr::value(row.name.clone()))
                 .col_expr(Column::NameFolded, Expr::value(row.name_folded.clone()))
@@ -283,10 +323,10 @@ impl Store {
                 fresh::forget_in(&transaction, &dataset.key).await?;
             }
             transaction.commit().await?;
-            Ok(true)
+            Ok(Ok(true))
         };
         match repeated(change).await {
-            Ok(updated) => Ok(updated),
+            Ok(updated) => updated,
             Err(error) if is_duplicate(&error) => Err(taken(&dataset.name)),
             Err(error) => Err(self.fail("change the dataset", error)),
         }

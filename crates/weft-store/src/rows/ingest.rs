@@ -18,7 +18,7 @@ use crate::ids::{self, bounded, text};
 use crate::open::repeated;
 use crate::rows::chunk::{self, Age};
 use crate::rows::document::{self, Column, Entity, Model, state};
-use crate::rows::{document_extra, fresh, index_note, kept_picture, picture, readable, reading};
+use crate::rows::{dataset, document_extra, fresh, index_note, kept_picture, picture, readable, reading};
 
 pub(crate) const RUNNING: &str = "running";
 const READING: &str = "reading";
@@ -133,6 +133,8 @@ impl Store {
         now_ms: i64,
     ) -> Result<Result<Vec<DocumentId>, DocumentId>, DbErr> {
         let transaction = self.begin().await?;
+        // Whoever gives it another embedder looks under this lock whether a document is being read.
+        dataset::Entity::find().filter(dataset::of(dataset)).lock_exclusive().one(&*transaction).await?;
         let mut queued = Vec::new();
         for id in ids {
             let key = DocumentKey::new(dataset, id.clone());

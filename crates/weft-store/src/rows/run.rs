@@ -422,6 +422,11 @@ impl RunStore for Store {
         if filter.unfinished {
             found = found.filter(Column::Ending.is_null());
         }
+        if let Some((started_ms, id)) = &filter.after {
+            let same =
+                Condition::all().add(Column::StartedMs.eq(*started_ms)).add(Column::Id.lt(text(id.as_str())));
+            found = found.filter(Condition::any().add(Column::StartedMs.lt(*started_ms)).add(same));
+        }
         let rows = found
             .order_by_desc(Column::StartedMs)
             .order_by_desc(Column::Id)

@@ -13,7 +13,7 @@ use weft_core::{CanvasId, Error, ErrorKind, Result, SessionId};
 use crate::Store;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
-use crate::rows::{ROWS_AT_ONCE_MAX, readable};
+use crate::rows::{ROWS_AT_ONCE_MAX, readable, tenant_lock};
 
 /// Nobody has it; `at_ms` is from when on it may be taken.
 pub(crate) const WAITING: &str = "waiting";
@@ -177,6 +177,31 @@ impl WorkQueue for Store {
             }
         }
         Ok(())
+    }
+
+    async fn push_within(&self, work: &Work, now_ms: i64, open_max: u64) -> Result<bool> {
+        let row = Model::new(work, now_ms)?;
+        let push = async || {
+            let transaction = self.begin().await?;
+            // Those that come at the same time are counted one after the other.
+            tenant_lock::hold(&transaction, &row.tenant_id, "work").await?;
+            if Entity::find().filter(of(&work.run)).one(&*transaction).await?.is_some() {
+                return Ok(true);
+            }
+            let open = Entity::find()
+                .filter(Column::TenantId.eq(row.tenant_id.as_str()))
+                .filter(Column::Source.eq(row.source.as_str()))
+                .filter(Column::State.is_in([WAITING, TAKEN]))
+                .count(&*transaction)
+                .await?;
+            if open >= open_max {
+                return Ok(false);
+            }
+            Entity::insert(row.clone().into_active_model()).exec_without_returning(&*transaction).await?;
+            transaction.commit().await?;
+            Ok(true)
+        };
+        repeated(push).await.map_err(|error| self.fail("queue the work", error))
     }
 
     async fn take(&self, now_ms: i64, until_ms: i64, count_max: u64) -> Result<Vec<Taken>> {

@@ -1,13 +1,40 @@
 //! Documents that come and go.
 
 use weft_core::id::{DocumentId, DocumentKey, TenantId};
-use weft_core::seam::dataset_store::{Document, DocumentQuota};
+use weft_core::seam::dataset_store::{Dataset, DatasetFilter, Document, DocumentQuota, DocumentState};
 use weft_core::seam::ingest_queue::{IngestLease, PictureSize};
 use weft_core::{Error, Result};
 
 use super::{DatasetTables, KeptDocument, at, conflict, missing};
 
+/// How many datasets of a list come up to the place that it goes on behind.
+pub(super) fn datasets_before(found: &[Dataset], filter: &DatasetFilter) -> u64 {
+    let Some((time_ms, id)) = &filter.after else { return 0 };
+    let is_before = |one: &&Dataset| {
+        let time = if filter.by_update { one.updated_ms } else { one.created_ms };
+        let (place, after) = ((time, &one.key.id), (*time_ms, id));
+        if filter.ascending { place <= after } else { place >= after }
+    };
+    found.iter().filter(is_before).count() as u64
+}
+
 impl DatasetTables {
+    /// Looks whether a dataset may have the embedder that it has in `changed`.
+    pub(super) fn other_embedder(&self, changed: &Dataset) -> Result<()> {
+        let Some(before) = self.datasets.get(&at(&changed.key)) else { return Ok(()) };
+        if before.embedder == changed.embedder {
+            return Ok(());
+        }
+        let theirs = || {
+            let documents = self.documents.values().map(|kept| &kept.document);
+            documents.filter(|document| document.key.dataset == changed.key)
+        };
+        let reading =
+            |document: &&Document| matches!(document.state, DocumentState::Running | DocumentState::Paused);
+        let chunks = theirs().map(|document| document.chunk_count).sum();
+        changed.check_other_embedder(&before.embedder, (theirs().filter(reading).count() as u64, chunks))
+    }
+
     /// How many documents a tenant has, and how many bytes they are with their pictures.
     fn taken(&self, tenant: &TenantId) -> (u64, u64) {
         let theirs = || self.documents.values().filter(|kept| kept.document.key.dataset.tenant == *tenant);

@@ -229,6 +229,10 @@ impl RunStore for MemoryStore {
                 r.key.tenant == *tenant
                     && filter.session.as_ref().is_none_or(|session| *session == r.session)
                     && (!filter.unfinished || r.ending.is_none())
+                    && filter
+                        .after
+                        .as_ref()
+                        .is_none_or(|after| (r.started_ms, &r.key.id) < (after.0, &after.1))
             })
             .cloned()
             .collect();

@@ -63,6 +63,25 @@ impl WorkQueue for MemoryStore {
         Ok(())
     }
 
+    async fn push_within(&self, work: &Work, now_ms: i64, open_max: u64) -> Result<bool> {
+        let at = (work.run.tenant.clone(), work.run.id.clone());
+        let is_open = |stored: &StoredWork| {
+            let of_source =
+                (&stored.work.run.tenant, &stored.work.source) == (&work.run.tenant, &work.source);
+            of_source && ready_ms(stored).is_some()
+        };
+        let (is_there, open) = {
+            let tables = self.tables();
+            let open = tables.work.values().filter(|queued| is_open(&queued.stored)).count() as u64;
+            (tables.work.contains_key(&at), open)
+        };
+        // Nobody comes in between: nothing is waited for until it is queued.
+        if !is_there && open >= open_max {
+            return Ok(false);
+        }
+        self.push(std::slice::from_ref(work), now_ms).await.map(|()| true)
+    }
+
     async fn take(&self, now_ms: i64, until_ms: i64, count_max: u64) -> Result<Vec<Taken>> {
         let mut tables = self.tables();
         let mut ready: Vec<&mut Queued> = tables

@@ -1,6 +1,7 @@
 //! Vectors are made anew beside those that are there: of every two generations one has the one place, the other the other.
 
 use super::Dataset;
+use crate::error::{Error, ErrorKind, Result};
 use crate::id::DatasetKey;
 
 impl Dataset {
@@ -17,6 +18,24 @@ impl Dataset {
     /// Everything that an index may call it.
     pub fn indexes(key: &DatasetKey) -> [DatasetKey; 2] {
         [index_of(key, 0), index_of(key, 1)]
+    }
+
+    /// Looks whether it may get its embedder in the place of another one (`before`), while so many of its documents are being
+    /// read and it has so many chunks: vectors of two models cannot be compared.
+    ///
+    /// # Errors
+    /// `Conflict` unless there are none of both.
+    pub fn check_other_embedder(&self, before: &str, (being_read, chunks): (u64, u64)) -> Result<()> {
+        let (things, count) = match (chunks, being_read) {
+            (0, 0) => return Ok(()),
+            // What is being read may have been given the old embedder already.
+            (0, documents) => ("documents that are being read", documents),
+            (chunks, _) => ("chunks", chunks),
+        };
+        let message =
+            format!("the embedder of a dataset with {things} cannot change: `{}` has {count}", self.name);
+        let help = format!("keep `{before}`, or make another dataset");
+        Err(Error::new(ErrorKind::Conflict, message).help(help))
     }
 }
 

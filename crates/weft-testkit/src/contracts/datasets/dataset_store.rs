@@ -120,6 +120,14 @@ async fn datasets_are_listed(store: &dyn DatasetStore) {
     check(DatasetFilter { by_update: true, ..all_datasets() }, &[0, 2, 1], 3).await;
     check(DatasetFilter { ascending: true, ..all_datasets() }, &[0, 2, 1], 3).await;
     check(DatasetFilter { offset: 1, limit: 1, ..DatasetFilter::default() }, &[2], 3).await;
+    // Whoever goes on behind what he has read misses nothing when that is gone.
+    let after = |time_ms: i64, n: usize| Some((time_ms, all[n].clone()));
+    check(DatasetFilter { after: after(300, 1), ..all_datasets() }, &[2, 0], 3).await;
+    check(DatasetFilter { after: after(200, 2), ascending: true, ..all_datasets() }, &[1], 3).await;
+    check(DatasetFilter { after: after(900, 0), by_update: true, ..all_datasets() }, &[2, 1], 3).await;
+    check(DatasetFilter { after: Some((200, "".into())), ..all_datasets() }, &[0], 3).await;
+    check(DatasetFilter { after: Some((200, "".into())), ascending: true, ..all_datasets() }, &[2, 1], 3)
+        .await;
     check(DatasetFilter { name: Some("sEt 2".into()), ..all_datasets() }, &[2], 1).await;
     check(DatasetFilter { name: Some("Set".into()), ..all_datasets() }, &[], 0).await;
     let names = Some(vec!["sEt 2".to_owned(), "SET 0".to_owned(), "Set".to_owned()]);

@@ -4,6 +4,7 @@
 
 mod added;
 mod called_off;
+mod embedder;
 mod turns;
 
 use std::collections::BTreeSet;
@@ -29,6 +30,7 @@ const END: i64 = 1_000_000;
 pub async fn ingest_queue_keeps_its_contract(store: &dyn DatasetStore, queue: &dyn IngestQueue) {
     let both = Both { store, queue };
     both.documents_are_queued_once().await;
+    both.what_is_being_read_keeps_its_embedder().await;
     both.those_that_waited_longest_are_taken_first().await;
     both.tenants_take_turns().await;
     both.of_many_takers_one_gets_each().await;

@@ -272,6 +272,10 @@ async fn runs_are_listed_newest_first(store: &dyn RunStore) {
     check(RunFilter { session: Some("x".into()), ..all.clone() }, &["a", "b"]).await;
     check(RunFilter { unfinished: true, ..all.clone() }, &["d", "c", "a"]).await;
     check(RunFilter { offset: 1, limit: 2, ..all.clone() }, &["c", "a"]).await;
+    // Whoever goes on behind what he has read misses nothing when that has ended meanwhile.
+    check(RunFilter { after: Some((1_002, "c".into())), ..all.clone() }, &["a", "b"]).await;
+    check(RunFilter { after: Some((1_001, "b".into())), ..all.clone() }, &["a", "b"]).await;
+    check(RunFilter { after: Some((1_001, "a".into())), unfinished: true, ..all.clone() }, &[]).await;
     check(RunFilter { offset: u64::MAX, ..all }, &[]).await;
     check(RunFilter::default(), &[]).await;
 }

@@ -26,6 +26,7 @@ pub(super) fn work(tenant: &TenantId, run: &str, due_ms: i64) -> Work {
 pub async fn work_queue_keeps_its_contract(queue: &dyn WorkQueue) {
     work_comes_back_as_it_was(queue).await;
     a_run_is_queued_once(queue).await;
+    a_source_has_no_more_open_than_it_may(queue).await;
     what_is_due_is_taken_the_longest_waiting_first(queue).await;
     of_many_takers_one_gets_each(queue).await;
     time_that_has_passed_lets_another_one_take(queue).await;
@@ -34,6 +35,27 @@ pub async fn work_queue_keeps_its_contract(queue: &dyn WorkQueue) {
     what_nobody_has_taken_can_be_withdrawn(queue).await;
     what_was_settled_long_ago_is_forgotten(queue).await;
     work_is_listed_the_latest_first(queue).await;
+}
+
+async fn a_source_has_no_more_open_than_it_may(queue: &dyn WorkQueue) {
+    let (ours, theirs) = (tenant(), tenant());
+    let many: Vec<Work> = (0..8).map(|n| work(&ours, &format!("r{n}"), 1_000)).collect();
+    let pushed = join_all(many.iter().map(|one| queue.push_within(one, 1, 3))).await;
+    let queued: Vec<bool> = pushed.into_iter().map(Result::unwrap).collect();
+    assert_eq!(queued.iter().filter(|queued| **queued).count(), 3, "{queued:?}");
+    let filter = WorkFilter { limit: 99, ..WorkFilter::default() };
+    assert_eq!(queue.list(&ours, &filter).await.unwrap().1, 3);
+    // What is queued already is so however many there are, and others have their own.
+    let first = queued.iter().position(|queued| *queued).unwrap();
+    assert!(queue.push_within(&many[first], 1, 3).await.unwrap());
+    let other = Work { source: "weekly".into(), ..work(&ours, "w", 1_000) };
+    assert!(queue.push_within(&other, 1, 1).await.unwrap());
+    assert!(queue.push_within(&work(&theirs, "r0", 1_000), 1, 1).await.unwrap());
+    // What is done is open no more.
+    drain(queue).await;
+    assert!(queue.push_within(&work(&ours, "later", 1_000), 1, 1).await.unwrap());
+    assert!(!queue.push_within(&work(&ours, "too many", 1_000), 1, 1).await.unwrap());
+    drain(queue).await;
 }
 
 /// Settles whatever is left, so that the next check begins with an empty queue.

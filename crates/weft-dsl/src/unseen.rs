@@ -1,0 +1,43 @@
+//! What the text of a canvas says and its parsed document no longer shows.
+
+use weft_core::value::shortened;
+
+use crate::problem::Problem;
+use crate::span;
+
+/// Characters of a number that are shown, at most.
+const NUMBER_SHOWN_MAX: usize = 40;
+
+/// What of a text its document no longer shows.
+pub(crate) fn problems(source: &str) -> Vec<Problem> {
+    let unseen = span::unseen(source);
+    let mut problems = Vec::new();
+    for duplicate in unseen.duplicates {
+        let message = "this key was there before in the same object: only the last one counts";
+        let problem =
+            Problem::warning("duplicate-key", duplicate.pointer, message).help("take one of them out");
+        problems.push(Problem { span: Some(duplicate.span), ..problem });
+    }
+    for lost in unseen.lost {
+        let number = source.get(lost.span.clone()).unwrap_or_default();
+        let message = format!(
+            "`{}` has more digits than a number keeps: another number is read",
+            shortened(number, NUMBER_SHOWN_MAX)
+        );
+        let problem = Problem::warning("lost-digits", lost.pointer, message);
+        let problem = problem.help("write it as a text, in quotes");
+        problems.push(Problem { span: Some(lost.span), ..problem });
+    }
+    problems
+}
+
+/// The same of a canvas that is a member of an object, such as of the body of a request: it is compiled as what was parsed,
+/// which has lost it by then. The places are those in the canvas, without spans: its text is written anew.
+pub fn unseen_in_member(source: &str, member: &str) -> Vec<Problem> {
+    let inside = |problem: Problem| {
+        let pointer = problem.pointer.strip_prefix('/')?.strip_prefix(member)?;
+        let pointer = pointer.starts_with('/').then(|| pointer.to_owned())?;
+        Some(Problem { pointer, span: None, ..problem })
+    };
+    problems(source).into_iter().filter_map(inside).collect()
+}

@@ -1,0 +1,57 @@
+//! Vectors of two models cannot be compared, so what is being read keeps the embedder of its dataset.
+
+use futures::future::join;
+use weft_core::ErrorKind::Conflict;
+use weft_core::seam::dataset_store::{Dataset, DocumentState};
+use weft_core::seam::ingest_queue::Wanted;
+
+use super::Both;
+use crate::contracts::datasets::chunk;
+use crate::contracts::refused;
+
+/// How often a change and a queueing meet.
+const MEETINGS: usize = 8;
+
+impl Both<'_> {
+    pub(super) async fn what_is_being_read_keeps_its_embedder(&self) {
+        let made = self.queued().await;
+        let set = async || self.store.dataset(&made.key.dataset).await.unwrap();
+        let with = |set: Dataset| Dataset { embedder: "another".into(), ..set };
+        refused(self.store.update(&with(set().await)).await, Conflict);
+        // Everything else may change.
+        assert!(self.store.update(&Dataset { pagerank: 7, ..set().await }).await.unwrap());
+        self.queue.stop(&made.key, Wanted::Pause, 1_100).await.unwrap();
+        refused(self.store.update(&with(set().await)).await, Conflict);
+        self.queue.stop(&made.key, Wanted::Cancel, 1_200).await.unwrap();
+        self.store.put_chunks(&made.key, &[chunk(&made.key, 0, "text")], 0).await.unwrap();
+        refused(self.store.update(&with(set().await)).await, Conflict);
+        self.store.reset_document(&made.key, 1_300).await.unwrap();
+        assert!(self.store.update(&with(set().await)).await.unwrap());
+        assert_eq!(set().await.embedder, "another");
+        self.none(super::END).await;
+        for n in 0..MEETINGS {
+            self.an_embedder_changes_before_or_after_a_document_is_queued(n).await;
+        }
+    }
+
+    /// Who queues finds the new embedder there, or who changes finds the document queued.
+    async fn an_embedder_changes_before_or_after_a_document_is_queued(&self, n: usize) {
+        let made = self.documents(1).await.remove(0);
+        let before = self.store.dataset(&made.key.dataset).await.unwrap();
+        let changed = Dataset { embedder: format!("another-{n}"), ..before };
+        let change = self.store.update(&changed);
+        // Whether it was queued, and the embedder that its reader would be given.
+        let queue = async {
+            let ids = [made.key.id.clone()];
+            self.queue.queue(&made.key.dataset, &ids, 1_000).await.unwrap();
+            self.store.dataset(&made.key.dataset).await.unwrap().embedder
+        };
+        let (change, given) = join(change, queue).await;
+        match change {
+            Ok(is_changed) => assert!(is_changed && given == changed.embedder, "{given}"),
+            Err(error) => assert_eq!(error.kind, Conflict, "{error}"),
+        }
+        assert_eq!(self.state(&made).await, DocumentState::Running);
+        self.drain().await;
+    }
+}
