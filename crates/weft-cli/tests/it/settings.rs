@@ -38,11 +38,11 @@ fn two_models_that_no_name_tells_apart_are_refused() {
         format!("[[models.entries]]\nname = \"a\"\nbase_url = \"http://127.0.0.1:9/v1\"\n{more}")
     };
     let home = Home::new();
-    home.settings(&[entry(""), entry("kind = \"embedding\"\n"), entry("kind = \"vision\"\n")].concat());
+    home.settings([entry(""), entry("kind = \"embedding\"\n"), entry("kind = \"vision\"\n")].concat());
     let told = ["models.entries.0 and models.entries.2 are both the model `a@openai`"];
     home.weft(&["runs", "list"]).with(2).says(&told);
     // Of another provider, and for something else.
-    home.settings(&[entry(""), entry("factory = \"VLLM\"\n"), entry("kind = \"embedding\"\n")].concat());
+    home.settings([entry(""), entry("factory = \"VLLM\"\n"), entry("kind = \"embedding\"\n")].concat());
     home.weft(&["runs", "list"]).with(0);
 }
 
