@@ -26,7 +26,7 @@ impl Termination {
         {
             return;
         }
-        std::future::pending().await;
+        std::future::pending::<()>().await;
     }
 }
 
