@@ -6,7 +6,7 @@ use weft_core::{ComponentId, Json};
 
 use crate::build::Built;
 use crate::canvas::CanvasNode;
-use crate::problem::{PARAMETER_WARNING, Problem, ProblemList, join, unescape};
+use crate::problem::{Problem, ProblemList, join, unescape};
 use crate::suggest::Suggester;
 
 /// Reports every target of `node` that does not exist.
@@ -52,14 +52,6 @@ pub(crate) fn check(
             "the way after a failure",
             Decorative::No,
         );
-    }
-    let again = draft.exception.goto.iter().position(|id| *id == node.id);
-    if let Some(index) = again.filter(|_| draft.exception.armed) {
-        let message = "the way after a failure leads to the component that has failed";
-        let pointer = target_place(node, "/exception_goto", index, &node.id);
-        let problem = Problem::warning(PARAMETER_WARNING, pointer, message);
-        let help = "lead it to a component that says what has failed, or does it in another way";
-        problems.add(problem.help(help).about(&node.id, &node.name));
     }
 }
 

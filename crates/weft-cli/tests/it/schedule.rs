@@ -62,9 +62,6 @@ fn what_makes_no_sense_is_told() {
     let add = |arguments: &[&str]| home.weft(&[&["schedule", "add"], arguments].concat()).with(2);
     let greet = sample("greet");
     add(&[&greet]).says(&["--cron", "--every"]);
-    let named = ["schedule", "add", &greet, "--every", "1h", "--input", "name=Ada", "--input", "twon=Oslo"];
-    let told = home.weft(&named).with(0).says(&["the canvas reads no input `twon`"]).stderr;
-    assert!(!told.contains("`name`"), "{told}");
     for wrong in ["1w", "99999999999999999999h"] {
         let told = add(&[&greet, "--every", wrong]).says(&[wrong, "15m"]).stderr;
         assert!(!told.contains("parse") && !told.contains("ISO"), "{told}");
@@ -77,6 +74,15 @@ fn what_makes_no_sense_is_told() {
     add(&["c.json", "--every", "1h"]).says(&["c.json"]);
     home.weft(&["schedule", "run", "none"]).with(2).says(&["none"]);
     home.weft(&["schedule", "list"]).with(0).says(&["there is no schedule"]);
+}
+
+#[test]
+fn inputs_that_a_canvas_does_not_read_are_told() {
+    let home = Home::quoting();
+    let greet = sample("greet");
+    let named = ["schedule", "add", &greet, "--every", "1h", "--input", "name=Ada", "--input", "twon=Oslo"];
+    let told = home.weft(&named).with(0).says(&["the canvas reads no input `twon`"]).stderr;
+    assert!(!told.contains("`name`"), "{told}");
 }
 
 /// Two workers, one folder: what is asked for runs once, by whichever.
