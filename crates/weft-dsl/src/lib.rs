@@ -49,7 +49,7 @@ pub use problem::{Problem, Severity, WILL_FAIL};
 pub use references::prefixes;
 pub use schema::canvas_schema;
 pub use tool_servers::LeftOutTool;
-pub use unseen::unseen_in_member;
+pub use unseen::{unseen_in_member, unseen_in_text};
 pub use upgrade::todays_kind;
 
 /// How many bytes a document may have: 32 MiB.

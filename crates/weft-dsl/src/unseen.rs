@@ -31,6 +31,11 @@ pub(crate) fn problems(source: &str) -> Vec<Problem> {
     problems
 }
 
+/// The same of a canvas that is parsed by others before it is compiled, without spans.
+pub fn unseen_in_text(source: &str) -> Vec<Problem> {
+    problems(source).into_iter().map(|problem| Problem { span: None, ..problem }).collect()
+}
+
 /// The same of a canvas that is a member of an object, such as of the body of a request: it is compiled as what was parsed,
 /// which has lost it by then. The places are those in the canvas, without spans: its text is written anew.
 pub fn unseen_in_member(source: &str, member: &str) -> Vec<Problem> {

@@ -9,7 +9,7 @@ use axum::http::{StatusCode, header};
 use axum::response::IntoResponse as _;
 use serde_json::Value as Json;
 use weft_app::spending::USAGE_DAYS_MAX;
-use weft_dsl::{Problem, unseen_in_member};
+use weft_dsl::{Problem, unseen_in_member, unseen_in_text};
 
 use crate::error::ApiError;
 
@@ -93,9 +93,12 @@ impl<S: Send + Sync> FromRequest<S> for WithCanvas {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         let Some(bytes) = text(request, state).await? else { return Ok(Self::default()) };
-        let body = Body::of(parsed(&bytes)?)?;
-        let unseen = unseen_in_member(std::str::from_utf8(&bytes).unwrap_or_default(), "dsl");
-        Ok(Self(body, unseen))
+        let json = parsed(&bytes)?;
+        let unseen = match json.get("dsl") {
+            Some(Json::String(canvas)) => unseen_in_text(canvas),
+            _ => unseen_in_member(std::str::from_utf8(&bytes).unwrap_or_default(), "dsl"),
+        };
+        Ok(Self(Body::of(json)?, unseen))
     }
 }
 

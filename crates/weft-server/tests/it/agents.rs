@@ -62,7 +62,7 @@ async fn what_the_body_of_a_request_loses_of_a_canvas_is_told_when_it_is_stored(
     let one = format!("/api/v1/agents/{id}");
     assert_eq!(told("PUT", &one, &canvas).await.1, created);
     assert_eq!(told("POST", "/v1/canvas/set", &canvas).await.1, created);
-    // As a text it is compiled as it was written, and named once.
+    // As a text, too, and once.
     assert_eq!(told("PUT", &one, &json!(canvas).to_string()).await.1, created);
     assert_eq!(told("PUT", &one, &echo_canvas().to_string()).await.1, Vec::<Json>::new());
 }
