@@ -106,17 +106,8 @@ impl App {
         let text: Arc<str> = dsl.into();
         // Looked at before it is stored: what cannot be read leaves no agent behind.
         let named = apart(move || Ok(secrets_named(&parsed(&text)?))).await?;
-        let title = head.title.clone();
-        let mut number = 1;
-        let (canvas, problems) = loop {
-            match self
-                .put_canvas(tenant, None, CanvasHead { title: numbered(&title, number), ..head.clone() }, dsl)
-                .await
-            {
-                Err(error) if error.kind == ErrorKind::Conflict && number < TITLES_TRIED_MAX => number += 1,
-                outcome => break outcome?,
-            }
-        };
+        let put = |title| self.put_canvas(tenant, None, CanvasHead { title, ..head.clone() }, dsl);
+        let (canvas, problems) = under_free_title(&head.title, put).await?;
         if !tags.is_empty() {
             self.versions.set_tags(&canvas.key, tags).await?;
         }
@@ -137,13 +128,24 @@ impl App {
         head: &CanvasHead,
         dsl: &str,
     ) -> Result<StoredCanvas> {
-        let mut number = 1;
-        loop {
-            let head = CanvasHead { title: numbered(&head.title, number), ..head.clone() };
-            match self.canvases.put(key, &head, dsl).await {
-                Err(error) if error.kind == ErrorKind::Conflict && number < TITLES_TRIED_MAX => number += 1,
-                outcome => return outcome,
-            }
+        let put = |title| {
+            let head = CanvasHead { title, ..head.clone() };
+            async move { self.canvases.put(key, &head, dsl).await }
+        };
+        under_free_title(&head.title, put).await
+    }
+}
+
+/// Stores something under its title, or with a number behind that where another has it.
+async fn under_free_title<T, F>(title: &str, put: impl Fn(String) -> F) -> Result<T>
+where
+    F: Future<Output = Result<T>>,
+{
+    let mut number = 1;
+    loop {
+        match put(numbered(title, number)).await {
+            Err(error) if error.kind == ErrorKind::Conflict && number < TITLES_TRIED_MAX => number += 1,
+            outcome => return outcome,
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::args::BackupArgs;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
-use crate::words::quoted;
+use crate::words::{plural, quoted};
 
 /// Copies the store and the files beside it.
 ///
@@ -25,8 +25,7 @@ pub(crate) async fn run(args: &BackupArgs, setup: &Setup) -> Outcome {
         data.line(&line.to_string())?;
     } else {
         let folder = quoted(&args.folder.to_string_lossy());
-        let (database, files) = (copied.database_bytes.div_ceil(1024), copied.files);
-        let files = if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
+        let (database, files) = (copied.database_bytes.div_ceil(1024), plural(copied.files, "file"));
         Notes::line(format!("copied the store ({database} KiB) and {files} into {folder}"));
         Notes::line(format!("`weft serve --data {folder}` serves it; the index is made again by itself"));
     }

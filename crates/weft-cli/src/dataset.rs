@@ -30,7 +30,7 @@ use crate::local::tenant;
 use crate::run::inputs;
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
-use crate::words::{must_be_no_step, quoted};
+use crate::words::{must_be_no_step, plural, quoted};
 
 /// Datasets, and documents of one, that are listed at once.
 const PAGE: u64 = 500;
@@ -271,10 +271,6 @@ async fn remove(args: &DatasetRemoveArgs, app: &App) -> Outcome {
     let removed = app.library.remove_documents(&dataset.key, &ids).await?;
     Notes::line(format!("{} of `{}` removed.", plural(removed, "document"), dataset.name));
     Ok(Exit::Done)
-}
-
-fn plural(count: u64, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 fn print(line: &str) -> Outcome {

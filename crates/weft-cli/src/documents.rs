@@ -17,7 +17,7 @@ use weft_core::{CanvasKey, Error, ErrorKind, Result, TenantId};
 use crate::dataset::files::{Below, Found, below};
 use crate::failure::Outcome;
 use crate::screen::Notes;
-use crate::words::quoted;
+use crate::words::{plural, quoted};
 
 /// Files that are read, at most.
 const FILES_MAX: usize = 1_000;
@@ -58,7 +58,7 @@ pub(crate) async fn add_beside(app: &App, tenant: &TenantId, canvas: &Path) -> O
     let named = files.into_iter().map(|Found { path, name }| (name, async move { read(&path).await }));
     let count = add(app, &DatasetKey::new(tenant, dataset.as_str()), named).await?;
     if count > 0 {
-        let count = if count == 1 { "1 document".to_owned() } else { format!("{count} documents") };
+        let count = plural(count as u64, "document");
         Notes::line(format!("note: {count} beside the canvas can be searched as the dataset `{dataset}`"));
     }
     Ok(())

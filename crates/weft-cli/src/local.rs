@@ -19,7 +19,7 @@ use crate::documents;
 use crate::failure::{Failure, Outcome};
 use crate::screen::Notes;
 use crate::setup::Setup;
-use crate::words::{must_be_no_step, quoted};
+use crate::words::{must_be_no_step, plural, quoted};
 
 /// How long runs may go on after the command is done; it has waited for its own.
 const GRACE: Duration = Duration::from_millis(200);
@@ -91,7 +91,7 @@ pub(crate) async fn store(app: App, setup: &Setup, document: &Document) -> Outco
     let warnings = warnings.len();
     if warnings > 0 {
         let file = quoted(&document.path.to_string_lossy());
-        let count = if warnings == 1 { "1 warning".to_owned() } else { format!("{warnings} warnings") };
+        let count = plural(warnings as u64, "warning");
         Notes::line(format!("note: {count} about this canvas; `weft check {file}` shows them"));
     }
     let id = canvas_id(&document.path);

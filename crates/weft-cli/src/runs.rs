@@ -22,7 +22,7 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::local::{self, each_entry, tenant};
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
-use crate::words::{on_one_line, quoted};
+use crate::words::{on_one_line, plural, quoted};
 
 /// How much of a text is shown on a line, in characters.
 const TEXT_CHARS: usize = 200;
@@ -183,17 +183,13 @@ async fn prune(args: &RunsPruneArgs, app: &App, setup: &Setup) -> Outcome {
                 more = " at least";
             }
         }
-        Notes::line(format!("{}{more} would be removed", counted(count)));
+        Notes::line(format!("{}{more} would be removed", plural(count, "run")));
     } else {
         let removed = app.prune(&rules, told).await?;
-        Notes::line(format!("{} removed", counted(removed)));
+        Notes::line(format!("{} removed", plural(removed, "run")));
     }
     data.flush()?;
     Ok(Exit::Done)
-}
-
-fn counted(runs: u64) -> String {
-    if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") }
 }
 
 fn ending(run: &StoredRun) -> &'static str {

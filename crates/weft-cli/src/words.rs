@@ -17,6 +17,11 @@ pub(crate) fn must_be_no_step(what: &str, name: &str) -> Outcome<()> {
     Err(Failure::usage(message).help("give it a name with a letter or a digit"))
 }
 
+/// So many of something, such as `1 chunk` and `2 chunks`.
+pub(crate) fn plural(count: u64, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
 /// A word as a shell takes it.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@,+%".contains(c);

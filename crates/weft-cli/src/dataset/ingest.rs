@@ -17,13 +17,13 @@ use weft_core::{Error, ErrorKind};
 use weft_knowledge::ingest::{IngestWorker, Naming, PIPELINE, WORDS_ALONE, WorkerPace};
 
 use super::files::{self, Found};
-use super::{documents, find, fresh, maybe, metadata, method, pipeline, plural, settings, tell_embedder};
+use super::{documents, find, fresh, maybe, metadata, method, pipeline, settings, tell_embedder};
 use crate::args::DatasetIngestArgs;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::screen::{LiveLine, Notes};
 use crate::setup::Setup;
 use crate::signals::stopped;
-use crate::words::quoted;
+use crate::words::{plural, quoted};
 
 /// How often the bar moves.
 const LOOK_EVERY: Duration = Duration::from_millis(200);

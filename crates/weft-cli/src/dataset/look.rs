@@ -7,12 +7,13 @@ use weft_core::seam::dataset_store::{
 };
 use weft_core::value::Json;
 
-use super::{PAGE, document, documents, find, plural};
+use super::{PAGE, document, documents, find};
 use crate::args::{DatasetChunksArgs, DatasetListArgs, DatasetShowArgs};
 use crate::failure::{Exit, Outcome};
 use crate::local::tenant;
 use crate::screen::{Data, Notes};
 use crate::sources;
+use crate::words::plural;
 
 /// Prints a line for each dataset.
 ///

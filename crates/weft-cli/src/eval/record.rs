@@ -20,6 +20,7 @@ use crate::local::tenant;
 use crate::run::inputs;
 use crate::screen::Notes;
 use crate::setup::Setup;
+use crate::words::plural;
 
 /// The name of the only case of a new file.
 const CASE: &str = "run";
@@ -191,7 +192,7 @@ fn finish(
     let expected: usize = file.turns.iter().map(|turn| turn.expect.len()).sum();
     let shown = args.output.display();
     let told = [(file.turns.len(), "turn"), (count, "recorded answer"), (expected, "expectation")];
-    let told = told.map(|(count, what)| format!("{count} {what}{}", if count == 1 { "" } else { "s" }));
+    let told = told.map(|(count, what)| plural(count as u64, what));
     Notes::line(format!("{shown}: {}", told.join(", ")));
     Notes::line(format!("look at what it expects, then: weft eval {shown}"));
     Ok(Exit::Done)

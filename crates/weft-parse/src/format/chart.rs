@@ -115,33 +115,57 @@ pub(super) fn read_of_sheet(text: &str, parts: &mut PartCollector) -> Result<Cha
     Ok(walk.titles)
 }
 
+/// What hears of the elements of a chart, in their order.
+trait Walk: Default {
+    fn open(&mut self, tag: &Tag<'_>);
+
+    /// `said` is the text since the last beginning of an element.
+    fn close(&mut self, name: &str, said: &str);
+}
+
+fn walked<W: Walk>(text: &str) -> Result<W, Unreadable> {
+    let mut xml = Xml::new(text);
+    let (mut walk, mut said) = (W::default(), String::new());
+    while let Some(node) = xml.next()? {
+        match node {
+            XmlNode::Open(tag) => {
+                said.clear();
+                walk.open(&tag);
+            }
+            XmlNode::Text(more) => said.push_str(&more),
+            XmlNode::Close(name) => walk.close(&name, &said),
+        }
+    }
+    Ok(walk)
+}
+
 impl ChartWalk {
     fn of(text: &str) -> Result<Self, Unreadable> {
-        if extended::is_extended(text) {
-            return extended::read(text);
-        }
-        let mut xml = Xml::new(text);
-        let (mut walk, mut said) = (Self::default(), String::new());
-        while let Some(node) = xml.next()? {
-            match node {
-                XmlNode::Open(tag) => {
-                    said.clear();
-                    walk.open(&tag);
-                }
-                XmlNode::Text(more) => said.push_str(&more),
-                XmlNode::Close(name) => walk.close(&name, &said),
-            }
-        }
-        Ok(walk)
+        if extended::is_extended(text) { extended::read(text) } else { walked(text) }
     }
 
+    fn begin_title(&mut self) {
+        let kind = self.axis.unwrap_or(TitleKind::Chart);
+        // Of several of a kind the first one counts.
+        self.title = Some(kind).filter(|kind| self.titles.place(*kind).is_empty());
+    }
+
+    fn add_to_title(&mut self, text: &str) {
+        if let Some(kind) = self.title {
+            self.titles.place(kind).push_str(text);
+        }
+    }
+
+    fn table(self) -> TableElement {
+        let rows = rows(&self.all);
+        self.titles.above(TableElement { caption: None, header_rows: 1, rows })
+    }
+}
+
+impl Walk for ChartWalk {
     fn open(&mut self, tag: &Tag<'_>) {
         match tag.name() {
-            "title" if self.series.is_none() => {
-                let kind = self.axis.unwrap_or(TitleKind::Chart);
-                // Of several of a kind the first one counts.
-                self.title = Some(kind).filter(|kind| self.titles.place(*kind).is_empty());
-            }
+            "title" if self.series.is_none() => self.begin_title(),
             "catAx" | "dateAx" => self.axis = Some(TitleKind::Labels),
             "valAx" => {
                 let is_first = std::mem::take(&mut self.is_scattered);
@@ -180,17 +204,6 @@ impl ChartWalk {
             }
             _ => {}
         }
-    }
-
-    fn add_to_title(&mut self, text: &str) {
-        if let Some(kind) = self.title {
-            self.titles.place(kind).push_str(text);
-        }
-    }
-
-    fn table(self) -> TableElement {
-        let rows = rows(&self.all);
-        self.titles.above(TableElement { caption: None, header_rows: 1, rows })
     }
 }
 

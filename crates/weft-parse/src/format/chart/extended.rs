@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::{ChartWalk, SERIES_MAX, Series, TitleKind};
+use super::{ChartWalk, SERIES_MAX, Series, TitleKind, Walk, walked};
 use crate::format::Unreadable;
-use crate::markup::{Tag, Xml, XmlNode};
+use crate::markup::Tag;
 use crate::words::beginning;
 
 /// Bytes at the beginning of a chart that say of which kind it is.
@@ -37,22 +37,10 @@ fn id(tag: &Tag<'_>, attribute: &str) -> String {
 
 /// Reads it.
 pub(super) fn read(text: &str) -> Result<ChartWalk, Unreadable> {
-    let mut xml = Xml::new(text);
-    let (mut walk, mut said) = (ExtendedWalk::default(), String::new());
-    while let Some(node) = xml.next()? {
-        match node {
-            XmlNode::Open(tag) => {
-                said.clear();
-                walk.open(&tag);
-            }
-            XmlNode::Text(more) => said.push_str(&more),
-            XmlNode::Close(name) => walk.close(&name, &said),
-        }
-    }
-    Ok(walk.chart)
+    walked::<ExtendedWalk>(text).map(|walk| walk.chart)
 }
 
-impl ExtendedWalk {
+impl Walk for ExtendedWalk {
     fn open(&mut self, tag: &Tag<'_>) {
         match tag.name() {
             "data" => self.id = id(tag, "id"),
@@ -73,9 +61,7 @@ impl ExtendedWalk {
             "catScaling" => self.chart.axis = Some(TitleKind::Labels),
             "valScaling" => self.chart.axis = Some(TitleKind::Values),
             "title" if self.name.is_none() => {
-                let kind = self.chart.axis.unwrap_or(TitleKind::Chart);
-                // Of several of a kind the first one counts.
-                self.chart.title = Some(kind).filter(|kind| self.chart.titles.place(*kind).is_empty());
+                self.chart.begin_title();
                 self.is_told = false;
             }
             _ => {}
