@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use tantivy::{IndexReader, ReloadPolicy, Term};
+use tantivy::{Index, Term};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::task::JoinSet;
 use weft_core::id::{DatasetKey, DocumentId};
@@ -50,7 +50,7 @@ pub(super) enum Freshness {
 pub(super) struct IndexedDataset {
     key: DatasetKey,
     home: Home,
-    reader: IndexReader,
+    index: Index,
     fields: EntryFields,
     snapshot: RwLock<Arc<Snapshot>>,
     /// What the index looked like before the snapshot was read. Held while the next one is read.
@@ -78,23 +78,20 @@ impl IndexedDataset {
         };
         let home = Home::new(folder);
         home.begin()?;
-        // Taken before the reader is opened: what is written in between is seen as a change.
+        // Taken before it is opened: what is written in between is seen as a change.
         let seen = home.stamp().ok_or_else(|| gone(key))?;
-        let reader = home
-            .open()
-            // By hand: what is found changes with the snapshot, and no thread has to watch each folder.
-            .and_then(|index| index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into());
+        let before = Snapshot::default();
+        let opened = home.open().and_then(|index| Ok((before.next_parts(&index)?, index)));
         // Another process may have removed it since it was begun.
         let is_there = || home.stamp().is_some_and(|now| now.same_folder(&seen));
-        let reader: IndexReader =
-            reader.map_err(|cause| if is_there() { failed(cause) } else { gone(key) })?;
+        let (parts, index) = opened.map_err(|cause| if is_there() { failed(cause) } else { gone(key) })?;
         let fields = schema::schema().1;
-        let snapshot = Snapshot::default().next(&reader.searcher(), fields);
+        let snapshot = before.next(parts, fields);
         let snapshot = snapshot.map_err(|error| if is_there() { error } else { gone(key) })?;
         Ok(Self {
             key: key.clone(),
             home,
-            reader,
+            index,
             fields,
             snapshot: RwLock::new(Arc::new(snapshot)),
             seen: Mutex::new(seen),
@@ -148,8 +145,9 @@ impl IndexedDataset {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         // Taken before: what changes in between is seen the next time.
         let now = self.home.stamp().ok_or_else(|| gone(&self.key))?;
-        self.reader.reload().map_err(unwritable)?;
-        let next = self.snapshot().next(&self.reader.searcher(), self.fields)?;
+        let before = self.snapshot();
+        let parts = before.next_parts(&self.index).map_err(unwritable)?;
+        let next = before.next(parts, self.fields)?;
         *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
         *seen = now;
         Ok(())

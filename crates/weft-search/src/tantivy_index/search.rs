@@ -197,10 +197,7 @@ fn parts<'a>(
 fn allowed(part: &IndexPart, passing: &[bool]) -> Vec<u64> {
     let mut allowed = part.alive.clone();
     for (at, word) in allowed.iter_mut().enumerate() {
-        let mut left = *word;
-        while left != 0 {
-            let bit = left.trailing_zeros();
-            left &= left - 1;
+        for bit in set_bits(*word) {
             let chunk = u32::try_from(at * 64).unwrap_or(u32::MAX) + bit;
             if !passing.get(part.contents.document(chunk) as usize).copied().unwrap_or_default() {
                 *word &= !(1 << bit);
@@ -347,11 +344,17 @@ impl TextPart {
                     add(list, asked.worth, &shares, lengths, scores);
                 }
             }
-            let allowed = searched.allowed();
-            for (chunk, score) in (0_u32..).zip(scores.iter()).filter(|(_, score)| **score > 0.0) {
-                if is_set(allowed, chunk) {
-                    self.total += 1;
-                    best.push(*score, (number, chunk));
+            let blocks = scores.chunks(u64::BITS as usize).zip(searched.allowed());
+            for (first, (scores, allowed)) in (0_u32..).step_by(u64::BITS as usize).zip(blocks) {
+                self.total += held(scores, *allowed);
+                // Few are better than those that are known: most blocks are done with one look at all of their scores.
+                let bar = best.bar();
+                if scores.iter().fold(false, |any, score| any | (*score > bar)) {
+                    for bit in set_bits(*allowed) {
+                        if let Some(score) = scores.get(bit as usize).filter(|score| **score > 0.0) {
+                            best.push(*score, (number, first + bit));
+                        }
+                    }
                 }
             }
             for (part, chunk) in noted.iter().filter(|(part, _)| *part == number) {
@@ -360,6 +363,23 @@ impl TextPart {
         }
         best.into_sorted()
     }
+}
+
+/// The places of the bits of a word that are set.
+fn set_bits(mut word: u64) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let bit = (word != 0).then(|| word.trailing_zeros())?;
+        word &= word - 1;
+        Some(bit)
+    })
+}
+
+/// How many of a block hold a word of the question and pass the conditions.
+fn held(scores: &[f32], allowed: u64) -> usize {
+    let holds = |score: &f32| *score > 0.0;
+    // Hardly any chunk of most blocks is left out, so that all are counted at once and those are taken away.
+    let left_out = set_bits(!allowed).filter(|bit| scores.get(*bit as usize).is_some_and(holds));
+    scores.iter().filter(|score| holds(score)).count() - left_out.count()
 }
 
 /// How many chunks that are there a list names.

@@ -5,9 +5,10 @@ use std::hash::BuildHasher as _;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use tantivy::directory::{Directory as _, META_LOCK};
 use tantivy::fieldnorm::FieldNormReader;
-use tantivy::index::{InvertedIndexReader, SegmentId};
-use tantivy::{Opstamp, Searcher, SegmentReader, TantivyDocument};
+use tantivy::index::{InvertedIndexReader, Segment, SegmentId};
+use tantivy::{Index, Opstamp, SegmentReader, TantivyDocument};
 use weft_core::id::{ChunkId, DocumentId};
 use weft_core::seam::index::{IndexSize, IndexedDocument};
 use weft_core::{Error, Result};
@@ -186,6 +187,8 @@ pub(super) struct IndexPart {
     pub words: Arc<InvertedIndexReader>,
     /// What is in memory.
     pub contents: Arc<PartContents>,
+    /// The documents that are there.
+    documents: Vec<Arc<IndexedDocument>>,
     /// A bit for each chunk that is there.
     pub alive: Vec<u64>,
     /// Whether some are not.
@@ -197,6 +200,16 @@ pub(super) struct IndexPart {
     length: u64,
     /// The sum of their vectors.
     vector_sum: Vec<f64>,
+}
+
+/// A part of the state that comes next.
+pub(super) enum NextPart {
+    /// One that has not changed.
+    Same(Arc<IndexPart>),
+    /// One in which entries died; what is in memory of it stays as it is.
+    Changed(Box<SegmentReader>, Arc<PartContents>),
+    /// One that is read for the first time.
+    New(Box<SegmentReader>),
 }
 
 /// One state of a dataset.
@@ -234,23 +247,40 @@ fn unreadable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Err
 }
 
 impl Snapshot {
-    /// The state after this one. Parts that were there need not be read again.
-    pub(super) fn next(&self, searcher: &Searcher, fields: EntryFields) -> Result<Self> {
+    /// The parts that the index has now. Of those that are as they were in this state no file is opened.
+    pub(super) fn next_parts(&self, index: &Index) -> tantivy::Result<Vec<NextPart>> {
+        // Held while files are opened, and no longer: a writer that cleans up waits for it.
+        let _lock = index.directory().acquire_lock(&META_LOCK)?;
+        let open = |segment| SegmentReader::open(segment).map(Box::new);
+        let next = |segment: &Segment| {
+            let before = self.parts.iter().find(|part| part.id == segment.id());
+            Ok(match before {
+                Some(part) if part.deletions == segment.meta().delete_opstamp() => {
+                    NextPart::Same(Arc::clone(part))
+                }
+                Some(part) => NextPart::Changed(open(segment)?, Arc::clone(&part.contents)),
+                None => NextPart::New(open(segment)?),
+            })
+        };
+        index.searchable_segments()?.iter().map(next).collect()
+    }
+
+    /// The state after this one.
+    pub(super) fn next(&self, next_parts: Vec<NextPart>, fields: EntryFields) -> Result<Self> {
         let mut documents = Documents::numbers_of(&self.documents);
-        let mut parts = Vec::new();
-        for reader in searcher.segment_readers() {
-            let before = self.parts.iter().find(|part| part.id == reader.segment_id());
-            let next = match before {
-                Some(part) if part.deletions == reader.delete_opstamp() => Arc::clone(part),
-                Some(part) => Arc::new(IndexPart::new(reader, fields, Arc::clone(&part.contents))?),
-                None => {
-                    let contents = Arc::new(load(reader, fields, &mut documents)?);
-                    Arc::new(IndexPart::new(reader, fields, contents)?)
+        let mut parts = Vec::with_capacity(next_parts.len());
+        for next in next_parts {
+            // A reader goes with its turn. All entries of a new part were read through it, and their file is no longer mapped.
+            let part = match next {
+                NextPart::Same(part) => part,
+                NextPart::Changed(reader, contents) => Arc::new(IndexPart::new(&reader, fields, contents)?),
+                NextPart::New(reader) => {
+                    let contents = Arc::new(load(&reader, fields, &mut documents)?);
+                    Arc::new(IndexPart::new(&reader, fields, contents)?)
                 }
             };
-            let alive = next.contents.entries.iter().filter(|(number, _)| !reader.is_deleted(*number));
-            alive.for_each(|(_, document)| documents.put(document));
-            parts.push(next);
+            part.documents.iter().for_each(|document| documents.put(document));
+            parts.push(part);
         }
         documents.forget_absent();
         Ok(Self::of(parts, Arc::new(documents)))
@@ -373,8 +403,20 @@ impl IndexPart {
         let there = |chunk| is_set(&alive, chunk);
         let vectors = contents.rows.chunks().iter().filter(|chunk| there(**chunk)).count();
         let vector_sum = contents.rows.sum(there);
-        let words = reader.inverted_index(fields.words).map_err(unreadable)?;
-        let (id, deletions) = (reader.segment_id(), reader.delete_opstamp());
-        Ok(Self { id, deletions, words, contents, alive, has_dead, chunks, vectors, length, vector_sum })
+        let entries = contents.entries.iter().filter(|(number, _)| !reader.is_deleted(*number));
+        let documents = entries.map(|(_, document)| Arc::clone(document)).collect();
+        Ok(Self {
+            id: reader.segment_id(),
+            deletions: reader.delete_opstamp(),
+            words: reader.inverted_index(fields.words).map_err(unreadable)?,
+            contents,
+            documents,
+            alive,
+            has_dead,
+            chunks,
+            vectors,
+            length,
+            vector_sum,
+        })
     }
 }

@@ -189,6 +189,29 @@ async fn an_index_of_an_older_version_gives_way() {
     assert!(now.exists() && other.exists() && !version("v0").exists());
 }
 
+/// The entries with their vectors are most of an index. What a question needs of them is in memory already.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_entries_are_mapped_only_while_they_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let mapped = |ending: &str| {
+        let own = fs::read_to_string("/proc/self/maps").unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        own.lines().filter(|line| line.contains(folder.to_str().unwrap()) && line.ends_with(ending)).count()
+    };
+    let index = TantivyIndex::in_folder(folder.path());
+    put(&index, "d1", "whales sing").await;
+    put(&index, "d2", "whales dive").await;
+    index.write(&key(), vec![IndexChange::RemoveDocument(DocumentId::new("d1"))]).await.unwrap();
+    assert_eq!(found(&index, "whales").await, ["d2"]);
+    assert_eq!((mapped(".store"), mapped(".idx") > 0), (0, true));
+    drop(index);
+    // Opened again, every part is read anew.
+    let index = TantivyIndex::in_folder(folder.path());
+    assert_eq!(found(&index, "whales").await, ["d2"]);
+    assert_eq!((mapped(".store"), mapped(".idx") > 0), (0, true));
+}
+
 #[tokio::test]
 async fn a_search_makes_no_folder() {
     let folder = tempfile::tempdir().unwrap();
