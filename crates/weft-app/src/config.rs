@@ -170,7 +170,7 @@ pub struct LimitsConfig {
     pub tenant_document_bytes: u64,
     /// Nodes at the same time within a run.
     pub nodes_at_once: usize,
-    /// Activations of a run, beyond one for each node and for each item of an Iteration.
+    /// Activations of a run, beyond one for each node, in each round of an Iteration or a Loop as well.
     pub activations: u64,
     /// How long a run may take, in seconds.
     pub run_seconds: u64,

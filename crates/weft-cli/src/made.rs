@@ -24,7 +24,7 @@ pub(crate) async fn known(app: &App, session: &SessionKey) -> Outcome<HashSet<Fi
     Ok(of(app, session).await?.into_iter().map(|file| file.id).collect())
 }
 
-/// Says which files have come since then. With a folder they are written to it.
+/// Says which files have come since then. With a folder they are written to it, and it is said when there are none.
 ///
 /// # Errors
 /// When they cannot be listed, read or written.
@@ -34,7 +34,15 @@ pub(crate) async fn tell(
     before: &HashSet<FileId>,
     folder: Option<&Path>,
 ) -> Outcome<()> {
-    for file in of(app, session).await?.into_iter().filter(|file| !before.contains(&file.id)) {
+    let made = of(app, session).await?.into_iter().filter(|file| !before.contains(&file.id));
+    let made: Vec<StoredFile> = made.collect();
+    if let (Some(folder), true) = (folder, made.is_empty()) {
+        Notes::line(format!(
+            "note: the run has made no file, so nothing was written to {}",
+            folder.display()
+        ));
+    }
+    for file in made {
         let size = file.size;
         match folder {
             Some(folder) => {

@@ -55,7 +55,15 @@ async fn create(args: &TokenCreateArgs, app: &App) -> Outcome {
     }
     let key = NewKey { role: args.role.into(), ..NewKey::owners(&args.name) };
     let tenant = tenant(&args.tenant)?;
+    let is_new = !app.all_tenants().await?.contains(&tenant);
     let made = app.create_key(&tenant, key).await?;
+    if is_new {
+        // A slip in the name would let somebody in where nothing is.
+        Notes::line(format!(
+            "note: there was no tenant {}: it was made with this token",
+            quoted(tenant.as_str())
+        ));
+    }
     note(app, &tenant, "create key", made.stored.id()).await;
     let mut data = Data::stdout();
     if args.json {

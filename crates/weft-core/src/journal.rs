@@ -108,7 +108,7 @@ fn is_edited(edited: &bool) -> bool {
 pub struct RunLimits {
     /// Nodes at the same time.
     pub nodes_at_once: usize,
-    /// Activations, beyond one for each node and for each item of an Iteration.
+    /// Activations, beyond one for each node, in each round of an Iteration or a Loop as well.
     pub activations: u64,
 }
 

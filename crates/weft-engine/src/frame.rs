@@ -49,10 +49,6 @@ impl Machine {
             run.nodes[plan.nodes[node].local].outputs = Some(Arc::new(outputs));
         }
         self.weigh_node(scope, plan.nodes[node].local);
-        if let (Some(items), Some(body)) = (&items, plan.nodes[node].body) {
-            let more = (items.len() as u64).saturating_mul(plan.scopes[body].nodes.len() as u64);
-            self.allowance = self.allowance.saturating_add(more);
-        }
         let (next_round, live, collected, ended) = (0, Vec::new(), BTreeMap::new(), false);
         let bytes = items.as_deref().map_or(0, weight_of);
         self.replace_bytes(0, bytes);
@@ -85,6 +81,8 @@ impl Machine {
             let item = frame.items.as_ref().map(|items| Arc::new(items[index].clone()));
             let (parent, owner) = (frame.scope, node.id.clone());
             let Some(body) = node.body else { return };
+            // How many rounds there are is decided by the items of an Iteration and by the bound of a Loop: the limit is for cycles.
+            self.allowance = self.allowance.saturating_add(plan.scopes[body].nodes.len() as u64);
             let mut path = self.scopes.get(&parent).map(|run| run.path.to_vec()).unwrap_or_default();
             path.push(FrameStep { node: owner, activation, round: index });
             let round = RoundOf { parent, frame: activation, index, item };

@@ -117,7 +117,7 @@ pub(crate) struct RunningNode {
 pub struct MachineLimits {
     /// Nodes that work at the same time.
     pub at_once: usize,
-    /// Activations, beyond one for each node and each item of an Iteration.
+    /// Activations, beyond one for each node, in each round of an Iteration or a Loop as well.
     pub activations: u64,
 }
 

@@ -68,6 +68,8 @@ fn files_that_a_run_makes_are_named_and_written_where_they_are_wanted() {
         let text = std::fs::read_to_string(folder.path().join("made").join(name)).unwrap();
         assert!(text.contains(query), "{text}");
     }
+    let nothing = home.weft(&["run", &sample("diamond"), "--query", "x", "--save-files", &made]).with(0);
+    nothing.says(&["the run has made no file"]);
     // A file stands in the place of the folder.
     home.weft(&["run", &canvas, "--query", "x", "--save-files", &canvas])
         .with(2)

@@ -21,7 +21,7 @@ pub struct EngineLimits {
     pub tenant_runs_at_once: usize,
     /// Nodes at the same time within a run.
     pub nodes_at_once: usize,
-    /// Activations of a run, beyond one for each node and for each item of an Iteration.
+    /// Activations of a run, beyond one for each node, in each round of an Iteration or a Loop as well.
     pub activations: u64,
     /// Bytes of what one activation produces.
     pub output_bytes: usize,

@@ -25,6 +25,31 @@ async fn an_endless_cycle_uses_up_its_activations() {
     assert_eq!(ran.started().len(), 53, "fifty beyond one for each node");
 }
 
+/// How often a Loop goes round is limited by itself. Each round brings what its nodes need, and a cycle in it is stopped.
+#[tokio::test]
+async fn rounds_of_a_loop_do_not_use_up_activations() {
+    let limits = EngineLimits { activations: 5, ..EngineLimits::default() };
+    let rounds = |body: Vec<_>| {
+        let mut nodes = vec![
+            node("begin", Does::Echo, &["loop"]),
+            node("loop", Does::Repeat, &[]),
+            node("start", Does::Until(40), &["count"]).within("loop"),
+        ];
+        nodes.extend(body);
+        nodes
+    };
+    let counts = rounds(vec![node("count", Does::Count("loop@n"), &[]).within("loop")]);
+    let ran = run_with(&counts, asking(""), limits).await;
+    assert_eq!(ran.report.ending, Ending::Succeeded, "{:?}", ran.report.error);
+    assert_eq!(ran.times("count"), 40);
+    let circles = rounds(vec![
+        node("count", Does::Echo, &["again"]).within("loop"),
+        node("again", choose(&["count"], |_, _| vec!["count"]), &[]).within("loop"),
+    ]);
+    let ran = run_with(&circles, asking(""), limits).await;
+    assert_eq!(ran.report.error.as_ref().unwrap().kind, ErrorKind::QuotaExceeded);
+}
+
 /// Row 97 of the contract, row 27 here: a time limit is enforced, once.
 #[tokio::test(start_paused = true)]
 async fn a_slow_node_is_stopped_at_its_limit_and_not_run_twice() {

@@ -251,7 +251,7 @@ impl Snapshot {
     pub(super) fn next_parts(&self, index: &Index) -> tantivy::Result<Vec<NextPart>> {
         // Held while files are opened, and no longer: a writer that cleans up waits for it.
         let _lock = index.directory().acquire_lock(&META_LOCK)?;
-        let open = |segment| SegmentReader::open(segment).map(Box::new);
+        let open = |segment: &Segment| SegmentReader::open(segment).map(Box::new);
         let next = |segment: &Segment| {
             let before = self.parts.iter().find(|part| part.id == segment.id());
             Ok(match before {
