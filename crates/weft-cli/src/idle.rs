@@ -22,8 +22,7 @@ pub(crate) fn limit_heaps() {
     os::limit_heaps();
 }
 
-/// Serves, and gives back what is not needed: at once, since whatever made the process ready is over, and each time it has
-/// come to rest.
+/// Serves, and gives back what is not needed each time the process has come to rest.
 pub(crate) async fn between<T>(serving: impl Future<Output = T>) -> T {
     tokio::select! {
         served = serving => served,
@@ -32,7 +31,6 @@ pub(crate) async fn between<T>(serving: impl Future<Output = T>) -> T {
 }
 
 async fn give_back() -> std::convert::Infallible {
-    os::give_back();
     let mut rest = Rest::default();
     loop {
         tokio::time::sleep(LOOK_EVERY).await;

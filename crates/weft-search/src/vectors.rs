@@ -139,22 +139,24 @@ impl Rows {
             + self.sum.capacity() * 8
     }
 
-    /// The cosine of a chunk's vector; absent when it has none.
-    pub(crate) fn cosine(&self, chunk: u32, wanted: &QuestionVector) -> Option<f32> {
-        self.cosine_at(self.row_of(chunk)?, wanted)
-    }
-
     /// The row of a chunk; absent when it has no vector.
-    fn row_of(&self, chunk: u32) -> Option<usize> {
+    pub(crate) fn row_of(&self, chunk: u32) -> Option<u32> {
         // Numbers ascend: a row lies before its chunk's number by one for each lower number without a row. Most
         // numbers have one, so few rows are left to look at, side by side in memory.
         let without = (*self.chunks.last()? as usize + 1).saturating_sub(self.chunks.len());
         let end = self.chunks.len().min(chunk as usize + 1);
         let from = (chunk as usize).saturating_sub(without).min(end);
-        Some(from + self.chunks[from..end].binary_search(&chunk).ok()?)
+        u32::try_from(from + self.chunks[from..end].binary_search(&chunk).ok()?).ok()
+    }
+
+    /// The cosine of a chunk's vector; absent when it has none.
+    #[cfg(test)]
+    pub(crate) fn cosine(&self, chunk: u32, wanted: &QuestionVector) -> Option<f32> {
+        self.cosine_at(self.row_of(chunk)? as usize, wanted)
     }
 
     /// The cosine of the vector in a row; absent when it has another length.
+    #[cfg(test)]
     pub(crate) fn cosine_at(&self, row: usize, wanted: &QuestionVector) -> Option<f32> {
         let from = row * self.dimension;
         let values = self.values.get(from..from + self.dimension)?;

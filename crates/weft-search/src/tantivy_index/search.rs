@@ -102,14 +102,23 @@ pub(super) fn search(
         let text = text.of_vectors.get(&place).copied().unwrap_or_default();
         answer.hits.push(Hit { cosine: Some(cosine), vector_rank: Some(rank), ..hit(&parts, place, text) });
     }
+    let mut cosines = HashMap::new();
+    if let Some(wanted) = &wanted {
+        let row = |(part, chunk): Place| Some((part, parts[part as usize].part.contents.rows.row_of(chunk)?));
+        let by_words_alone =
+            by_text.iter().map(|(_, place)| *place).filter(|place| !hits.contains_key(place));
+        compare(&parts, wanted, by_words_alone.filter_map(row).collect(), &mut |cosine, place| {
+            cosines.insert(place, cosine);
+        });
+    }
     for (rank, (score, place)) in by_text.into_iter().enumerate() {
-        if let Some(known) = hits.get(&place) {
-            answer.hits[*known].text_rank = Some(rank);
-            continue;
+        match hits.get(&place) {
+            Some(known) => answer.hits[*known].text_rank = Some(rank),
+            None => {
+                let cosine = cosines.get(&place).copied();
+                answer.hits.push(Hit { cosine, text_rank: Some(rank), ..hit(&parts, place, score) });
+            }
         }
-        let rows = &parts[place.0 as usize].part.contents.rows;
-        let cosine = wanted.as_ref().and_then(|wanted| rows.cosine(place.1, wanted));
-        answer.hits.push(Hit { cosine, text_rank: Some(rank), ..hit(&parts, place, score) });
     }
     answer.names = names(datasets, &answer.hits);
     Ok(answer)
@@ -242,20 +251,29 @@ fn nearest(
             }
         }
     }
-    let mut near: Vec<Place> = near.into_entries().collect();
-    // In the order in which they lie in memory.
-    near.sort_unstable();
-    for some in near.chunk_by(|one, other| one.0 == other.0) {
-        let number = some[0].0;
-        let rows = &parts[number as usize].part.contents.rows;
-        let chosen: Vec<u32> = some.iter().map(|(_, row)| *row).collect();
-        rows.each_of(wanted, &chosen, &mut |cosine, chunk| {
-            if cosine >= cosine_min {
-                best.push(cosine, (number, chunk));
-            }
-        });
-    }
+    compare(parts, wanted, near.into_entries().collect(), &mut |cosine, place| {
+        if cosine >= cosine_min {
+            best.push(cosine, place);
+        }
+    });
     best.into_sorted()
+}
+
+/// Compares rows of parts, and hands over their chunks with their cosines.
+fn compare(
+    parts: &[SearchedPart<'_>],
+    wanted: &QuestionVector,
+    mut rows: Vec<Place>,
+    found: &mut impl FnMut(f32, Place),
+) {
+    // In the order in which they lie in memory.
+    rows.sort_unstable();
+    for some in rows.chunk_by(|one, other| one.0 == other.0) {
+        let number = some[0].0;
+        let chosen: Vec<u32> = some.iter().map(|(_, row)| *row).collect();
+        let rows = &parts[number as usize].part.contents.rows;
+        rows.each_of(wanted, &chosen, &mut |cosine, chunk| found(cosine, (number, chunk)));
+    }
 }
 
 /// A word with what it is worth, and its lists.
