@@ -11,7 +11,7 @@ use pulp::NullaryFnOnce;
 use crate::vectors::{QuestionVector, Rows};
 
 /// Bits that a number of the question has. Their error is half of that of the vectors, and as it has nothing to do with
-/// that one, four bits in their place would make an estimate a tenth better and take twice the time.
+/// that one, four bits in their place would make an estimate a tenth better and take 1.4 times as long (docs/quality.md).
 const PLANES: usize = 2;
 /// The largest level of a number of the question, 2^PLANES − 1. Levels are odd numbers from minus this to this.
 const LEVEL_MAX: f32 = 3.0;
