@@ -16,7 +16,7 @@ use crate::web::header_problem;
 const WEBHOOK: &[&str] = &["webhook"];
 /// The methods that a call may use.
 const KNOWN_METHODS: [&str; 6] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"];
-/// Claims that are looked at anyway.
+/// Claims that are checked in any case.
 const RESERVED_CLAIMS: [&str; 6] = ["exp", "sub", "aud", "iss", "nbf", "iat"];
 /// Default maximum age of a signature with a timestamp.
 const TOLERANCE: Duration = Duration::from_secs(300);
