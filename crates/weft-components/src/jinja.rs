@@ -231,7 +231,7 @@ fn unknown(environment: &Environment<'_>, named: &Named) -> Option<String> {
     }
 }
 
-/// Whether an expression that nothing is given to cannot be worked out.
+/// Whether an expression that depends on no input fails to evaluate.
 fn fails(environment: &Environment<'_>, fixed: &Fixed) -> bool {
     let text = format!("{{{{ {} }}}}", fixed.source);
     // If it cannot be compiled by itself, nothing is known about it.

@@ -11,8 +11,8 @@
 //! | `[…]`, `{…}`, `(…)` that make a value | `weft_cost([…])` …, and so each of their members |
 //! | arguments of calls, `set` and `with` | their values in `weft_cost(…)` |
 //! | `set a, b = x, y` | `set a, b = weft_cost((x, y))` |
-//! | `x|filter` | `x|weft_filter('filter')|filter`, for filters that make as much as they are given |
-//! | other filters, `x is …`, `x == …`, `… in x` | `x|weft_read`, which charges what is gone through |
+//! | `x|filter` | `x|weft_filter('filter')|filter`, for filters that build as much as they are given |
+//! | other filters, `x is …`, `x == …`, `… in x` | `x|weft_read`, which charges for what is scanned |
 //! | `for x in list` | `for x in weft_each(list)`, the same |
 //! | `filter upper` | `filter weft_filter('upper') | upper`, the same |
 //! | `f(x)` | `f(x|weft_read)`, the same |
@@ -20,7 +20,7 @@
 //! | `'text' % x` | `weft_printf('text', x)` |
 //! | `set ns.a = x` | `set ns.a = weft_plain(x)`, a copy |
 //!
-//! So whatever is kept beside other values is charged when it is made, and before the next is.
+//! Whatever is retained next to other values is therefore charged when it is built, before the next value is.
 
 mod charged;
 mod descent;
