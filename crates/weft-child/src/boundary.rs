@@ -1,12 +1,12 @@
-//! What a worker gives up before it begins, on Linux. Each part alone keeps work from the machine's files and
-//! from other processes; together they also hold when one of them has a hole.
+//! The privileges that a worker drops before it begins, on Linux. Each part alone keeps work from the machine's files
+//! and from other processes; together they still do so when one of them has a hole.
 //!
 //! | part | what it takes away |
 //! |---|---|
-//! | rights | what root has beyond others (capabilities), and the way to more by starting a program |
-//! | files | every path: nothing can be opened, made, renamed or removed (Landlock) |
-//! | limits | memory, processor time, new files and processes, file sizes, dumps |
-//! | calls | every call of the system but those for memory, locks, clocks, its own end, and its two pipes (seccomp) |
+//! | rights | root's capabilities, and gaining any by executing a program |
+//! | files | every path: nothing can be opened, created, renamed or removed (Landlock) |
+//! | limits | memory, processor time, new files and processes, file sizes, core dumps |
+//! | calls | every system call except those for memory, locks, clocks, its own exit, and its two pipes (seccomp) |
 
 use std::collections::BTreeMap;
 use std::io;
@@ -27,16 +27,17 @@ use seccompiler::{
     SeccompRule, TargetArch,
 };
 
-/// Memory of the worker beside that of its work: its stack above all.
+/// Number of bytes of memory for the worker itself, besides its work: mostly its stack.
 const OWN_MEMORY: u64 = 128 << 20;
-/// Seconds of processor time of the worker beside those of its work.
+/// Number of seconds of processor time for the worker itself, besides its work.
 const OWN_SECONDS: u64 = 2;
 
 fn cannot(what: &str, cause: impl std::fmt::Display) -> io::Error {
     io::Error::other(format!("{what}: {cause}"))
 }
 
-/// No rights of root, and none to be had by starting a program; for this thread and those that it starts.
+/// Drops the privileges of root, and the ability to gain any by starting a program; for this thread and those that it
+/// starts.
 ///
 /// # Errors
 /// When the system refuses.
@@ -47,7 +48,7 @@ pub(crate) fn leave_rights() -> io::Result<()> {
     let _ = clear_ambient_capability_set();
     if capabilities(None).map_err(failed)?.effective.contains(CapabilitySet::SETPCAP) {
         for capability in CapabilitySet::all().iter() {
-            // A kernel that does not know the newest ones has none to give.
+            // A kernel that does not know the newest capabilities cannot grant them.
             let _ = remove_capability_from_bounding_set(capability);
         }
     }
@@ -56,8 +57,8 @@ pub(crate) fn leave_rights() -> io::Result<()> {
         .map_err(failed)
 }
 
-/// No path but those of which something may be done, no port, and no process outside this one; for this thread and
-/// those that it starts. What is not there is left out.
+/// Drops access to all paths except those that `open` allows, to all ports, and to all processes outside this one; for
+/// this thread and those that it starts. Paths that do not exist are left out.
 ///
 /// # Errors
 /// When the kernel has no Landlock (before 5.13, or switched off).
@@ -66,7 +67,7 @@ pub(crate) fn leave_files_but(open: &[(&Path, BitFlags<AccessFs>)]) -> io::Resul
         let mut ruleset = Ruleset::default()
             .set_compatibility(CompatLevel::HardRequirement)
             .handle_access(AccessFs::from_all(ABI::V1))?
-            // What newer kernels can keep, too; the calls are closed in any case.
+            // Restrictions that only newer kernels support; the system calls are blocked in any case.
             .set_compatibility(CompatLevel::BestEffort)
             .handle_access(AccessFs::from_all(ABI::V5))?
             .handle_access(AccessNet::from_all(ABI::V4))?
@@ -82,7 +83,8 @@ pub(crate) fn leave_files_but(open: &[(&Path, BitFlags<AccessFs>)]) -> io::Resul
     ruleset().map(drop).map_err(|cause| cannot("Landlock cannot be had", cause))
 }
 
-/// No path, no port, and no process outside this one; for this thread and those that it starts.
+/// Drops access to all paths and ports, and to all processes outside this one; for this thread and those that it
+/// starts.
 ///
 /// # Errors
 /// When the kernel has no Landlock (before 5.13, or switched off).
@@ -90,15 +92,15 @@ pub(crate) fn leave_files() -> io::Result<()> {
     leave_files_but(&[])
 }
 
-/// No new files, sockets or processes, nothing written to files, no dumps, and no more memory and
-/// processor time than these, with some to spare for the worker itself.
+/// Forbids new files, sockets and processes, writing to files, and core dumps, and limits memory and processor time,
+/// with a reserve for the worker itself.
 ///
 /// # Errors
 /// When the system refuses.
 pub(crate) fn limit(time: Duration, memory_bytes: usize) -> io::Result<()> {
     limit_work(time, memory_bytes)?;
-    // As many files as the thread that watches over the end of the input looks at. A new one would get a higher number than those
-    // that are open, and none may have it.
+    // As many descriptors as the thread that watches for the end of the input polls. A new one would get a higher
+    // number than those that are open, which the limit forbids.
     let most = [(Resource::Fsize, 0), (Resource::Nproc, 0), (Resource::Core, 0), (Resource::Nofile, 1)];
     for (resource, most) in most {
         setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
@@ -107,7 +109,7 @@ pub(crate) fn limit(time: Duration, memory_bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// No more memory and processor time than these, with some to spare for the program itself.
+/// Limits memory and processor time, with a reserve for the program itself.
 ///
 /// # Errors
 /// When the system refuses.
@@ -121,18 +123,18 @@ pub(crate) fn limit_work(time: Duration, memory_bytes: usize) -> io::Result<()> 
     Ok(())
 }
 
-/// No call of the system but those that computing needs; for all threads of the process. Others fail as
-/// calls do that a kernel does not have (`ENOSYS`): libraries then go on without them. One that decodes pictures
-/// would like more threads, and takes any other error for a defect of its own.
+/// Blocks all system calls except those that computing needs; for all threads of the process. Blocked calls fail like
+/// calls that a kernel does not have (`ENOSYS`): libraries then continue without them. A library that decodes pictures
+/// would like more threads, and treats any other error as a defect of its own.
 ///
 /// # Errors
-/// When the kernel has no seccomp filters, or this machine's calls are not known.
+/// When the kernel has no seccomp filters, or this machine's system calls are not known.
 pub(crate) fn leave_calls() -> io::Result<()> {
     let filter = filter(std::process::id()).map_err(|cause| cannot("seccomp cannot be had", cause))?;
     seccompiler::apply_filter_all_threads(&filter).map_err(|cause| cannot("seccomp cannot be had", cause))
 }
 
-/// Calls with any arguments: memory, locks, clocks, chance, signals to oneself, the end.
+/// System calls allowed with any arguments: memory, locks, clocks, randomness, signals to itself, exit.
 const ALLOWED: [libc::c_long; 28] = [
     libc::SYS_brk,
     libc::SYS_clock_getres,
@@ -149,7 +151,7 @@ const ALLOWED: [libc::c_long; 28] = [
     libc::SYS_mremap,
     libc::SYS_munmap,
     libc::SYS_nanosleep,
-    // Of the thread that watches over the end of the input.
+    // Used by the thread that watches for the end of the input.
     libc::SYS_ppoll,
     libc::SYS_restart_syscall,
     libc::SYS_rseq,
@@ -181,10 +183,10 @@ fn filter(pid: u32) -> Result<BpfProgram, BackendError> {
         (libc::SYS_read, vec![rule(is(0, 0))?]),
         (libc::SYS_write, vec![rule(is(0, 1))?, rule(is(0, 2))?]),
         (libc::SYS_writev, vec![rule(is(0, 1))?, rule(is(0, 2))?]),
-        // Memory that holds data, and never code.
+        // Memory that holds data, never code.
         (libc::SYS_mmap, vec![rule(no_code())?]),
         (libc::SYS_mprotect, vec![rule(no_code())?]),
-        // What `abort` does.
+        // Used by `abort`.
         (libc::SYS_tgkill, vec![rule(is(0, u64::from(pid)))?]),
     ]);
     let refused = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
@@ -192,10 +194,10 @@ fn filter(pid: u32) -> Result<BpfProgram, BackendError> {
     SeccompFilter::new(rules, refused, SeccompAction::Allow, machine)?.try_into()
 }
 
-/// Files that an interpreter may have open.
+/// Number of files that an interpreter may have open.
 const FILES: u64 = 256;
 
-/// Few open files, none written, no dumps: for an interpreter that runs programs.
+/// Limits open files, and forbids writing to files and core dumps: for an interpreter that runs programs.
 ///
 /// # Errors
 /// When the system refuses.
@@ -207,7 +209,7 @@ pub(crate) fn limit_files() -> io::Result<()> {
     Ok(())
 }
 
-/// Calls with any arguments that an interpreter makes beside [`ALLOWED`].
+/// System calls that an interpreter makes with any arguments, besides [`ALLOWED`].
 const INTERPRETERS: [libc::c_long; 37] = [
     libc::SYS_close,
     libc::SYS_dup,
@@ -248,7 +250,7 @@ const INTERPRETERS: [libc::c_long; 37] = [
     libc::SYS_writev,
 ];
 
-/// Older forms of such calls, which newer machines do not have.
+/// Older forms of such system calls, which newer architectures do not have.
 #[cfg(target_arch = "x86_64")]
 const OLDER: [libc::c_long; 7] = [
     libc::SYS_access,
@@ -262,7 +264,7 @@ const OLDER: [libc::c_long; 7] = [
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: [libc::c_long; 0] = [];
 
-/// What of terminals, and of descriptors, is asked when a file is opened.
+/// `ioctl` and `fcntl` requests that are made when a file is opened.
 const ASKED_OF_FILES: [u64; 3] = [libc::TCGETS, libc::FIOCLEX, libc::FIONCLEX];
 const DONE_TO_DESCRIPTORS: [i32; 5] =
     [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC, libc::F_GETFD, libc::F_SETFD, libc::F_GETFL];
@@ -278,8 +280,8 @@ pub(crate) fn filter_for_programs() -> io::Result<Vec<u8>> {
     Ok(program.iter().flat_map(bytes).collect())
 }
 
-/// What this process may still do that is about to become another program: that, and what the other one needs. For this
-/// thread, which is the only one.
+/// Blocks all system calls except those that this process needs to become another program, and those that the program
+/// needs. For this thread, which is the only one.
 ///
 /// # Errors
 /// As [`leave_calls`].
@@ -288,8 +290,8 @@ pub(crate) fn leave_calls_but_to_become() -> io::Result<()> {
     apply(filter)
 }
 
-/// The same for a program that computes on several threads: it starts these, and no process, and its shell, if it has one,
-/// moves descriptors.
+/// Blocks system calls for a program that computes on several threads: it may start threads, but no process, and its
+/// shell, if it has one, may move descriptors.
 ///
 /// # Errors
 /// As [`leave_calls`].
@@ -304,8 +306,8 @@ fn apply(filter: Result<BpfProgram, BackendError>) -> io::Result<()> {
 
 fn threaded_filter() -> Result<BpfProgram, BackendError> {
     let mut rules = program_rules(&BECOMING)?;
-    // What is started has to be a thread of this process. The newer call for it (clone3) has its arguments where a filter
-    // cannot see them; libraries that do not get it go on with this one.
+    // What is started must be a thread of this process. The newer system call for it (clone3) has its arguments where a
+    // filter cannot see them; libraries that are denied it fall back to this one.
     let thread = u64::from(libc::CLONE_THREAD.unsigned_abs());
     let is_thread =
         SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(thread), thread)?;
@@ -314,13 +316,13 @@ fn threaded_filter() -> Result<BpfProgram, BackendError> {
     compiled(rules)
 }
 
-/// Calls by which a descriptor takes the number of another one.
+/// System calls that give a descriptor the number of another one.
 #[cfg(target_arch = "x86_64")]
 const MOVING: [libc::c_long; 2] = [libc::SYS_dup2, libc::SYS_dup3];
 #[cfg(not(target_arch = "x86_64"))]
 const MOVING: [libc::c_long; 1] = [libc::SYS_dup3];
 
-/// Calls by which a program takes the place of this one and is begun.
+/// System calls by which a program replaces this one and is started.
 #[cfg(target_arch = "x86_64")]
 const BECOMING: [libc::c_long; 2] = [libc::SYS_execve, libc::SYS_arch_prctl];
 #[cfg(not(target_arch = "x86_64"))]
@@ -330,10 +332,10 @@ fn interpreters_filter() -> Result<BpfProgram, BackendError> {
     program_rules(&[]).and_then(compiled)
 }
 
-/// Calls that are allowed, each on any of its conditions.
+/// System calls that are allowed, each under any one of its conditions.
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// The calls of a program that reads files, and these.
+/// Returns the rules for a program that reads files, plus these system calls.
 fn program_rules(more: &[libc::c_long]) -> Result<Rules, BackendError> {
     let is = |argument, length, value: u64| {
         let condition = SeccompCondition::new(argument, length, SeccompCmpOp::Eq, value)?;
@@ -355,18 +357,18 @@ fn program_rules(more: &[libc::c_long]) -> Result<Rules, BackendError> {
     let asked = ASKED_OF_FILES.map(|what| is(1, SeccompCmpArgLen::Dword, what));
     let done = DONE_TO_DESCRIPTORS.map(|what| is(1, SeccompCmpArgLen::Dword, u64::from(what.unsigned_abs())));
     rules.extend([
-        // Memory that is shared counts for no limit. Code may come from libraries that are loaded later.
+        // Shared memory counts towards no limit. Code may come from libraries that are loaded later.
         (libc::SYS_mmap, vec![SeccompRule::new(vec![private])?]),
         (libc::SYS_mprotect, Vec::new()),
         (libc::SYS_ioctl, asked.into_iter().collect::<Result<_, _>>()?),
         (libc::SYS_fcntl, done.into_iter().collect::<Result<_, _>>()?),
-        // Limits are read, and not set.
+        // Limits may be read, but not set.
         (libc::SYS_prlimit64, vec![is(2, SeccompCmpArgLen::Qword, 0)?]),
     ]);
     Ok(rules)
 }
 
-/// The filter that allows these calls and no others.
+/// Returns the filter that allows these system calls and no others.
 fn compiled(rules: Rules) -> Result<BpfProgram, BackendError> {
     let refused = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
     let machine = TargetArch::try_from(std::env::consts::ARCH)?;

@@ -1,6 +1,6 @@
-//! The inner side of a worker that is there before its work is: it gives up files and rights, makes ready what every
-//! piece of work needs, and forks for each one. It never sees what is worked on: that is read from a
-//! connection that only the fork has.
+//! The inner side of a worker that is started before its work arrives: it drops files and privileges, prepares what
+//! every piece of work needs, and forks for each one. It never sees the work itself: that is read from a connection
+//! that only the fork has.
 //!
 //! ```text
 //! standard input    a socket. First a line of JSON, a Hello, which is answered by READY; then a byte with a
@@ -9,8 +9,8 @@
 //!                   ENDED follows what it wrote, which says how
 //! ```
 //!
-//! The process has one thread, so that a fork is whole. It waits for nothing but the next piece of work, the ends of its
-//! forks, and the ends of those who want them.
+//! The process has a single thread, so that forking is safe. It waits only for the next piece of work, for the exit of
+//! its forks, and for the disconnection of their clients.
 
 #![expect(unsafe_code, reason = "there is no safe way to fork")]
 
@@ -33,38 +33,38 @@ use serde::{Deserialize, Serialize};
 
 use crate::inner::{Confinement, REFUSED, UNCONFINED, give_up};
 
-/// What a fork server says when it can be asked.
+/// The reply of a fork server that is ready for requests.
 pub(crate) const READY: &[u8] = b"ready\n";
-/// What stands before the two bytes that say how a fork ended: whether by a signal, and the code or the signal.
+/// Precedes the two bytes that report how a fork ended: whether by a signal, and the exit code or signal number.
 pub(crate) const ENDED: &[u8] = b"\0ended\0";
-/// Bytes of a hello, at most.
+/// Maximum number of bytes in a hello.
 const HELLO_MAX: usize = 32 << 10;
-/// Pieces of work at the same time. Whoever asks has limits of his own, which are lower.
+/// Maximum number of concurrent pieces of work. Clients have their own limits, which are lower.
 const FORKS_MAX: usize = 256;
 
-/// What a fork server is told first.
+/// The first message to a fork server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Hello {
-    /// What becomes of the work where it cannot be confined.
+    /// What to do if the work cannot be confined.
     pub confinement: Confinement,
-    /// After so many seconds without work it ends.
+    /// Number of seconds without work after which it exits.
     pub idle_seconds: u32,
-    /// What is to be made ready, in words of the worker's own.
+    /// What to prepare, in a format of the worker's own.
     pub task: String,
 }
 
-/// Whether this process was started as a fork server: its standard input is a socket then, and no pipe.
+/// Whether this process was started as a fork server: its standard input is then a socket, not a pipe.
 pub fn is_fork_server() -> bool {
     sockopt::socket_type(stdin()).is_ok_and(|kind| kind == SocketType::STREAM)
 }
 
-/// Serves until nobody wants that any more. Calls `prepare` once, with the task that it was started for; then `work` in
-/// every fork, with what that has made, in which this returns what that returns. Nothing else may have started a
-/// thread by then.
+/// Serves until the client disconnects. Calls `prepare` once, with the task for which the process was started; then
+/// `work` in every fork, with the result of `prepare`; in a fork, this returns the result of `work`. No thread may have
+/// been started before.
 pub fn serve<T>(prepare: impl FnOnce(&str) -> T, work: impl FnOnce(T) -> ExitCode) -> ExitCode {
     let Some(hello) = hello() else { return ExitCode::from(REFUSED) };
     let ready = prepare(&hello.task);
-    // A fork has only the thread that forked: what others hold would be held for ever.
+    // A fork has only the thread that forked: locks held by other threads would be held forever.
     if std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count) != 1 {
         return ExitCode::from(REFUSED);
     }
@@ -82,7 +82,7 @@ pub fn serve<T>(prepare: impl FnOnce(&str) -> T, work: impl FnOnce(T) -> ExitCod
     }
 }
 
-/// Read byte by byte, so that nothing is taken that comes with a descriptor.
+/// Reads the hello byte by byte, so that nothing that comes with a descriptor is consumed.
 fn hello() -> Option<Hello> {
     let (mut line, mut byte) = (Vec::new(), [0_u8]);
     while line.len() < HELLO_MAX {
@@ -94,14 +94,14 @@ fn hello() -> Option<Hello> {
     serde_json::from_slice(&line).ok()
 }
 
-/// Which of the two a process is after a fork.
+/// The role of a process after a fork.
 #[derive(Clone, Copy, PartialEq)]
 enum ProcessRole {
     Server,
     Fork,
 }
 
-/// A piece of work that is being done.
+/// A piece of work in progress.
 struct Fork {
     pid: Pid,
     process: OwnedFd,
@@ -114,11 +114,11 @@ struct ForkParent {
 }
 
 impl ForkParent {
-    /// Ends in every fork, and in the server when nobody wants it any more.
+    /// Returns in every fork, and in the server when it is no longer wanted.
     fn run(mut self) -> ProcessRole {
         loop {
             let Some(happened) = self.wait() else { return ProcessRole::Server };
-            // From the back, so that taking one out leaves the places of those that are still to come.
+            // In reverse order, so that removing one does not move those still to come.
             for (at, wanted) in happened.forks.into_iter().enumerate().rev() {
                 match wanted {
                     ForkEvent::Nothing => {}
@@ -135,7 +135,7 @@ impl ForkParent {
         }
     }
 
-    /// Waits until something happens; nothing when there was no work for long.
+    /// Waits until something happens; `None` when there was no work for too long.
     fn wait(&self) -> Option<PollResult> {
         let own = stdin();
         let mut all = Vec::with_capacity(1 + 2 * self.forks.len());
@@ -159,13 +159,12 @@ impl ForkParent {
         Some(PollResult { forks: forks.collect(), asked: !all[0].revents().is_empty() })
     }
 
-    /// Forks for a piece of work. When there is no room for a process the connection closes without a word.
+    /// Forks for a piece of work. If no process can be created, the connection is closed without a message.
     fn fork(&mut self, connection: OwnedFd) -> ProcessRole {
-        // SAFETY: This process has one thread, and the fork goes on as any program does.
+        // SAFETY: This process has a single thread, and the fork continues like any program.
         match unsafe { libc::fork() } {
             0 => {
-                // The connections of the others are not this fork's: held
-                // here, they would stay open beyond their work.
+                // The fork must not hold the other connections: they would stay open beyond their work.
                 self.forks.clear();
                 let own = set_parent_process_death_signal(Some(Signal::KILL))
                     .and_then(|()| dup2_stdin(&connection))
@@ -179,7 +178,7 @@ impl ForkParent {
                 if let Some(pid) = Pid::from_raw(pid) {
                     match pidfd_open(pid, PidfdFlags::empty()) {
                         Ok(process) => self.forks.push(Fork { pid, process, connection }),
-                        // A process that cannot be watched would be waited for by nobody.
+                        // A process that cannot be watched would never be waited for.
                         Err(_) => {
                             let _ = rustix::process::kill_process(pid, Signal::KILL);
                             let _ = waitpid(Some(pid), WaitOptions::empty());
@@ -192,23 +191,23 @@ impl ForkParent {
     }
 }
 
-/// What was seen at one look.
+/// The result of one poll.
 struct PollResult {
-    /// Of each fork.
+    /// The event of each fork.
     forks: Vec<ForkEvent>,
-    /// Whether there is work, or there will be none any more.
+    /// Whether there is work, or the client has disconnected.
     asked: bool,
 }
 
 #[derive(Clone, Copy)]
 enum ForkEvent {
     Nothing,
-    /// Nobody wants what it does any more.
+    /// Its result is no longer wanted.
     Unwanted,
     Ended,
 }
 
-/// The connection of the next piece of work; nothing at the end.
+/// Returns the connection of the next piece of work; `None` at the end.
 fn received() -> Option<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -222,15 +221,15 @@ fn received() -> Option<OwnedFd> {
     given.next().filter(|_| told.bytes > 0)
 }
 
-/// Says how a fork ended, behind all that it wrote.
+/// Reports how a fork ended, after everything that it wrote.
 fn end(fork: &Fork) {
     let Ok(Some((_, status))) = waitpid(Some(fork.pid), WaitOptions::empty()) else { return };
     let by_signal = status.terminating_signal();
     let number = by_signal.or(status.exit_status()).and_then(|number| u8::try_from(number).ok());
     let mut told = ENDED.to_vec();
     told.extend([u8::from(by_signal.is_some()), number.unwrap_or(u8::MAX)]);
-    // Whoever asked reads all the time, or is gone. It is so short that it goes at once or, when much is
-    // not read yet, as soon as there is room.
+    // The client reads continuously, or is gone. The message is so short that it is sent immediately or, while much is
+    // still unread, as soon as there is space.
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     while send(fork.connection.as_fd(), &told, flags) == Err(rustix::io::Errno::AGAIN) {
         let mut room = [PollFd::new(&fork.connection, PollFlags::OUT)];

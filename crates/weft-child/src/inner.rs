@@ -13,62 +13,62 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Exit code: the work went on after its time was up and could not be interrupted.
+/// Exit code: the work continued after its time was up and could not be interrupted.
 pub const LATE: u8 = 64;
-/// Exit code: what is asked is not valid.
+/// Exit code: the request is not valid.
 pub const REFUSED: u8 = 65;
 /// Exit code: the worker cannot be confined; standard output says why.
 pub const UNCONFINED: u8 = 67;
-/// Nobody wants the result any more.
+/// Exit code: the result is no longer wanted.
 const UNWANTED: u8 = 66;
-/// How much later than its limit work ends that cannot be interrupted.
+/// How long after its time limit uninterruptible work is killed.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// What work may use.
+/// Limits of the work.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// How long it may take.
+    /// Time limit.
     pub time: Duration,
-    /// Bytes of memory, beside those of the worker itself.
+    /// Maximum number of bytes of memory, besides those of the worker itself.
     pub memory_bytes: usize,
-    /// Bytes of the stack that it is done on.
+    /// Number of bytes of the stack on which it runs.
     pub stack_bytes: usize,
-    /// What becomes of it where the boundary cannot be had.
+    /// What to do if the boundary is not available.
     pub confinement: Confinement,
 }
 
-/// What becomes of work on a system that cannot confine a worker: an old kernel, one without Landlock, or
-/// another system than Linux.
+/// What to do with work on a system that cannot confine a worker: an old kernel, one without Landlock, or a system
+/// other than Linux.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Confinement {
-    /// It is refused.
+    /// Refuse it.
     #[default]
     Required,
-    /// It is done behind as much of the boundary as there is.
+    /// Do it behind as much of the boundary as is available.
     BestEffort,
 }
 
 /// Why work was not done.
 enum Unable {
-    /// The boundary cannot be had.
+    /// The boundary is not available.
     Confine(std::io::Error),
-    /// The work itself broke.
+    /// The work itself crashed.
     Broke,
 }
 
-/// Does `work` on a thread of its own that may do nothing but compute within its bounds and write to
-/// standard output, and ends the process soon after its time is up, or as soon as nobody wants the result
-/// any more: when standard input ends, which must have been read up to where nothing more is expected.
+/// Runs `work` on a separate thread that may do nothing but compute within its bounds and write to standard output.
+/// Ends the process soon after its time is up, or as soon as the result is no longer wanted: when standard input ends,
+/// which must have been read up to where nothing more is expected.
 ///
-/// This is all that a worker does after it has read what it is asked; nothing else may have started a
-/// thread or opened a file by then. The result is what the process ends with.
+/// This is all that a worker does after it has read its request; no thread may have been started and no file opened
+/// before. Returns the exit code of the process.
 pub fn confined(bounds: Bounds, work: impl FnOnce() -> std::io::Result<()> + Send + 'static) -> ExitCode {
     confined_with(bounds, || (), work)
 }
 
-/// The same for work that can be interrupted: `alarm` is called when its time is up, so that it can still say what it
-/// has come to.
+/// Runs work that can be interrupted: `alarm` is called when its time is up, so that it can still write a partial
+/// result.
 pub fn confined_with(
     bounds: Bounds,
     alarm: impl FnOnce() + Send + 'static,
@@ -77,17 +77,17 @@ pub fn confined_with(
     ExitCode::from(exit_code(inside(bounds, alarm, work)))
 }
 
-/// What the process ends with, after it has said why there was no work.
+/// Returns the exit code of the process, after writing why there was no work.
 fn exit_code(done: Result<std::io::Result<()>, Unable>) -> u8 {
     match done {
         Ok(Ok(())) => 0,
-        // The result could not be written: whoever asked is gone.
+        // The result could not be written: the client is gone.
         Ok(Err(_)) => UNWANTED,
         Err(Unable::Confine(reason)) => {
             drop(std::io::stdout().lock().write_all(reason.to_string().as_bytes()));
             UNCONFINED
         }
-        // By a signal, as everything ends that breaks.
+        // By a signal, like any crash.
         Err(Unable::Broke) => std::process::abort(),
     }
 }
@@ -98,8 +98,8 @@ fn inside(
     work: impl FnOnce() -> std::io::Result<()> + Send + 'static,
 ) -> Result<std::io::Result<()>, Unable> {
     share_heap();
-    // Files and rights are given up by this thread and all that it starts from here on; the calls of the
-    // system, which starting a thread needs, by all threads at the end.
+    // Files and privileges are dropped by this thread and all that it starts from here on; system calls, which starting
+    // a thread needs, are blocked for all threads at the end.
     give_up(bounds.confinement).map_err(Unable::Confine)?;
     let (time, stack_bytes) = (bounds.time, bounds.stack_bytes);
     let begun = move || -> Result<_, Unable> {
@@ -109,21 +109,20 @@ fn inside(
     done_under_watch(time, alarm, stack_bytes, begun)
 }
 
-/// One heap for all threads: the thread that works would have one of its own, which is set up for it and grows by a call of
-/// the system for every few pages.
+/// Makes all threads share one heap: otherwise the working thread would get its own, which has to be set up and grows
+/// by a system call for every few pages.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn share_heap() {
     #[expect(unsafe_code, reason = "a function of the system's library")]
-    // SAFETY: It takes two numbers, and the allocator's own lock.
-    // Refused, it goes on as it would have.
+    // SAFETY: It takes two numbers, and the allocator's own lock. If it is refused, the allocator continues as before.
     let _ = unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
 }
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 fn share_heap() {}
 
-/// Does work on a thread of its own and ends this process with it, while this thread watches: it calls `alarm` after `time`
-/// and ends the process soon after it, and as soon as nobody wants its result any more.
+/// Runs work on a separate thread and ends this process with it, while this thread watches: it calls `alarm` after
+/// `time` and ends the process soon after that, and as soon as its result is no longer wanted.
 #[cfg(target_os = "linux")]
 fn done_under_watch(
     time: Duration,
@@ -131,8 +130,7 @@ fn done_under_watch(
     stack_bytes: usize,
     begun: impl FnOnce() -> Result<std::io::Result<()>, Unable> + Send + 'static,
 ) -> Result<std::io::Result<()>, Unable> {
-    // The process ends where the work does: another thread would have to be woken for it, and that takes as long as
-    // a small program.
+    // The process exits where the work does: waking another thread for it would take as long as a small program.
     let work = move || {
         let done = catch_unwind(AssertUnwindSafe(begun)).unwrap_or(Err(Unable::Broke));
         std::process::exit(i32::from(exit_code(done)));
@@ -141,7 +139,7 @@ fn done_under_watch(
     std::process::exit(i32::from(watch(time, alarm)))
 }
 
-/// Waits for the end of the time or of the input; why the process ends.
+/// Waits for the end of the time or of the input; returns the exit code of the process.
 #[cfg(target_os = "linux")]
 fn watch(time: Duration, alarm: impl FnOnce()) -> u8 {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -150,7 +148,7 @@ fn watch(time: Duration, alarm: impl FnOnce()) -> u8 {
     let (mut alarm, mut end) = (Some(alarm), after(time));
     loop {
         let left = end.map(|end| end.saturating_duration_since(std::time::Instant::now()));
-        // A time that cannot be told as such has no end.
+        // A time that cannot be represented as such is unlimited.
         let left = left.and_then(|left| Timespec::try_from(left).ok());
         let mut input = [PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN)];
         match poll(&mut input, left.as_ref()) {
@@ -167,13 +165,13 @@ fn watch(time: Duration, alarm: impl FnOnce()) -> u8 {
                 _ => {}
             },
             Err(rustix::io::Errno::INTR) => {}
-            // Nobody could end it any more.
+            // The client could no longer end it.
             Err(_) => return UNWANTED,
         }
     }
 }
 
-/// The same with threads that watch.
+/// The same, with threads that watch.
 #[cfg(not(target_os = "linux"))]
 fn done_under_watch(
     time: Duration,
@@ -186,7 +184,7 @@ fn done_under_watch(
     thread.map_err(Unable::Confine)?.join().unwrap_or(Err(Unable::Broke))
 }
 
-/// Calls `alarm` after `time` and ends this process soon after it, and as soon as nobody wants its result any more.
+/// Calls `alarm` after `time` and ends this process soon after that, and as soon as its result is no longer wanted.
 #[cfg(not(target_os = "linux"))]
 fn watched(time: Duration, alarm: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     let late = move || {
@@ -214,11 +212,11 @@ fn wait_for_the_end_of_input() {
     while std::io::stdin().lock().read(&mut rest).is_ok_and(|count| count > 0) {}
 }
 
-/// What a thread gives up for itself and those that it starts: files, rights.
+/// Drops files and privileges for this thread and those that it starts.
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 pub(crate) fn give_up(confinement: Confinement) -> std::io::Result<()> {
     use crate::boundary::{leave_files, leave_rights};
-    // What a process has given up its forks do not have.
+    // Forks inherit what their parent has dropped.
     if GIVEN_UP.load(Ordering::Relaxed) {
         return Ok(());
     }
@@ -228,33 +226,33 @@ pub(crate) fn give_up(confinement: Confinement) -> std::io::Result<()> {
     confinement.settle(files)
 }
 
-/// Whether this process, or the one that it is a fork of, has given up its files and rights.
+/// Whether this process, or the one it is a fork of, has dropped its files and privileges.
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 static GIVEN_UP: AtomicBool = AtomicBool::new(false);
 
-/// Everything else, for all threads.
+/// Drops everything else, for all threads.
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 fn close(bounds: &Bounds) -> std::io::Result<()> {
     use crate::boundary::{leave_calls, limit};
-    // Before the calls are given up, of which this is one.
+    // Before system calls are blocked, since this is one of them.
     limit(bounds.time, bounds.memory_bytes)?;
     bounds.confinement.settle(leave_calls())
 }
 
-/// Other systems have no boundary that Weft knows.
+/// On other systems, Weft supports no boundary.
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 pub(crate) fn give_up(confinement: Confinement) -> std::io::Result<()> {
     confinement.settle(Err(std::io::Error::other("workers can be confined on Linux of 64 bits only")))
 }
 
-/// Other systems leave it at the process and its limits of time and memory.
+/// On other systems, only the process itself and its limits on time and memory apply.
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 fn close(_: &Bounds) -> std::io::Result<()> {
     Ok(())
 }
 
 impl Confinement {
-    /// Whether it matters that a part of the boundary cannot be had.
+    /// Decides whether it is an error that a part of the boundary is not available.
     pub(crate) fn settle(self, had: std::io::Result<()>) -> std::io::Result<()> {
         match self {
             Self::Required => had,

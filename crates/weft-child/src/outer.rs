@@ -1,4 +1,4 @@
-//! The outer side: a process for every piece of work.
+//! The outer side: a separate process for every piece of work.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,17 +11,16 @@ use weft_core::{Error, ErrorKind, Result};
 
 use crate::inner::{LATE, REFUSED, UNCONFINED};
 
-/// How much longer than its limit a worker is waited for. It ends itself before, unless the machine is
-/// very busy.
+/// How much longer than its limit a worker is waited for. It exits by itself earlier, unless the machine is very busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What programs end with that have failed.
+/// The exit code of failed programs.
 const FAILED: i32 = 1;
 
-/// What workers end with before they have become a program.
+/// Exit codes of workers that have not become a program yet.
 const OF_WORKERS: [u8; 3] = [LATE, REFUSED, UNCONFINED];
 
-/// Characters of the reason why a worker cannot be confined, at most.
+/// Maximum number of characters in the reason why a worker cannot be confined.
 const REASON_MAX: usize = 300;
 
 /// How a worker is started: the program and its arguments.
@@ -29,31 +28,31 @@ const REASON_MAX: usize = 300;
 pub struct Worker {
     /// The path of the program.
     pub program: PathBuf,
-    /// What it is started with.
+    /// Its arguments.
     pub arguments: Vec<OsString>,
 }
 
-/// What a worker is for, in the words of its errors.
+/// The purpose of a worker, for error messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Duty {
     /// What it works on: `a program`.
     pub thing: &'static str,
     /// What it does: `runs programs`.
     pub does: &'static str,
-    /// The section of the settings that says how it is done: `sandbox`.
+    /// The section of the settings that configures it: `sandbox`.
     pub section: &'static str,
 }
 
 /// How a worker ended.
 #[derive(Debug)]
 pub enum WorkerEnd {
-    /// It did its work, and says this.
+    /// It did its work and wrote this.
     Answered(Vec<u8>),
-    /// It took longer than it may.
+    /// It exceeded its time limit.
     Late,
-    /// The system ended it because its processor time was used up.
+    /// The system killed it because its processor time was used up.
     OutOfTime,
-    /// It ended by a signal: it broke, had no memory left, or the system stopped it.
+    /// It ended by a signal: it crashed, ran out of memory, or the system killed it.
     Broken,
 }
 
@@ -62,25 +61,25 @@ pub enum WorkerEnd {
 pub enum ProgramEnd {
     /// As workers end.
     Ended(WorkerEnd),
-    /// By this code, which is its own.
+    /// With this exit code, which is the program's own.
     Failed(i32),
 }
 
-/// What one piece of work may take.
+/// Limits of one piece of work.
 #[derive(Clone, Copy, Debug)]
 pub struct AskLimits {
-    /// From the question to the end of the answer.
+    /// Time from the request to the end of the answer.
     pub time: Duration,
-    /// Bytes that are read of the answer, at most.
+    /// Maximum number of bytes that are read of the answer.
     pub answer_max: u64,
 }
 
 impl Worker {
-    /// Starts the worker, hands over what it is to do, and waits for at most the time that it has and a little more.
-    /// Dropping the future ends the worker.
+    /// Starts the worker, sends it its work, and waits for up to its time limit and a little more. Dropping the future
+    /// kills the worker.
     ///
     /// # Errors
-    /// `Unavailable` when it cannot be started or confined, is no worker, or is lost.
+    /// `Unavailable` when it cannot be started or confined, is not a worker, or is lost.
     pub async fn ask(&self, duty: &Duty, asked: &[&[u8]], limits: AskLimits) -> Result<WorkerEnd> {
         match self.exchange(duty, asked, limits).await? {
             Some((answer, status)) => duty.ended(answer, status),
@@ -88,7 +87,8 @@ impl Worker {
         }
     }
 
-    /// The same for a worker that becomes another program: `None` when that program says by its code that it has failed.
+    /// Like [`Worker::ask`] for a worker that becomes another program: `None` when that program reports failure by its
+    /// exit code.
     ///
     /// # Errors
     /// As [`Worker::ask`].
@@ -105,7 +105,7 @@ impl Worker {
         }
     }
 
-    /// The same for a program of the operator's, which may end with any code.
+    /// Like [`Worker::ask`] for a program of the operator's, which may exit with any code.
     ///
     /// # Errors
     /// As [`Worker::ask`].
@@ -121,7 +121,7 @@ impl Worker {
         }
     }
 
-    /// What it said and how it ended; `None` when that took too long.
+    /// Returns its output and how it ended; `None` on a timeout.
     async fn exchange(
         &self,
         duty: &Duty,
@@ -148,7 +148,7 @@ impl Worker {
     }
 }
 
-/// Hands the work over; what comes back, and how the worker ended.
+/// Sends the work; returns the answer, and how the worker ended.
 async fn exchange(
     child: &mut Child,
     duty: &Duty,
@@ -160,21 +160,21 @@ async fn exchange(
         return Err(Error::internal("a worker has no pipes"));
     };
     for part in asked {
-        // A worker that has ended says why with its exit code.
+        // A worker that has exited reports the reason by its exit code.
         if input.write_all(part).await.is_err() {
             break;
         }
     }
     let mut answer = Vec::new();
     output.take(answer_max).read_to_end(&mut answer).await.map_err(broken)?;
-    // The end of its input ends it, if it has not ended yet.
+    // The end of its input makes it exit, if it has not done so yet.
     drop(input);
     let status = child.wait().await.map_err(broken)?;
     Ok((answer, status))
 }
 
 impl Duty {
-    /// The error of a worker that does not answer any more.
+    /// Returns the error for a worker that no longer answers.
     pub(crate) fn lost(&self, cause: std::io::Error) -> Error {
         Error::new(ErrorKind::Unavailable, format!("lost the worker of {}", self.thing)).because(cause)
     }
@@ -209,7 +209,7 @@ impl Duty {
     }
 }
 
-/// Whether the system ended it because its processor time was used up.
+/// Whether the system killed it because its processor time was used up.
 #[cfg(unix)]
 fn is_out_of_time(status: ExitStatus) -> bool {
     use std::os::unix::process::ExitStatusExt as _;
@@ -217,7 +217,7 @@ fn is_out_of_time(status: ExitStatus) -> bool {
     status.signal() == Some(OUT_OF_TIME)
 }
 
-/// Other systems leave it at the clock.
+/// Other systems only limit the elapsed time.
 #[cfg(not(unix))]
 fn is_out_of_time(_: ExitStatus) -> bool {
     false

@@ -1,4 +1,4 @@
-//! Where this process runs, and whether another one of the same machine still does.
+//! Where this process runs, and whether another process of the same machine still does.
 
 use std::fs;
 use std::io;
@@ -7,17 +7,16 @@ use std::sync::LazyLock;
 
 use weft_core::seam::process_store::ProcessPlace;
 
-/// Looked up once: it stays the same while the process runs.
+/// Looked up once: it does not change while the process runs.
 static HERE: LazyLock<Option<ProcessPlace>> = LazyLock::new(|| find(Path::new("/proc")));
 
-/// Where this process runs; `None` where the system does not tell.
+/// Returns where this process runs; `None` if the system does not report it.
 pub fn here() -> Option<&'static ProcessPlace> {
     HERE.as_ref()
 }
 
-/// Whether it is known that a process is gone: it ran on this machine, since its last start and among the
-/// process numbers that are seen from here, and nothing has its number any more, or another process does. Of
-/// every other process nothing is known.
+/// Whether a process is known to be gone: it ran on this machine, since the last boot and in the same PID namespace,
+/// and its process number is unused or belongs to another process. Of any other process, nothing is known.
 pub fn is_gone(place: &ProcessPlace) -> bool {
     here().is_some_and(|here| (&here.host, &here.boot) == (&place.host, &place.boot))
         && match stat(Path::new("/proc"), &place.pid.to_string()) {
@@ -42,7 +41,7 @@ fn nobody_has(_: u32) -> bool {
 fn find(proc: &Path) -> Option<ProcessPlace> {
     let line = |path: &str| fs::read_to_string(proc.join(path)).ok().map(|text| text.trim().to_owned());
     let pid = std::process::id();
-    // Where the files tell of another space of numbers than this process's they say nothing of use.
+    // If `/proc` belongs to another PID namespace than this process, its contents are of no use.
     if fs::read_link(proc.join("self")).ok()?.to_str()? != pid.to_string() {
         return None;
     }
@@ -52,13 +51,13 @@ fn find(proc: &Path) -> Option<ProcessPlace> {
     Some(ProcessPlace { host: line("sys/kernel/hostname")?, boot, pid, started })
 }
 
-/// A process's state and when it began, in ticks since the machine did.
+/// Returns a process's state and start time, in ticks since boot.
 fn stat(proc: &Path, process: &str) -> io::Result<Option<(char, u64)>> {
     let text = fs::read(proc.join(process).join("stat"))?;
     Ok(parsed(&String::from_utf8_lossy(&text)))
 }
 
-/// The name comes second, in parentheses, and may hold any character.
+/// Parses the state and start time. The name comes second, in parentheses, and may contain any character.
 fn parsed(stat: &str) -> Option<(char, u64)> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();

@@ -1,4 +1,5 @@
-//! The inner side for an interpreter that runs programs itself: what a worker gives up before it becomes one.
+//! The inner side for an interpreter that runs programs itself: the privileges that a worker drops before it becomes
+//! one.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -6,22 +7,24 @@ use std::process::{Command, ExitCode};
 
 use crate::inner::{Bounds, Confinement, UNCONFINED};
 
-/// Becomes another program, which may read and start what lies below `read`, and reach no other file; it has no rights
-/// of root and can have none. It keeps the descriptors that are to be inherited, and its limits are its own matter.
-/// Comes back only when that fails.
+/// Becomes another program, which may read and execute what lies below `read`, and reach no other file; it has no root
+/// privileges and cannot gain any. It inherits the descriptors that are marked for it, and sets its own limits. Returns
+/// only when that fails.
 pub fn become_program(read: &[PathBuf], confinement: Confinement, command: &mut Command) -> ExitCode {
     become_after(give_up(read, confinement), command)
 }
 
-/// Becomes another program that works on one thing and ends, such as one that reads a picture: the same, with no more
-/// memory and processor time than `bounds` allow, and with few calls of the system (seccomp): it reads files as far as it
-/// may, computes, and writes to descriptors that it has. The stack is the system's matter.
+/// Becomes another program that does one piece of work and exits, such as one that reads a picture. Like
+/// [`become_program`], but with no more memory and processor time than `bounds` allow, and with few system calls
+/// (seccomp): it reads files as far as it may, computes, and writes to descriptors that it has. The stack size is up to
+/// the system.
 pub fn become_bounded_program(read: &[PathBuf], bounds: &Bounds, command: &mut Command) -> ExitCode {
     become_after(give_up(read, bounds.confinement).and_then(|()| close(bounds)), command)
 }
 
-/// The same for a program that computes on so many threads, each of which has the processor as long as the work may take.
-/// It may start threads and no process. A script may be one; the program that it becomes (`exec`) is held like it.
+/// Like [`become_bounded_program`] for a program that computes on `threads` threads, each of which may use the
+/// processor for as long as the work may take. It may start threads but no process. It may be a script; the program
+/// that this becomes (`exec`) is restricted in the same way.
 pub fn become_threaded_program(
     read: &[PathBuf],
     bounds: &Bounds,
@@ -91,12 +94,12 @@ fn replace(_: &mut Command) -> io::Error {
     io::Error::other("a process cannot become another program on this system")
 }
 
-/// The filter of system calls (seccomp) for a process that runs one program in an interpreter: it reads files as far as
-/// it may, computes, and writes to descriptors that it has. It starts no process or thread, reaches no other process,
-/// opens no socket, and shares no memory. In the form that the kernel takes: eight bytes for each instruction.
+/// Returns the system call filter (seccomp) for a process that runs one program in an interpreter: it reads files as
+/// far as it may, computes, and writes to descriptors that it has. It starts no process or thread, reaches no other
+/// process, opens no socket, and shares no memory. The format is that of the kernel: eight bytes for each instruction.
 ///
 /// # Errors
-/// When this machine's calls are not known.
+/// When this machine's system calls are not known.
 pub fn filter_for_programs() -> io::Result<Vec<u8>> {
     #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     return crate::boundary::filter_for_programs();

@@ -1,4 +1,4 @@
-//! The outer side of a worker that is there before its work is.
+//! The outer side of a worker that is started before its work arrives.
 
 use std::io::{self, IoSlice, Write as _};
 use std::mem::MaybeUninit;
@@ -21,15 +21,15 @@ use crate::Confinement;
 use crate::fork_server::{ENDED, Hello, READY};
 use crate::outer::{AskLimits, Duty, PATIENCE, Worker, WorkerEnd};
 
-/// How long it may take to be ready.
+/// Time limit for it to become ready.
 const STARTING: Duration = Duration::from_secs(30);
-/// After a start that failed, work begins with a start of its own for so long.
+/// How long after a failed start each piece of work starts its own worker.
 const COLD: Duration = Duration::from_secs(60);
-/// After so long without work it ends.
+/// Number of seconds without work after which it exits.
 const IDLE_SECONDS: u32 = 60;
 
-/// The process that the workers of one program are forked from. Begins with the first piece of work, ends when there
-/// was none for a minute, and with this value.
+/// The process from which the workers of one program are forked. Starts with the first piece of work, and ends when
+/// there was none for a minute, or when this value is dropped.
 #[derive(Debug, Default)]
 pub struct ForkServer(Mutex<WarmState>);
 
@@ -38,31 +38,31 @@ enum WarmState {
     #[default]
     None,
     Runs(Arc<WarmServer>),
-    /// The worker is no such one, or could not be started.
+    /// The worker is not a fork server, or could not be started.
     Failed(Instant),
 }
 
 #[derive(Debug)]
 struct WarmServer {
     socket: Socket,
-    /// Waits for the process; ends it when it is dropped.
+    /// Waits for the process; kills it when dropped.
     _process: JoinSet<()>,
 }
 
-/// What forks come from.
+/// The process from which workers are forked.
 #[derive(Clone, Copy, Debug)]
 pub struct ForkParent<'a> {
     /// The program, and how it is started.
     pub worker: &'a Worker,
-    /// What it gives up before it forks.
+    /// What to do if it cannot be confined.
     pub confinement: Confinement,
-    /// What it makes ready before that, in words of the worker's own. Decides when it is started, and no later.
+    /// What it prepares before it forks, in a format of the worker's own. Only used when it is started.
     pub task: &'a str,
 }
 
 impl ForkServer {
-    /// What [`Worker::ask`] does, by a fork. Nothing where there is no fork server: then the worker has to
-    /// be started for this.
+    /// Does what [`Worker::ask`] does, in a fork. Returns `None` if there is no fork server: then the worker has to be
+    /// started for this.
     ///
     /// # Errors
     /// As [`Worker::ask`].
@@ -74,7 +74,7 @@ impl ForkServer {
         limits: AskLimits,
     ) -> Result<Option<WorkerEnd>> {
         let AskLimits { time, answer_max } = limits;
-        // One that something has ended, or that has just gone because it had nothing to do, is followed by another one.
+        // A server that was killed, or that has just exited because it was idle, is replaced by another one.
         for _ in 0..2 {
             let Some(server) = self.server(parent).await else { return Ok(None) };
             let exchanged = server.exchange(duty, asked, answer_max);
@@ -91,13 +91,13 @@ impl ForkServer {
         Ok(None)
     }
 
-    /// Has the next piece of work come from a parent that is started then. What is under way is done.
+    /// Makes the next piece of work start a new parent. Work in progress is completed.
     pub async fn renew(&self) {
         *self.0.lock().await = WarmState::None;
     }
 
     async fn server(&self, parent: ForkParent<'_>) -> Option<Arc<WarmServer>> {
-        // Held while one starts: whoever comes meanwhile waits for that one and starts no other.
+        // Held while a server starts: concurrent callers wait for it instead of starting another.
         let mut state = self.0.lock().await;
         match &*state {
             WarmState::Runs(server) => return Some(Arc::clone(server)),
@@ -126,7 +126,7 @@ impl WarmServer {
         command.args(&worker.arguments).env_clear().kill_on_drop(true);
         command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn()?;
-        // Their side of the socket is the process's alone: when that is gone, this side ends.
+        // Only the process holds the other end of the socket: when it is gone, this end is closed.
         drop(command);
         let mut process = JoinSet::new();
         process.spawn(async move { drop(child.wait().await) });
@@ -145,7 +145,7 @@ impl WarmServer {
         }
     }
 
-    /// Hands work over; what comes back, and how the fork ended. Nothing when the server is gone.
+    /// Sends work; returns the answer, and how the fork ended. `None` when the server is gone.
     async fn exchange(
         &self,
         duty: &Duty,
@@ -162,19 +162,19 @@ impl WarmServer {
         ours.set_nonblocking(true).map_err(broken)?;
         let mut ours = UnixStream::from_std(ours).map_err(broken)?;
         for part in asked {
-            // A fork that has ended is told of at the end.
+            // The exit of a fork is reported at the end.
             if ours.write_all(part).await.is_err() {
                 break;
             }
         }
         let mut told = Vec::new();
         let most = answer_max.saturating_add(ENDED.len() as u64 + 2);
-        // Who drops this closes the connection, and that ends the fork.
+        // Dropping this future closes the connection, which ends the fork.
         match (&mut ours).take(most).read_to_end(&mut told).await {
-            // More than it may say is cut off, and its end is not waited for.
+            // An answer that exceeds the limit is cut off, and its end is not waited for.
             Ok(count) if count as u64 == most => Ok(Some((told, ExitStatus::default()))),
             Ok(_) => Ok(ended(told)),
-            // A fork that ended before it had read everything.
+            // A fork that exited before it had read everything.
             Err(cause) if cause.kind() == io::ErrorKind::ConnectionReset => Ok(ended(told)),
             Err(cause) => Err(broken(cause)),
         }
@@ -193,7 +193,7 @@ impl WarmServer {
     }
 }
 
-/// What a fork wrote, and how the server says that it ended.
+/// Splits what a fork wrote from the server's report of how it ended.
 fn ended(mut told: Vec<u8>) -> Option<(Vec<u8>, ExitStatus)> {
     let (rest, how) = told.split_last_chunk::<2>()?;
     let [by_signal, number] = *how;

@@ -1,7 +1,9 @@
-//! The inner side of tools that are WebAssembly components: one is made machine code, or a function of one is called.
+//! The inner side of tools that are WebAssembly components: compiles a component to machine code, or calls one of its
+//! functions.
 //!
-//! A component is a file of the operator's that somebody else has made. Both steps happen in a process that may do
-//! nothing but compute, so that neither a defect of the compiler nor one of the code that it makes leads out of it.
+//! A component is a file that the operator installed and that a third party wrote. Both steps run in a process that may
+//! do nothing but compute, so that neither a defect of the compiler nor one of the code it generates can escape from
+//! it.
 
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
@@ -20,31 +22,31 @@ use crate::python::{THREAD_STACK, machine};
 use crate::result::shortened;
 use crate::worker::{SandboxAnswer, say, tell};
 
-/// Bytes of a component, at most.
+/// Maximum number of bytes in a component.
 pub(crate) const COMPONENT_MAX: u64 = 64 << 20;
-/// How long the compiler may take for one component, and how much memory.
+/// Limits of the compiler for one component: time, and memory.
 pub(crate) const COMPILING_MAX: Duration = Duration::from_mins(2);
 const COMPILING_MEMORY: usize = 1 << 30;
-/// Bytes of stack of the compiler.
+/// Number of bytes of the compiler's stack.
 const COMPILING_STACK: usize = 32 << 20;
 
 /// A call of a function of a component.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ComponentOrder {
-    /// The file of its machine code.
+    /// The file with its machine code.
     pub code: PathBuf,
-    /// Which function.
+    /// The function call.
     pub call: WasmCall,
-    /// What it may use.
+    /// Limits of the call.
     pub limits: Limits,
-    /// What becomes of it where the worker cannot be confined.
+    /// What to do if the worker cannot be confined.
     pub confinement: Confinement,
 }
 
 /// Reads a component from standard input and writes its machine code to standard output.
 pub(crate) fn compile(length: u64, confinement: Confinement) -> ExitCode {
     let mut bytes = Vec::new();
-    // Whoever sends it may end in the middle: half a component is none.
+    // The sender may end in the middle: half a component is invalid.
     let read = std::io::stdin().lock().take(length.min(COMPONENT_MAX)).read_to_end(&mut bytes);
     if read.ok().and_then(|count| u64::try_from(count).ok()) != Some(length) {
         return ExitCode::from(REFUSED);
@@ -67,7 +69,7 @@ pub(crate) fn compile(length: u64, confinement: Confinement) -> ExitCode {
     })
 }
 
-/// The compiler starts no threads: there are none to be had.
+/// Compiles a component. The compiler starts no threads, because none can be started here.
 fn machine_code(bytes: &[u8]) -> wasmtime::Result<Vec<u8>> {
     Engine::new(machine::config().parallel_compilation(false))?.precompile_component(bytes)
 }
@@ -82,12 +84,12 @@ pub(crate) fn call(order: ComponentOrder) -> ExitCode {
     if !code.is_file() {
         return say(&SandboxAnswer::Unprepared);
     }
-    // SAFETY: the file was written as a whole by this program, in a folder of the operator's to which programs, tools and
-    // tenants have no way, and holds what its compiler made.
+    // SAFETY: the file was written as a whole by this program, in a folder of the operator's to which programs, tools
+    // and tenants have no access, and contains the output of its compiler.
     #[expect(unsafe_code, reason = "mapping machine code that this very program has made")]
     let read = unsafe { Component::deserialize_file(&engine, &code) };
     let Ok(component) = read else {
-        // Of another version. It is made anew, as if it had never been there.
+        // Compiled by another version. It is compiled again, as if it had never existed.
         drop(std::fs::remove_file(&code));
         return say(&SandboxAnswer::Unprepared);
     };
@@ -98,7 +100,7 @@ pub(crate) fn call(order: ComponentOrder) -> ExitCode {
         confinement,
     };
     let alarm = move || engine.increment_epoch();
-    // Also what a component does at its start happens inside.
+    // A component's start function runs in here, too.
     confined_with(bounds, alarm, move || {
         tell(&SandboxAnswer::Ran(Ran::silent(called(&component, &call, limits))))
     })
@@ -113,7 +115,7 @@ fn called(component: &Component, call: &WasmCall, limits: Limits) -> Result<Json
         Ok(answer) => answer,
         Err(error) => Err(ended(&error, store.data())),
     };
-    // The process ends, which gives the memory back sooner.
+    // The process exits, which frees the memory faster.
     std::mem::forget(store);
     let text = answer?;
     if text.len() > limits.output_bytes { Err(Failure::Output) } else { Ok(text.into()) }
@@ -148,12 +150,12 @@ fn given(
     }
 }
 
-/// Why a call did not come to its end.
+/// Returns why a call did not complete.
 fn ended(error: &Error, host: &PythonHost) -> Failure {
     match error.downcast_ref::<Trap>() {
         _ if host.exited => says("it ended itself instead of returning a result"),
         Some(Trap::Interrupt) => Failure::Time,
-        // A component without memory ends in its own way.
+        // A component that runs out of memory fails in its own way.
         _ if host.denied => Failure::Memory,
         Some(trap) => says(format!("the component broke off: {trap}")),
         None => says(format!("the component broke off: {}", error.root_cause())),

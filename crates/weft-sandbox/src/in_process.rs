@@ -1,4 +1,4 @@
-//! Programs in this very process.
+//! Runs programs in this process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,16 +10,16 @@ use weft_core::{Error, ErrorKind, Result, TenantId};
 
 use crate::quick;
 
-/// Runs JavaScript in this process: for tests, and for programs that the embedding program has written
-/// itself. It is no boundary for others: some calls cannot be interrupted, and a defect of the
-/// interpreter would be one of this process.
+/// Runs JavaScript in this process: for tests, and for programs that the embedding program has written itself. It is no
+/// security boundary for other programs: some calls cannot be interrupted, and a defect of the interpreter would be one
+/// of this process.
 #[derive(Clone, Copy, Debug)]
 pub struct InProcess {
     limits: Limits,
 }
 
 impl InProcess {
-    /// Programs within `limits`.
+    /// Creates a sandbox whose programs run within `limits`.
     pub fn new(limits: Limits) -> Self {
         Self { limits }
     }

@@ -1,15 +1,15 @@
-//! Programs of canvases and models, run where they can do no harm.
+//! Runs programs of canvases and models where they can do no harm.
 //!
-//! [`ProcessSandbox`] gives every run a process of its own, which may do nothing but compute within its limits,
-//! and is ended when they are reached. On Linux it is a fork of one that has made ready what programs take, has run none
-//! of anybody's, and ends after a minute without any. Inside it [`work`] runs JavaScript in QuickJS, and Python in CPython as a
-//! WebAssembly component; both know no files, no network and no other module. Both boundaries are needed: the inner
-//! one keeps programs from the machine, the outer one ends those that the inner one cannot interrupt, such as
-//! `[].reverse.call({length: 2 ** 53 - 1})`, and bounds the harm of a defect in the interpreter.
+//! [`ProcessSandbox`] runs every program in a separate process, which may do nothing but compute within its limits, and
+//! is killed when they are reached. On Linux it is a fork of a process that has prepared what programs need, has run no
+//! user's program, and exits after a minute without work. Inside it, [`work`] runs JavaScript in QuickJS, and Python in
+//! CPython as a WebAssembly component; both have no files, no network and no other modules. Both boundaries are needed:
+//! the inner one keeps programs from the machine; the outer one kills those that the inner one cannot interrupt, such
+//! as `[].reverse.call({length: 2 ** 53 - 1})`, and limits the harm of a defect in the interpreter.
 //!
-//! Tools that are WebAssembly components run in the same way as the interpreter of Python does.
+//! Tools that are WebAssembly components run in the same way as the Python interpreter.
 //!
-//! `SystemPython` runs Python with the packages of the system, where the operator wants that.
+//! `SystemPython` runs Python with the packages of the system, if the operator wants that.
 //!
 //! [`RemoteSandbox`] leaves all of it to a service that runs programs elsewhere.
 
@@ -39,12 +39,12 @@ use std::time::Duration;
 
 use weft_core::seam::sandbox::Limits;
 
-/// What a program may use when nobody says otherwise.
+/// Default limits of a program.
 pub const LIMITS: Limits = Limits {
     time: Duration::from_secs(10),
     memory_bytes: 64 << 20,
     output_bytes: 1 << 20,
     printed_bytes: 64 << 10,
 };
-/// How many programs run at the same time when nobody says otherwise.
+/// Default number of programs that run concurrently.
 pub const AT_ONCE: usize = 4;

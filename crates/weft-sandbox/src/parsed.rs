@@ -1,5 +1,6 @@
-//! Whether programs can be parsed, asked of the interpreter that would run them. A program of ours gets their text as an
-//! argument, parses it there, behind the same boundary and within limits of its own, and carries out none of it.
+//! Checks whether programs can be parsed, using the interpreter that would run them. A program of our own gets their
+//! text as an argument and parses it there, behind the same boundary and within its own limits, without executing any
+//! of it.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -16,35 +17,36 @@ use crate::result::shortened_to;
 
 const JAVASCRIPT: &str = include_str!("parsed/parse.js");
 const PYTHON: &str = include_str!("parsed/parse.py");
-/// What parsing one program may use.
+/// Limits for parsing one program.
 const LIMITS: Limits = Limits {
-    // Most take milliseconds; a machine may be busy.
+    // Most programs take milliseconds, but the machine may be busy.
     time: Duration::from_secs(5),
     memory_bytes: crate::LIMITS.memory_bytes,
     output_bytes: 16 << 10,
     printed_bytes: 1 << 10,
 };
-/// Bytes of a program that is parsed, at most.
+/// Maximum number of bytes in a program that is parsed.
 const SOURCE_MAX: usize = 256 << 10;
-/// Bytes of what is said of it, at most.
+/// Maximum number of bytes in the message about it.
 const MESSAGE_MAX: usize = 300;
 
-/// What the program of ours says.
+/// The output of our program.
 #[derive(Deserialize)]
 struct Fault {
     message: String,
-    /// From 1 on; 0 where it is not known.
+    /// Counted from 1; 0 if unknown.
     line: u32,
     column: u32,
 }
 
-/// Why a program fails whenever it is run, with the place; `None` also where that cannot be said, or not at once.
+/// Returns why a program fails whenever it is run, with the position; `None` also if that cannot be determined, or not
+/// without a delay.
 pub async fn fault(sandbox: &dyn Sandbox, tenant: &TenantId, program: &WrittenProgram) -> Option<String> {
     if program.text.len() > SOURCE_MAX || !sandbox.is_ready(program.language) {
         return None;
     }
     let (parser, text) = match program.language {
-        // What is parsed there is a script.
+        // The parser is for scripts.
         Language::JavaScript if quick::is_module(&program.text) => return None,
         Language::JavaScript => (JAVASCRIPT, quick::as_parsed(&program.text, &program.arguments)),
         Language::Python => (PYTHON, Cow::Borrowed(program.text.as_str())),
@@ -78,7 +80,7 @@ fn in_words(fault: Fault, program: &WrittenProgram) -> String {
     }
 }
 
-/// The column of a byte in its line, which the interpreter tells, as people count.
+/// Converts the byte column that the interpreter reports to a column in characters.
 fn column_in_characters(text: &str, line: u32, column: u32) -> u32 {
     let place = |number: u32| usize::try_from(number).unwrap_or(usize::MAX).saturating_sub(1);
     let before = text.lines().nth(place(line)).and_then(|line| line.get(..place(column)));

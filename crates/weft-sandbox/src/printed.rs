@@ -1,4 +1,4 @@
-//! What a program prints is kept up to a limit.
+//! Keeps what a program prints, up to a limit.
 
 /// What has been printed so far.
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub(crate) enum Stream {
 }
 
 impl Printed {
-    /// At most `bytes_max` bytes of both together.
+    /// Keeps at most `bytes_max` bytes of both streams together.
     pub(crate) fn new(bytes_max: usize) -> Self {
         Self { left: bytes_max, ..Self::default() }
     }
@@ -26,13 +26,13 @@ impl Printed {
         self.stdout.is_empty() && self.stderr.is_empty() && !self.truncated
     }
 
-    /// Keeps a line and its end.
+    /// Keeps a line and its line end.
     pub(crate) fn line(&mut self, stream: Stream, line: &str) {
         self.piece(stream, line);
         self.piece(stream, "\n");
     }
 
-    /// Keeps as much of a text as there is room for. After the first that was cut nothing is kept.
+    /// Keeps as much of a text as fits. After the first text that was cut off, nothing more is kept.
     pub(crate) fn piece(&mut self, stream: Stream, text: &str) {
         let kept = &text[..text.floor_char_boundary(self.left)];
         match stream {

@@ -1,4 +1,4 @@
-//! The outer side: a process for every run.
+//! The outer side: a separate process for every run.
 
 mod component;
 
@@ -18,11 +18,11 @@ use crate::worker::ForkTask;
 use crate::worker::{SandboxAnswer, SandboxOrder};
 use component::Components;
 
-/// Bytes that one byte of a text takes as JSON, at most.
+/// Maximum number of bytes that one byte of a text takes in JSON.
 const ESCAPED: usize = 6;
-/// Bytes of an answer beside the program's own.
+/// Number of bytes in an answer besides the program's output.
 const ANSWER_REST: usize = 64 << 10;
-/// How long the interpreter of Python may take to be prepared. On an idle machine it takes seconds.
+/// Time limit for preparing the Python interpreter. On an idle machine it takes seconds.
 const PREPARING_MAX: Duration = Duration::from_mins(5);
 
 const DUTY: Duty = Duty { thing: "a program", does: "runs programs", section: "sandbox" };
@@ -32,7 +32,7 @@ const PREPARING: Duty = Duty {
     section: "sandbox",
 };
 
-/// Runs JavaScript and Python, each program in a process of its own that inherits nothing.
+/// Runs JavaScript and Python, each program in a separate process that inherits nothing.
 #[derive(Debug)]
 pub struct ProcessSandbox {
     worker: Worker,
@@ -45,7 +45,7 @@ pub struct ProcessSandbox {
     components: Option<Components>,
 }
 
-/// What processes of programs come from: one parent for each language, which has run no program of anybody's.
+/// The parents from which processes of programs are forked: one for each language, which has run no user's program.
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[derive(Debug, Default)]
 struct Forks {
@@ -53,16 +53,17 @@ struct Forks {
     python: weft_child::ForkServer,
 }
 
-/// The interpreter of Python.
+/// The Python interpreter.
 #[derive(Debug)]
 struct Python {
     folder: PathBuf,
-    /// Held by whoever prepares it.
+    /// Held while the interpreter is being prepared.
     preparing: Mutex<()>,
 }
 
 impl ProcessSandbox {
-    /// At most `at_once` programs at the same time, each within `limits`; tenants take turns. The worker calls [`crate::work`].
+    /// Runs at most `at_once` programs concurrently, each within `limits`; slots are shared fairly among tenants. The
+    /// worker calls [`crate::work`].
     pub fn new(worker: Worker, limits: Limits, at_once: usize) -> Self {
         let slots = FairSlots::new(at_once);
         Self {
@@ -77,20 +78,20 @@ impl ProcessSandbox {
         }
     }
 
-    /// The same, where the operator has said what becomes of programs whose worker cannot be confined.
+    /// Sets what to do with programs whose worker cannot be confined.
     #[must_use]
     pub fn with_confinement(self, confinement: Confinement) -> Self {
         Self { confinement, ..self }
     }
 
-    /// The same with Python, whose interpreter is kept as machine code in this folder: about 40 MiB, made when the first
-    /// program in Python is run, which takes seconds. What lies there is trusted as this program itself is.
+    /// Adds Python, whose interpreter is cached as machine code in this folder: about 40 MiB, compiled when the first
+    /// Python program is run, which takes seconds. The contents of the folder are trusted like this program itself.
     #[must_use]
     pub fn with_python(self, folder: PathBuf) -> Self {
         Self { python: Some(Python { folder, preparing: Mutex::default() }), ..self }
     }
 
-    /// The same with tools that are WebAssembly components, whose machine code is kept in this folder, under the same
+    /// Adds tools that are WebAssembly components, whose machine code is cached in this folder, under the same
     /// conditions as that of Python.
     #[must_use]
     pub fn with_components(self, folder: PathBuf) -> Self {
@@ -110,13 +111,13 @@ impl ProcessSandbox {
                 Error::new(ErrorKind::Garbled, "cannot read what the worker of a program says").because(cause)
             })?,
             WorkerEnd::Late => return Ok(WorkerReply::Late),
-            // The interpreter broke, or the system stopped it.
+            // The interpreter crashed, or the system killed it.
             WorkerEnd::OutOfTime | WorkerEnd::Broken => return Ok(WorkerReply::Broken),
         };
         Ok(WorkerReply::Told(told))
     }
 
-    /// Has a fork do it, where there are forks for that.
+    /// Runs an order in a fork, on systems with forks.
     #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     async fn forked(
         &self,
@@ -146,14 +147,14 @@ impl ProcessSandbox {
         Ok(None)
     }
 
-    /// Has the interpreter prepared; whoever comes meanwhile waits.
+    /// Prepares the interpreter; concurrent callers wait.
     async fn prepare(&self, python: &Python) -> Result<()> {
         let _alone = python.preparing.lock().await;
         let order = SandboxOrder::Prepare { python: python.folder.clone() };
         let answer_max = u64::try_from(ANSWER_REST).unwrap_or(u64::MAX);
         match self.ask(&PREPARING, &order, AskLimits { time: PREPARING_MAX, answer_max }).await? {
             WorkerReply::Told(SandboxAnswer::Prepared) => {
-                // Its parent does not have it yet, and opens no files any more.
+                // The parent of forks does not have it yet, and opens no more files.
                 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
                 self.forks.python.renew().await;
                 Ok(())
@@ -175,7 +176,7 @@ impl ProcessSandbox {
     }
 }
 
-/// How a worker answered.
+/// The reply of a worker.
 enum WorkerReply {
     Told(SandboxAnswer),
     Late,
@@ -209,7 +210,7 @@ impl Sandbox for ProcessSandbox {
             confinement: self.confinement,
             python: python.map(|python| python.folder.clone()),
         };
-        // Whoever waits for the interpreter takes nobody's place meanwhile.
+        // A run that waits for the interpreter occupies no slot meanwhile.
         let ask = async || {
             let _slot = self.slots.acquire(tenant).await?;
             self.ask(&DUTY, &order, ask_limits(limits)).await
@@ -241,12 +242,12 @@ impl Sandbox for ProcessSandbox {
     }
 }
 
-/// What the worker of a program may take.
+/// Returns the limits for the worker of a program.
 fn ask_limits(limits: Limits) -> AskLimits {
     AskLimits { time: limits.time, answer_max: answer_max(limits) }
 }
 
-/// Bytes of an answer, at most.
+/// Returns the maximum number of bytes in an answer.
 pub(crate) fn answer_max(limits: Limits) -> u64 {
     let bytes = limits.output_bytes.saturating_add(limits.printed_bytes).saturating_mul(ESCAPED);
     u64::try_from(bytes.saturating_add(ANSWER_REST)).unwrap_or(u64::MAX)

@@ -1,4 +1,4 @@
-//! One program in QuickJS: a fresh runtime, the program, its result, and nothing left.
+//! Runs one program in QuickJS: a fresh runtime, the program, its result, and nothing retained.
 
 mod console;
 mod lines;
@@ -28,29 +28,29 @@ use timers::{Globals, Timers};
 pub(crate) use told::remedy;
 use told::{failure, text_of, with_remedy};
 
-/// Bytes of stack of the thread that a program runs on.
+/// Number of bytes of the stack of the thread that runs a program.
 pub(crate) const THREAD_STACK: usize = 8 << 20;
-/// Bytes of it that the program may use. The rest is for what the interpreter does not count.
+/// Number of these bytes that the program may use. The rest is for what the interpreter does not count.
 const PROGRAM_STACK: usize = 1 << 20;
-/// What a program's text is called in the places that errors name.
+/// The file name of a program in error locations.
 const FILE: &str = "program.js";
-/// A time limit that is none.
+/// A time limit that never applies.
 // Thirty years, which can still be added to the clock.
 const EVER: Duration = Duration::from_secs(1 << 30);
 
-/// What scripts for Node.js expect to find.
+/// What scripts for Node.js expect.
 const PRELUDE: &str = "globalThis.module = {exports: {}}; globalThis.exports = module.exports;";
-/// The function `main`, however the program offers it.
+/// Finds the function `main`, in whatever way the program provides it.
 const MAIN: &str = "(() => {
     if (typeof main === 'function') return main;
     const exported = typeof module === 'object' && module !== null ? module.exports : undefined;
     return typeof exported === 'function' ? exported : exported?.main ?? exported?.default;
 })()";
 
-/// Does `work` on a thread that has the stack for it.
+/// Runs `work` on a thread with a sufficient stack.
 ///
 /// # Errors
-/// When there can be no thread.
+/// When no thread can be started.
 pub(crate) fn on_its_thread<T: Send>(work: impl FnOnce() -> T + Send) -> std::io::Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("program".to_owned()).stack_size(THREAD_STACK);
@@ -59,22 +59,22 @@ pub(crate) fn on_its_thread<T: Send>(work: impl FnOnce() -> T + Send) -> std::io
     })
 }
 
-/// Runs a program on this thread, which has [`THREAD_STACK`] bytes of stack, until its end, its limits or the
-/// next step after `stop` is set.
+/// Runs a program on this thread, which has [`THREAD_STACK`] bytes of stack, until it ends, reaches its limits, or
+/// takes its next step after `stop` is set.
 pub(crate) fn execute(program: &Program, stop: &Arc<AtomicBool>) -> Ran {
     let (ran, interpreter) = execute_once(program, stop);
     drop(interpreter);
     ran
 }
 
-/// The same in a process that ends with the program, which need not take apart what it has in memory.
+/// Runs a program in a process that exits with it, which need not free the program's memory.
 pub(crate) fn execute_last(program: &Program) -> Ran {
     let (ran, interpreter) = execute_once(program, &Arc::default());
     std::mem::forget(interpreter);
     ran
 }
 
-/// What a program has run in; the context goes first.
+/// The interpreter of a program; the context is dropped first.
 struct Interpreter {
     _context: Context,
     _runtime: Runtime,
@@ -110,7 +110,7 @@ fn result(
     let handler = watch.clone();
     runtime.set_interrupt_handler(Some(Box::new(move || handler.rings())));
     let told = context.with(|ctx| run(&ctx, program, printed, &watch));
-    // Once the time is up nothing that the program says about it counts.
+    // Once the time is up, nothing that the program reports counts.
     let result = if watch.rung.get() { Err(Failure::Time) } else { told };
     (result, Some(Interpreter { _context: context, _runtime: runtime }))
 }
@@ -125,11 +125,11 @@ fn run(
     console::install(ctx, printed).catch(ctx).map_err(fails)?;
     let Globals { timers, gathered, json, called } = Globals::install(ctx).catch(ctx).map_err(fails)?;
     let arguments = serde_json::to_string(&program.arguments).unwrap_or_default();
-    // Handed over as data: in the text of the program they could be some of it.
+    // Passed as data: within the program's text they could be parsed as code.
     let arguments = ctx.json_parse(arguments).catch(ctx).map_err(fails)?;
     let job = Pending { ctx, watch, timers };
     let Some(main) = main_of(&job, program)? else {
-        // It may have printed what there is to know, or do so when what it waits for has come.
+        // It may already have printed everything, or do so when what it waits for has arrived.
         while job.goes_on()? {}
         let has_printed = !printed.borrow().is_empty();
         return if has_printed { Ok(Json::Null) } else { Err(no_main()) };
@@ -203,12 +203,12 @@ fn no_main() -> Failure {
 
 fn script<'js>(ctx: &Ctx<'js>, file: &str, source: &str) -> rquickjs::Result<Value<'js>> {
     let mut options = EvalOptions::default();
-    // Programs that people have were written for scripts, where it is off.
+    // Existing programs were written for sloppy mode.
     (options.strict, options.filename) = (false, Some(file.to_owned()));
     ctx.eval_with_options(source, options)
 }
 
-/// Whether a program offers its `main` in the way of modules.
+/// Whether a program exports its `main` as a module does.
 pub(crate) fn is_module(source: &str) -> bool {
     const EXPORTED: [&str; 8] = ["default", "const", "let", "var", "function", "async", "class", "{"];
     let exported = |line: &str| {
@@ -217,7 +217,7 @@ pub(crate) fn is_module(source: &str) -> bool {
     source.lines().any(exported)
 }
 
-/// What a program still has to do.
+/// The pending work of a program.
 struct Pending<'a, 'js> {
     ctx: &'a Ctx<'js>,
     watch: &'a ProgramWatch,
@@ -225,16 +225,16 @@ struct Pending<'a, 'js> {
 }
 
 impl<'js> Pending<'_, 'js> {
-    /// Does one thing that is pending; false when nothing is.
+    /// Runs one pending item; returns false when there is none.
     fn goes_on(&self) -> Result<bool, Failure> {
-        // A chain of promises goes on after an interruption of one of its links.
+        // A chain of promises continues after one of its links was interrupted.
         if self.watch.rings() {
             return Err(Failure::Time);
         }
         Ok(self.ctx.execute_pending_job() || self.timers.next(self.ctx, self.watch)?)
     }
 
-    /// Does what the program wants done with promises that are settled, such as printing what they gave.
+    /// Runs what the program does with settled promises, such as printing their values.
     fn follow(&self) -> Result<(), Failure> {
         while !self.watch.rings() {
             if !self.ctx.execute_pending_job() {
@@ -244,7 +244,7 @@ impl<'js> Pending<'_, 'js> {
         Err(Failure::Time)
     }
 
-    /// Does what is pending until a promise is settled.
+    /// Runs what is pending until a promise is settled.
     fn settled(&self, promise: &Promise<'js>) -> Result<Value<'js>, Failure> {
         while promise.state() == PromiseState::Pending {
             if !self.goes_on()? {
@@ -257,7 +257,7 @@ impl<'js> Pending<'_, 'js> {
     }
 }
 
-/// Says when a program has to stop, and whether its memory may have run out.
+/// Decides when a program has to stop, and whether its memory may have run out.
 #[derive(Clone)]
 struct ProgramWatch {
     end: Instant,

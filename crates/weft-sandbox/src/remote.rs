@@ -1,5 +1,5 @@
-//! Programs at a service that runs them elsewhere, by the contract of RAGFlow's executor: `POST /run`, also known as
-//! `POST /execute`.
+//! Runs programs at a service elsewhere, using the protocol of RAGFlow's executor: `POST /run`, also known as `POST
+//! /execute`.
 //!
 //! ```text
 //! {"code_b64", "language": "python" | "nodejs", "arguments"}
@@ -28,23 +28,24 @@ use weft_net::{StreamRequest, StreamingHttp};
 use crate::printed::{Printed, Stream};
 use crate::result::{read_around, shortened};
 
-/// How much longer than a program may take its service is waited for.
+/// How much longer than the time limit of a program the service is waited for.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Bytes of an answer beside what the program gives.
+/// Number of bytes in an answer besides the program's output.
 const REST: usize = 1 << 20;
-/// Bytes that one byte of a text takes as JSON, at most.
+/// Maximum number of bytes that one byte of a text takes in JSON.
 const ESCAPED: usize = 6;
-/// What stands before a result in the last line of what was printed, of services that have no other place for it.
+/// Prefix of the result in the last line of the output, for services that have no other place for it.
 const MARKER: &str = "__RAGFLOW_RESULT__:";
-/// Where programs are sent at an address that names no path.
+/// The path to which programs are sent if the address has none.
 const PATH: &str = "/run";
-/// Exit codes that services keep for themselves.
+/// Exit codes that services reserve.
 const OUT_OF_TIME: i64 = -124;
 const OUT_OF_MEMORY: i64 = -137;
 const ALL_TAKEN: i64 = -10;
 const TOO_OFTEN: i64 = -429;
 
-/// Runs JavaScript and Python at a service. The boundary is the service's; its limits count beside these.
+/// Runs JavaScript and Python at a service. The security boundary is the service's; its limits apply in addition to
+/// these.
 pub struct RemoteSandbox {
     http: Arc<dyn StreamingHttp>,
     url: Url,
@@ -60,11 +61,11 @@ impl std::fmt::Debug for RemoteSandbox {
 }
 
 impl RemoteSandbox {
-    /// A service at this address, such as `http://127.0.0.1:9385` or `http://executor:8080/execute`. At most `at_once`
-    /// programs are sent at the same time; tenants take turns.
+    /// Uses a service at this address, such as `http://127.0.0.1:9385` or `http://executor:8080/execute`. At most
+    /// `at_once` programs are sent concurrently; slots are shared fairly among tenants.
     ///
     /// # Errors
-    /// `Invalid` when it is no address.
+    /// `Invalid` when the address is not valid.
     pub fn new(http: Arc<dyn StreamingHttp>, address: &str, limits: Limits, at_once: usize) -> Result<Self> {
         let url = Url::parse(address).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let mut url = url.ok_or_else(|| {
@@ -74,12 +75,13 @@ impl RemoteSandbox {
         if url.path() == "/" {
             url.set_path(PATH);
         }
-        // Nobody tells the service: what it gives a program is its own setting, and a failure has to name that.
+        // The limit is not sent to the service: the memory of a program is the service's own setting, and an error must
+        // name that.
         let limits = Limits { memory_bytes: usize::MAX, ..limits };
         Ok(Self { http, url, limits, slots: FairSlots::new(at_once), patience: PATIENCE })
     }
 
-    /// The same, waiting so much longer for an answer than a program may take. It is 20 seconds otherwise.
+    /// Sets how much longer than the time limit of a program an answer is waited for. The default is 20 seconds.
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
         Self { patience, ..self }
@@ -113,14 +115,14 @@ impl Sandbox for RemoteSandbox {
 
     async fn run(&self, tenant: &TenantId, mut program: Program) -> Result<Ran> {
         program.limits = program.limits.within(self.limits);
-        // A service is asked by many: one tenant must not have all of its places.
+        // A service has many users: one tenant must not take all of its slots.
         let _slot = self.slots.acquire(tenant).await?;
         let (status, body) = self.answer(&program).await?;
         told(status, &body, program.language, program.limits)
     }
 }
 
-/// What a service is sent.
+/// Returns the request to the service.
 fn asked(program: &Program) -> Json {
     let language = match program.language {
         Language::Python => "python",
@@ -129,7 +131,7 @@ fn asked(program: &Program) -> Json {
     json!({"code_b64": STANDARD.encode(&program.source), "language": language, "arguments": program.arguments})
 }
 
-/// What a service says.
+/// The answer of a service.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ServiceAnswer {
@@ -144,7 +146,7 @@ struct ServiceAnswer {
     artifacts: Vec<Artifact>,
 }
 
-/// A file, by one of the names that services have for its bytes in base64.
+/// A file; services use different names for its base64 content.
 #[derive(Debug, Deserialize)]
 struct Artifact {
     name: String,
@@ -152,7 +154,7 @@ struct Artifact {
     content: String,
 }
 
-/// The files that a service gives, as many as a program may leave.
+/// Returns the files from a service, within the limits of what a program may leave.
 fn files(artifacts: Vec<Artifact>) -> Result<Vec<WrittenFile>> {
     let most = FILES_BYTES_MAX.div_ceil(3) * 4;
     let bytes: usize = artifacts.iter().map(|file| file.content.len()).sum();
@@ -161,7 +163,7 @@ fn files(artifacts: Vec<Artifact>) -> Result<Vec<WrittenFile>> {
         return Err(Error::invalid(message).help("let it write fewer or smaller files"));
     }
     let read = |file: Artifact| {
-        // Looked at here, where the service can be named that has sent it.
+        // Validated here, where the service that sent it can be named.
         STANDARD.decode(&file.content).map_err(|cause| {
             Error::new(ErrorKind::Garbled, "cannot read a file that the sandbox gives").because(cause)
         })?;
@@ -182,7 +184,7 @@ fn yes() -> bool {
     true
 }
 
-/// What became of a program, in words of ours.
+/// Converts the outcome of a program.
 fn told(status: u16, body: &[u8], language: Language, limits: Limits) -> Result<Ran> {
     if status == 429 {
         return Err(
@@ -209,7 +211,7 @@ fn told(status: u16, body: &[u8], language: Language, limits: Limits) -> Result<
     let mut printed = Printed::new(limits.printed_bytes);
     printed.piece(Stream::Out, &answer.stdout);
     printed.piece(Stream::Error, &answer.stderr);
-    // Of a program that has failed none are kept, as in every other sandbox.
+    // Files of a failed program are dropped, as in every other sandbox.
     let files = match &result {
         Ok(_) => files(std::mem::take(&mut answer.artifacts))?,
         Err(_) => Vec::new(),
@@ -217,7 +219,7 @@ fn told(status: u16, body: &[u8], language: Language, limits: Limits) -> Result<
     Ok(Ran { result, stdout: printed.stdout, stderr: printed.stderr, truncated: printed.truncated, files })
 }
 
-/// Why there is no result: of the program, or of the service.
+/// Returns why there is no result: because of the program, or because of the service.
 fn failure(answer: &ServiceAnswer) -> Option<Result<Failure>> {
     let detail = answer.detail.as_deref().filter(|text| !text.trim().is_empty());
     let said = detail.unwrap_or(answer.stderr.trim());
@@ -225,7 +227,7 @@ fn failure(answer: &ServiceAnswer) -> Option<Result<Failure>> {
         let message = shortened(if message.is_empty() { "it failed".to_owned() } else { message.to_owned() });
         Some(Ok(Failure::Program { message, line: None }))
     };
-    // What a service says may be as long as an answer.
+    // The service's message may be as long as an answer.
     let of_service = |kind, message: String| Some(Err(Error::new(kind, shortened(message))));
     match (answer.exit_code, answer.resource_limit_type.as_deref(), answer.status.as_str()) {
         (OUT_OF_TIME, ..) | (_, Some("time"), _) => Some(Ok(Failure::Time)),
@@ -250,7 +252,7 @@ fn failure(answer: &ServiceAnswer) -> Option<Result<Failure>> {
     }
 }
 
-/// The result, from whichever place the service has for it; it is taken out of what was printed.
+/// Returns the result, from whichever place the service uses for it; it is removed from the output.
 fn outcome(answer: &mut ServiceAnswer, language: Language) -> Result<Option<ReturnedValue>> {
     if let Some(outcome) = answer.result.take() {
         return Ok(Some(outcome));
@@ -270,10 +272,10 @@ fn value(outcome: Option<ReturnedValue>, stdout: &str, language: Language) -> Js
     match outcome {
         Some(ReturnedValue { present: true, value }) => value,
         Some(_) => Json::Null,
-        // The oldest services have printed the result and nothing else.
+        // The oldest services print the result and nothing else.
         None => match stdout.trim() {
             "" => Json::Null,
-            // In JSON, or as Python shows it.
+            // As JSON, or as Python prints it.
             printed => read_around(printed, language)
                 .ok()
                 .or_else(|| literal(printed))

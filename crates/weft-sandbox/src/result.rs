@@ -1,4 +1,4 @@
-//! What a program gives: its result, and the message of its failure.
+//! What a program returns: its result, and the message of its failure.
 
 use std::borrow::Cow;
 
@@ -6,14 +6,14 @@ use serde::de::DeserializeOwned;
 use weft_core::Json;
 use weft_core::seam::sandbox::{Failure, Language};
 
-/// Bytes of a message of a program, at most.
+/// Maximum number of bytes in a message of a program.
 const MESSAGE_MAX: usize = 2_000;
-/// Digits of the least number that may be beyond 64 bits.
+/// Number of digits in the smallest number that may exceed 64 bits.
 const DIGITS_FITTING: usize = 19;
 
-/// A result as its interpreter writes it.
+/// Parses a result as its interpreter writes it.
 pub(crate) fn read(json: &str) -> Result<Json, Failure> {
-    // Hardly any result has halves of characters, and looking for them costs as much as reading it.
+    // Hardly any result contains lone surrogates, and searching for them costs as much as parsing.
     let read = serde_json::from_str(json).or_else(|_| serde_json::from_str(&without_halves(json)));
     read.map_err(|error| Failure::Program {
         message: format!("what the program returns cannot be read as JSON: {error}"),
@@ -21,13 +21,13 @@ pub(crate) fn read(json: &str) -> Result<Json, Failure> {
     })
 }
 
-/// The same of a language whose whole numbers have no end: those that are beyond 64 bits become texts, since as numbers
-/// their last digits would be lost.
+/// Parses a result of a language with unbounded integers: those that exceed 64 bits become texts, since as numbers they
+/// would lose their last digits.
 pub(crate) fn read_with_large_numbers(json: &str) -> Result<Json, Failure> {
     read(&without_large_numbers(json))
 }
 
-/// What somebody says who hands on the result of a program in this language, read as the result would be by itself.
+/// Parses a message that contains the result of a program in this language, as the result alone would be parsed.
 ///
 /// # Errors
 /// For what is not JSON of this form.
@@ -39,9 +39,9 @@ pub(crate) fn read_around<T: DeserializeOwned>(json: &str, language: Language) -
     serde_json::from_str(&json).or_else(|_| serde_json::from_str(&without_halves(&json)))
 }
 
-/// JSON in which whole numbers beyond 64 bits are texts.
+/// Converts integers beyond 64 bits in JSON to texts.
 fn without_large_numbers(json: &str) -> Cow<'_, str> {
-    // Fewer digits are no such number.
+    // Fewer digits always fit.
     if !json.as_bytes().windows(DIGITS_FITTING).any(|digits| digits.iter().all(u8::is_ascii_digit)) {
         return Cow::Borrowed(json);
     }
@@ -66,7 +66,7 @@ fn without_large_numbers(json: &str) -> Cow<'_, str> {
     Cow::Owned(mended)
 }
 
-/// How long the text is that JSON begins with, in bytes with its quotes.
+/// Returns the length of the string that JSON begins with, in bytes including its quotes.
 fn text_length(json: &str) -> usize {
     let mut escaped = false;
     let end = json.bytes().enumerate().skip(1).find(|(_, byte)| {
@@ -77,7 +77,7 @@ fn text_length(json: &str) -> usize {
     end.map_or(json.len(), |(at, _)| at + 1)
 }
 
-/// JSON in which `\ud800` to `\udfff`, which stand for halves of characters, are U+FFFD.
+/// Replaces `\ud800` to `\udfff` in JSON, which are surrogates, by U+FFFD.
 fn without_halves(json: &str) -> String {
     let mut mended = String::with_capacity(json.len());
     let mut rest = json;
@@ -88,7 +88,7 @@ fn without_halves(json: &str) -> String {
             let code = escape.strip_prefix("\\u").and_then(|code| u32::from_str_radix(code, 16).ok());
             code.is_some_and(|code| (0xd800..=0xdfff).contains(&code))
         });
-        // Escapes are ASCII, so that their ends are those of characters.
+        // Escapes are ASCII, so that they end at character boundaries.
         let length = if half { 6 } else { 2 };
         mended.push_str(if half { "\\ufffd" } else { escape.get(..length).unwrap_or(escape) });
         rest = escape.get(length..).unwrap_or_default();
@@ -96,12 +96,12 @@ fn without_halves(json: &str) -> String {
     mended + rest
 }
 
-/// A message that nobody has to scroll through.
+/// Shortens a message so that it can be read without scrolling.
 pub(crate) fn shortened(message: String) -> String {
     shortened_to(message, MESSAGE_MAX)
 }
 
-/// The same with at most this many bytes, beside the sign that it was cut.
+/// Shortens a message to at most this many bytes, not counting the ellipsis.
 pub(crate) fn shortened_to(mut message: String, bytes_max: usize) -> String {
     if message.len() > bytes_max {
         message.truncate(message.floor_char_boundary(bytes_max));

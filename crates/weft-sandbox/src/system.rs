@@ -1,4 +1,4 @@
-//! Python as the system has it, with packages: a parent for every tenant has imported them, and forks for every program.
+//! The Python of the system, with packages: a parent for every tenant has imported them, and forks for every program.
 
 mod answer;
 mod interpreter;
@@ -26,26 +26,26 @@ use parent::{Boundary, Parent};
 
 pub(crate) use parent::Serve;
 
-/// How much longer than its limit a program is waited for. Its guard ends it before, unless the machine is very busy.
+/// How much longer than its limit a program is waited for. Its guard kills it earlier, unless the machine is very busy.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Parents that wait for programs, at most; each takes the memory of what it has imported.
+/// Maximum number of idle parents; each takes the memory of what it has imported.
 const PARENTS_MAX: usize = 4;
-/// After how long without a program a parent ends.
+/// Time without a program after which a parent exits.
 const IDLE: Duration = Duration::from_mins(5);
 
-/// Which Python runs programs, and what it has imported.
+/// The Python interpreter that runs programs, and what it has imported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SystemInterpreter {
-    /// The path of the program, or of a link to it in a virtual environment.
+    /// Path of the program, or of a link to it in a virtual environment.
     pub program: PathBuf,
-    /// Modules that are imported before any program runs, such as `numpy`. Others can be imported by a program itself.
+    /// Modules that are imported before any program runs, such as `numpy`. A program can import others itself.
     pub modules: Vec<String>,
 }
 
-/// Runs Python in the interpreter of this system, each program in a process of its own that is forked from one which
-/// has imported what is wanted and runs nothing itself; every tenant has its own. The processes read the interpreter's
-/// folders and nothing else (Landlock), and a program makes few calls of the system (seccomp). Where `bwrap` can be
-/// started and make namespaces they see no other process, file or network to begin with.
+/// Runs Python in the interpreter of this system, each program in a separate process that is forked from one which has
+/// imported the configured modules and runs nothing itself; every tenant has its own. The processes can only read the
+/// interpreter's folders (Landlock), and a program can make few system calls (seccomp). If `bwrap` can be started and
+/// create namespaces, they see no other process, file or network in the first place.
 #[derive(Debug)]
 pub struct SystemPython {
     worker: Worker,
@@ -55,15 +55,15 @@ pub struct SystemPython {
     confinement: Confinement,
     bubblewrap: Option<PathBuf>,
     idle: Duration,
-    /// What the interpreter has to read.
+    /// What the interpreter must be able to read.
     folders: OnceCell<Vec<PathBuf>>,
-    /// The last one used is the last one here.
+    /// Ordered by last use, the most recent last.
     parents: Mutex<Vec<(TenantId, Cell)>>,
 }
 
 type Cell = Arc<OnceCell<Parent>>;
 
-/// A program as its guard takes it.
+/// A program in the format of its guard.
 #[derive(Serialize)]
 struct GuardedProgram<'a> {
     source: &'a str,
@@ -75,8 +75,8 @@ struct GuardedProgram<'a> {
 }
 
 impl SystemPython {
-    /// At most `at_once` programs at the same time, each within `limits`; tenants take turns. The worker calls
-    /// [`crate::work`].
+    /// Runs at most `at_once` programs concurrently, each within `limits`; slots are shared fairly among tenants. The
+    /// worker calls [`crate::work`].
     pub fn new(worker: Worker, interpreter: SystemInterpreter, limits: Limits, at_once: usize) -> Self {
         Self {
             worker,
@@ -91,25 +91,25 @@ impl SystemPython {
         }
     }
 
-    /// The same, where the operator has said what becomes of programs whose process cannot be confined.
+    /// Sets what to do with programs whose process cannot be confined.
     #[must_use]
     pub fn with_confinement(self, confinement: Confinement) -> Self {
         Self { confinement, ..self }
     }
 
-    /// The same behind Landlock and seccomp alone, as on systems that allow no namespaces.
+    /// Confines programs by Landlock and seccomp alone, as on systems that allow no namespaces.
     #[must_use]
     pub fn without_namespaces(self) -> Self {
         Self { bubblewrap: None, ..self }
     }
 
-    /// The same with processes that end after so long without a program, in whole seconds; otherwise it is five minutes.
+    /// Sets the idle time after which processes exit, in whole seconds; the default is five minutes.
     #[must_use]
     pub fn with_idle(self, idle: Duration) -> Self {
         Self { idle, ..self }
     }
 
-    /// Why programs run behind Landlock and seccomp alone on this system, if they do.
+    /// Returns why programs on this system are confined by Landlock and seccomp alone, if they are.
     pub async fn lacks_namespaces(&self) -> Option<&'static str> {
         parent::lacks_namespaces(self.bubblewrap.as_deref()).await
     }
@@ -119,7 +119,7 @@ impl SystemPython {
         let known = parents.iter().position(|(of, _)| of == tenant).map(|at| parents.remove(at).1);
         let cell = known.unwrap_or_default();
         parents.push((tenant.clone(), Arc::clone(&cell)));
-        // The one that is left out ends when its last program has.
+        // The one that is dropped exits after its last program.
         if parents.len() > PARENTS_MAX {
             parents.remove(0);
         }
@@ -139,7 +139,7 @@ impl SystemPython {
         Parent::start(&self.worker, &self.interpreter, folders, boundary).await
     }
 
-    /// What the process of a program and its guard have said.
+    /// Returns the output of a program's process and its guard.
     async fn said(
         &self,
         tenant: &TenantId,
@@ -147,11 +147,10 @@ impl SystemPython {
         time: Duration,
         bytes_max: u64,
     ) -> Result<Option<Vec<u8>>> {
-        // A parent that something has ended is followed by another one, once: a program has no effects beside what is
-        // said of it.
+        // A parent that was killed is replaced once: a program has no effects besides its output.
         for _ in 0..2 {
             let cell = self.cell(tenant);
-            // Two programs of a tenant that come at once wait for one parent, and start no two.
+            // Two programs of a tenant that arrive concurrently wait for one parent instead of starting two.
             let parent = cell.get_or_try_init(|| self.start()).await?;
             let exchanged = async { exchange(parent.connect().await?, request, bytes_max).await };
             match tokio::time::timeout(time + PATIENCE, exchanged).await {
@@ -168,7 +167,7 @@ impl SystemPython {
     }
 }
 
-/// Hands a program over, and reads what comes of it. Whoever drops this ends the program.
+/// Sends a program, and reads its outcome. Dropping this future ends the program.
 async fn exchange(mut connection: UnixStream, request: &[u8], bytes_max: u64) -> std::io::Result<Vec<u8>> {
     connection.write_all(request).await?;
     let mut said = Vec::new();
@@ -204,7 +203,7 @@ impl Sandbox for SystemPython {
         .map_err(failed)?;
         request.push(b'\n');
         let _slot = self.slots.acquire(tenant).await?;
-        // Files come in base64, which is a third longer.
+        // Files are transferred in base64, which is a third longer.
         let files = u64::try_from(FILES_BYTES_MAX * 2).unwrap_or(u64::MAX);
         let bytes_max = answer_max(limits).saturating_add(files);
         let said = self.said(tenant, &request, limits.time, bytes_max).await?;
@@ -212,12 +211,12 @@ impl Sandbox for SystemPython {
     }
 }
 
-/// Programs in Python in one sandbox, and all others in another.
+/// Runs Python programs in one sandbox, and all others in another.
 #[derive(Clone)]
 pub struct WithPython {
-    /// What runs Python.
+    /// The sandbox for Python.
     pub python: Arc<dyn Sandbox>,
-    /// What runs every other language.
+    /// The sandbox for every other language.
     pub rest: Arc<dyn Sandbox>,
 }
 

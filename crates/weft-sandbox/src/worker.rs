@@ -1,4 +1,4 @@
-//! The inner side of a process: reads one order, does it, tells what became of it, and ends.
+//! The inner side of a process: reads one order, executes it, writes the outcome, and exits.
 //!
 //! ```text
 //! standard input    one line of JSON, a SandboxOrder; then it stays open as long as the result is wanted
@@ -20,7 +20,7 @@ use crate::python::{PythonCode, machine::PythonMachine};
 use crate::system::Serve;
 use crate::{component, python, quick};
 
-/// What a worker is to do.
+/// An order to a worker.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SandboxOrder {
@@ -28,24 +28,24 @@ pub(crate) enum SandboxOrder {
     Run {
         /// The program.
         program: Program,
-        /// What becomes of it where the worker cannot be confined.
+        /// What to do if the worker cannot be confined.
         #[serde(default)]
         confinement: Confinement,
-        /// The folder of the interpreter of Python, where there is one.
+        /// The folder of the Python interpreter, if there is one.
         #[serde(default)]
         python: Option<PathBuf>,
     },
-    /// Make the interpreter of Python machine code and keep it in this folder. That is no program of anybody's, so it
-    /// is not confined.
+    /// Compile the Python interpreter to machine code and cache it in this folder. It is not a user's program, so the
+    /// worker is not confined.
     Prepare {
         /// The folder.
         python: PathBuf,
     },
-    /// Make a component machine code. Its bytes follow the line.
+    /// Compile a component to machine code. Its bytes follow the line.
     Compile {
-        /// How many.
+        /// Number of bytes.
         length: u64,
-        /// What becomes of it where the worker cannot be confined.
+        /// What to do if the worker cannot be confined.
         confinement: Confinement,
     },
     /// Call a function of a component.
@@ -55,45 +55,45 @@ pub(crate) enum SandboxOrder {
     Serve(Serve),
 }
 
-/// What became of it.
+/// The outcome of an order.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SandboxAnswer {
     /// The program was run.
     Ran(Ran),
-    /// It was not: the interpreter has to be prepared first.
+    /// The program was not run: the interpreter has to be prepared first.
     Unprepared,
-    /// The interpreter is prepared.
+    /// The interpreter has been prepared.
     Prepared,
-    /// The component is machine code, which follows this line.
+    /// The component has been compiled; its machine code follows this line.
     Compiled,
     /// The interpreter or the component cannot be prepared or set up, for this reason.
     Unable(String),
 }
 
-/// What the parent of forks is started for.
+/// The task for which the parent of forks is started.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ForkTask {
-    /// Programs in JavaScript.
+    /// Run JavaScript programs.
     JavaScript,
-    /// Programs in Python, whose interpreter is kept in this folder.
+    /// Run Python programs, whose interpreter is cached in this folder.
     Python(PathBuf),
 }
 
-/// What is there before a program is.
+/// What is prepared before a program arrives.
 enum Ready {
     /// Nothing; files may still be opened.
     Nothing,
-    /// Everything that JavaScript takes.
+    /// Everything that JavaScript needs.
     JavaScript,
-    /// The code of the interpreter, or why it cannot be had; `None` when it is not prepared.
+    /// The code of the interpreter, or why it cannot be loaded; `None` if it is not prepared.
     Python(wasmtime::Result<Option<PythonCode>>),
 }
 
-/// Does what standard input says and writes what became of it to standard output; when it is started as a fork server,
-/// in a fork for each program. This is all that a worker does; it must be called before anything else has started a
-/// thread or opened a file.
+/// Executes the order on standard input and writes the outcome to standard output; if the process was started as a fork
+/// server, does so in a fork for each program. This is all that a worker does; it must be called before any thread is
+/// started or file opened.
 pub fn work() -> ExitCode {
     #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     if weft_child::is_fork_server() {
@@ -102,12 +102,13 @@ pub fn work() -> ExitCode {
     one(Ready::Nothing)
 }
 
-/// No program of anybody's is run here: what forks share is code, and what this program itself has put into memory.
+/// Prepares a fork server. No user's program is run here: forks share only code, and what this program itself has put
+/// into memory.
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 fn make_ready(task: &str) -> Ready {
     match serde_json::from_str(task) {
         Ok(ForkTask::JavaScript) => {
-            // So that forks find in memory what an interpreter begins with.
+            // So that forks find in memory what an interpreter starts with.
             drop(quick::execute(&own_program(), &Arc::default()));
             Ready::JavaScript
         }
@@ -151,7 +152,7 @@ fn run(program: Program, confinement: Confinement, python: Option<&Path>, ready:
     let Limits { time, memory_bytes, .. } = program.limits;
     let bounds = |stack_bytes| Bounds { time, memory_bytes, stack_bytes, confinement };
     match (program.language, python) {
-        // Whoever wants it to stop ends the process.
+        // To stop it, the caller kills the process.
         (Language::JavaScript, _) => confined(bounds(quick::THREAD_STACK), move || {
             tell(&SandboxAnswer::Ran(quick::execute_last(&program)))
         }),
@@ -166,7 +167,7 @@ fn run(program: Program, confinement: Confinement, python: Option<&Path>, ready:
     }
 }
 
-/// The interpreter of Python, of the code that is there already or that lies in the folder.
+/// Returns the Python interpreter, from the code that is already loaded or that is cached in the folder.
 fn interpreter(ready: Ready, folder: &Path, limits: Limits) -> wasmtime::Result<Option<PythonMachine>> {
     let code = match ready {
         Ready::Python(code) => code,
@@ -175,17 +176,17 @@ fn interpreter(ready: Ready, folder: &Path, limits: Limits) -> wasmtime::Result<
     code?.map(|code| code.machine(limits)).transpose()
 }
 
-/// Writes what became of an order.
+/// Writes the outcome of an order.
 ///
 /// # Errors
-/// When nobody reads any more.
+/// When the reader is gone.
 pub(crate) fn tell(told: &SandboxAnswer) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     serde_json::to_writer(&mut out, told)?;
     out.flush()
 }
 
-/// Tells it and ends. Nobody is there to hear of it when that fails.
+/// Writes the outcome and exits. If that fails, the error cannot be reported to anyone.
 pub(crate) fn say(told: &SandboxAnswer) -> ExitCode {
     drop(tell(told));
     ExitCode::SUCCESS

@@ -1,4 +1,4 @@
-//! The worker alone, for programs that embed the server and for tests. `weft` brings its own.
+//! The stand-alone worker, for programs that embed the server and for tests. `weft` contains its own.
 
 fn main() -> std::process::ExitCode {
     weft_sandbox::work()

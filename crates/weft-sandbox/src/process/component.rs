@@ -1,4 +1,4 @@
-//! The outer side of tools that are WebAssembly components: their machine code is made once and kept.
+//! The outer side of tools that are WebAssembly components: their machine code is compiled once and cached.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -13,7 +13,7 @@ use crate::component::{self, COMPILING_MAX, COMPONENT_MAX};
 use crate::python::kept;
 use crate::worker::{SandboxAnswer, SandboxOrder};
 
-/// Bytes of the machine code of one component, at most.
+/// Maximum number of bytes in the machine code of one component.
 const CODE_MAX: u64 = 512 << 20;
 
 const CALLING: Duty =
@@ -24,11 +24,11 @@ const COMPILING: Duty = Duty {
     section: "sandbox",
 };
 
-/// Where machine code of components is kept.
+/// The cache for machine code of components.
 #[derive(Debug)]
 pub(super) struct Components {
     folder: PathBuf,
-    /// Held by whoever compiles.
+    /// Held while a component is being compiled.
     compiling: Mutex<()>,
 }
 
@@ -77,10 +77,10 @@ impl ProcessSandbox {
         }
     }
 
-    /// Makes machine code of a component and keeps it; whoever comes meanwhile waits.
+    /// Compiles a component and caches its machine code; concurrent callers wait.
     async fn compile(&self, components: &Components, tool: &WasmTool, code: &Path) -> Result<()> {
         let _alone = components.compiling.lock().await;
-        // Whoever has waited for the lock finds it made.
+        // Another caller may have compiled it while this one waited for the lock.
         if code.is_file() {
             return Ok(());
         }
@@ -117,7 +117,7 @@ impl ProcessSandbox {
         }
     }
 
-    /// A worker's answer to an order and what belongs to it.
+    /// Sends an order and its attached bytes to a worker, and returns the answer.
     async fn ask_for(
         &self,
         duty: &Duty,
@@ -133,7 +133,7 @@ impl ProcessSandbox {
     }
 }
 
-/// What a worker says in its first line; nothing when it did not come to say anything.
+/// Parses the first line of a worker's answer; `None` if it did not get to answer.
 fn told(ended: &WorkerEnd) -> Result<Option<SandboxAnswer>> {
     let WorkerEnd::Answered(answer) = ended else { return Ok(None) };
     let line = answer.split(|byte| *byte == b'\n').next().unwrap_or_default();
@@ -146,14 +146,14 @@ fn unusable(reason: &str) -> Error {
     Error::new(ErrorKind::Unavailable, format!("the component cannot be run: {reason}"))
 }
 
-/// A name for code that is being written. Of a process that is ended meanwhile the file stays, and is forgotten in time as
-/// those of other versions are: it has their ending.
+/// Returns a temporary name for code that is being written. If the process is killed meanwhile, the file remains and is
+/// removed eventually like those of other versions, because it has their extension.
 fn unfinished(target: &Path) -> PathBuf {
     let number = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
     target.with_extension(format!("{}-{number}.{}", std::process::id(), kept::ENDING))
 }
 
-/// Writes machine code under a name of its own first, since half of it would be code that does anything.
+/// Writes machine code under a temporary name first, since a partial file would be code with arbitrary behaviour.
 fn keep(target: &Path, code: &[u8]) -> Result<()> {
     let folder = target.parent().unwrap_or(Path::new("."));
     let failed = |cause| {

@@ -1,5 +1,5 @@
-//! What the interpreter is given: its two functions, clocks, chance, and an environment with nothing in it. Whatever
-//! else it imports is not there, and ends a program that comes upon it.
+//! What the interpreter is given: its two functions, clocks, randomness, and an empty environment. Anything else that
+//! it imports is missing, and ends a program that uses it.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -12,22 +12,22 @@ use weft_core::seam::sandbox::{FILES_BYTES_MAX, FILES_MAX, Limits, WrittenFile};
 
 use crate::printed::{Printed, Stream};
 
-/// The version of the interfaces of the system that the component imports.
+/// The version of the WASI interfaces that the component imports.
 const WASI: &str = "0.2.9";
-/// Random bytes that are given at once, at most. The interpreter asks for 256.
+/// Maximum number of random bytes returned at a time. The interpreter asks for 256.
 const CHANCE_MAX: u64 = 64 << 10;
-/// Entries of the tables of an instance, at most; the component has some thousands.
+/// Maximum number of entries in the tables of an instance; the component has some thousands.
 const TABLE_MAX: usize = 1 << 20;
-/// What an entry of a table takes.
+/// Number of bytes in an entry of a table.
 const ENTRY_BYTES: usize = 16;
 
-/// What a run has beside its memory.
+/// The state of a run besides its memory.
 #[derive(Debug)]
 pub(crate) struct PythonHost {
     pub printed: Printed,
     /// Whether the program was refused memory.
     pub denied: bool,
-    /// Whether it has ended itself.
+    /// Whether it has exited by itself.
     pub exited: bool,
     /// The files that the program has written.
     pub files: Vec<WrittenFile>,
@@ -35,23 +35,23 @@ pub(crate) struct PythonHost {
     pub unkept: Option<String>,
     file_bytes: usize,
     memory_left: usize,
-    /// Whose the memory is that is there at the beginning.
+    /// Whom the initial memory is charged to.
     first_memory: FirstMemory,
     began: Instant,
     end: Instant,
 }
 
-/// Whose the memory is that a component has at the beginning.
+/// Whom the initial memory of a component is charged to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FirstMemory {
-    /// The interpreter's. What is added is the program's.
+    /// To the interpreter. What is added later is charged to the program.
     Interpreters,
-    /// The tool's, like all that it asks for later.
+    /// To the tool, like all memory it requests later.
     Tools,
 }
 
 impl PythonHost {
-    /// A run that begins now.
+    /// Starts a run now.
     pub(crate) fn new(limits: Limits, first_memory: FirstMemory) -> Self {
         let began = Instant::now();
         Self {
@@ -68,7 +68,7 @@ impl PythonHost {
         }
     }
 
-    /// Keeps a file, if there is room for it.
+    /// Keeps a file, if there is space for it.
     fn keep(&mut self, name: String, bytes: &[u8]) -> bool {
         let together = self.file_bytes.saturating_add(bytes.len());
         self.unkept = if plain_name(&name) != name {
@@ -89,7 +89,7 @@ impl PythonHost {
         fits
     }
 
-    /// Gives memory, if there is that much left.
+    /// Grants memory, if that much is left.
     fn grant(&mut self, bytes: usize) -> bool {
         let there_is = bytes <= self.memory_left;
         if there_is {
@@ -100,11 +100,11 @@ impl PythonHost {
         there_is
     }
 
-    /// Waits, and ends the program when that takes longer than it has.
+    /// Waits, and ends the program when the wait exceeds its remaining time.
     fn sleep(&self, seconds: f64) -> Result<()> {
         let wished = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
         let left = self.end.saturating_duration_since(Instant::now());
-        // A program of one thread has nothing else to do, and its limit is the end of every wait.
+        // A single-threaded program has nothing else to do, and its time limit ends every wait.
         std::thread::sleep(wished.min(left));
         if wished < left { Ok(()) } else { Err(Trap::Interrupt.into()) }
     }
@@ -126,10 +126,10 @@ impl ResourceLimiter for PythonHost {
     }
 }
 
-/// A linker with what every component is given: clocks, chance, and an environment with nothing in it.
+/// Returns a linker with what every component is given: clocks, randomness, and an empty environment.
 ///
 /// # Errors
-/// When a name is there twice.
+/// When a name is defined twice.
 pub(crate) fn linker_of_tools(engine: &Engine) -> Result<Linker<PythonHost>> {
     let mut linker = Linker::new(engine);
     clocks(&mut linker)?;
@@ -138,10 +138,10 @@ pub(crate) fn linker_of_tools(engine: &Engine) -> Result<Linker<PythonHost>> {
     Ok(linker)
 }
 
-/// The same with the functions of the interpreter of Python.
+/// Returns a linker that also has the functions of the Python interpreter.
 ///
 /// # Errors
-/// When a name is there twice.
+/// When a name is defined twice.
 pub(crate) fn linker(engine: &Engine) -> Result<Linker<PythonHost>> {
     let mut linker = linker_of_tools(engine)?;
     let mut root = linker.root();
@@ -200,7 +200,7 @@ fn chance(linker: &mut Linker<PythonHost>) -> Result<()> {
     })
 }
 
-/// No folders, no variables, no arguments; and a program that wants its process to end has ended.
+/// Adds no folders, no variables and no arguments; and a program that asks its process to exit is ended.
 fn nothing_else(linker: &mut Linker<PythonHost>) -> Result<()> {
     let none = |linker: &mut Linker<PythonHost>, name: &str, function: &str, value: Val| -> Result<()> {
         interface(linker, name)?.func_new(function, move |_, _, _, results| give(results, value.clone()))

@@ -1,4 +1,4 @@
-//! The interpreter as machine code, kept in a folder: one file for each kind of processor and version.
+//! The interpreter as machine code, cached in a folder: one file for each kind of processor and version.
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -12,16 +12,16 @@ use super::machine;
 
 /// The component, compressed.
 static COMPONENT: &[u8] = include_bytes!("../../python/program.wasm.zst");
-/// What it is called here: its digest.
+/// Its digest, which identifies it here.
 static DIGEST: &str = include_str!("../../python/program.sha256");
 
-/// Bytes of the component, at most.
+/// Maximum number of bytes in the component.
 const COMPONENT_MAX: usize = 128 << 20;
 pub(crate) const ENDING: &str = "cwasm";
 /// How long the files of other versions are kept, since another process may use them.
 const OTHERS_KEPT: Duration = Duration::from_hours(24 * 7);
 
-/// Where the code for this machine and version is.
+/// Returns the file with the code for this machine and version.
 pub(crate) fn file(folder: &Path, engine: &Engine) -> PathBuf {
     let mut hasher = DefaultHasher::new();
     DIGEST.hash(&mut hasher);
@@ -29,7 +29,7 @@ pub(crate) fn file(folder: &Path, engine: &Engine) -> PathBuf {
     folder.join(format!("cpython-{:016x}.{ENDING}", hasher.finish()))
 }
 
-/// Makes the code and keeps it, unless it is there. One process does, while others wait.
+/// Compiles the code and caches it, unless it exists. One process does so while others wait.
 ///
 /// # Errors
 /// When the folder cannot be written to, or there is no compiler for this processor.
@@ -37,7 +37,7 @@ pub(crate) fn prepare(folder: &Path) -> io::Result<()> {
     let engine = machine::engine().map_err(io::Error::other)?;
     let target = file(folder, &engine);
     fs::create_dir_all(folder)?;
-    // Given back when the file is closed, also by a process that is ended.
+    // Released when the file is closed, even if the process is killed.
     let alone = File::create(folder.join("lock"))?;
     alone.lock()?;
     if target.is_file() {
@@ -55,14 +55,14 @@ pub(crate) fn prepare(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The file is on the disk before it has its name: half of it would be code that does anything.
+/// Writes a file and syncs it before it gets its final name: a partial file would be code with arbitrary behaviour.
 pub(crate) fn write(path: &Path, code: &[u8]) -> io::Result<()> {
     let mut file = File::create(path)?;
     file.write_all(code)?;
     file.sync_all()
 }
 
-/// Removes what other versions have left long ago.
+/// Removes old files of other versions.
 pub(crate) fn forget_others(folder: &Path, kept: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();

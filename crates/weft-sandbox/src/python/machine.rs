@@ -1,4 +1,4 @@
-//! One program in the interpreter.
+//! Runs one program in the interpreter.
 
 use std::path::Path;
 
@@ -11,25 +11,25 @@ use super::host::{self, FirstMemory, PythonHost};
 use super::kept;
 use crate::result::{read_with_large_numbers, shortened};
 
-/// Bytes of stack for the code of the interpreter.
+/// Number of bytes of stack for the code of the interpreter.
 pub(crate) const STACK: usize = 8 << 20;
-/// What the interpreter raises when it has no memory left.
+/// The exception that the interpreter raises when it is out of memory.
 const NO_MEMORY: &str = "MemoryError";
-/// What it raises when it has lost another error, as it does sometimes when there is no memory for one.
+/// The exception it raises when it has lost another one, which can happen when there is no memory for it.
 const LOST: &str = "SystemError";
 
-/// What the interpreter gives: the result, or a message and a line.
+/// The interpreter's result: the value, or a message and a line.
 type Given = (std::result::Result<String, (String, Option<u32>)>,);
 
-/// The machine that all interpreters run on.
+/// Returns the engine that all interpreters run on.
 ///
 /// # Errors
-/// When there is none for this processor.
+/// When this processor is not supported.
 pub(crate) fn engine() -> Result<Engine> {
     Engine::new(&config())
 }
 
-/// How every component is compiled and run.
+/// Returns how every component is compiled and run.
 pub(crate) fn config() -> Config {
     let mut config = Config::new();
     config
@@ -40,11 +40,11 @@ pub(crate) fn config() -> Config {
     config
 }
 
-/// The code of the interpreter, ready to be given memory.
+/// The code of the interpreter, ready to be instantiated.
 pub(crate) struct PythonCode(InstancePre<PythonHost>);
 
 impl PythonCode {
-    /// The code that is kept in this folder; `None` when it is not there or not for this machine. All files are
+    /// Loads the code that is cached in this folder; `None` if it is missing or not for this machine. All files are
     /// opened here, and none afterwards.
     ///
     /// # Errors
@@ -55,12 +55,12 @@ impl PythonCode {
         if !file.is_file() {
             return Ok(None);
         }
-        // SAFETY: the file was written by `prepare`, as a whole, in a folder that is the operator's own, which also
-        // holds the database; programs and tenants have no way to write there.
+        // SAFETY: the file was written by `prepare`, as a whole, in a folder of the operator's that also holds the
+        // database; programs and tenants have no way to write there.
         #[expect(unsafe_code, reason = "mapping machine code that this very program has made")]
         let read = unsafe { Component::deserialize_file(&engine, &file) };
         let Ok(component) = read else {
-            // It is made anew, as if it had never been there.
+            // It is compiled again, as if it had never existed.
             std::fs::remove_file(&file)?;
             return Ok(None);
         };
@@ -69,7 +69,7 @@ impl PythonCode {
         Ok(Some(Self(linker.instantiate_pre(&component)?)))
     }
 
-    /// An interpreter with fresh memory.
+    /// Creates an interpreter with fresh memory.
     ///
     /// # Errors
     /// When it cannot be set up.
@@ -91,13 +91,13 @@ pub(crate) struct PythonMachine {
 }
 
 impl PythonMachine {
-    /// What ends the program at its next step.
+    /// Returns a function that ends the program at its next step.
     pub(crate) fn alarm(&self) -> impl FnOnce() + Send + 'static {
         let engine = self.store.engine().clone();
         move || engine.increment_epoch()
     }
 
-    /// Runs a program to its end, its limits, or the alarm.
+    /// Runs a program until it ends, reaches its limits, or the alarm is called.
     pub(crate) fn run(mut self, program: Program) -> Ran {
         let limits = program.limits;
         let arguments = serde_json::to_string(&program.arguments).unwrap_or_default();
@@ -113,7 +113,7 @@ impl PythonMachine {
         if result.is_err() {
             files.clear();
         }
-        // The process ends, which gives the memory back sooner.
+        // The process exits, which frees the memory faster.
         std::mem::forget(self.store);
         Ran { result, stdout: printed.stdout, stderr: printed.stderr, truncated: printed.truncated, files }
     }
@@ -123,24 +123,24 @@ fn result(json: &str, limits: Limits) -> std::result::Result<Json, Failure> {
     if json.len() > limits.output_bytes { Err(Failure::Output) } else { read_with_large_numbers(json) }
 }
 
-/// What the program raised.
+/// Converts what the program raised.
 fn raised(message: String, line: Option<u32>, host: &PythonHost) -> Failure {
     if message.starts_with(NO_MEMORY) || host.denied && message.starts_with(LOST) {
         return Failure::Memory;
     }
-    // The interpreter knows only that the file was not kept.
+    // The interpreter only knows that the file was not kept.
     if let Some(reason) = &host.unkept {
         return Failure::Program { message: reason.clone(), line };
     }
     Failure::Program { message: shortened(message), line }
 }
 
-/// Why an interpreter did not come to its end.
+/// Returns why an interpreter did not complete.
 fn broken(error: &Error, host: &PythonHost) -> Failure {
     match error.downcast_ref::<Trap>() {
         _ if host.exited => says("it ended itself instead of returning its result"),
         Some(Trap::Interrupt) => Failure::Time,
-        // Without memory anything may break, such as the end of what is nested deeply.
+        // Without memory anything may fail, such as unwinding deeply nested calls.
         _ if host.denied => Failure::Memory,
         Some(Trap::StackOverflow) => says("RecursionError: it calls itself too deeply"),
         Some(_) => Failure::Broken,

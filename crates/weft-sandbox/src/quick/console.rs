@@ -1,4 +1,4 @@
-//! `console`: what a program prints is kept up to a limit.
+//! `console`: keeps what a program prints, up to a limit.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use rquickjs::{Coerced, Ctx, Function, Object, Value};
 use super::told::text_of;
 use crate::printed::{Printed, Stream};
 
-/// Gives a program its `console`.
+/// Installs `console` for a program.
 pub(super) fn install(ctx: &Ctx<'_>, printed: &Rc<RefCell<Printed>>) -> rquickjs::Result<()> {
     let console = Object::new(ctx.clone())?;
     let streams = [
@@ -25,7 +25,7 @@ pub(super) fn install(ctx: &Ctx<'_>, printed: &Rc<RefCell<Printed>>) -> rquickjs
             if printed.borrow().truncated {
                 return;
             }
-            // Values are made texts first: that may run code of the program, which may print.
+            // Values are converted to texts first: that may run code of the program, which may print.
             let texts: Vec<String> = values.iter().map(shown).collect();
             printed.borrow_mut().line(stream, &texts.join(" "));
         };
@@ -34,7 +34,7 @@ pub(super) fn install(ctx: &Ctx<'_>, printed: &Rc<RefCell<Printed>>) -> rquickjs
     ctx.globals().set("console", console)
 }
 
-/// A value as a line shows it: texts as they are, plain values as JSON.
+/// Formats a value for a line: texts as they are, plain values as JSON.
 fn shown(value: &Value<'_>) -> String {
     let ctx = value.ctx();
     let plain = value.is_object() && !value.is_function() && !value.is_error();
@@ -42,7 +42,7 @@ fn shown(value: &Value<'_>) -> String {
     let text = json.or_else(|| value.get::<Coerced<rquickjs::String<'_>>>().ok().map(|text| text.0));
     let text = text.and_then(|text| text_of(ctx, &text));
     text.unwrap_or_else(|| {
-        // Nobody catches what a value throws while it is shown.
+        // Clears what a value threw while it was being formatted.
         ctx.catch();
         format!("[{}]", value.type_name())
     })

@@ -1,10 +1,10 @@
-//! Which lines of a program stand in nothing else, as far as that can be told without reading it as its language.
+//! Finds the top-level lines of a program, as far as possible without parsing its language.
 
-/// Where lines begin that stand in no text, no comment and no brackets. Where a program is odd there are fewer of them.
+/// Returns where lines begin that are not inside a string, a comment or brackets. In unusual programs, fewer are found.
 pub(super) fn outer_lines(source: &str) -> Vec<usize> {
     let bytes = source.as_bytes();
     let mut lines = vec![0];
-    // The brackets around; a backtick stands for the text around a `${`.
+    // The open brackets; a backtick stands for the template around a `${`.
     let mut open: Vec<u8> = Vec::new();
     let mut before = b';';
     let mut at = 0;
@@ -42,7 +42,7 @@ pub(super) fn outer_lines(source: &str) -> Vec<usize> {
     lines
 }
 
-/// Whether a `/` after this divides; else it begins a pattern.
+/// Whether a `/` after this byte is a division; otherwise it begins a regular expression.
 fn ends_value(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || !byte.is_ascii()
@@ -60,10 +60,10 @@ fn after_comment(bytes: &[u8], from: usize) -> usize {
     length.map_or(bytes.len(), |length| from + length + 2)
 }
 
-/// Behind a text or a pattern that ends with this; neither goes on in the next line.
+/// Returns the position after a string or regular expression that ends with `end`; neither continues on the next line.
 fn after_text(bytes: &[u8], from: usize, end: u8) -> usize {
     let mut at = from;
-    // A `/` among the characters of a class does not end a pattern.
+    // A `/` within a character class does not end a regular expression.
     let mut in_class = false;
     while let Some(&byte) = bytes.get(at) {
         match byte {
@@ -79,7 +79,7 @@ fn after_text(bytes: &[u8], from: usize, end: u8) -> usize {
     bytes.len()
 }
 
-/// Behind a template, or in the first `${` of it.
+/// Returns the position after a template, or after the first `${` in it.
 fn in_template(bytes: &[u8], from: usize, open: &mut Vec<u8>) -> usize {
     let mut at = from;
     while let Some(&byte) = bytes.get(at) {
@@ -94,7 +94,7 @@ fn in_template(bytes: &[u8], from: usize, open: &mut Vec<u8>) -> usize {
         }
         at += 1;
     }
-    // It has no end, and what follows is in it.
+    // It has no end, so everything that follows is part of it.
     open.push(b'`');
     bytes.len()
 }

@@ -1,4 +1,4 @@
-//! Programs that call their `main` themselves: what that gave is the result, instead of a second run.
+//! Handles programs that call their `main` themselves: the value of that call is the result, instead of a second run.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -8,37 +8,39 @@ use weft_core::Json;
 
 use super::lines::outer_lines;
 
-/// Lets calls of a `main` that is a declared function be known, which is there before the first statement. `__main` is
-/// made in `globals.js`.
+/// Records the calls of a `main` that is a declared function, which exists before the first statement. `__main` is
+/// defined in `globals.js`.
 const DECLARED: &str = ";try { main = __main(main) } catch {} ";
-/// The same of a `main` that is a variable, which is `var` then, so that it is one of the global object. To be run before the
-/// program: what a script declares is there before its first statement, and cannot be defined in another way any more.
+/// Records the calls of a `main` that is a variable, which is declared by `var` in this case, so that it becomes a
+/// property of the global object. Must run before the program: what a script declares exists before its first statement
+/// and can no longer be redefined.
 pub(super) const VARIABLE: &str = "__main.variable()";
-/// The words that a variable is declared with.
+/// The keywords that declare a variable.
 const DECLARING: [&str; 3] = ["const", "let", "var"];
-/// What stands before what a module offers.
+/// The prefix of an export.
 const EXPORT: &str = "export ";
-/// What a module declares in the place of `main`.
+/// The name that a module declares in place of `main`.
 const OF_MODULE: &str = "__main_of_module";
-/// What may stand before a call of `main` that is a statement.
+/// What may precede a call of `main` in a statement.
 const BEFORE: [&str; 4] = ["void ", "await ", "console.log(", "await "];
 const NAME: &str = "main";
 
-/// A program whose calls of `main` are known.
+/// A program whose calls of `main` are recorded.
 pub(super) struct Recorded<'a> {
-    /// The program, in the same lines.
+    /// The program, with the same lines.
     pub(super) text: Cow<'a, str>,
-    /// Whether its `main` is a variable, which [`VARIABLE`] makes known.
+    /// Whether its `main` is a variable, whose calls [`VARIABLE`] records.
     pub(super) is_variable: bool,
 }
 
-/// The program with calls of `main` that are known, in the same lines. One that gets arguments does not call it at its
-/// end, since that would be with other arguments.
+/// Returns the program with recorded calls of `main`, with the same lines. With arguments, a call at its end is
+/// removed, since it would pass different arguments.
 pub(super) fn recorded<'a>(source: &'a str, arguments: &Map<String, Json>) -> Recorded<'a> {
     let source = if arguments.is_empty() { source } else { without_last_call(source) };
     let last = last_call(source);
     let declared = source.contains("function main");
-    // What a call at the end gives is known by that, and with arguments nobody asks what calls gave.
+    // The value of a call at the end is recorded by that call, and with arguments the values of other calls are not
+    // needed.
     let asked = last.is_none() && arguments.is_empty();
     let edits = if asked { of_variables(source) } else { Vec::new() };
     let is_variable = !edits.is_empty();
@@ -46,7 +48,7 @@ pub(super) fn recorded<'a>(source: &'a str, arguments: &Map<String, Json>) -> Re
         return Recorded { text: Cow::Borrowed(source), is_variable };
     }
     let mut text = source.to_owned();
-    // From the end on, so that places before stay as they are.
+    // From the end backwards, so that earlier positions remain valid.
     if let Some(call) = last {
         text.replace_range(call.name..call.name + NAME.len(), "__main(main)");
     }
@@ -59,8 +61,8 @@ pub(super) fn recorded<'a>(source: &'a str, arguments: &Map<String, Json>) -> Re
     Recorded { text: Cow::Owned(text), is_variable }
 }
 
-/// A script as far as a run has it parsed, with everything in its place: what a run leaves out or declares otherwise may be what
-/// could not be parsed.
+/// Returns a script as it is parsed for a run, with all positions unchanged: what a run leaves out or declares
+/// differently may be what could not be parsed.
 pub(crate) fn as_parsed<'a>(source: &'a str, arguments: &[String]) -> Cow<'a, str> {
     if !arguments.is_empty() {
         return Cow::Borrowed(without_last_call(source));
@@ -73,12 +75,12 @@ pub(crate) fn as_parsed<'a>(source: &'a str, arguments: &[String]) -> Cow<'a, st
     text
 }
 
-/// What to write in which place so that a `main` that is a variable is one of the global object, from the end on; nothing
-/// where it is none.
+/// Returns the replacements that make a `main` that is a variable a property of the global object, last position first;
+/// empty if it is not a variable.
 fn of_variables(source: &str) -> Vec<(Range<usize>, String)> {
     let variables = variables(source);
     if variables.is_empty() || !super::is_module(source) {
-        // As long as it was, so that places in the line stay as they are.
+        // Padded to the same length, so that positions in the line remain valid.
         let var = |word: Range<usize>| (word.clone(), format!("{:width$}", "var", width = word.len()));
         return variables.into_iter().rev().map(|one| var(one.word)).collect();
     }
@@ -88,7 +90,8 @@ fn of_variables(source: &str) -> Vec<(Range<usize>, String)> {
     if !is_offered || source.contains(OF_MODULE) {
         return Vec::new();
     }
-    // What a module declares is never one of the global object: it declares another name, and `main` is set on the way.
+    // A module's declarations are never properties of the global object: the module declares another name, and sets
+    // `main` along the way.
     let set = |one: Variable| {
         let value = if one.is_set { " = main" } else { "" };
         (one.name, format!("{OF_MODULE}{value}"))
@@ -98,7 +101,7 @@ fn of_variables(source: &str) -> Vec<(Range<usize>, String)> {
     edits
 }
 
-/// A line of the program itself that declares `main` as a variable.
+/// A top-level line that declares `main` as a variable.
 struct Variable {
     word: Range<usize>,
     name: Range<usize>,
@@ -128,7 +131,7 @@ fn variables(source: &str) -> Vec<Variable> {
     outer_lines(source).into_iter().filter_map(declared).collect()
 }
 
-/// Whether `main` is what a module offers without a name.
+/// Whether `main` is the default export of a module.
 fn is_default(source: &str) -> bool {
     outer_lines(source).into_iter().any(|line| {
         let rest = source.get(line..).and_then(|rest| rest.strip_prefix("export default main"));
@@ -136,7 +139,7 @@ fn is_default(source: &str) -> bool {
     })
 }
 
-/// What to write for `export { main }`, which has to be a name that the module declares.
+/// Returns the replacements for `export { main }`, which must name something that the module declares.
 fn offered(source: &str) -> Vec<(Range<usize>, String)> {
     let mut edits = Vec::new();
     for line in outer_lines(source) {
@@ -158,7 +161,7 @@ fn offered(source: &str) -> Vec<(Range<usize>, String)> {
     edits
 }
 
-/// Where the first statement may stand: after a line for the shell, or the words that make the whole strict.
+/// Returns where the first statement may be: after a shebang line, or after a directive that enables strict mode.
 fn first_statement(source: &str) -> usize {
     if source.starts_with("#!") {
         return source.find('\n').map_or(source.len(), |end| end + 1);
@@ -168,7 +171,7 @@ fn first_statement(source: &str) -> usize {
     strict.map_or(0, |words| source.len() - begun.len() + words.len())
 }
 
-/// A last line that calls `main`: where it begins, and where the name stands.
+/// A last line that calls `main`: where the line and the name begin.
 struct LastCall {
     line: usize,
     name: usize,
@@ -178,7 +181,7 @@ fn last_call(source: &str) -> Option<LastCall> {
     let text = source.trim_end();
     let line = text.rfind('\n').map_or(0, |end| end + 1);
     let (_, last) = text.split_at(line);
-    // It may be the end of a text or of a comment that began before.
+    // It may be the end of a template or a comment that began earlier.
     if last.contains('`') || last.contains("*/") {
         return None;
     }

@@ -10,11 +10,12 @@ use weft_core::seam::sandbox::Failure;
 use super::told::failure;
 use super::{FILE, ProgramWatch, web};
 
-/// What a program finds beside its language.
+/// What a program finds besides its language.
 const GLOBALS: &str = concat!("export default ", include_str!("globals.js"));
-/// The same, compiled once in a process: reading it takes longer than most programs run. Nothing where it cannot be compiled.
+/// The same, compiled once per process: parsing it takes longer than most programs run. `None` if it cannot be
+/// compiled.
 static COMPILED: LazyLock<Option<Vec<u8>>> = LazyLock::new(|| compiled().ok());
-/// How long a wait goes on without a look at whether it is still wanted.
+/// How long a wait continues before it checks whether it is still wanted.
 const STEP: Duration = Duration::from_millis(20);
 
 /// The timers of a program.
@@ -23,19 +24,19 @@ pub(super) struct Timers<'js> {
     fire: Function<'js>,
 }
 
-/// What is written in a program's own language and called from here.
+/// Functions that are written in JavaScript and called from here.
 pub(super) struct Globals<'js> {
     pub timers: Timers<'js>,
-    /// Gives a promise of all that comes where `main` gives one thing after the other and later, and anything else as it is.
+    /// Returns a promise of all values if `main` returns an asynchronous sequence of them, and anything else unchanged.
     pub gathered: Function<'js>,
-    /// Writes what `main` gave as JSON.
+    /// Formats the result of `main` as JSON.
     pub json: Function<'js>,
-    /// Gives an object with what `main` gave as its `value`, when the program has called it.
+    /// Returns an object with the result of `main` as its `value`, if the program has called it.
     pub called: Function<'js>,
 }
 
 impl<'js> Globals<'js> {
-    /// Gives a program what it finds beside its language. `console` is there already.
+    /// Installs what a program finds besides its language. `console` is installed already.
     pub(super) fn install(ctx: &Ctx<'js>) -> rquickjs::Result<Self> {
         let (module, _) = globals(ctx)?.eval()?;
         let globals: Function<'js> = module.get("default")?;
@@ -62,21 +63,22 @@ fn compiled() -> rquickjs::Result<Vec<u8>> {
 fn globals<'js>(ctx: &Ctx<'js>) -> rquickjs::Result<Module<'js, Declared>> {
     let Some(compiled) = &*COMPILED else { return declared(ctx) };
     #[expect(unsafe_code, reason = "the interpreter does not check code that was compiled before")]
-    // SAFETY: This process has compiled it with this interpreter, and it stays in memory unchanged to the end.
+    // SAFETY: This process has compiled it with this interpreter, and it stays in memory unchanged until the process
+    // exits.
     unsafe {
         Module::load(ctx.clone(), compiled)
     }
 }
 
 impl<'js> Timers<'js> {
-    /// Waits for the next timer and lets it run; false when there is none.
+    /// Waits for the next timer and runs it; returns false when there is none.
     pub(super) fn next(&self, ctx: &Ctx<'js>, watch: &ProgramWatch) -> Result<bool, Failure> {
         let fails = |thrown| failure(ctx, thrown, FILE, watch);
         let wait: f64 = self.wait.call(()).catch(ctx).map_err(fails)?;
         if wait < 0.0 {
             return Ok(false);
         }
-        // A program may want to wait for longer than can be counted.
+        // A program may want to wait for longer than can be represented.
         let wait = Duration::try_from_secs_f64(wait / 1_000.0).unwrap_or(Duration::MAX);
         let began = Instant::now();
         while began.elapsed() < wait {

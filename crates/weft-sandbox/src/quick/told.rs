@@ -1,4 +1,4 @@
-//! What a program returns or throws, in words of ours.
+//! Describes what a program returns or throws.
 
 use rquickjs::{CaughtError, Coerced, Ctx, Object, Value};
 use weft_core::seam::sandbox::Failure;
@@ -6,32 +6,32 @@ use weft_core::seam::sandbox::Failure;
 use super::ProgramWatch;
 use crate::result::{read, shortened, shortened_to};
 
-/// How deep the causes of an error are told, how many members it has that are told, and the bytes of each.
+/// Limits on the causes of an error that are reported: levels, members of each error, and bytes of each cause.
 const CAUSE_LEVELS_MAX: usize = 3;
 const CAUSES_MAX: u32 = 5;
 const CAUSE_BYTES_MAX: usize = 300;
-/// What is left of a message that has causes, so that there is room for them.
+/// Maximum number of bytes in a message that has causes, which leaves space for them.
 const MESSAGE_OF_CAUSES_MAX: usize = 1_000;
-/// Bytes of all causes together after which no more are asked for.
+/// Total number of bytes of causes after which no more are read.
 const CAUSES_BYTES_MAX: usize = 2_000;
-/// What helps somebody who wants a module.
+/// Remedy for a program that needs a module.
 const MODULES: &str = "there are no modules: a program has the language, `console`, timers, `TextEncoder`, `TextDecoder`, \
     `structuredClone`, `URL`, `URLSearchParams` and `Buffer`, and brings everything else in its own text";
 
-/// What helps somebody who wants words and numbers as a language writes them.
+/// Remedy for a program that needs locale-dependent formatting.
 const LANGUAGES: &str = "there are no tables of languages and time zones: a program has `toLocaleString` of numbers in English, `localeCompare` with its options, `toFixed`, `toPrecision`, `toISOString`, \
     `padStart` and the parts of a `Date` (`getUTCFullYear` and so on), and puts its own separators in, as in \
     `n.toFixed(2).replace(/\\B(?=(\\d{3})+(?!\\d))/g, ',')`";
-/// What helps somebody who waits outside of a function that can.
+/// Remedy for a program that awaits outside of an async function.
 const WAITING: &str =
     "`await` stands only within an `async` function: write `async function main(args) { … }` and wait in it";
 
-/// A text of the program; `None` when there is no memory for it. Halves of characters, which only a
-/// program's own mistakes leave, become U+FFFD.
+/// Converts a text of the program; `None` when there is no memory for it. Lone surrogates, which only a program's own
+/// mistakes leave, become U+FFFD.
 pub(super) fn text_of<'js>(ctx: &Ctx<'js>, text: &rquickjs::String<'js>) -> Option<String> {
     match text.to_string() {
         Ok(text) => Some(text),
-        // As JSON halves are written with escapes.
+        // In JSON, lone surrogates are written as escapes.
         Err(rquickjs::Error::Utf8(_)) => {
             let json = ctx.json_stringify(text.clone()).ok().flatten()?.to_string().ok()?;
             read(&json).ok()?.as_str().map(str::to_owned)
@@ -40,8 +40,8 @@ pub(super) fn text_of<'js>(ctx: &Ctx<'js>, text: &rquickjs::String<'js>) -> Opti
     }
 }
 
-/// Why a program has failed. Asking a thrown value what it is may run code of the program; what that
-/// throws is dropped.
+/// Returns why a program has failed. Inspecting a thrown value may run code of the program; what that throws is
+/// dropped.
 pub(super) fn failure<'js>(
     ctx: &Ctx<'js>,
     thrown: CaughtError<'js>,
@@ -56,7 +56,7 @@ pub(super) fn failure<'js>(
         CaughtError::Exception(exception) => exception.into_value(),
         CaughtError::Value(value) => value,
     };
-    // QuickJS throws null when there is not even memory for an error.
+    // QuickJS throws null when there is no memory even for an error.
     if value.is_null() && watch.memory_ran_out() {
         return Failure::Memory;
     }
@@ -66,7 +66,7 @@ pub(super) fn failure<'js>(
     };
     let name = member(ctx, object, "name").unwrap_or_else(|| "Error".to_owned());
     let message = member(ctx, object, "message").unwrap_or_default();
-    // Sometimes there is memory for the error and none for its message.
+    // Sometimes there is memory for the error but none for its message.
     if name == "InternalError" && matches!(message.as_str(), "" | "out of memory") {
         return Failure::Memory;
     }
@@ -91,7 +91,7 @@ pub(super) fn failure<'js>(
     Failure::Program { message: shortened(message), line }
 }
 
-/// The same with a word about modules or waiting when it is a line that wants what is no JavaScript here.
+/// Appends a remedy to a failure if its line uses modules or `await` in a way that is not supported here.
 pub(super) fn with_remedy(failure: Failure, source: &str) -> Failure {
     let remedy = match &failure {
         Failure::Program { message, line: Some(line) } => remedy(message, *line, source),
@@ -105,7 +105,7 @@ pub(super) fn with_remedy(failure: Failure, source: &str) -> Failure {
     }
 }
 
-/// What helps somebody whose line wants what is no JavaScript here.
+/// Returns the remedy for a line that uses what is not supported here.
 pub(crate) fn remedy(message: &str, line: u32, source: &str) -> Option<&'static str> {
     if !message.starts_with("SyntaxError") {
         return None;
@@ -119,14 +119,14 @@ pub(crate) fn remedy(message: &str, line: u32, source: &str) -> Option<&'static 
     text.split(|c: char| !is_part(c)).any(|word| word == "await").then_some(WAITING)
 }
 
-/// Tells what an error came from.
+/// Describes the causes of an error.
 struct Causes<'a, 'js> {
     ctx: &'a Ctx<'js>,
     file: &'a str,
 }
 
 impl<'js> Causes<'_, 'js> {
-    /// Writes a line for each: the members of an `AggregateError`, and the `cause`.
+    /// Writes a line for each cause: the members of an `AggregateError`, and the `cause`.
     fn of(&self, error: &Object<'js>, level: usize, told: &mut String) {
         if level > CAUSE_LEVELS_MAX || !error.as_value().is_error() {
             return;
@@ -176,7 +176,7 @@ impl<'js> Causes<'_, 'js> {
         self.of(error, level + 1, told);
     }
 
-    /// A member that is there.
+    /// Returns a member that is present.
     fn value(&self, object: &Object<'js>, name: &str) -> Option<Value<'js>> {
         let Ok(value) = object.get::<_, Value<'js>>(name) else {
             self.ctx.catch();
@@ -186,7 +186,7 @@ impl<'js> Causes<'_, 'js> {
     }
 }
 
-/// What an error says, which may be its name alone.
+/// Formats an error's message, which may be only its name.
 fn named(name: String, message: &str) -> String {
     if message.is_empty() { name } else { format!("{name}: {message}") }
 }
@@ -200,7 +200,7 @@ fn member<'js>(ctx: &Ctx<'js>, object: &Object<'js>, name: &str) -> Option<Strin
     (!text.is_empty()).then_some(text)
 }
 
-/// A value in a word or two.
+/// Formats a value briefly.
 fn word<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> String {
     let json = ctx.json_stringify(value.clone()).ok().flatten();
     let text = json.or_else(|| value.get::<Coerced<rquickjs::String<'_>>>().ok().map(|text| text.0));
@@ -210,13 +210,14 @@ fn word<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> String {
     })
 }
 
-/// The same, unless it is a line that runs another text, whose lines are not told.
+/// Returns the first line of the program in a stack, unless that belongs to another evaluated text, whose lines are not
+/// reported.
 fn own_line(stack: &str, file: &str) -> Option<u32> {
     let (before, _) = stack.split_once(&format!("{file}:"))?;
     if before.contains("<input>") { None } else { line(stack, file) }
 }
 
-/// The first line of the program that a stack names.
+/// Returns the first line of the program that a stack names.
 fn line(stack: &str, file: &str) -> Option<u32> {
     let (_, place) = stack.split_once(&format!("{file}:"))?;
     place.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok().filter(|line| *line > 0)

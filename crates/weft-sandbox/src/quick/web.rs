@@ -1,4 +1,4 @@
-//! `URL`, `URLSearchParams` and `Buffer`: what a program for the web expects, over Rust's `url`.
+//! `URL`, `URLSearchParams` and `Buffer`: what programs for the web expect, implemented over Rust's `url`.
 
 #![expect(clippy::needless_pass_by_value, reason = "the interpreter hands over what it has made for a call")]
 
@@ -9,12 +9,13 @@ use url::{Url, form_urlencoded, quirks};
 use super::script;
 
 const WEB: &str = include_str!("web.js");
-/// Bytes of an address or a query. What is read of it lies outside of the memory that is counted for the program.
+/// Maximum number of bytes in an address or a query. Parsing it uses memory that is not counted for the program.
 const TEXT_BYTES: usize = 4 << 20;
-/// Parts of a query that is read, each of which takes a hundred times as much memory as the two bytes that it may have.
+/// Maximum number of parts in a query that is parsed; each takes a hundred times as much memory as its two bytes may
+/// take.
 const QUERY_PARTS: usize = 100_000;
 
-/// Makes the classes, by their names.
+/// Creates the classes, by name.
 pub(super) fn load<'js>(ctx: Ctx<'js>) -> rquickjs::Result<Object<'js>> {
     let native = Object::new(ctx.clone())?;
     native.set("parse", Function::new(ctx.clone(), parse)?)?;
@@ -32,7 +33,7 @@ fn within(ctx: &Ctx<'_>, text: &str) -> rquickjs::Result<()> {
     Err(Exception::throw_range(ctx, &format!("an address has {TEXT_BYTES} bytes at most")))
 }
 
-/// The parts of an address as JSON; nothing when it is none.
+/// Returns the parts of an address as JSON; `None` if it is invalid.
 fn parse(ctx: Ctx<'_>, text: String, base: Option<String>) -> rquickjs::Result<Option<String>> {
     within(&ctx, &text)?;
     let base = match base {
@@ -47,8 +48,8 @@ fn parse(ctx: Ctx<'_>, text: String, base: Option<String>) -> rquickjs::Result<O
     url.map(|url| parts(&ctx, &url)).transpose()
 }
 
-/// The parts of an address of which one was set; nothing when there is none any more. A part that cannot be
-/// set to the value stays, as everywhere on the web.
+/// Sets a part of an address and returns its parts; `None` if the address has become invalid. A part that cannot be set
+/// to the value is left unchanged, as everywhere on the web.
 fn set(ctx: Ctx<'_>, href: String, part: String, value: String) -> rquickjs::Result<Option<String>> {
     within(&ctx, &value)?;
     let Ok(mut url) = Url::parse(&href) else { return Ok(None) };
@@ -80,7 +81,7 @@ fn set(ctx: Ctx<'_>, href: String, part: String, value: String) -> rquickjs::Res
 }
 
 fn parts(ctx: &Ctx<'_>, url: &Url) -> rquickjs::Result<String> {
-    // Longer than what it was read of: a character that stands for itself in a program may take nine bytes here.
+    // Longer than its source: an unescaped character of a program may take nine bytes here.
     within(ctx, url.as_str())?;
     let parts = json!({
         "href": quirks::href(url),
@@ -98,7 +99,7 @@ fn parts(ctx: &Ctx<'_>, url: &Url) -> rquickjs::Result<String> {
     Ok(parts.to_string())
 }
 
-/// The names and values of a query, as JSON.
+/// Returns the names and values of a query as JSON.
 fn pairs(ctx: Ctx<'_>, text: String) -> rquickjs::Result<String> {
     within(&ctx, &text)?;
     let pairs: Vec<_> = form_urlencoded::parse(text.as_bytes()).take(QUERY_PARTS + 1).collect();
@@ -108,7 +109,7 @@ fn pairs(ctx: Ctx<'_>, text: String) -> rquickjs::Result<String> {
     Ok(json!(pairs).to_string())
 }
 
-/// A query of names and values, which come as JSON.
+/// Formats a query from names and values, which are passed as JSON.
 fn query(ctx: Ctx<'_>, pairs: String) -> rquickjs::Result<String> {
     within(&ctx, &pairs)?;
     let Ok(pairs) = serde_json::from_str::<Vec<(String, String)>>(&pairs) else {

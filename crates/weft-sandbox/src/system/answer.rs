@@ -1,4 +1,4 @@
-//! What the process of a program says, and what its guard says of its end.
+//! Reads the output of a program's process, and its guard's report of how it ended.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -8,7 +8,7 @@ use weft_core::seam::sandbox::{FILES_BYTES_MAX, FILES_MAX, Failure, Limits, Ran,
 use crate::printed::{Printed, Stream};
 use crate::result;
 
-/// A line of the process of a program, which may be anything.
+/// A line from the process of a program, which is not trusted.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum ProcessLine {
@@ -44,11 +44,11 @@ enum ProgramEnd {
     Late,
 }
 
-/// What became of a program.
+/// Returns the outcome of a program.
 pub(super) fn read(said: &[u8], limits: Limits) -> Ran {
     let (before, last) = last_line(said);
     let Ok(GuardLine { ended }) = serde_json::from_slice::<GuardLine>(last) else {
-        // It has said more than is read, or its guard is gone.
+        // It has written more than is read, or its guard is gone.
         let more = said.len() > limits.output_bytes;
         return Ran::silent(Err(if more { Failure::Output } else { Failure::Broken }));
     };
@@ -57,7 +57,7 @@ pub(super) fn read(said: &[u8], limits: Limits) -> Ran {
     let mut files = Vec::new();
     let mut file_bytes = 0;
     let mut outcome: Option<Result<Json, Failure>> = None;
-    // One by one: of a list of all lines each would take eight times what the shortest has.
+    // One by one: in a list of all lines, each would take eight times the size of the shortest line.
     let lines = before.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     for line in lines.filter_map(|line| serde_json::from_slice(line).ok()) {
         match line {
@@ -94,7 +94,7 @@ pub(super) fn read(said: &[u8], limits: Limits) -> Ran {
     Ran { result, stdout, stderr, truncated: truncated || cut, files }
 }
 
-/// The last line that is not empty, and all before it.
+/// Splits off the last line that is not empty; returns everything before it, and the line.
 fn last_line(said: &[u8]) -> (&[u8], &[u8]) {
     let end = said.iter().rposition(|byte| *byte != b'\n').map_or(0, |at| at + 1);
     let whole = said.get(..end).unwrap_or_default();

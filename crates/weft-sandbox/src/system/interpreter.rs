@@ -1,4 +1,4 @@
-//! What an interpreter of the system has to read.
+//! Determines what an interpreter of the system must be able to read.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -7,18 +7,18 @@ use std::time::Duration;
 use tokio::process::Command;
 use weft_core::{Error, ErrorKind, Result};
 
-/// How long it may take to say where it lies.
+/// Time limit for the interpreter to report its location.
 const TIME: Duration = Duration::from_secs(30);
-/// The oldest version that has what `guest.py` uses.
+/// The oldest version that supports what `guest.py` uses.
 const OLDEST: (u32, u32) = (3, 11);
-/// Says its version, and one folder on every line.
+/// Prints its version, and one folder per line.
 const WHERE: &str = "\
 import os, sys
 print(*sys.version_info[:2], sep='.')
 for path in [sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.dirname(os.path.realpath(sys.executable)), *sys.path]:
     if os.path.isabs(path) and os.path.exists(path): print(path)
 ";
-/// What programs of the system are linked with.
+/// Files that programs of the system are linked against.
 const SYSTEM: [&str; 8] = [
     "/usr",
     "/lib",
@@ -30,14 +30,14 @@ const SYSTEM: [&str; 8] = [
     "/etc/alternatives",
 ];
 
-/// The folders and files that this interpreter needs. It is the operator's own, so that it may say so itself.
+/// Returns the folders and files that this interpreter needs. It is the operator's own, so its report can be trusted.
 pub(super) async fn folders(program: &Path) -> Result<Vec<PathBuf>> {
     let unusable = |reason: String| {
         let message = format!("{} cannot run programs in Python: {reason}", program.display());
         Error::new(ErrorKind::Unavailable, message).help("name another interpreter as `sandbox.python`")
     };
     let mut command = Command::new(program);
-    // Isolated, so that no variable or folder of the caller says where it lies.
+    // Isolated, so that no variable or folder of the caller affects the reported location.
     command.args(["-I", "-B", "-c", WHERE]).env_clear().stdin(Stdio::null()).kill_on_drop(true);
     let output = tokio::time::timeout(TIME, command.output())
         .await
@@ -59,7 +59,7 @@ pub(super) async fn folders(program: &Path) -> Result<Vec<PathBuf>> {
     let mut folders: Vec<PathBuf> =
         SYSTEM.into_iter().map(PathBuf::from).filter(|path| path.exists()).collect();
     for path in lines.map(PathBuf::from) {
-        // Everything of the machine lies below it.
+        // The root contains everything on the machine.
         if path.parent().is_none() {
             return Err(unusable(format!("it lies at {}", path.display())));
         }

@@ -1,4 +1,4 @@
-//! The process that programs are forked from.
+//! The process from which programs are forked.
 
 use std::ffi::OsString;
 use std::fs;
@@ -23,41 +23,41 @@ use weft_core::{Error, ErrorKind, Result};
 use super::SystemInterpreter;
 use crate::worker::SandboxOrder;
 
-/// What the interpreter is given to run: it serves programs from then on.
+/// The program that the interpreter runs: it serves programs from then on.
 const SERVER: &str = concat!(
     include_str!("../../python/guest.py"),
     include_str!("../../python/files.py"),
     include_str!("../../python/threads.py"),
     include_str!("../../python/system.py")
 );
-/// How long importing may take.
+/// Time limit for imports.
 const STARTING: Duration = Duration::from_mins(2);
-/// How long bubblewrap may take to be tried out.
+/// Time limit for testing bubblewrap.
 const TRYING: Duration = Duration::from_secs(10);
-/// Bytes of what it says about that, at most.
+/// Maximum number of bytes in its startup message.
 const SAID_MAX: u64 = 8 << 10;
-/// The descriptor of the socket that it listens to.
+/// The descriptor of the socket on which it listens.
 const LISTENER: i32 = 3;
-/// Where bubblewrap is found.
+/// Where bubblewrap is installed.
 const BUBBLEWRAP: [&str; 3] = ["/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap"];
-/// Libraries that reckon on several threads are told that there is one: a program starts none.
+/// Variables that limit libraries to a single thread: a program starts none.
 const THREADS: [&str; 5] =
     ["OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "BLIS_NUM_THREADS"];
 
-/// What libraries are told: drawings go to files, and files are written by Python alone, whose files are in memory.
+/// Settings of libraries: plots go to files, and files are written only by Python, whose files are in memory.
 const LIBRARIES: [(&str, &str); 3] =
     [("MPLBACKEND", "Agg"), ("MPLCONFIGDIR", "/tmp/matplotlib"), ("OPENPYXL_LXML", "False")];
 
-/// Bubblewrap, where the system has it.
+/// Returns bubblewrap, if it is installed.
 pub(super) fn bubblewrap() -> Option<PathBuf> {
     BUBBLEWRAP.into_iter().map(PathBuf::from).find(|path| path.is_file())
 }
 
-/// Why processes have no namespaces of their own, if so: bubblewrap is tried out.
+/// Returns why processes have no separate namespaces, if so: bubblewrap is tested.
 pub(super) async fn lacks_namespaces(bubblewrap: Option<&Path>) -> Option<&'static str> {
     let Some(bubblewrap) = bubblewrap else { return Some("bubblewrap (`bwrap`) is not installed") };
     let mut command = tokio::process::Command::new(bubblewrap);
-    // What it is to start is itself: it is there for certain.
+    // It starts itself, which certainly exists.
     command.args(["--unshare-all", "--ro-bind", "/", "/", "--"]).arg(bubblewrap).arg("--version");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
     match tokio::time::timeout(TRYING, command.status()).await {
@@ -66,7 +66,7 @@ pub(super) async fn lacks_namespaces(bubblewrap: Option<&Path>) -> Option<&'stat
     }
 }
 
-/// What a worker does that becomes such a process.
+/// The order for a worker to become such a process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Serve {
     program: PathBuf,
@@ -77,7 +77,7 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
-    /// Gives up what is not needed, and becomes the interpreter.
+    /// Drops privileges that are not needed, and becomes the interpreter.
     pub(crate) fn begin(self) -> ExitCode {
         let filter = match filter_for_programs() {
             Ok(filter) => STANDARD.encode(filter),
@@ -92,21 +92,21 @@ impl Serve {
     }
 }
 
-/// What it runs behind.
+/// The boundary of the process.
 #[derive(Clone, Copy)]
 pub(super) struct Boundary<'a> {
     pub confinement: Confinement,
     pub bubblewrap: Option<&'a Path>,
-    /// After how long without a program it ends.
+    /// Time without a program after which it exits.
     pub idle: Duration,
 }
 
-/// Such a process. It ends with this value, and all of its programs with it.
+/// A parent process. Dropping this value ends it, and all of its programs.
 #[derive(Debug)]
 pub(super) struct Parent {
     folder: TempDir,
     _child: Child,
-    /// Once they are closed it knows that nobody wants it any more.
+    /// When they are closed, the process knows that it is no longer needed.
     _pipes: (ChildStdin, BufReader<ChildStdout>),
 }
 
@@ -119,7 +119,7 @@ enum ParentMessage {
 }
 
 impl Parent {
-    /// Starts one in namespaces of its own if they can be had, and waits until it has imported everything.
+    /// Starts a process, in separate namespaces if possible, and waits until it has imported everything.
     pub(super) async fn start(
         worker: &Worker,
         interpreter: &SystemInterpreter,
@@ -135,12 +135,12 @@ impl Parent {
                 .map_err(|cause| Error::internal("cannot write an order down").because(cause))
         };
         if let Some(bubblewrap) = bubblewrap {
-            // The worker has to be seen within, to give up there what is not needed.
+            // The worker must be visible inside, to drop privileges there.
             let mut arguments = wrapped(read, &worker.program);
             arguments.push(worker.program.clone().into());
             arguments.extend(worker.arguments.iter().cloned());
             match Self::launch(bubblewrap, &arguments, order(confinement)?).await {
-                // The system allows no namespaces: bubblewrap ends without a word.
+                // The system allows no namespaces: bubblewrap exits without a message.
                 Err(reason) if reason.is_empty() => {}
                 launched => return launched.map_err(|reason| unable(&reason)),
             }
@@ -160,13 +160,13 @@ impl Parent {
         command.fd_mappings(vec![mapping]).map_err(|cause| failed(std::io::Error::other(cause)))?;
         let mut command = tokio::process::Command::from(command);
         let mut child = command.kill_on_drop(true).spawn().map_err(failed)?;
-        // The socket is the process's alone: when it is gone, nobody can connect.
+        // Only the process holds the socket: when it is gone, nothing can connect.
         drop(command);
         let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err("a worker has no pipes".to_owned());
         };
         order.push(b'\n');
-        // A worker that has ended says why.
+        // A worker that has exited reports the reason.
         drop(input.write_all(&order).await);
         let mut output = BufReader::new(output);
         let mut line = String::new();
@@ -183,7 +183,7 @@ impl Parent {
         }
     }
 
-    /// A connection that takes one program.
+    /// Opens a connection that takes one program.
     pub(super) async fn connect(&self) -> std::io::Result<UnixStream> {
         UnixStream::connect(self.folder.path().join("socket")).await
     }
@@ -195,7 +195,7 @@ fn unable(reason: &str) -> Error {
         .help("see `sandbox.python`, `sandbox.python_modules` and `sandbox.confinement`")
 }
 
-/// Arguments of bubblewrap: nothing is seen but what is to be read.
+/// Returns the arguments of bubblewrap: only what may be read is visible.
 fn wrapped(read: &[PathBuf], worker: &Path) -> Vec<OsString> {
     let worker = fs::canonicalize(worker).unwrap_or_else(|_| worker.to_owned());
     let mut arguments: Vec<OsString> =
