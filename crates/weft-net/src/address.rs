@@ -1,4 +1,4 @@
-//! Which IP addresses are somebody's public server, and which are not. Pure.
+//! Which IP addresses are public servers, and which are not. Pure.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,15 +7,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub enum AddressRefusal {
     /// This machine.
     Loopback,
-    /// A network of its own: RFC 1918, unique local, site local.
+    /// A private network: RFC 1918, unique local, site local.
     Private,
-    /// Only valid on one link; also where clouds answer with credentials.
+    /// Only valid on one link; clouds also serve credentials at such addresses.
     LinkLocal,
     /// Shared by a provider's customers (RFC 6598).
     CarrierGradeNat,
     /// No single receiver: multicast or broadcast.
     Multicast,
-    /// Names no host at all.
+    /// Does not identify a host.
     Unspecified,
     /// A cloud's metadata or host service outside the ranges above.
     Metadata,
@@ -24,7 +24,7 @@ pub enum AddressRefusal {
 }
 
 impl AddressRefusal {
-    /// The word for messages.
+    /// Returns its name for messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Loopback => "a loopback address",
@@ -39,10 +39,10 @@ impl AddressRefusal {
     }
 }
 
-/// Azure's host service answers on a public address from inside its machines only.
+/// Azure's host service has a public address, but is only reachable from inside its machines.
 const AZURE_HOST: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
 
-/// Why `ip` is refused; `None` when it is public. An IPv4 address inside an IPv6 one counts as itself.
+/// Returns why `ip` is refused; `None` when it is public. An IPv4 address embedded in an IPv6 one is checked as IPv4.
 pub fn refusal(ip: IpAddr) -> Option<AddressRefusal> {
     match plain(ip) {
         IpAddr::V4(v4) => refusal_v4(v4),
@@ -50,17 +50,16 @@ pub fn refusal(ip: IpAddr) -> Option<AddressRefusal> {
     }
 }
 
-/// The address that a packet ends up at: takes an IPv4 address out of its mapped, compatible or
-/// NAT64 form.
+/// Returns the address at which a packet arrives: extracts an IPv4 address from its mapped, compatible or NAT64 form.
 pub(crate) fn plain(ip: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = ip else { return ip };
     let [a, b, c, d, e, f, high, low] = v6.segments();
     let tail = Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
     match [a, b, c, d, e, f] {
         [0, 0, 0, 0, 0, 0xffff] | [0, 0, 0, 0, 0xffff, 0] | [0x64, 0xff9b, 0, 0, 0, 0] => IpAddr::V4(tail),
-        // `::` and `::1` look like compatible forms of 0.0.0.0 and 0.0.0.1, and mean what they say.
+        // `::` and `::1` look like compatible forms of 0.0.0.0 and 0.0.0.1, but mean what they say.
         [0, 0, 0, 0, 0, 0] if u32::from(tail) > 1 => IpAddr::V4(tail),
-        // ISATAP carries the IPv4 address of the tunnel's end in an otherwise ordinary address.
+        // ISATAP embeds the IPv4 address of the tunnel's end in an otherwise ordinary address.
         [_, _, _, _, 0 | 0x200, 0x5efe] => IpAddr::V4(tail),
         _ => ip,
     }
@@ -75,7 +74,7 @@ fn refusal_v4(ip: Ipv4Addr) -> Option<AddressRefusal> {
         [100, 64..=127, ..] => Some(AddressRefusal::CarrierGradeNat),
         [224..=239, ..] | [255, 255, 255, 255] => Some(AddressRefusal::Multicast),
         _ if ip == AZURE_HOST => Some(AddressRefusal::Metadata),
-        // IETF assignments, documentation, 6to4 relays, benchmarking, the future.
+        // IETF assignments, documentation, 6to4 relays, benchmarking, reserved for future use.
         [192, 0, 0 | 2, _]
         | [192, 88, 99, _]
         | [198, 18 | 19, ..]
@@ -97,7 +96,7 @@ fn refusal_v6(ip: Ipv6Addr) -> Option<AddressRefusal> {
         [0x2001, 0..=0x1ff, ..] | [0x2001, 0xdb8, ..] | [0x2002, ..] | [0x3fff, 0..=0xfff, ..] => {
             Some(AddressRefusal::Reserved)
         }
-        // Everything that is in use as public unicast today; the rest is unassigned or special.
+        // All public unicast addresses in use today; the rest is unassigned or special.
         [0x2000..=0x3fff, ..] => None,
         _ => Some(AddressRefusal::Reserved),
     }

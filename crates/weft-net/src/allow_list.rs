@@ -1,4 +1,4 @@
-//! What the operator allows although it is not public. Pure.
+//! Non-public addresses that the operator allows. Pure.
 
 use std::net::IpAddr;
 
@@ -7,23 +7,22 @@ use weft_core::{Error, Result};
 
 use crate::address::plain;
 
-/// How many entries a list may have.
+/// Maximum number of entries in a list.
 const ENTRIES_MAX: usize = 1000;
 
-/// Hosts and networks that canvases may reach although they are not public. An entry is a host name,
-/// an address or a network, each with or without a port: `erp.example`, `10.1.2.3:8080`,
-/// `10.0.0.0/8`, `[fd00::/8]:443`.
+/// Hosts and networks that canvases may reach although they are not public. An entry is a host name, an address or a
+/// network, each with or without a port: `erp.example`, `10.1.2.3:8080`, `10.0.0.0/8`, `[fd00::/8]:443`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AllowList(Vec<Allowed>);
 
 #[derive(Clone, Debug, PartialEq)]
 struct Allowed {
     place: AllowedPlace,
-    /// Absent: every port.
+    /// The port; `None` for every port.
     port: Option<u16>,
 }
 
-/// Bits of an IPv6 address before an IPv4 address that it carries.
+/// Number of bits of an IPv6 address that precede an embedded IPv4 address.
 const EMBEDDED_FROM: u8 = 96;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -33,12 +32,12 @@ enum AllowedPlace {
 }
 
 impl AllowList {
-    /// Nothing but public addresses.
+    /// Allows only public addresses.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Reads the entries.
+    /// Parses the entries.
     ///
     /// # Errors
     /// `Invalid` naming the first entry that is not valid.
@@ -52,7 +51,7 @@ impl AllowList {
         Ok(Self(entries))
     }
 
-    /// Whether `host`, which is at `ip`, may be reached on `port`.
+    /// Whether `host`, which resolves to `ip`, may be reached on `port`.
     pub fn allows(&self, host: &str, ip: IpAddr, port: u16) -> bool {
         self.0.iter().any(|allowed| {
             allowed.port.is_none_or(|only| only == port)
@@ -92,13 +91,13 @@ fn read_place(place: &str) -> Option<AllowedPlace> {
     let is_host = prefix.is_none() && !address.is_empty() && address.chars().all(name);
     let name = address.trim_end_matches('.');
     is_host.then(|| match Host::parse(name) {
-        // As URLs have it, whose letters are all ASCII: `bücher.example` is `xn--bcher-kva.example` there.
+        // In the form that URLs use, which is ASCII: `bücher.example` is `xn--bcher-kva.example` there.
         Ok(Host::Domain(name)) => AllowedPlace::Host(name),
         Ok(Host::Ipv4(_) | Host::Ipv6(_)) | Err(_) => AllowedPlace::Host(name.to_owned()),
     })
 }
 
-/// Targets are compared as the addresses that their packets end up at, so an entry is, too.
+/// Normalises an entry like targets, which are compared by the addresses at which their packets arrive.
 fn network(address: IpAddr, prefix: u8) -> AllowedPlace {
     match (plain(address), prefix.checked_sub(EMBEDDED_FROM)) {
         (inner @ IpAddr::V4(_), Some(prefix)) if address.is_ipv6() => {
@@ -111,7 +110,7 @@ fn network(address: IpAddr, prefix: u8) -> AllowedPlace {
 fn contains(network: IpAddr, prefix: u8, ip: IpAddr) -> bool {
     let same = |a: u128, b: u128, bits: u8| {
         let away = u32::from(bits.saturating_sub(prefix));
-        // Shifting out all 128 bits leaves nothing to compare, so everything is inside.
+        // Shifting out all 128 bits leaves nothing to compare, so that every address matches.
         a.checked_shr(away).unwrap_or(0) == b.checked_shr(away).unwrap_or(0)
     };
     match (network, ip) {

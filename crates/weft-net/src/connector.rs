@@ -13,12 +13,12 @@ use crate::operator::{CONNECT_LIMIT, builder};
 use crate::outbound::{Connector, OutboundRoute, Pinned};
 use crate::streaming::{self, StreamRequest, StreamResponse};
 
-/// Clients kept so that their connections can be used again, one for each route.
+/// Maximum number of cached clients, one for each route, whose connections can be reused.
 const CLIENTS_MAX: usize = 32;
-/// Bytes at the beginning of a page in which it says itself what its characters are.
+/// Number of bytes at the beginning of a page that may declare its character set.
 const DECLARATION_MAX: usize = 1024;
-/// Ways to pack a body. What an answer says of another, such as `utf-8` or `none`, is a mistake of its server's about a body that
-/// is none of these.
+/// Content encodings of a body. Any other value, such as `utf-8` or `none`, is a server's mistake about a body that has
+/// none of these encodings.
 const PACKINGS: [&str; 7] = ["gzip", "x-gzip", "deflate", "br", "zstd", "compress", "x-compress"];
 
 /// Connects over TCP and TLS.
@@ -30,7 +30,7 @@ pub struct DirectConnector {
 type Pin = (Pinned, Option<(String, Pinned)>);
 
 impl DirectConnector {
-    /// A client that knows no other addresses than the route's.
+    /// Returns a client that knows only the addresses of the route.
     fn client(&self, route: &OutboundRoute) -> Result<reqwest::Client> {
         let proxy = route.proxy.as_ref().map(|(url, pinned)| (url.to_string(), in_order(pinned)));
         let pin = (in_order(&route.target), proxy);
@@ -47,7 +47,7 @@ impl DirectConnector {
     }
 }
 
-/// The same with its addresses in one order: many names have theirs in another one each time they are looked up.
+/// Sorts the addresses: many names resolve to theirs in a different order each time.
 fn in_order(pinned: &Pinned) -> Pinned {
     let mut pinned = pinned.clone();
     pinned.addresses.sort_unstable();
@@ -57,7 +57,7 @@ fn in_order(pinned: &Pinned) -> Pinned {
 fn pinned_client(route: &OutboundRoute) -> Result<reqwest::Client> {
     let wrong =
         |cause: reqwest::Error| Error::invalid("the proxy cannot be used").because(cause.without_url());
-    // To the addresses that were checked and no others: a name may lead elsewhere the next time it is looked up.
+    // Only to the addresses that were checked: a name may resolve differently the next time it is looked up.
     let mut builder = builder()?
         .connect_timeout(CONNECT_LIMIT)
         .resolve_to_addrs(&route.target.host, &route.target.addresses)
@@ -70,7 +70,7 @@ fn pinned_client(route: &OutboundRoute) -> Result<reqwest::Client> {
     builder.build().map_err(|cause| Error::internal("cannot set up the HTTP client").because(cause))
 }
 
-/// Nothing is looked up after the check.
+/// A resolver that refuses everything: nothing is looked up after the check.
 struct NoOtherNames;
 
 impl reqwest::dns::Resolve for NoOtherNames {
@@ -102,8 +102,8 @@ impl Connector for DirectConnector {
 
 pub(crate) fn method(name: &str) -> Result<reqwest::Method> {
     match name.parse() {
-        // By way of a proxy CONNECT leads to addresses that nobody has checked, and TRACE answers with the headers that it
-        // was sent, keys among them.
+        // Through a proxy, CONNECT leads to addresses that were not checked, and TRACE returns the headers it was sent,
+        // including keys.
         Ok(reqwest::Method::CONNECT | reqwest::Method::TRACE) | Err(_) => {
             Err(Error::invalid(format!("`{name}` is not an HTTP method that can be used here")))
         }
@@ -121,7 +121,7 @@ pub(crate) fn headers(pairs: &[(String, String)]) -> Result<HeaderMap> {
     Ok(headers)
 }
 
-/// The text leaves out the URL, since its query may hold a key.
+/// Returns the error for a missing answer. Its text leaves out the URL, since the query may contain a key.
 fn no_answer(host: &str, cause: reqwest::Error) -> Error {
     if cause.is_builder() {
         return Error::invalid("the request cannot be written").because(cause.without_url());
@@ -137,7 +137,7 @@ async fn read(mut response: reqwest::Response, host: &str, body_max: usize) -> R
     let headers =
         response.headers().iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect();
     let content_type = response.headers().get(CONTENT_TYPE).map(text).unwrap_or_default();
-    // What is unpacked here has no such header any more.
+    // An answer that the client has decoded no longer has this header.
     let packing = response.headers().get(CONTENT_ENCODING).map(text).and_then(|value| packed_as(&value));
     let announced = response.content_length().unwrap_or(0);
     if usize::try_from(announced).map_or(true, |length| length > body_max) {
@@ -145,7 +145,7 @@ async fn read(mut response: reqwest::Response, host: &str, body_max: usize) -> R
     }
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(|cause| no_answer(host, cause))? {
-        // Before it is kept: a body that announces nothing may go on for ever.
+        // Checked before it is stored: a body without a declared length may go on forever.
         if body.len() + piece.len() > body_max {
             return Err(too_long());
         }
@@ -158,21 +158,21 @@ async fn read(mut response: reqwest::Response, host: &str, body_max: usize) -> R
     Ok(HttpResponse { status, headers, body })
 }
 
-/// How a body is packed that nobody here unpacks.
+/// Returns the encoding of a body that is not decoded here.
 fn packed_as(content_encoding: &str) -> Option<String> {
     let mut named = content_encoding.split(',').map(|name| name.trim().to_ascii_lowercase());
     named.find(|name| PACKINGS.contains(&name.as_str()))
 }
 
-/// What stands for a body that would be taken for a text without being one. Of an answer that is an error anyway the status says
+/// Returns a placeholder for a body that would be mistaken for text. If the answer is an error anyway, the status says
 /// more.
 fn unread(packing: &str, host: &str, status: u16) -> Result<String> {
     let message = format!("the answer of `{host}` is packed as `{packing}`, which cannot be read here");
     if status >= 400 { Ok(message) } else { Err(Error::new(ErrorKind::Garbled, message)) }
 }
 
-/// By a byte order mark, by the character set that the header declares, by the one that a page declares itself, else as
-/// UTF-8.
+/// Decodes a body by its byte order mark, by the character set that the header declares, by the one that the page
+/// itself declares, or else as UTF-8.
 fn decode(body: &[u8], content_type: &str) -> String {
     let mut parts = content_type.split(';');
     let kind = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -186,8 +186,8 @@ fn decode(body: &[u8], content_type: &str) -> String {
     encoding.unwrap_or(UTF_8).decode(body).0.into_owned()
 }
 
-/// The character set that a page names in a `<meta>`, or a document of XML in its first line. Whatever it says of
-/// UTF-16, its letters could not be read here if they were in that.
+/// Returns the character set that a page declares in a `<meta>`, or an XML document in its first line. A declaration of
+/// UTF-16 is wrong: in UTF-16, it could not be read here.
 fn declared_inside(body: &[u8]) -> Option<&'static Encoding> {
     let beginning = String::from_utf8_lossy(&body[..body.len().min(DECLARATION_MAX)]).to_ascii_lowercase();
     let mut rest = beginning.as_str();
@@ -211,8 +211,8 @@ fn declared_inside(body: &[u8]) -> Option<&'static Encoding> {
     None
 }
 
-/// What stands behind `name=` in a tag, also within the value of another attribute, as in
-/// `content="text/html; charset=gbk"`.
+/// Returns what follows `name=` in a tag, even within the value of another attribute, as in `content="text/html;
+/// charset=gbk"`.
 fn after<'t>(tag: &'t str, name: &str) -> Option<&'t str> {
     let value = tag.match_indices(name).find_map(|(at, _)| {
         let value = tag[at + name.len()..].trim_start().strip_prefix('=')?;

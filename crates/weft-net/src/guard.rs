@@ -1,4 +1,5 @@
-//! A proxy for programs that connect by themselves, such as web browsers: it knows only the way that [`Outbound`] checks.
+//! A proxy for programs that open connections themselves, such as web browsers: it uses only routes that [`Outbound`]
+//! checks.
 
 use std::convert::Infallible;
 use std::io;
@@ -24,16 +25,16 @@ use weft_core::{Error, ErrorKind, Result};
 
 use crate::outbound::Outbound;
 
-/// Connections at the same time; further ones wait.
+/// Maximum number of concurrent connections; further ones wait.
 const CONNECTIONS_MAX: usize = 256;
-/// How long is waited after the system had no connection to give.
+/// Pause after the system failed to accept a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// The header by which some clients speak of the connection to their proxy.
+/// The header that some clients use for the connection to their proxy.
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 
 type Body = Either<Incoming, Full<Bytes>>;
 
-/// A proxy on a port of this machine. It ends, and all its connections with it, with this value.
+/// A proxy on a local port. Dropping this value ends it and all of its connections.
 #[derive(Debug)]
 pub struct GuardProxy {
     address: SocketAddr,
@@ -41,20 +42,20 @@ pub struct GuardProxy {
 }
 
 impl GuardProxy {
-    /// Where it listens.
+    /// Returns the address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
 impl Outbound {
-    /// Opens a proxy for HTTP and for connections of any kind (`CONNECT`), through which at most `bytes_max` come in.
-    /// Whoever uses it reaches what canvases may reach, and no other address.
+    /// Opens a proxy for HTTP and for connections of any kind (`CONNECT`), through which at most `bytes_max` bytes can
+    /// be received. Its users can reach what canvases may reach, and no other address.
     ///
     /// # Errors
-    /// `Internal` when no port can be had.
+    /// `Internal` when no port is available.
     pub async fn proxy(self: &Arc<Self>, bytes_max: u64) -> Result<GuardProxy> {
-        // For programs of this machine alone: it has no password.
+        // Only for programs on this machine: it has no password.
         let opened = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
         let opened = opened.and_then(|listener| listener.local_addr().map(|address| (listener, address)));
         let (listener, address) =
@@ -83,11 +84,11 @@ async fn serve(listener: TcpListener, guard: Arc<GuardState>) {
     let mut clients = JoinSet::new();
     while let Ok(permit) = Arc::clone(&guard.room).acquire_owned().await {
         let Ok((stream, _)) = listener.accept().await else {
-            // Too many files are open, perhaps: a later attempt may work, and the connection waits.
+            // Possibly too many files are open: a later attempt may succeed, and the connection waits.
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        // Those that are over are let go of here, or the set would grow with every connection.
+        // Finished connections are removed here; otherwise the set would grow with every connection.
         while clients.try_join_next().is_some() {}
         clients.spawn(converse(Arc::clone(&guard), stream, permit));
     }
@@ -104,7 +105,7 @@ async fn converse(guard: Arc<GuardState>, stream: TcpStream, permit: OwnedSemaph
     });
     let connection =
         hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-    // What the client makes of a broken connection is its own business.
+    // An error on the connection to the client is the client's own concern.
     drop(connection.with_upgrades().await);
 }
 
@@ -129,7 +130,7 @@ impl GuardState {
             self.spawn(hand_on(request, server, permit));
             return Ok(Response::new(Either::Right(Full::default())));
         }
-        // Of https a proxy sees CONNECT and nothing else, or it would have to read it in clear.
+        // For https, a proxy only sees CONNECT, unless it were to read the content in the clear.
         if request.uri().scheme_str() != Some("http") {
             return Err(Error::invalid("only http goes through a proxy as it is"));
         }
@@ -161,27 +162,27 @@ impl GuardState {
     }
 }
 
-/// The request as the server gets it: what concerns the proxy alone is left out.
+/// Converts a request to the form that the server receives: without what concerns only the proxy.
 fn for_the_server(mut request: Request<Incoming>) -> Request<Incoming> {
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
     if let Ok(uri) = path.parse() {
         *request.uri_mut() = uri;
     }
-    // Headers of one connection (RFC 9110, section 7.6.1), and a password that is not the server's.
+    // Hop-by-hop headers (RFC 9110, section 7.6.1), and credentials that are not for the server.
     for name in [CONNECTION, PROXY_CONNECTION, PROXY_AUTHORIZATION] {
         request.headers_mut().remove(name);
     }
     request
 }
 
-/// Hands on what either side says. The permit is held meanwhile: to HTTP such a connection is over when this begins.
+/// Copies data in both directions. Holds the permit meanwhile: for HTTP, such a connection is over when this begins.
 async fn hand_on(request: Request<Incoming>, mut server: CountedStream, _permit: Arc<OwnedSemaphorePermit>) {
     if let Ok(client) = hyper::upgrade::on(request).await {
         drop(tokio::io::copy_bidirectional(&mut TokioIo::new(client), &mut server).await);
     }
 }
 
-/// A connection to a server that takes what comes in from what may.
+/// A connection to a server that deducts what is received from the shared limit.
 struct CountedStream {
     stream: TcpStream,
     left: Arc<AtomicU64>,
@@ -196,7 +197,7 @@ impl AsyncRead for CountedStream {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
         let count = (buf.filled().len() - before) as u64;
-        // From one number for all connections: a page that opens many is given no more for it.
+        // One counter for all connections: a page that opens many gets no more.
         let take = |left: u64| left.checked_sub(count);
         Poll::Ready(match self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
             Ok(_) => Ok(()),

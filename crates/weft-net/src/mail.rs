@@ -1,7 +1,7 @@
-//! Mail handed in over SMTP, to addresses that were checked.
+//! Submits mail over SMTP, to addresses that were checked.
 //!
-//! Until the server has been given the whole text, an error means that nothing was handed in. From then on only its
-//! word counts: without it nobody knows, and nothing is sent again.
+//! Until the server has been sent the whole text, an error means that nothing was submitted. After that only its reply
+//! counts: without one the outcome is unknown, and nothing is sent again.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,16 +28,18 @@ use weft_core::{Error, ErrorKind, Result, TenantId};
 use crate::outbound::Outbound;
 use crate::tls;
 
-/// The port of TLS from the first byte on.
+/// The port for implicit TLS.
 const IMPLICIT_TLS: u16 = 465;
-/// Bytes that a server says in one conversation, at most. The client reads an answer of many lines anew with each of them.
+/// Maximum number of bytes that a server may send in one conversation. The client parses a multi-line reply again for
+/// each of its lines.
 const SAID_MAX: usize = 64 * 1024;
-/// Recipients of one mail, at most.
+/// Maximum number of recipients of a mail.
 const RECIPIENTS_MAX: usize = 100;
-/// What this program calls itself to servers: the literal that RFC 5321 has for clients without a name.
+/// The name by which this program identifies itself to servers: the literal that RFC 5321 defines for clients without a
+/// name.
 const HELLO: &str = "[127.0.0.1]";
 
-/// Hands in mail over SMTP.
+/// Submits mail over SMTP.
 #[derive(Debug)]
 pub struct SmtpMailer {
     outbound: Arc<Outbound>,
@@ -45,18 +47,18 @@ pub struct SmtpMailer {
 }
 
 impl SmtpMailer {
-    /// Servers are reached by way of `outbound`, and are who the machine's certificates say they are.
+    /// Connects to servers through `outbound`, and verifies them against the machine's certificates.
     pub fn new(outbound: Arc<Outbound>) -> Self {
         Self { outbound, trusted: Vec::new() }
     }
 
-    /// The same, where these certificates vouch for servers, too.
+    /// Also trusts these certificates.
     #[must_use]
     pub fn trusting(self, certificates: Vec<CertificateDer<'static>>) -> Self {
         Self { trusted: certificates, ..self }
     }
 
-    /// Hands a mail in; `given` is set before its text goes on its way.
+    /// Submits a mail; `given` is set before its text is sent.
     async fn handed_in(&self, mail: &Mail, given: &AtomicBool) -> Result<()> {
         let (envelope, text) = written(mail)?;
         let mut connection = self.connected(&mail.server).await?;
@@ -68,7 +70,7 @@ impl SmtpMailer {
             Err(error) => Err(error),
         };
         if handed_in.is_ok() {
-            // The mail is taken, whatever the server says to a good-bye.
+            // The mail has been accepted, whatever the server replies to QUIT.
             let _ = connection.quit().await;
         }
         handed_in
@@ -106,7 +108,7 @@ impl SmtpMailer {
     }
 }
 
-/// Says who is there and whom a mail is for, up to where its text follows.
+/// Identifies the client and the recipients of a mail, up to the point where its text follows.
 async fn prepared(
     connection: &mut AsyncSmtpConnection,
     server: &MailServer,
@@ -152,7 +154,7 @@ async fn hand_in(connection: &mut AsyncSmtpConnection, server: &MailServer, text
     })
 }
 
-/// The server's own word, or its silence, before it was given the text.
+/// Returns the error for a server's refusal, or its silence, before it was sent the text.
 fn refused(server: &MailServer, cause: &SmtpError) -> Error {
     if cause.is_permanent() {
         Error::invalid(format!("the mail server `{}` does not take the mail", server.host))
@@ -166,7 +168,7 @@ fn unavailable(host: &str, why: String) -> Error {
     Error::new(ErrorKind::Unavailable, format!("the mail was not handed in at `{host}`")).because(why)
 }
 
-/// What a server said, behind the number that it gave it; else why there is no answer.
+/// Returns what a server said, after its reply code; otherwise why there is no reply.
 fn answer(cause: &SmtpError) -> String {
     match cause.status() {
         Some(code) if std::error::Error::source(cause).is_some() => format!("{code} {}", reason(cause)),
@@ -174,7 +176,7 @@ fn answer(cause: &SmtpError) -> String {
     }
 }
 
-/// The first cause alone: each error of the library repeats what it has for a cause.
+/// Returns only the root cause: each error of the library repeats that of its cause.
 fn reason(cause: &(dyn std::error::Error + 'static)) -> String {
     let mut first = cause;
     while let Some(before) = first.source() {
@@ -183,10 +185,10 @@ fn reason(cause: &(dyn std::error::Error + 'static)) -> String {
     first.to_string()
 }
 
-/// Who sends it to whom, and its text as it goes over the line.
+/// Returns the envelope of a mail, and its text as it is sent over the connection.
 fn written(mail: &Mail) -> Result<(Envelope, Vec<u8>)> {
     let address = |text: &String| -> Result<Mailbox> {
-        // What ends a line would begin another header.
+        // A line break would begin another header.
         let parsed =
             if text.contains(|c: char| c.is_control()) { None } else { text.trim().parse::<Mailbox>().ok() };
         let mailbox = parsed.filter(|mailbox| AsRef::<str>::as_ref(&mailbox.email).is_ascii());
@@ -200,7 +202,7 @@ fn written(mail: &Mail) -> Result<(Envelope, Vec<u8>)> {
     }
     let sender = address(&mail.from.1)?;
     let name = Some(one_line(&mail.from.0)).filter(|name| !name.is_empty());
-    // The same when it is handed in again, so that whoever gets both can tell that they are one.
+    // The same when it is submitted again, so that a recipient of both can recognise the duplicate.
     let id = format!("<{}@{}>", mail.id, sender.email.domain());
     let from = Mailbox::new(name.or(sender.name), sender.email);
     let mut message = Message::builder().from(from.clone()).subject(one_line(&mail.subject));
@@ -223,7 +225,7 @@ fn written(mail: &Mail) -> Result<(Envelope, Vec<u8>)> {
     Ok((envelope, message.formatted()))
 }
 
-/// A text that ends no header.
+/// Replaces control characters, so that a text cannot end a header.
 fn one_line(text: &str) -> String {
     text.split(char::is_control).collect::<Vec<_>>().join(" ").trim().to_owned()
 }
@@ -241,7 +243,7 @@ impl Mailer for SmtpMailer {
                     format!("the mail server `{host}` has not asked for the mail within {seconds} s");
                 return Err(Error::new(ErrorKind::Unavailable, message).help("nothing was sent: try again"));
             }
-            // It may have been on its way.
+            // It may already have been sent.
             Err(Error::new(
                 ErrorKind::Interrupted,
                 format!("the mail server `{}` has not taken the mail within {seconds} s", mail.server.host),
@@ -251,7 +253,7 @@ impl Mailer for SmtpMailer {
     }
 }
 
-/// A connection of which no more is read than a server has to say.
+/// A connection that limits how much a server may send.
 #[derive(Debug)]
 struct Bounded<S> {
     stream: S,
@@ -275,7 +277,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Bounded<S> {
         }
         let before = buf.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
-        // What comes in one piece has the size of the reader's buffer at most.
+        // A single read is bounded by the size of the reader's buffer.
         self.left = self.left.saturating_sub(buf.filled().len() - before);
         read
     }

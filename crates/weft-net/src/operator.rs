@@ -1,5 +1,4 @@
-//! The client for addresses that the operator wrote into the configuration, such as model servers.
-//! These may be private.
+//! The client for addresses from the operator's configuration, such as model servers. These may be private.
 
 use std::time::Duration;
 
@@ -7,16 +6,16 @@ use weft_core::{Error, Result};
 
 use crate::tls;
 
-/// How long connecting may take.
+/// Time limit for connecting.
 pub const CONNECT_LIMIT: Duration = Duration::from_secs(10);
-/// Idle connections kept for each server.
+/// Maximum number of idle connections kept for each server.
 const IDLE_PER_HOST_MAX: usize = 64;
-/// How long an idle connection is kept; shorter than the usual 60 s of servers, so that they do not
-/// close it under a request.
+/// How long an idle connection is kept; shorter than the usual 60 s of servers, so that they do not close it during a
+/// request.
 const IDLE_LIMIT: Duration = Duration::from_secs(50);
 
-/// A client without redirects and without proxies from the environment. It limits only the time to
-/// connect: who asks knows how long an answer may take.
+/// Creates a client without redirects and without proxies from the environment. It only limits the time to connect: the
+/// caller knows how long an answer may take.
 ///
 /// # Errors
 /// `Internal` when TLS cannot be set up.
@@ -29,15 +28,15 @@ pub fn operator_client() -> Result<reqwest::Client> {
         .map_err(|cause| Error::internal("cannot set up the HTTP client").because(cause))
 }
 
-/// What both kinds of clients have in common.
+/// Returns what both kinds of clients have in common.
 #[expect(clippy::disallowed_methods, reason = "this crate is the one that builds HTTP clients")]
 pub(crate) fn builder() -> Result<reqwest::ClientBuilder> {
-    // Where a redirect or a proxy of the environment leads has been checked by nobody.
+    // The targets of redirects, and proxies from the environment, were not checked.
     Ok(reqwest::Client::builder()
         .tls_backend_preconfigured(tls::config()?)
         .redirect(reqwest::redirect::Policy::none())
         .no_proxy()
-        // The address that a request came from may have a key in it.
+        // The address that a request came from may contain a key.
         .referer(false)
         .user_agent(concat!("weft/", env!("CARGO_PKG_VERSION"))))
 }

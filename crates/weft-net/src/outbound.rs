@@ -1,4 +1,4 @@
-//! Requests that a canvas asks for: resolve, check, pin, and only then connect.
+//! Requests on behalf of a canvas: resolve, check, pin, and only then connect.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -15,26 +15,26 @@ use crate::allow_list::AllowList;
 use crate::connector::DirectConnector;
 use crate::streaming::{StreamRequest, StreamResponse};
 
-/// Addresses of one name that are looked at; names with more are refused.
-// Each is checked, and whoever owns a name may give it thousands.
+/// Maximum number of addresses of one name; names with more are refused.
+// Each is checked, and the owner of a name may give it thousands.
 const ADDRESSES_MAX: usize = 64;
-/// How long looking up an address may take where nothing else limits it; as long as connecting.
+/// Time limit for resolving an address where nothing else limits it; the same as for connecting.
 const LOOK_UP_LIMIT: Duration = Duration::from_secs(10);
 
-/// Turns names into addresses.
+/// Resolves names to addresses.
 #[async_trait]
 pub trait Resolver: Send + Sync {
-    /// Every address of `host`.
+    /// Returns every address of `host`.
     ///
     /// # Errors
-    /// When the name cannot be looked up.
+    /// When the name cannot be resolved.
     async fn resolve(&self, host: &str) -> std::io::Result<Vec<IpAddr>>;
 }
 
-/// Carries out an exchange over a route that has been checked.
+/// Performs an exchange over a route that has been checked.
 ///
-/// An implementation connects to the addresses of the route and to no other, whatever a name means
-/// by then, and follows no redirect.
+/// An implementation connects only to the addresses of the route, whatever a name resolves to by then, and follows no
+/// redirect.
 #[async_trait]
 pub trait Connector: Send + Sync {
     /// Sends the request and reads the answer up to its limit.
@@ -44,30 +44,30 @@ pub trait Connector: Send + Sync {
     /// over the limit.
     async fn exchange(&self, route: &OutboundRoute, request: &HttpRequest) -> Result<HttpResponse>;
 
-    /// Sends the request and hands on the answer's body unread.
+    /// Sends the request and returns the answer with its body unread.
     ///
     /// # Errors
     /// As [`Connector::exchange`], without a limit on the body.
     async fn open(&self, route: &OutboundRoute, request: &StreamRequest) -> Result<StreamResponse>;
 }
 
-/// Where a request goes, every address checked.
+/// The route of a request, with every address checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutboundRoute {
-    /// The URL asked for.
+    /// The requested URL.
     pub url: Url,
-    /// Where its host is.
+    /// The addresses of its host.
     pub target: Pinned,
-    /// The proxy in between.
+    /// The proxy to connect through.
     pub proxy: Option<(Url, Pinned)>,
 }
 
 /// A host with the addresses that were checked.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pinned {
-    /// The name or the address as the URL has it.
+    /// The name or address as in the URL.
     pub host: String,
-    /// Where to connect.
+    /// The addresses to connect to.
     pub addresses: Vec<SocketAddr>,
 }
 
@@ -82,7 +82,7 @@ impl Resolver for SystemResolver {
     }
 }
 
-/// The one way out for nodes and tools.
+/// The only way for nodes and tools to reach the network.
 pub struct Outbound {
     allowed: AllowList,
     resolver: Arc<dyn Resolver>,
@@ -96,12 +96,12 @@ impl std::fmt::Debug for Outbound {
 }
 
 impl Outbound {
-    /// With the machine's resolver and real connections.
+    /// Uses the machine's resolver and real connections.
     pub fn open(allowed: AllowList) -> Self {
         Self::new(allowed, Arc::new(SystemResolver), Arc::new(DirectConnector::default()))
     }
 
-    /// With a resolver and a connector of one's own.
+    /// Uses the given resolver and connector.
     pub fn new(allowed: AllowList, resolver: Arc<dyn Resolver>, connector: Arc<dyn Connector>) -> Self {
         Self { allowed, resolver, connector }
     }
@@ -109,8 +109,8 @@ impl Outbound {
     /// Resolves and checks everything that a request would connect to.
     ///
     /// # Errors
-    /// `Denied` for a refused address, `Invalid` for a URL that is not valid, `Unavailable` for a
-    /// name that cannot be resolved.
+    /// `Denied` for a refused address, `Invalid` for a URL that is not valid, `Unavailable` for a name that cannot be
+    /// resolved.
     pub async fn route(&self, url: &str, proxy: Option<&str>) -> Result<OutboundRoute> {
         let url = web_url(url, "the URL")?;
         let target = self.pin(&url).await?;
@@ -125,7 +125,7 @@ impl Outbound {
         Ok(OutboundRoute { url, target, proxy })
     }
 
-    /// As [`Outbound::route`] without a proxy, for callers that limit only the time for an answer, or none.
+    /// Like [`Outbound::route`] without a proxy, for callers that limit only the time for an answer, or none at all.
     pub(crate) async fn route_in_time(&self, url: &str) -> Result<OutboundRoute> {
         tokio::time::timeout(LOOK_UP_LIMIT, self.route(url, None)).await.unwrap_or_else(|_| {
             let seconds = LOOK_UP_LIMIT.as_secs();
@@ -133,7 +133,7 @@ impl Outbound {
         })
     }
 
-    /// What carries out exchanges over checked routes.
+    /// Returns the connector that performs exchanges over checked routes.
     pub(crate) fn connector(&self) -> &dyn Connector {
         self.connector.as_ref()
     }
@@ -150,7 +150,7 @@ impl Outbound {
             Some(Host::Domain(name)) => (name.to_owned(), self.addresses(name).await?),
             None => return Err(Error::invalid("the URL does not name a host")),
         };
-        // Also an address that was written as such: it needs no resolver to lead inside.
+        // Literal addresses are checked, too: they can lead to a private network without a resolver.
         for ip in &ips {
             self.check(&host, *ip, port)?;
         }
@@ -168,7 +168,8 @@ impl Outbound {
         }
     }
 
-    /// One refused address refuses the name: which of them is dialled is not ours to choose.
+    /// Checks an address. One refused address refuses the name: which of its addresses is used is not under our
+    /// control.
     fn check(&self, host: &str, ip: IpAddr, port: u16) -> Result<()> {
         let Some(refusal) = refusal(ip) else { return Ok(()) };
         if self.allowed.allows(host, ip, port) {
@@ -200,9 +201,9 @@ impl Http for Outbound {
             let route = self.route(&request.url, request.proxy.as_deref()).await?;
             self.connector.exchange(&route, &request).await
         };
-        // The look-up counts: a resolver that says nothing is waited for longer than any server.
+        // The time limit includes name resolution: an unresponsive resolver is waited for longer than any server.
         tokio::time::timeout(request.time_limit, exchange).await.unwrap_or_else(|_| {
-            // In tenths: what redirects have left of a time has a dozen places.
+            // Rounded to tenths: the time left after redirects has a dozen decimal places.
             let seconds = (request.time_limit.as_secs_f64() * 10.0).ceil() / 10.0;
             Err(Error::new(ErrorKind::Timeout, format!("no complete answer within {seconds} s")))
         })

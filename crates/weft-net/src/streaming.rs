@@ -1,4 +1,4 @@
-//! Exchanges whose answers are read while they come, for protocols that keep a line open.
+//! Exchanges whose answers are read while they arrive, for protocols that keep a connection open.
 
 use std::fmt;
 
@@ -10,14 +10,14 @@ use weft_core::{Error, ErrorKind, Result};
 
 use crate::outbound::Outbound;
 
-/// A request with all that goes with it.
+/// A complete request.
 #[derive(Clone, PartialEq)]
 pub struct StreamRequest {
-    /// Upper case.
+    /// The method, in upper case.
     pub method: String,
-    /// Absolute, `http` or `https`.
+    /// An absolute `http` or `https` URL.
     pub url: String,
-    /// Name and value; values may be secret, so they do not show.
+    /// Names and values; values may be secret, so `Debug` does not show them.
     pub headers: Vec<(String, String)>,
     /// The body; empty for none.
     pub body: Vec<u8>,
@@ -25,18 +25,18 @@ pub struct StreamRequest {
 
 impl fmt::Debug for StreamRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The query of the URL may hold a key, as headers and body may.
+        // The query of the URL may contain a key, and so may headers and body.
         f.debug_struct("StreamRequest").field("method", &self.method).finish_non_exhaustive()
     }
 }
 
-/// What came back so far. Dropping the body ends the exchange.
+/// The beginning of an answer. Dropping the body ends the exchange.
 pub struct StreamResponse {
-    /// 100 to 599.
+    /// The status: 100 to 599.
     pub status: u16,
-    /// Lower-case name and value.
+    /// Names, in lower case, and values.
     pub headers: Vec<(String, String)>,
-    /// The rest as it comes; nobody but the reader limits its length.
+    /// The body as it arrives; only the reader limits its length.
     pub body: BoxStream<'static, Result<Bytes>>,
 }
 
@@ -47,15 +47,15 @@ impl fmt::Debug for StreamResponse {
 }
 
 impl StreamResponse {
-    /// A header's value, by its lower-case name.
+    /// Returns a header's value, by its lower-case name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The whole body.
+    /// Reads the whole body.
     ///
     /// # Errors
-    /// `Invalid` as soon as there are more than `max` bytes, otherwise what broke the line.
+    /// `Invalid` as soon as there are more than `max` bytes, otherwise the error of the connection.
     pub async fn read(self, max: usize) -> Result<Vec<u8>> {
         let announced = self.header("content-length").and_then(|text| text.parse::<usize>().ok());
         let too_long = || Error::invalid(format!("the answer has more than {max} bytes"));
@@ -66,7 +66,7 @@ impl StreamResponse {
         let mut whole = Vec::new();
         while let Some(piece) = body.next().await {
             let piece = piece?;
-            // Before it is kept: what a body announces need not be true.
+            // Checked before it is stored: the declared length of a body need not be true.
             if piece.len() > max.saturating_sub(whole.len()) {
                 return Err(too_long());
             }
@@ -76,31 +76,31 @@ impl StreamResponse {
     }
 }
 
-/// Marks a failure before anything was sent, as the cause of an error: the request may be made again.
+/// Marks a failure before anything was sent, as the cause of an error: the request may be repeated.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct NotSent(pub String);
 
-/// HTTP with answers that are read while they come. It limits the time to connect and nothing else:
-/// who asks knows how long an answer may take.
+/// HTTP with answers that are read while they arrive. Only the time to connect is limited: the caller knows how long an
+/// answer may take.
 ///
-/// An implementation follows no redirect, and names no part of the URL but its host in errors.
+/// An implementation follows no redirect, and mentions only the host of the URL in errors.
 #[async_trait]
 pub trait StreamingHttp: Send + Sync {
     /// Sends a request and waits for the head of the answer. Any status is an answer.
     ///
     /// # Errors
-    /// `Denied` for a refused address, `Unavailable` when nothing answers ([`NotSent`] is the cause
-    /// when no connection was made), `Invalid` for a request that cannot be written.
+    /// `Denied` for a refused address, `Unavailable` when nothing answers ([`NotSent`] is the cause when no connection
+    /// was made), `Invalid` for a request that cannot be written.
     async fn open(&self, request: StreamRequest) -> Result<StreamResponse>;
 }
 
-/// Reaches what the operator configured, which may be private.
+/// Reaches servers that the operator configured, which may be private.
 #[derive(Clone, Debug)]
 pub struct OperatorHttp(reqwest::Client);
 
 impl OperatorHttp {
-    /// Over the operator's client.
+    /// Uses the operator's client.
     ///
     /// # Errors
     /// `Internal` when TLS cannot be set up.
@@ -116,7 +116,7 @@ impl StreamingHttp for OperatorHttp {
     }
 }
 
-/// The same through the guard, for addresses that are not the operator's.
+/// Checks the address first, for addresses that are not the operator's.
 #[async_trait]
 impl StreamingHttp for Outbound {
     async fn open(&self, request: StreamRequest) -> Result<StreamResponse> {
@@ -125,7 +125,7 @@ impl StreamingHttp for Outbound {
     }
 }
 
-/// Sends a request over a client and hands on the answer's body unread.
+/// Sends a request with a client and returns the answer with its body unread.
 pub(crate) async fn send(
     client: &reqwest::Client,
     url: &str,
@@ -152,7 +152,7 @@ pub(crate) async fn send(
 
 fn no_answer(host: &str, cause: reqwest::Error) -> Error {
     let error = Error::new(ErrorKind::Unavailable, format!("no answer from `{host}`"));
-    // Of nothing else is it certain that nothing was sent: a server may act on half a request.
+    // In any other case something may have been sent: a server may act on half a request.
     if cause.is_connect() {
         error.because(NotSent(reason(&cause.without_url())))
     } else {
@@ -160,7 +160,7 @@ fn no_answer(host: &str, cause: reqwest::Error) -> Error {
     }
 }
 
-/// The innermost cause says most: "connection refused" and not "error sending request".
+/// Returns the innermost cause, which is the most specific: "connection refused" rather than "error sending request".
 fn reason(cause: &reqwest::Error) -> String {
     let mut innermost: &dyn std::error::Error = cause;
     while let Some(next) = innermost.source() {

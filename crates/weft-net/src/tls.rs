@@ -1,6 +1,6 @@
-//! One TLS configuration for every client, with one crypto provider, and the machine's certificates
-//! read when the first TLS connection is made: a process that talks plain HTTP never reads them, and
-//! one on a machine without any can still start.
+//! One TLS configuration for every client, with one crypto provider. The machine's certificates are read when the first
+//! TLS connection is made: a process that only uses plain HTTP never reads them, and one on a machine without any can
+//! still start.
 
 use std::sync::{Arc, LazyLock};
 
@@ -11,7 +11,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 use rustls_platform_verifier::Verifier;
 use weft_core::{Error, Result};
 
-/// The shared configuration.
+/// Returns the shared configuration.
 ///
 /// # Errors
 /// `Internal` when the crypto provider offers no TLS version at all.
@@ -19,7 +19,7 @@ pub(crate) fn config() -> Result<ClientConfig> {
     verified(shared())
 }
 
-/// Whoever makes a client for each place it reaches must not read the machine's certificates for each.
+/// Returns the shared verifier, so that the machine's certificates are not read again for each client.
 fn shared() -> Arc<LateVerifier> {
     static SHARED: LazyLock<Arc<LateVerifier>> = LazyLock::new(|| {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -29,7 +29,7 @@ fn shared() -> Arc<LateVerifier> {
     Arc::clone(shared)
 }
 
-/// The same, where these certificates vouch for servers, too.
+/// Returns a configuration that also trusts these certificates.
 ///
 /// # Errors
 /// As [`config`].

@@ -1,8 +1,8 @@
-//! Connections of clients that speak for themselves, such as those of databases: to addresses that were checked, and
-//! with a limit on what comes back.
+//! Connections for clients with their own protocol, such as those of databases: to addresses that were checked, and
+//! with a limit on what is received.
 //!
-//! Such a client connects to a socket in a folder of its own, and everything is handed on between that and a
-//! connection that was made here. It knows no other way to the server, whatever a name means by then.
+//! Such a client connects to a socket in a separate folder, and everything is copied between that and a connection that
+//! was opened here. It has no other way to reach the server, whatever a name resolves to by then.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use weft_core::{Error, ErrorKind, Result};
 use crate::operator::CONNECT_LIMIT;
 use crate::outbound::{Outbound, Pinned};
 
-/// Bytes handed on at a time.
+/// Number of bytes copied at a time.
 const PIECE: usize = 16 * 1024;
 
 impl Outbound {
-    /// Resolves and checks a host that is no part of a URL.
+    /// Resolves and checks a host that is not part of a URL.
     ///
     /// # Errors
-    /// `Denied` for a refused address, `Invalid` for a name that is none, `Unavailable` for one that cannot be resolved.
+    /// `Denied` for a refused address, `Invalid` for an invalid name, `Unavailable` for one that cannot be resolved.
     pub async fn host(&self, host: &str, port: u16) -> Result<Pinned> {
-        // People write an address of IPv6 without the brackets that it has in a URL.
+        // An IPv6 address may be given without the brackets that it has in a URL.
         let parsed = Host::parse(host.trim())
             .or_else(|_| Host::parse(&format!("[{}]", host.trim())))
             .map_err(|cause| Error::invalid("the name of the server is not valid").because(cause))?;
@@ -39,7 +39,7 @@ impl Outbound {
         self.pin_host(Some(parsed), port).await
     }
 
-    /// Connects to a host that is no part of a URL.
+    /// Connects to a host that is not part of a URL.
     ///
     /// # Errors
     /// As [`Outbound::host`], and `Unavailable` when nothing answers.
@@ -51,11 +51,11 @@ impl Outbound {
         })
     }
 
-    /// Connects to a host that is no part of a URL, for a client that connects to a socket named `file` in
+    /// Connects to a host that is not part of a URL, for a client that connects to a socket named `file` in
     /// [`Tunnel::folder`].
     ///
     /// # Errors
-    /// As [`Outbound::connect`], and `Internal` when there is no room for the socket.
+    /// As [`Outbound::connect`], and `Internal` when the socket cannot be created.
     pub async fn tunnel(&self, host: &str, port: u16, file: &str, bytes_max: u64) -> Result<Tunnel> {
         let outside = self.connect(host, port).await?;
         let made = tempfile::Builder::new().prefix("weft-").tempdir().and_then(|folder| {
@@ -69,7 +69,7 @@ impl Outbound {
         let told = Arc::clone(&overflown);
         work.spawn(async move {
             if let Ok((inside, _)) = listener.accept().await {
-                // One client and no other: from here on nobody else can connect.
+                // Only one client: from here on nothing else can connect.
                 drop(listener);
                 hand_on(inside, outside, bytes_max, &told).await;
             }
@@ -78,7 +78,7 @@ impl Outbound {
     }
 }
 
-/// A connection that waits for its client. It ends with this value.
+/// A connection that waits for its client. Dropping this value ends it.
 #[derive(Debug)]
 pub struct Tunnel {
     folder: TempDir,
@@ -88,17 +88,17 @@ pub struct Tunnel {
 }
 
 impl Tunnel {
-    /// The folder of the socket; nobody else may enter it.
+    /// Returns the folder of the socket; other users cannot access it.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The socket.
+    /// Returns the path of the socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Whether it was ended because the server sent too much.
+    /// Whether it was closed because the server sent too much.
     pub fn has_overflown(&self) -> bool {
         self.overflown.load(Ordering::Acquire)
     }
@@ -106,7 +106,7 @@ impl Tunnel {
 
 async fn dial(pinned: &Pinned) -> Result<TcpStream> {
     let mut last = None;
-    // In the order of the resolver, which puts the nearer ones first. Each of them was checked.
+    // In the order of the resolver, which puts nearer ones first. All of them were checked.
     for address in &pinned.addresses {
         match TcpStream::connect(address).await {
             Ok(stream) => return Ok(stream),
@@ -120,15 +120,16 @@ async fn dial(pinned: &Pinned) -> Result<TcpStream> {
     })
 }
 
-/// Hands on what either side says until one of them ends, or until the server has said more than it may.
+/// Copies data in both directions until one side ends, or until the server exceeds its limit.
 async fn hand_on(inside: UnixStream, outside: TcpStream, bytes_max: u64, overflown: &AtomicBool) {
     let (mut from_client, mut to_client) = inside.into_split();
     let (mut from_server, mut to_server) = outside.into_split();
     let asking = async {
         let _ = tokio::io::copy(&mut from_client, &mut to_server).await;
-        // Handed on, too: a server may wait with its last word until it knows that it has heard everything.
+        // The shutdown is forwarded, too: a server may delay its last reply until it knows that it has received
+        // everything.
         let _ = to_server.shutdown().await;
-        // What the server still has to say is let through.
+        // The server's remaining data is let through.
         std::future::pending::<()>().await;
     };
     let answering = async {
@@ -139,7 +140,7 @@ async fn hand_on(inside: UnixStream, outside: TcpStream, bytes_max: u64, overflo
                 Ok(0) | Err(_) => return,
                 Ok(count) => {
                     let Some(rest) = left.checked_sub(count as u64) else {
-                        // Before the client sees its end: it looks for the reason as soon as it does.
+                        // Set before the client sees the end: it checks the reason as soon as it does.
                         overflown.store(true, Ordering::Release);
                         return;
                     };

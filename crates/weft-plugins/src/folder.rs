@@ -1,4 +1,4 @@
-//! The folder of plugins.
+//! Reads the folder of plugins.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
@@ -11,19 +11,19 @@ use crate::openapi::Plugin;
 use crate::skill::{self, SKILL_FILE};
 use crate::wasm;
 
-/// Files of a folder that are looked at, at most.
+/// Maximum number of files in a folder.
 pub const FILES_MAX: usize = 1_000;
-/// Bytes of one file, at most.
+/// Maximum number of bytes in a file.
 pub const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// The plugins in a folder, by name; none where there is no folder.
+/// Reads the plugins in a folder, by name; none if the folder does not exist.
 ///
 /// # Errors
 /// `Invalid` naming every file that is not valid and why; `Unavailable` when the folder cannot be read.
 pub(crate) async fn read(folder: &Path, sandbox: &dyn Sandbox) -> Result<BTreeMap<String, Plugin>> {
     let mut problems = Vec::new();
     let mut plugins = BTreeMap::new();
-    // In the order of names and not of the folder, so that problems are told in the same order each time.
+    // In the order of names rather than of the folder, so that problems are always reported in the same order.
     for (name, kind) in files(folder, &mut problems)? {
         let place = folder.join(kind.file(&name));
         if plugins.contains_key(&name) {
@@ -39,8 +39,7 @@ pub(crate) async fn read(folder: &Path, sandbox: &dyn Sandbox) -> Result<BTreeMa
             PluginKind::Component => component(folder, &name, sandbox).await,
             PluginKind::Skill => skill::read(folder, &name).map_err(|error| named(&place, &error.full())),
         };
-        // One wrong plugin stops none of the others from being looked at: the operator reads everything at
-        // once.
+        // An invalid plugin does not stop the others from being checked: the operator sees all problems together.
         match read {
             Ok(plugin) => drop(plugins.insert(name, plugin)),
             Err(error) => problems.push(error.full()),
@@ -54,10 +53,10 @@ pub(crate) async fn read(folder: &Path, sandbox: &dyn Sandbox) -> Result<BTreeMa
     ))
 }
 
-/// What a plugin is made of.
+/// The kind of a plugin's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum PluginKind {
-    /// `NAME.json`, or with another of these endings.
+    /// `NAME.json`, or with another of these extensions.
     Document(&'static str),
     /// `NAME.wasm`.
     Component,
@@ -66,7 +65,7 @@ enum PluginKind {
 }
 
 impl PluginKind {
-    /// Its file, in the folder of plugins.
+    /// Returns its file, relative to the folder of plugins.
     fn file(self, name: &str) -> PathBuf {
         match self {
             Self::Document(ending) => PathBuf::from(format!("{name}.{ending}")),
@@ -76,9 +75,10 @@ impl PluginKind {
     }
 }
 
-/// What there is in a folder, in the order of names. Settings without a plugin are a problem: they are meant for something.
+/// Returns the plugins in a folder, ordered by name. Settings without a plugin are a problem, because they are meant
+/// for one.
 fn files(folder: &Path, problems: &mut Vec<String>) -> Result<BTreeSet<(String, PluginKind)>> {
-    // A folder that is there and cannot be read is told of: its plugins would be missing without a word.
+    // A folder that exists but cannot be read is an error: its plugins would be missing silently.
     let unreadable = |cause| {
         let message = format!("cannot read the folder of plugins {}", folder.display());
         Error::new(ErrorKind::Unavailable, message).because(cause)
@@ -91,14 +91,14 @@ fn files(folder: &Path, problems: &mut Vec<String>) -> Result<BTreeSet<(String, 
     let (mut files, mut settings) = (BTreeSet::new(), BTreeSet::new());
     for (place, entry) in entries.enumerate() {
         if place == FILES_MAX {
-            // Which ones come last is up to the file system, so that another plugin would be missing each time.
+            // The file system determines the order, so that different plugins would be missing each time.
             problems.push(format!(
                 "{}: it holds more than {FILES_MAX} files: put fewer into it",
                 folder.display()
             ));
             break;
         }
-        // Asked of the file system and not of the entry, so that a link to a skill's folder is one, too.
+        // Determined by the path rather than by the directory entry, so that a link to a skill's folder counts, too.
         let path = entry.map_err(unreadable)?.path();
         if path.join(SKILL_FILE).is_file() {
             let name = path.file_name().and_then(|name| name.to_str());
@@ -106,14 +106,14 @@ fn files(folder: &Path, problems: &mut Vec<String>) -> Result<BTreeSet<(String, 
             continue;
         }
         let (Some(stem), Some(ending)) = (path.file_stem(), path.extension()) else { continue };
-        // Editors leave files of this kind, and they would count as plugins that are broken.
+        // Editors leave such files behind, and they would count as invalid plugins.
         let Some(name) = stem.to_str().filter(|name| !name.starts_with('.')) else { continue };
         match ending.to_str() {
             Some("json") => drop(files.insert((name.to_owned(), PluginKind::Document("json")))),
             Some("yaml") => drop(files.insert((name.to_owned(), PluginKind::Document("yaml")))),
             Some("yml") => drop(files.insert((name.to_owned(), PluginKind::Document("yml")))),
             Some("wasm") => drop(files.insert((name.to_owned(), PluginKind::Component))),
-            // An MCP server, which the settings read.
+            // An MCP server, which is read with the settings.
             Some("toml") if name.ends_with(".mcp") => {}
             Some("toml") => drop(settings.insert(name.to_owned())),
             _ => {}
@@ -147,7 +147,7 @@ fn plugin(folder: &Path, name: &str, ending: &str) -> Result<Plugin> {
     Plugin::new(name, &document, settings).map_err(|error| named(&path, &error.full()))
 }
 
-/// What a document in YAML says. The size of the file bounds what it may hold.
+/// Parses a YAML document. The size of the file bounds its content.
 fn yaml(document: &str) -> Result<Json, String> {
     const MAX: usize = 16 * 1024 * 1024;
     let budget = serde_saphyr::budget! { max_events: MAX, max_nodes: MAX, max_total_scalar_bytes: MAX };
@@ -163,20 +163,20 @@ async fn component(folder: &Path, name: &str, sandbox: &dyn Sandbox) -> Result<P
     wasm::described(name, bytes, &settings, sandbox).await.map_err(|error| named(&path, &error.full()))
 }
 
-/// What `NAME.toml` says, where there is one.
+/// Reads `NAME.toml`, if it exists.
 fn settings<T: serde::de::DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>> {
     let beside = folder.join(format!("{name}.toml"));
     let read = |text: String| toml::from_str(&text).map_err(|cause| named(&beside, cause.message()));
     text(&beside)?.map(read).transpose()
 }
 
-/// The text of a file; nothing when it is not there.
+/// Reads a file as text; `None` if it does not exist.
 fn text(path: &Path) -> Result<Option<String>> {
     let Some(bytes) = bytes(path)? else { return Ok(None) };
     String::from_utf8(bytes).map(Some).map_err(|_| named(path, "it is no text in UTF-8"))
 }
 
-/// What is in a file; nothing when it is not there.
+/// Reads a file; `None` if it does not exist.
 fn bytes(path: &Path) -> Result<Option<Vec<u8>>> {
     match read_at_most(path, FILE_BYTES_MAX) {
         Ok(Some(bytes)) => Ok(Some(bytes)),
@@ -188,10 +188,10 @@ fn bytes(path: &Path) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// The bytes of a file; nothing when there are more than `max`.
+/// Reads the bytes of a file; `None` if there are more than `max`.
 pub(crate) fn read_at_most(path: &Path, max: u64) -> std::io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
-    // One byte more than is allowed tells that there is more, without a second look at the file.
+    // Reading one byte more than allowed shows whether there is more, without a second look at the file.
     std::fs::File::open(path)?.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
     Ok(Some(bytes).filter(|bytes| bytes.len() as u64 <= max))
 }

@@ -10,9 +10,8 @@
 //! | `NAME.wasm` | one tool: a WebAssembly component of the world `tool` (`wit/tool.wit`), which runs in the sandbox |
 //! | `NAME/SKILL.md` | a skill: instructions for a kind of work, with the files and scripts beside it (agentskills.io) |
 //!
-//! Agents name a plugin as they name an MCP server, and a canvas that names one runs on any installation that has
-//! a plugin or a server of that name. [`Plugins`] is one [`weft_core::seam::ToolSource`], [`Combined`] puts it beside
-//! another one.
+//! Agents name a plugin like an MCP server, and a canvas that names one runs on any installation that has a plugin or a
+//! server of that name. [`Plugins`] is one [`weft_core::seam::ToolSource`]; [`Combined`] adds it to another one.
 
 mod folder;
 mod openapi;

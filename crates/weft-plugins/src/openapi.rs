@@ -1,4 +1,4 @@
-//! An OpenAPI document as tools: one for each operation.
+//! Turns an OpenAPI document into tools: one for each operation.
 
 mod address;
 mod answers;
@@ -23,17 +23,17 @@ use arguments::OperationArguments;
 use call::OperationCall;
 use schema::REFERENCES_MAX;
 
-/// Operations of one document, at most.
+/// Maximum number of operations in a document.
 pub const OPERATIONS_MAX: usize = 1_000;
-/// Characters of a tool's name, at most: what providers take.
+/// Maximum number of characters in a tool's name: the limit of providers.
 const NAME_MAX: usize = 60;
-/// Characters of a tool's description, at most.
+/// Maximum number of characters in a tool's description.
 const DESCRIPTION_MAX: usize = 1_000;
 /// The methods that an operation may have.
 const METHODS: [&str; 7] = ["get", "put", "post", "delete", "options", "head", "patch"];
-/// Those that the same call twice changes nothing more with (RFC 9110, section 9.2.2).
+/// Methods for which repeating a call has no further effect (RFC 9110, section 9.2.2).
 const IDEMPOTENT: [&str; 5] = ["get", "put", "delete", "options", "head"];
-/// The argument that a request's body is.
+/// The argument that holds a request's body.
 const BODY: &str = "body";
 
 /// The tools of one document.
@@ -48,9 +48,9 @@ pub struct Plugin {
 /// An operation that cannot be a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOutOperation {
-    /// What the tool would be called.
+    /// The name that the tool would have.
     pub tool: String,
-    /// Why there is none.
+    /// Why it cannot be a tool.
     pub reason: String,
 }
 
@@ -65,7 +65,7 @@ struct DescribedOperation<'a> {
     path: &'a str,
     /// In lower case, as in the document.
     method: &'a str,
-    /// What all operations of the path have in common.
+    /// What all operations of the path share.
     item: &'a Json,
     operation: &'a Json,
 }
@@ -74,7 +74,7 @@ impl Plugin {
     /// Reads a document.
     ///
     /// # Errors
-    /// `Invalid` for what is no OpenAPI document of version 3, has more than [`OPERATIONS_MAX`] operations or no
+    /// `Invalid` for what is not an OpenAPI document of version 3, has more than [`OPERATIONS_MAX`] operations or no
     /// address, for two operations that make tools of one name, and for settings that do not fit it.
     pub fn new(name: &str, document: &Json, settings: PluginSettings) -> Result<Self> {
         let version = document.get("openapi").and_then(Json::as_str).unwrap_or_default();
@@ -89,7 +89,7 @@ impl Plugin {
         }
         let operations = operations(document)?;
         let own = |one: &DescribedOperation<'_>| address::own(one).is_some();
-        // One for those that have none of their own; where all have, a document need not say any.
+        // For operations without their own address; if all have one, the document need not contain any.
         let base = match settings.base_url.as_deref() {
             None if !operations.is_empty() && operations.iter().all(own) => None,
             said => Some(address::base(document, said)?),
@@ -116,13 +116,13 @@ impl Plugin {
     ) -> Result<()> {
         let &DescribedOperation { path, method, item, operation } = described;
         let name = tool_name(described);
-        // Before it is read: an operation that nobody wants may be one that cannot be read.
+        // Before it is read: an operation that is not wanted may be one that cannot be read.
         let enabled = settings.enable.as_ref().is_none_or(|enabled| enabled.contains(&name));
         if !enabled || settings.disable.contains(&name) {
             return Ok(());
         }
         let read = arguments::read(document, item, operation).and_then(|arguments| {
-            // By what agents read it with: they would drop the tool in the middle of their work.
+            // Checked with the parser that agents use: otherwise they would drop the tool in the middle of their work.
             let usable = ArgumentSchema::new(&arguments.schema);
             let base = address::of_operation(described, base, settings.base_url.as_deref());
             let base = base.map_err(|error| error.full())?;
@@ -131,7 +131,7 @@ impl Plugin {
         let (OperationArguments { schema, parameters, body }, base) = match read {
             Ok(read) => read,
             Err(reason) => {
-                // One that cannot be used does not take away the others; the operator is told of it.
+                // One unusable operation does not remove the others; the operator is notified of it.
                 self.left_out.push(LeftOutOperation { tool: name, reason });
                 return Ok(());
             }
@@ -163,40 +163,40 @@ impl Plugin {
         Ok(())
     }
 
-    /// A plugin with these tools.
+    /// Creates a plugin with these tools.
     pub(crate) fn with_tools(name: &str, title: &str, tools: Vec<Arc<Tool>>) -> Self {
         Self { name: name.to_owned(), title: title.to_owned(), tools, left_out: Vec::new() }
     }
 
-    /// Its name, as canvases write it.
+    /// Returns its name, as canvases write it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The service's own name.
+    /// Returns the service's own name.
     pub fn title(&self) -> &str {
         &self.title
     }
 
-    /// Its tools.
+    /// Returns its tools.
     pub fn tools(&self) -> &[Arc<Tool>] {
         &self.tools
     }
 
-    /// The operations that cannot be tools, each with the reason.
+    /// Returns the operations that cannot be tools, each with the reason.
     pub fn left_out(&self) -> &[LeftOutOperation] {
         &self.left_out
     }
 }
 
-/// The paths of a document, and what stands there: what a reference leads to, where it leads anywhere.
+/// Iterates over the paths of a document with their items; references are resolved where possible.
 fn paths(document: &Json) -> impl Iterator<Item = (&String, &Json)> {
     let paths = document.get("paths").and_then(Json::as_object).into_iter().flatten();
     paths.map(move |(path, item)| {
         let mut item = item;
         // Bounded: a reference may lead to itself.
         for _ in 0..REFERENCES_MAX {
-            // What it says itself is not looked for elsewhere: the specification has no word on both.
+            // An item with its own operations is not resolved: the specification does not define the combination.
             let reference = item.get("$ref").and_then(Json::as_str).filter(|_| !has_operations(item));
             match reference.and_then(|reference| schema::target(document, reference)) {
                 Some(target) => item = target,
@@ -211,7 +211,7 @@ fn has_operations(item: &Json) -> bool {
     METHODS.iter().any(|method| item.get(method).is_some())
 }
 
-/// The paths of which nobody knows what stands there, such as those in other files.
+/// Returns the paths whose items cannot be found, such as those in other files.
 fn lost(document: &Json) -> impl Iterator<Item = LeftOutOperation> {
     paths(document).filter_map(|(path, item)| {
         let reference = item.get("$ref").and_then(Json::as_str)?;
@@ -220,7 +220,7 @@ fn lost(document: &Json) -> impl Iterator<Item = LeftOutOperation> {
     })
 }
 
-/// The operations of a document, also those that settings leave out: reading them is what costs.
+/// Returns the operations of a document, including those that settings exclude: reading them is the expensive part.
 fn operations(document: &Json) -> Result<Vec<DescribedOperation<'_>>> {
     let mut operations = Vec::new();
     for (path, item) in paths(document) {
@@ -235,7 +235,7 @@ fn operations(document: &Json) -> Result<Vec<DescribedOperation<'_>>> {
     Ok(operations)
 }
 
-/// Whatever the settings name is there: a name that is misspelled would switch off nothing.
+/// Checks that the operations named in the settings exist: a misspelled name would switch off nothing.
 fn check_named(names: &BTreeSet<String>, settings: &PluginSettings) -> Result<()> {
     let enabled = settings.enable.iter().flatten();
     let mut named = enabled.chain(&settings.disable).chain(&settings.approval);
@@ -253,7 +253,7 @@ fn text(json: &Json, pointer: &str) -> String {
     json.pointer(pointer).and_then(Json::as_str).unwrap_or_default().to_owned()
 }
 
-/// Names as a list that a model reads.
+/// Formats names as a list for a model.
 fn in_words<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
     match names.as_slice() {
@@ -262,18 +262,18 @@ fn in_words<'n>(names: impl Iterator<Item = &'n str>) -> String {
     }
 }
 
-/// What the operation is called, as providers take names of functions.
+/// Returns the name of an operation's tool, in the form that providers accept for functions.
 fn tool_name(described: &DescribedOperation<'_>) -> String {
     let DescribedOperation { path, method, operation, .. } = described;
     let id = operation.get("operationId").and_then(Json::as_str).map(plain_name);
-    // Of an id in Chinese nothing is left, and a function must have a name.
+    // An id in Chinese becomes empty, and a function must have a name.
     id.filter(|name| !name.is_empty())
         .unwrap_or_else(|| plain_name(&format!("{method}_{}", path.trim_matches('/'))))
 }
 
 fn plain_name(written: &str) -> String {
     let mut name = String::new();
-    // Providers refuse a function whose name has other characters, and with it the whole request.
+    // Providers refuse a function whose name contains other characters, and with it the whole request.
     for c in written.chars().take(NAME_MAX) {
         if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') {
             name.push(c);

@@ -1,4 +1,4 @@
-//! What an operator says about a plugin.
+//! The operator's settings for a plugin.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,17 +17,18 @@ use weft_core::Secret;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PluginSettings {
-    /// Where the service is, for every operation; absent: the first of the `servers` of an operation, of its path, or of the document.
+    /// Address of the service, for every operation; if absent, the first of the `servers` of an operation, of its path,
+    /// or of the document.
     pub base_url: Option<String>,
-    /// Sent with every request. No model sees them.
+    /// Headers sent with every request. They are never shown to a model.
     pub headers: BTreeMap<String, Secret>,
-    /// The only operations that become tools, by their tools' names; absent: all.
+    /// The only operations that become tools, by the names of their tools; all if absent.
     pub enable: Option<BTreeSet<String>>,
-    /// Operations that do not.
+    /// Operations that do not become tools.
     pub disable: BTreeSet<String>,
-    /// Operations that a person has to agree to before each call.
+    /// Operations for which a person has to approve each call.
     pub approval: BTreeSet<String>,
-    /// How long a call may take, in seconds: 1 to 3600.
+    /// Time limit for a call, in seconds: 1 to 3600.
     pub seconds: u64,
 }
 

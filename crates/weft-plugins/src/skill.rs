@@ -1,5 +1,5 @@
-//! Skills: folders with instructions for a kind of work (agentskills.io), as one tool each. The model sees what a skill is
-//! for, reads its instructions when it needs them, and its files and scripts when these name them.
+//! Skills: folders with instructions for a kind of work (agentskills.io), as one tool each. The model sees what a skill
+//! is for, reads its instructions when it needs them, and its files and scripts when the instructions name them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,16 +18,16 @@ use crate::openapi::Plugin;
 /// The file that makes a folder a skill.
 pub const SKILL_FILE: &str = "SKILL.md";
 
-/// Bytes of one file of a skill, at most.
+/// Maximum number of bytes in a file of a skill.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Files of one skill, at most; the rest is not offered.
+/// Maximum number of files in a skill; the rest is not offered.
 const FILES_MAX: usize = 200;
-/// Folders below a skill's own, at most.
+/// Maximum depth of folders below a skill's own.
 const DEPTH_MAX: usize = 4;
-/// What the format allows for a name and for a description, in letters.
+/// Maximum number of letters that the format allows for a name, and for a description.
 const NAME_MAX: usize = 64;
 const DESCRIPTION_MAX: usize = 1_024;
-/// What one run of a script may use, as far as the sandbox allows as much.
+/// Limits for one run of a script, as far as the sandbox allows as much.
 const LIMITS: Limits = Limits {
     time: Duration::from_secs(60),
     memory_bytes: 256 << 20,
@@ -35,7 +35,7 @@ const LIMITS: Limits = Limits {
     printed_bytes: 256 << 10,
 };
 
-/// What stands between the lines of `---` at the start of `SKILL.md`.
+/// The front matter between the `---` lines at the start of `SKILL.md`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct FrontMatter {
@@ -47,7 +47,7 @@ struct FrontMatter {
     #[serde(default)]
     #[expect(dead_code, reason = "part of the format")]
     compatibility: Option<String>,
-    /// What a skill says that it needs. An agent has the tools that its canvas gives it, and a skill adds none.
+    /// The tools that a skill says it needs. An agent only has the tools of its canvas, and a skill adds none.
     #[serde(default)]
     #[expect(dead_code, reason = "part of the format, and never a right")]
     allowed_tools: Option<String>,
@@ -67,7 +67,7 @@ pub(crate) fn read(folder: &Path, name: &str) -> Result<Plugin> {
     check(&matter, name)?;
     let mut files = Vec::new();
     collect(&root, Path::new(""), &mut files)?;
-    // In order, so that a model is shown the same list each time: providers keep prompts that begin the same.
+    // Sorted, so that a model is always shown the same list: providers cache prompts with the same beginning.
     files.sort_unstable();
     let skill = Skill { root, instructions: instructions.trim().to_owned(), files };
     let mut tool = Tool::new(
@@ -80,7 +80,7 @@ pub(crate) fn read(folder: &Path, name: &str) -> Result<Plugin> {
         Origin::Mcp(name.to_owned()),
         Arc::new(SkillBody(Arc::new(skill))),
     );
-    // Files are read, and scripts have no way out.
+    // Files are only read, and scripts have no access to the outside.
     tool.traits = ToolTraits { idempotent: true, time_limit: 2 * LIMITS.time, ..ToolTraits::default() };
     Ok(Plugin::with_tools(name, &matter.description, vec![Arc::new(tool)]))
 }
@@ -90,7 +90,7 @@ fn sentence(text: &str) -> String {
     if text.ends_with(['.', '!', '?', '。']) { text } else { format!("{text}.") }
 }
 
-/// What is said of a skill, and its instructions.
+/// Splits the front matter from the instructions.
 fn parts(text: &str) -> Result<(FrontMatter, &str)> {
     let missing = || {
         Error::invalid("it does not begin with what is said of the skill")
@@ -120,7 +120,7 @@ fn check(matter: &FrontMatter, folder: &str) -> Result<()> {
         return Err(Error::invalid(format!("`{name}` is no name of a skill"))
             .help(format!("use 1 to {NAME_MAX} small letters, digits and single hyphens between them")));
     }
-    // The format demands it, and canvases name a skill by its folder.
+    // Required by the format, and canvases name a skill by its folder.
     if name != folder {
         return Err(Error::invalid(format!("the skill is called `{name}` and its folder `{folder}`"))
             .help("give both the same name"));
@@ -133,7 +133,8 @@ fn check(matter: &FrontMatter, folder: &str) -> Result<()> {
     Ok(())
 }
 
-/// The files below a folder by their paths from the skill's own, with `/`. Links are not followed: a skill has what is in it.
+/// Collects the files below a folder by their paths relative to the skill's folder, with `/`. Links are not followed: a
+/// skill consists of what is in its folder.
 fn collect(root: &Path, below: &Path, files: &mut Vec<String>) -> Result<()> {
     if below.components().count() > DEPTH_MAX {
         return Ok(());
@@ -163,7 +164,7 @@ fn collect(root: &Path, below: &Path, files: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// The text of a file that is not too large.
+/// Reads the text of a file that is not too large.
 fn text(path: &Path) -> Result<String> {
     let failed =
         |cause| Error::new(ErrorKind::Unavailable, format!("cannot read {}", path.display())).because(cause);
@@ -206,9 +207,9 @@ impl Skill {
         json!({"type": "object", "properties": properties})
     }
 
-    /// The path of a file that the skill had when it was read. Nothing else is a path.
+    /// Returns the path of a file that the skill had when it was read. Nothing else is accepted.
     fn path(&self, file: &str) -> Result<PathBuf> {
-        // By comparison and never by joining what a model wrote: there is no way out of the folder.
+        // By comparison, and never by joining what a model wrote, so that nothing outside of the folder can be reached.
         let known = self.files.iter().find(|known| *known == file);
         let known = known.ok_or_else(|| Error::not_found(format!("the skill has no file `{file}`")))?;
         Ok(self.root.join(known))
@@ -217,10 +218,10 @@ impl Skill {
     async fn file(&self, file: &str) -> Result<String> {
         let path = self.path(file)?;
         let name = file.to_owned();
-        // Read when it is asked for: a skill may be large, and a model seldom reads all of it.
+        // Read on demand: a skill may be large, and a model seldom reads all of it.
         let read = tokio::task::spawn_blocking(move || text(&path)).await;
         let read = read.map_err(|cause| Error::internal("the file could not be read").because(cause))?;
-        // The model is told the file's own name and no path of this machine.
+        // The model is shown the file's own name, not a path on this machine.
         read.map_err(|error| Error::new(error.kind, format!("the skill's file `{name}` cannot be read")))
     }
 

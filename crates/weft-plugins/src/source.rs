@@ -12,12 +12,13 @@ use weft_core::{Error, ErrorKind, Result, TenantId};
 use crate::folder;
 use crate::openapi::Plugin;
 
-/// The plugins that were there when they were read.
+/// The plugins that existed when the folder was read.
 #[derive(Clone, Debug, Default)]
 pub struct Plugins(Arc<BTreeMap<String, Plugin>>);
 
 impl Plugins {
-    /// Reads a folder; where there is none there are no plugins. Components are asked in `sandbox` what they are.
+    /// Reads a folder; if it does not exist, there are no plugins. Components are run in `sandbox` to describe
+    /// themselves.
     ///
     /// # Errors
     /// `Invalid` naming every file that is not valid and why, `Unavailable` when the folder cannot be read.
@@ -25,17 +26,17 @@ impl Plugins {
         Ok(Self(Arc::new(folder::read(folder.as_ref(), sandbox).await?)))
     }
 
-    /// All of them, in the order of their names.
+    /// Iterates over all plugins, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = &Plugin> {
         self.0.values()
     }
 
-    /// One of them.
+    /// Returns the plugin of this name.
     pub fn get(&self, name: &str) -> Option<&Plugin> {
         self.0.get(name)
     }
 
-    /// Their names.
+    /// Returns their names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
@@ -68,13 +69,12 @@ impl std::fmt::Debug for Combined {
 }
 
 impl Combined {
-    /// Both. `taken` are the names of the other source.
+    /// Combines both. `taken` are the names of the other source.
     ///
     /// # Errors
     /// `Conflict` when a plugin has a name that is taken: a canvas could mean either.
     pub fn new(plugins: Plugins, others: Arc<dyn ToolSource>, taken: &[String]) -> Result<Self> {
-        // Refused when the program starts: one of the two would be hidden, and canvases would get the wrong
-        // tools.
+        // Refused when the program starts: one of the two would be hidden, and canvases would get the wrong tools.
         if let Some(name) = taken.iter().find(|name| plugins.get(name).is_some()) {
             let message = format!("`{name}` is both a plugin and an MCP server");
             return Err(Error::new(ErrorKind::Conflict, message).help("give one of them another name"));

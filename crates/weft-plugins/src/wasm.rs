@@ -13,33 +13,33 @@ use weft_core::{Error, Json, Result, TenantId, Tool, ToolBody, ToolOutput, hex};
 
 use crate::openapi::Plugin;
 
-/// Letters of a tool's name and of its description, at most: what providers take.
+/// Maximum number of letters in a tool's name and in its description: the limits of providers.
 const NAME_MAX: usize = 60;
 const DESCRIPTION_MAX: usize = 1_000;
-/// What saying what it is may take, as far as the sandbox allows as much.
+/// Limits for a component that describes itself, as far as the sandbox allows as much.
 const DESCRIBING: Limits = Limits {
     time: Duration::from_secs(5),
     memory_bytes: 64 << 20,
     output_bytes: 256 << 10,
     printed_bytes: 0,
 };
-/// What one call may take, beside the time that the settings give it.
+/// Limits for one call, besides the time limit in the settings.
 const CALLING: Limits = Limits {
     time: Duration::from_secs(3_600),
     memory_bytes: 256 << 20,
     output_bytes: 4 << 20,
     printed_bytes: 0,
 };
-/// Whose call it is when the program asks for itself.
+/// The tenant of calls that the program makes itself.
 const NOBODY: &str = "plugins";
 
 /// `NAME.toml` beside `NAME.wasm`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct WasmSettings {
-    /// A person has to agree before each call.
+    /// Whether a person has to approve each call.
     approval: bool,
-    /// How long a call may take, in seconds, as far as `sandbox.seconds` allows as much.
+    /// Time limit for a call, in seconds, as far as `sandbox.seconds` allows as much.
     seconds: u64,
 }
 
@@ -49,7 +49,7 @@ impl Default for WasmSettings {
     }
 }
 
-/// What a component says that it is.
+/// How a component describes itself.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Description {
@@ -58,10 +58,11 @@ struct Description {
     parameters: Json,
 }
 
-/// The plugin that a component is.
+/// Returns the plugin for a component.
 ///
 /// # Errors
-/// `Invalid` for what is no component of the world `tool`, or describes no tool; whatever keeps the sandbox from running it.
+/// `Invalid` for what is not a component of the world `tool`, or describes no tool; whatever keeps the sandbox from
+/// running it.
 pub(crate) async fn described(
     plugin: &str,
     bytes: Vec<u8>,
@@ -71,10 +72,10 @@ pub(crate) async fn described(
     if !(1..=3_600).contains(&settings.seconds) {
         return Err(Error::invalid("`seconds` in its settings must be from 1 to 3600"));
     }
-    // By this the sandbox knows a component that it has made ready before.
+    // Lets the sandbox recognise a component that it has already prepared.
     let digest = hex(&Sha256::digest(&bytes));
     let component = WasmTool { bytes: bytes.into(), digest };
-    // It is a stranger's code, and runs here before anybody has asked for it.
+    // This is third-party code, and it runs here before a user has asked for it.
     let limits = DESCRIBING.within(sandbox.limits());
     let ran = sandbox.call_wasm(&TenantId::new(NOBODY), &component, WasmCall::Describe, limits).await?;
     let said = ran.result.map_err(|failure| failed(&failure, limits, "its description cannot be had"))?;
@@ -87,7 +88,7 @@ pub(crate) async fn described(
         // It has no way to change anything.
         idempotent: true,
         approval: settings.approval,
-        // Waiting for a place in the sandbox counts, too.
+        // Waiting for a slot in the sandbox counts, too.
         time_limit: 2 * time,
         ..ToolTraits::default()
     };
@@ -115,13 +116,13 @@ fn read(said: &str) -> Result<Description> {
         return Err(Error::invalid("its `parameters` are no JSON Schema of an object")
             .help("write `{\"type\": \"object\", \"properties\": {…}}`"));
     }
-    // By what agents read it with: they would drop the tool in the middle of their work.
+    // Checked with the parser that agents use: otherwise they would drop the tool in the middle of their work.
     ArgumentSchema::new(parameters)
         .map_err(|error| Error::invalid("its `parameters` cannot be used").because(error))?;
     Ok(description)
 }
 
-/// A failure of a component, in words that fit one.
+/// Converts a failure of a component to an error about it.
 fn failed(failure: &Failure, limits: Limits, what: &str) -> Error {
     match failure {
         Failure::Program { message, .. } => Error::invalid(format!("{what}: {message}")),

@@ -1,4 +1,4 @@
-//! Where a service is.
+//! The address of a service.
 
 use url::Url;
 use weft_core::{Error, Json, Result};
@@ -6,10 +6,10 @@ use weft_core::{Error, Json, Result};
 use super::style::plain;
 use super::{DescribedOperation, text};
 
-/// The address of a service: what the operator says, else the first of the document's `servers`.
+/// Returns the address of a service: the operator's, or else the first of the document's `servers`.
 ///
 /// # Errors
-/// `Invalid` for what is no address, and for a part of it that nobody gives.
+/// `Invalid` for an invalid address, or for a variable in it without a value.
 pub(super) fn base(document: &Json, said: Option<&str>) -> Result<Url> {
     match said {
         Some(said) => absolute(said),
@@ -17,13 +17,14 @@ pub(super) fn base(document: &Json, said: Option<&str>) -> Result<Url> {
     }
 }
 
-/// What has `servers` for one operation alone: itself, or else its path.
+/// Returns what defines `servers` for a single operation: the operation itself, or else its path.
 pub(super) fn own<'a>(described: &DescribedOperation<'a>) -> Option<&'a Json> {
     let has_servers = |part: &&Json| part.pointer("/servers/0").is_some();
     [described.operation, described.item].into_iter().find(has_servers)
 }
 
-/// The address of one operation. `base` is what the operator says, or the document's; absent where every operation has its own.
+/// Returns the address of one operation. `base` is the operator's, or the document's; `None` if every operation has its
+/// own.
 ///
 /// # Errors
 /// As [`base`].
@@ -40,7 +41,7 @@ pub(super) fn of_operation(
     }
 }
 
-/// The first of the `servers` of a document, a path or an operation.
+/// Returns the first of the `servers` of a document, a path or an operation.
 ///
 /// # Errors
 /// As [`base`].
@@ -63,12 +64,12 @@ fn refused(written: &str, why: &str) -> Error {
         .help("set `base_url` in the file of its settings, such as \"https://api.example\"")
 }
 
-/// The address that is given there, with the defaults of its variables.
+/// Returns the address with the defaults of its variables filled in.
 fn filled(part: &Json) -> Result<String> {
     let written = text(part, "/servers/0/url");
     let variables = part.pointer("/servers/0/variables");
     let mut filled = String::new();
-    // What is filled in is not looked through again: it is a value and no template.
+    // Values that are filled in are not scanned again: they are not templates.
     let mut rest = written.as_str();
     while let Some((before, behind)) = rest.split_once('{') {
         let Some((name, after)) = behind.split_once('}') else {

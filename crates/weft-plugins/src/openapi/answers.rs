@@ -1,15 +1,15 @@
-//! What an operation answers with, as far as a request says what it takes.
+//! The media types that a request for an operation accepts.
 
 use weft_core::Json;
 
 use super::media;
 use super::schema::OperationSchemas;
 
-/// Media types that one request asks for, at most.
+/// Maximum number of media types that a request accepts.
 const ACCEPTED_MAX: usize = 8;
 
-/// The header `Accept` of an operation whose answers are JSON under other names alone: a service may refuse a request that does
-/// not ask for them. Without it everything is taken.
+/// Returns the `Accept` header of an operation whose answers only have JSON media types other than the standard one: a
+/// service may refuse a request that does not accept them. Without the header, everything is accepted.
 pub(super) fn accepted(document: &Json, operation: &Json) -> Option<String> {
     let responses = operation.get("responses")?.as_object()?;
     let shapes = OperationSchemas::of(document);
@@ -23,7 +23,7 @@ pub(super) fn accepted(document: &Json, operation: &Json) -> Option<String> {
             if !media::is_json(media_type) || is_usual {
                 return None;
             }
-            // As a header: what is written there comes out of a document.
+            // It becomes a header, and comes from a document.
             let is_plain = media_type.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
             if is_plain && !accepted.contains(media_type) && accepted.len() < ACCEPTED_MAX {
                 accepted.push(media_type.clone());

@@ -1,4 +1,4 @@
-//! What an operation is given: the schema of all of it, and where each argument goes.
+//! The arguments of an operation: their schema, and where each is sent.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::schema::OperationSchemas;
 use super::style::{ArgumentPlace, Parameter};
 use super::{BODY, text};
 
-/// Headers that are no parameters, whatever a document says; also those that a request is made with.
+/// Headers that are never parameters, whatever a document says, including those with which a request is made.
 const RESERVED_HEADERS: [&str; 8] = [
     "Accept",
     "Authorization",
@@ -23,23 +23,23 @@ const RESERVED_HEADERS: [&str; 8] = [
     "Transfer-Encoding",
 ];
 
-/// What an operation is given.
+/// The arguments of an operation.
 pub(super) struct OperationArguments {
-    /// The JSON Schema of all of it.
+    /// The JSON Schema of all arguments.
     pub(super) schema: Json,
-    /// Where each argument goes, but for the body.
+    /// Where each argument except the body is sent.
     pub(super) parameters: Vec<Parameter>,
-    /// What the body is written as.
+    /// The format of the body.
     pub(super) body: BodyKind,
 }
 
-/// A parameter as the document has it, without references.
+/// A parameter as in the document, with references resolved.
 struct DeclaredParameter {
     parameter: Parameter,
     said: Json,
 }
 
-/// Arguments as they are read.
+/// Arguments that are being read.
 #[derive(Default)]
 struct ArgumentsReader {
     properties: Map<String, Json>,
@@ -69,7 +69,7 @@ impl ArgumentsReader {
         let (body, said) = match (json, form) {
             (Some((media_type, said)), _) => (BodyKind::Json(as_header(media_type)?), said),
             (None, Some(said)) => (BodyKind::Form, said),
-            // Files and XML cannot be written by a model as arguments.
+            // A model cannot write files and XML as arguments.
             (None, None) => return Err("its body is neither JSON nor a form".to_owned()),
         };
         self.properties.insert(BODY.to_owned(), shapes.schema(said.get("schema").unwrap_or(&json!({}))));
@@ -80,13 +80,13 @@ impl ArgumentsReader {
     }
 }
 
-/// A media type as it is sent, unless it is the usual one of JSON.
+/// Returns a media type as it is sent, unless it is the standard one of JSON.
 fn as_header(media_type: &str) -> Result<Option<String>, String> {
-    // One such as `application/*+json` is for whoever reads.
+    // A pattern such as `application/*+json` cannot be sent.
     if media_type.eq_ignore_ascii_case(media::JSON) || media_type.contains('*') {
         return Ok(None);
     }
-    // It comes out of a document, and a line break would begin a header that nobody has written.
+    // It comes from a document, and a line break would begin another header.
     if !media_type.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ') {
         return Err(format!(
             "its body has a media type that cannot be sent: `{}`",
@@ -96,7 +96,7 @@ fn as_header(media_type: &str) -> Result<Option<String>, String> {
     Ok(Some(media_type.to_owned()))
 }
 
-/// What an operation is given; or why that cannot be said to a model.
+/// Reads the arguments of an operation; an error if they cannot be described to a model.
 pub(super) fn read(document: &Json, item: &Json, operation: &Json) -> Result<OperationArguments, String> {
     let mut shapes = OperationSchemas::of(document);
     let mut declared: Vec<DeclaredParameter> = Vec::new();
@@ -119,7 +119,7 @@ pub(super) fn read(document: &Json, item: &Json, operation: &Json) -> Result<Ope
         "type": "object",
         "properties": properties,
         "required": required,
-        // Without it what stands at the wrong level would go nowhere, and nobody would be told.
+        // Otherwise what a model puts at the wrong level would be dropped silently.
         "additionalProperties": false,
     });
     let parameters = declared.into_iter().map(|declared| declared.parameter).collect();
@@ -136,10 +136,10 @@ fn declare(
     let place = match said.get("in").and_then(Json::as_str) {
         Some("path") => ArgumentPlace::Path,
         Some("query") => ArgumentPlace::Query,
-        // What a body is, what is taken for an answer, where it goes and who asks is said by the document and the operator.
+        // Content type, accepted answers, host and credentials are determined by the document and the operator.
         Some("header") if RESERVED_HEADERS.iter().any(|own| name.eq_ignore_ascii_case(own)) => return Ok(()),
         Some("header") => ArgumentPlace::Header,
-        // A cookie is nobody's to set.
+        // Cookies may not be set.
         _ => return Ok(()),
     };
     if name.is_empty() {
@@ -149,7 +149,7 @@ fn declare(
     let new = DeclaredParameter { parameter, said };
     let is_same =
         |known: &&mut DeclaredParameter| known.parameter.place == place && known.parameter.name == name;
-    // Kept once: an operation may say again what its path says, and its own word counts.
+    // An operation may redeclare a parameter of its path, and its own declaration takes precedence.
     match declared.iter_mut().find(is_same) {
         Some(known) => *known = new,
         None => declared.push(new),
@@ -157,7 +157,7 @@ fn declare(
     Ok(())
 }
 
-/// Gives each a name of its own: documents may have one name in several places, and `body` is taken.
+/// Makes the argument names unique: documents may use one name in several places, and `body` is taken.
 fn name(declared: &mut [DeclaredParameter]) {
     let mut taken: BTreeSet<String> = declared.iter().map(|one| one.parameter.name.clone()).collect();
     let mut given = BTreeSet::from([BODY.to_owned()]);

@@ -1,4 +1,4 @@
-//! One call of an operation: its request, and what the answer means.
+//! One call of an operation: its request, and the meaning of its answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,19 +13,19 @@ use super::style::{ArgumentPlace, Parameter, plain};
 use super::{BODY, in_words};
 use crate::settings::PluginSettings;
 
-/// Bytes of one answer, at most.
+/// Maximum number of bytes in an answer.
 const ANSWER_MAX: usize = 4 * 1024 * 1024;
 
-/// What the body is written as.
+/// The format of the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum BodyKind {
     None,
-    /// With its media type, where that is not the usual one.
+    /// With its media type, if that is not the standard one.
     Json(Option<String>),
     Form,
 }
 
-/// An operation.
+/// An operation to call.
 #[derive(Clone, Debug)]
 pub(super) struct OperationCall {
     pub(super) base: Url,
@@ -34,13 +34,13 @@ pub(super) struct OperationCall {
     pub(super) method: String,
     pub(super) parameters: Vec<Parameter>,
     pub(super) body: BodyKind,
-    /// What is taken for an answer; absent: everything.
+    /// The accepted media types; `None` for all.
     pub(super) accept: Option<String>,
     pub(super) settings: Arc<PluginSettings>,
 }
 
 impl OperationCall {
-    /// The request for these arguments. They can change nothing of it but what the document leaves open.
+    /// Returns the request for these arguments. They can only affect what the document leaves open.
     fn request(&self, mut arguments: Map<String, Json>) -> Result<HttpRequest> {
         let mut path = self.path.clone();
         let mut headers: Vec<(String, String)> = Vec::new();
@@ -61,7 +61,7 @@ impl OperationCall {
         }
         let body = self.body(arguments.shift_remove(BODY).filter(|body| !body.is_null()))?;
         self.refuse_others(&arguments)?;
-        // A placeholder that is left would be sent as it is, and some services answer even that.
+        // A remaining placeholder would be sent literally, and some services even answer that.
         if let Some(open) = path.find('{') {
             let missing = path.get(open..).unwrap_or_default();
             return Err(Error::invalid(format!("the argument `{missing}` of its path is missing")));
@@ -69,7 +69,7 @@ impl OperationCall {
         let whole = format!("{}/{}", url.path().trim_end_matches('/'), path.trim_start_matches('/'));
         url.set_path(&whole);
         if !query.is_empty() {
-            // Written already: what pairs of a form are written with has another word for a blank.
+            // Already encoded: the encoding of form pairs represents a space differently.
             url.set_query(Some(&query.join("&")));
         }
         let content_type = match (&self.body, &body) {
@@ -80,7 +80,7 @@ impl OperationCall {
         let of_document =
             of_document.into_iter().filter_map(|(name, said)| Some((name.to_owned(), said?.clone())));
         headers.extend(of_document);
-        // Those of the operator win.
+        // The operator's headers take precedence.
         headers.retain(|(name, _)| !self.settings.headers.keys().any(|own| own.eq_ignore_ascii_case(name)));
         let own = self.settings.headers.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned()));
         headers.extend(own);
@@ -109,8 +109,8 @@ impl OperationCall {
         })
     }
 
-    /// Nothing may be left of the arguments: without a word the service would be asked for something else than
-    /// the model has written.
+    /// Refuses remaining arguments: otherwise the service would silently be asked for something other than what the
+    /// model wrote.
     fn refuse_others(&self, left: &Map<String, Json>) -> Result<()> {
         match left.iter().find(|(_, value)| !value.is_null()) {
             None => Ok(()),
@@ -125,7 +125,7 @@ impl OperationCall {
     }
 }
 
-/// A member of a body as fields of a form: a list of plain values as one field for each, everything else as one.
+/// Returns a member of a body as form fields: a list of plain values as one field each, everything else as one field.
 fn form_fields(name: &str, value: &Json) -> Vec<(String, String)> {
     let is_plain = |item: &Json| !item.is_array() && !item.is_object();
     let field = |value: &Json| (name.to_owned(), plain(value));
@@ -135,7 +135,7 @@ fn form_fields(name: &str, value: &Json) -> Vec<(String, String)> {
     }
 }
 
-/// What an answer means: one that refuses is a failure that the model reads.
+/// Converts an answer; a refusal is a failure that the model reads.
 fn output(response: &HttpResponse) -> ToolOutput {
     let value = serde_json::from_str::<Json>(&response.body).ok().filter(|value| !value.is_string());
     if response.status < 400 {

@@ -1,19 +1,19 @@
-//! Media types that are JSON.
+//! JSON media types.
 
 use serde_json::Map;
 use weft_core::Json;
 
-/// The usual one.
+/// The standard one.
 pub(super) const JSON: &str = "application/json";
 
-/// Whether what has this media type is JSON: `application/json`, or one whose name ends so (RFC 6839, section 3.1), such as
+/// Whether a media type is JSON: `application/json`, or one with this suffix (RFC 6839, section 3.1), such as
 /// `application/vnd.api+json`; with or without parameters.
 pub(super) fn is_json(media_type: &str) -> bool {
     let name = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     name == JSON || name.ends_with("+json")
 }
 
-/// What a `content` has that is JSON, with its media type: the usual one where there are several.
+/// Returns the JSON entry of a `content`, with its media type: the standard one if there are several.
 pub(super) fn json_of(content: &Map<String, Json>) -> Option<(&str, &Json)> {
     let usual = content.get_key_value(JSON);
     let found = usual.or_else(|| content.iter().find(|(media_type, _)| is_json(media_type)));

@@ -1,30 +1,30 @@
-//! Schemas without references, within bounds: a document may describe things by themselves.
+//! Resolves references in schemas, within bounds: a document may describe things recursively.
 
 use serde_json::Map;
 use weft_core::Json;
 
-/// Schemas within schemas, at most; what lies deeper may be anything.
+/// Maximum nesting depth of schemas; anything deeper is left open.
 const DEPTH_MAX: usize = 12;
-/// References that lead from one to the next, at most.
+/// Maximum length of a chain of references.
 pub(super) const REFERENCES_MAX: usize = 12;
-/// How often a schema is told within itself, at most: one that leads to itself would have no end.
-// Once more than it has to be, so that a model sees what stands there.
+/// How often a schema may be expanded within itself: a recursive one would have no end.
+// Once more than necessary, so that a model sees what belongs there.
 const VISITS_MAX: usize = 2;
-/// Values of the schemas of one operation, at most; what goes beyond may be anything.
+/// Maximum number of values in the schemas of one operation; anything beyond is left open.
 const VALUES_MAX: usize = 5_000;
-/// Bytes of a text that count as a further value.
+/// Number of bytes of a text that count as one more value.
 const BYTES_PER_VALUE: usize = 1_000;
 
-/// What stands behind a keyword.
+/// The type of a keyword's value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Keyword {
-    /// Schemas, by names that whoever wrote the document has chosen.
+    /// Schemas, by names that the author of the document has chosen.
     Named,
     /// A schema, or a list of them.
     Schemas,
-    /// No schema: a type, a limit, values.
+    /// Not a schema: a type, a limit, values.
     Plain,
-    /// What helps nobody here and may be long, or says where references lead that are filled in already.
+    /// Of no use here and possibly long, or the target of references that are already resolved.
     LeftOut,
 }
 
@@ -53,26 +53,26 @@ fn keyword(name: &str) -> Keyword {
     }
 }
 
-/// What says something about a schema and refuses no value.
+/// Keywords that describe a schema and refuse no value.
 const ANNOTATIONS: [&str; 6] = ["default", "deprecated", "description", "readOnly", "title", "writeOnly"];
 
-/// What becomes of what stands beside a `$ref`.
+/// What happens to the siblings of a `$ref`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Siblings {
-    /// Nothing (OpenAPI 3.0).
+    /// They are ignored (OpenAPI 3.0).
     Ignored,
-    /// It holds, too (OpenAPI 3.1).
+    /// They apply, too (OpenAPI 3.1).
     Hold,
 }
 
-/// What a reference leads to within the document.
+/// Returns the target of a reference within the document.
 pub(super) fn target<'a>(document: &'a Json, reference: &str) -> Option<&'a Json> {
     let pointer = reference.strip_prefix('#')?;
-    // It is a part of an address: generators write `Page<Pet>` as `Page%3CPet%3E`, and some as it is.
+    // It is part of a URL: generators write `Page<Pet>` as `Page%3CPet%3E`, and some write it literally.
     document.pointer(pointer).or_else(|| document.pointer(&decoded(pointer)?))
 }
 
-/// A text without percent-encoding; nothing where that leaves no text.
+/// Decodes percent-encoding; `None` if the result is not text.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -86,23 +86,23 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// A schema that everything fits.
+/// Returns a schema that accepts everything.
 fn open() -> Json {
     Json::Object(Map::new())
 }
 
-/// Schemas of one operation.
+/// Expands the schemas of one operation.
 pub(super) struct OperationSchemas<'a> {
     document: &'a Json,
     siblings: Siblings,
     left: usize,
-    /// How often a schema is told within itself.
+    /// How often a schema may be expanded within itself.
     visits_max: usize,
-    /// The references that lead to where we are.
+    /// The references that have been followed to the current schema.
     entered: Vec<String>,
-    /// Schemas that were left open.
+    /// Number of schemas that were left open.
     cuts: usize,
-    /// Whether one of them was for want of room.
+    /// Whether one of them was left open for lack of space.
     is_full: bool,
 }
 
@@ -120,9 +120,9 @@ impl<'a> OperationSchemas<'a> {
         }
     }
 
-    /// What a value that is no schema stands for when it is a reference, else itself.
+    /// Resolves a value that is not a schema, if it is a reference.
     pub(super) fn resolved(&self, value: &Json) -> Result<Json, String> {
-        // Nothing else may stand beside such a reference; of several in a row the first one counts.
+        // Only a description may stand next to such a reference; in a chain, the first one counts.
         let mut described: Option<&Json> = None;
         let mut value = value;
         // Bounded: a reference may lead to itself.
@@ -148,7 +148,7 @@ impl<'a> OperationSchemas<'a> {
         target(self.document, reference)
     }
 
-    /// A schema with everything it refers to in its place.
+    /// Returns a schema with all references expanded in place.
     pub(super) fn schema(&mut self, schema: &Json) -> Json {
         let left = self.left;
         (self.visits_max, self.is_full) = (VISITS_MAX, false);
@@ -156,12 +156,12 @@ impl<'a> OperationSchemas<'a> {
         if !self.is_full {
             return told;
         }
-        // What leads to itself in many ways takes the room of what stands beside it.
+        // A schema that refers to itself in many ways takes the space of those next to it.
         (self.left, self.visits_max) = (left, 1);
         self.inlined(schema, 0)
     }
 
-    /// Anything is allowed there: a model may then be wrong, and the service says so.
+    /// Leaves a schema open: a model may then write something wrong, and the service says so.
     fn cut(&mut self) -> Json {
         self.cuts += 1;
         open()
@@ -182,7 +182,7 @@ impl<'a> OperationSchemas<'a> {
             Some(schema) => self.written(schema, depth),
             None => self.cut(),
         };
-        // The last one stands nearest to the schema.
+        // The last one is nearest to the schema.
         for said in beside.into_iter().rev() {
             inlined = match self.written(&Json::Object(said), depth) {
                 Json::Object(said) => together(inlined, said),
@@ -193,7 +193,7 @@ impl<'a> OperationSchemas<'a> {
         inlined
     }
 
-    /// What stands beside a reference and holds.
+    /// Returns the siblings of a reference that apply.
     fn beside(&self, schema: &Json) -> Option<Map<String, Json>> {
         let said = schema.as_object().filter(|_| self.siblings == Siblings::Hold)?;
         let holds = |name: &str| name != "$ref" && keyword(name) != Keyword::LeftOut;
@@ -205,7 +205,8 @@ impl<'a> OperationSchemas<'a> {
         (!said.is_empty()).then_some(said)
     }
 
-    /// A schema that is no reference. It is told with all of its keywords or not at all: half of one may be none.
+    /// Expands a schema that is not a reference. It is written with all of its keywords or not at all: a part of one
+    /// may be invalid.
     fn written(&mut self, schema: &Json, depth: usize) -> Json {
         let Json::Object(object) = schema else {
             return if schema.is_boolean() { schema.clone() } else { open() };
@@ -230,7 +231,7 @@ impl<'a> OperationSchemas<'a> {
             };
             let is_open = self.cuts > cuts;
             let name = match name.as_str() {
-                // What is open fits more, and these would refuse just that.
+                // An open schema accepts more, and these keywords would then refuse what is valid.
                 "not" | "if" if is_open => continue,
                 "oneOf" if is_open && object.contains_key("anyOf") => continue,
                 "oneOf" if is_open => "anyOf",
@@ -242,8 +243,8 @@ impl<'a> OperationSchemas<'a> {
         Json::Object(written)
     }
 
-    /// Whether there is room for what a schema holds; then it is taken. Of each schema inside it that is one value, which
-    /// it has even when it is left open.
+    /// Reserves space for the content of a schema, if there is enough. Each schema inside it counts as one value, which
+    /// it takes even if it is left open.
     fn has_room(&mut self, schema: &Map<String, Json>) -> bool {
         let mut left = Some(self.left);
         for (name, value) in schema {
@@ -261,7 +262,7 @@ impl<'a> OperationSchemas<'a> {
     }
 }
 
-/// A schema that fits what both fit. What is said beside wins where it only describes.
+/// Returns a schema that accepts what both accept. If the siblings are only annotations, they take precedence.
 fn together(schema: Json, mut said: Map<String, Json>) -> Json {
     if said.is_empty() {
         return schema;
@@ -274,7 +275,7 @@ fn together(schema: Json, mut said: Map<String, Json>) -> Json {
         }
         schema => schema,
     };
-    // Put side by side and not into each other: some keywords mean what stands beside them.
+    // As separate schemas, not merged: some keywords depend on their siblings.
     match said.get_mut("allOf") {
         Some(Json::Array(all)) => all.insert(0, schema),
         _ => drop(said.insert("allOf".to_owned(), Json::from(vec![schema]))),
@@ -282,7 +283,7 @@ fn together(schema: Json, mut said: Map<String, Json>) -> Json {
     Json::Object(said)
 }
 
-/// What is left after a value; nothing when it is too much.
+/// Returns how much is left after a value; `None` if it is too large.
 fn weighed(value: &Json, left: usize) -> Option<usize> {
     let left = left.checked_sub(1)?;
     match value {
@@ -293,7 +294,7 @@ fn weighed(value: &Json, left: usize) -> Option<usize> {
     }
 }
 
-/// What version 3.0 writes in words of its own, in those of JSON Schema.
+/// Converts keywords that are specific to version 3.0 to those of JSON Schema.
 fn as_of_3_1(schema: &mut Map<String, Json>) {
     if schema.get("nullable") == Some(&Json::Bool(true)) {
         schema.shift_remove("nullable");
@@ -304,7 +305,7 @@ fn as_of_3_1(schema: &mut Map<String, Json>) {
     for (limit, exclusive) in [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")] {
         let Some(Json::Bool(is)) = schema.get(exclusive).cloned() else { continue };
         schema.shift_remove(exclusive);
-        // The limit was a flag in 3.0: whether it holds or not, there is one keyword for it in 3.1.
+        // The exclusive limit was a flag in 3.0; in 3.1 each kind of limit has its own keyword.
         if let Some(value) = schema.shift_remove(limit) {
             schema.insert(if is { exclusive } else { limit }.to_owned(), value);
         }

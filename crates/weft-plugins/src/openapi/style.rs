@@ -6,7 +6,7 @@ use weft_core::{Error, Json, Result};
 
 use super::media;
 
-/// Where an argument goes.
+/// Where an argument is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ArgumentPlace {
     Path,
@@ -15,7 +15,7 @@ pub(super) enum ArgumentPlace {
 }
 
 impl ArgumentPlace {
-    /// Its name in documents.
+    /// Returns its name in documents.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Path => "path",
@@ -25,28 +25,28 @@ impl ArgumentPlace {
     }
 }
 
-/// What parts the values of a list, or the members of an object.
+/// How the values of a list, or the members of an object, are separated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Style {
-    /// `content` in place of a style: one text of JSON.
+    /// `content` instead of a style: one JSON text.
     Json,
     Simple,
     Label,
     Matrix,
     Form,
-    /// With this between the values.
+    /// With this delimiter between the values.
     Delimited(&'static str),
     Deep,
 }
 
-/// What becomes of a value that has parts (`explode`).
+/// How a value that has parts is written (`explode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Parts {
     Together,
     Apart,
 }
 
-/// What becomes of characters of a query that have a meaning in addresses (`allowReserved`).
+/// How reserved characters in a query are written (`allowReserved`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reserved {
     Encoded,
@@ -56,9 +56,9 @@ enum Reserved {
 /// A parameter of an operation.
 #[derive(Clone, Debug)]
 pub(super) struct Parameter {
-    /// What models call it.
+    /// Its name for models.
     pub(super) argument: String,
-    /// What the service calls it.
+    /// Its name for the service.
     pub(super) name: String,
     pub(super) place: ArgumentPlace,
     style: Style,
@@ -67,7 +67,7 @@ pub(super) struct Parameter {
 }
 
 impl Parameter {
-    /// Reads one that has references no more; or why it cannot be written.
+    /// Reads a parameter whose references are resolved; an error if it cannot be written.
     pub(super) fn read(name: &str, place: ArgumentPlace, said: &Json) -> std::result::Result<Self, String> {
         let style = match said.get("content") {
             Some(content) if content.as_object().and_then(media::json_of).is_some() => Style::Json,
@@ -76,7 +76,7 @@ impl Parameter {
         };
         let apart = said.get("explode").and_then(Json::as_bool).unwrap_or(style == Style::Form);
         let parts = if apart { Parts::Apart } else { Parts::Together };
-        // It says something of a query alone, and nothing of a `content`.
+        // It only applies to a query, and not to a `content`.
         let is_kept = place == ArgumentPlace::Query
             && style != Style::Json
             && said.get("allowReserved") == Some(&Json::Bool(true));
@@ -84,10 +84,10 @@ impl Parameter {
         Ok(Self { argument: name.to_owned(), name: name.to_owned(), place, style, parts, reserved })
     }
 
-    /// A value as a part of the path: it can neither end the part nor lead up in the path.
+    /// Formats a value as a path segment: it can neither end the segment nor lead up in the path.
     ///
     /// # Errors
-    /// `Invalid` for a value that would be no part.
+    /// `Invalid` for a value that is not a valid segment.
     pub(super) fn in_path(&self, value: &Json) -> Result<String> {
         let written = match self.style {
             Style::Json => encoded(&value.to_string()),
@@ -100,7 +100,7 @@ impl Parameter {
                 self.joined(value, encoded, ",")
             }
         };
-        // A part of nothing but dots leads up in the path, also when it is written in percent.
+        // A segment of only dots leads up in the path, even if it is percent-encoded.
         if written.bytes().all(|byte| byte == b'.') {
             return Err(Error::invalid(format!(
                 "the argument `{}` cannot be `{}`: it is a part of the path",
@@ -127,16 +127,16 @@ impl Parameter {
         }
     }
 
-    /// A value as a header.
+    /// Formats a value as a header.
     ///
     /// # Errors
-    /// `Invalid` for a value that would begin another one.
+    /// `Invalid` for a value that would begin another header.
     pub(super) fn in_header(&self, value: &Json) -> Result<String> {
         let written = match self.style {
             Style::Json => value.to_string(),
             _ => self.joined(value, str::to_owned, ","),
         };
-        // A line break would begin a header that nobody has written.
+        // A line break would begin another header.
         if written.chars().any(char::is_control) {
             return Err(Error::invalid(format!(
                 "the argument `{}` is a header and cannot have control characters",
@@ -146,10 +146,10 @@ impl Parameter {
         Ok(written)
     }
 
-    /// A value as parts of the query, `name=value` each.
+    /// Formats a value as parts of the query, `name=value` each.
     pub(super) fn in_query(&self, value: &Json) -> Vec<String> {
         let pair = |name: &str, value: &str| format!("{}={value}", encoded(name));
-        // Alone a value may have the comma that parts several.
+        // A single value may contain the comma that separates several.
         let (alone, beside): (Written, Written) = match self.reserved {
             Reserved::Encoded => (encoded, encoded),
             Reserved::Kept => (reserved, reserved_part),
@@ -167,7 +167,7 @@ impl Parameter {
             (_, Parts::Apart, Json::Object(members)) => {
                 members.iter().map(|(name, value)| pair(name, &alone(&plain(value)))).collect()
             }
-            // Nothing is told of an empty list in the other way, either.
+            // As in the other form, an empty list is left out.
             (_, Parts::Together, Json::Array(items)) if items.is_empty() => Vec::new(),
             (_, Parts::Together, Json::Object(members)) if members.is_empty() => Vec::new(),
             (Style::Delimited(between), _, value) => {
@@ -180,7 +180,7 @@ impl Parameter {
         }
     }
 
-    /// All of a value as one text; `between` parts the values and is no part of them.
+    /// Joins a value into one text, with the unencoded `between` as separator.
     fn joined(&self, value: &Json, written: Written, between: &str) -> String {
         let named = match self.parts {
             Parts::Apart => "=",
@@ -217,7 +217,7 @@ fn style(name: &str, place: ArgumentPlace, said: Option<&str>) -> std::result::R
     })
 }
 
-/// The members of an object, each with the names that lead to it: `name[a][b]=value`.
+/// Collects the members of an object, each with its path: `name[a][b]=value`.
 fn deep(name: &str, members: &serde_json::Map<String, Json>, written: Written, pairs: &mut Vec<String>) {
     for (member, value) in members {
         let name = format!("{name}[{}]", encoded(member));
@@ -231,7 +231,7 @@ fn deep(name: &str, members: &serde_json::Map<String, Json>, written: Written, p
     }
 }
 
-/// A value as one text.
+/// Returns a value as one text.
 pub(super) fn plain(value: &Json) -> String {
     match value {
         Json::String(text) => text.clone(),
@@ -239,11 +239,11 @@ pub(super) fn plain(value: &Json) -> String {
     }
 }
 
-/// How a text becomes part of an address.
+/// How a text is encoded as part of a URL.
 type Written = fn(&str) -> String;
 
-/// As [`encoded`], but for what has a meaning in addresses (RFC 3986, section 2.2), and what is written in percent already. What
-/// would end the query, begin another pair or mean a blank is not kept.
+/// Like [`encoded`], but keeps reserved characters (RFC 3986, section 2.2), and what is already percent-encoded.
+/// Characters that would end the query, begin another pair or mean a space are encoded.
 fn reserved(text: &str) -> String {
     let bytes = text.as_bytes();
     let is_hex = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_hexdigit);
@@ -263,13 +263,13 @@ fn reserved(text: &str) -> String {
     written
 }
 
-/// The same for one of several that commas part.
+/// Encodes one of several values that are separated by commas.
 fn reserved_part(text: &str) -> String {
     reserved(text).replace(',', "%2C")
 }
 
-/// Only letters and digits and `-._~` stay as they are (RFC 3986, section 2.3), so that a value can bring in no further
-/// `{name}` and end nothing.
+/// Encodes everything except letters, digits and `-._~` (RFC 3986, section 2.3), so that a value cannot introduce
+/// another `{name}` or end anything.
 fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
