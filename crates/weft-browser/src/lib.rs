@@ -1,7 +1,7 @@
 //! canvas JSON → plan → run → components → **web pages in a browser** → the internet
 //!
-//! A Chromium of its own for every window, with a profile of its own and without a debugging port: it is spoken with over
-//! pipes. All that its pages connect to goes through weft-net's checking proxy.
+//! Each window has a separate Chromium process with its own profile and without a debugging port: it is controlled over
+//! pipes. Everything that its pages connect to goes through weft-net's checking proxy.
 
 mod memory;
 mod process;
@@ -21,7 +21,7 @@ use weft_net::Outbound;
 use crate::process::WindowFolders;
 use crate::window::{Held, Window};
 
-/// Where systems keep browsers that are driven by this protocol.
+/// Where systems install browsers that support this protocol.
 const SYSTEM_PROGRAMS: [&str; 8] = [
     "/usr/bin/chromium",
     "/usr/bin/chromium-browser",
@@ -32,29 +32,29 @@ const SYSTEM_PROGRAMS: [&str; 8] = [
     "/usr/lib/chromium/chromium",
     "/opt/google/chrome/chrome",
 ];
-/// How long to wait until one window of others closes.
+/// How long to wait for another window to close.
 const TURN_LIMIT: Duration = Duration::from_secs(120);
 
-/// A browser that is installed, and how it is used.
+/// An installed browser, and how it is used.
 #[derive(Clone, Debug)]
 pub struct BrowserSettings {
-    /// The program; absent: one that the system has.
+    /// The program; if `None`, one that is installed on the system.
     pub program: Option<PathBuf>,
-    /// Whether its processes confine themselves. They cannot when they are root's.
+    /// Whether its processes confine themselves. They cannot when they run as root.
     pub sandbox: bool,
-    /// Windows at the same time.
+    /// Maximum number of concurrent windows.
     pub at_once: usize,
-    /// Bytes of memory that all processes of one window may use together.
+    /// Maximum number of bytes of memory for all processes of one window together.
     pub memory_bytes: u64,
-    /// Bytes that one window may receive.
+    /// Maximum number of bytes that one window may receive.
     pub received_bytes: u64,
-    /// Bytes of one downloaded file.
+    /// Maximum number of bytes in a downloaded file.
     pub download_bytes: u64,
-    /// The folder for profiles that are kept.
+    /// The folder for persistent profiles.
     pub profiles: PathBuf,
 }
 
-/// Chromium, or a browser made from it.
+/// Chromium, or a browser based on it.
 #[derive(Debug)]
 pub struct Chromium {
     settings: BrowserSettings,
@@ -63,7 +63,7 @@ pub struct Chromium {
 }
 
 impl Chromium {
-    /// Every window starts it anew.
+    /// Starts a new browser for every window.
     pub fn new(settings: BrowserSettings, outbound: Arc<Outbound>) -> Self {
         let turns = Arc::new(Semaphore::new(settings.at_once.min(Semaphore::MAX_PERMITS)));
         Self { settings, outbound, turns }
@@ -81,7 +81,7 @@ impl Chromium {
     }
 }
 
-/// A browser that this system has, if there is any.
+/// Returns a browser that is installed on this system, if there is any.
 pub fn installed() -> Option<PathBuf> {
     SYSTEM_PROGRAMS.iter().map(Path::new).find(|program| program.is_file()).map(Path::to_owned)
 }
@@ -99,8 +99,8 @@ pub async fn remove_profiles(profiles: &Path, tenant: &TenantId) -> Result<()> {
     }
 }
 
-/// The folder of a tenant's profiles. A name of plain characters is its own; any other might lead elsewhere, or be the same
-/// as that of another tenant to the file system.
+/// Returns the folder of a tenant's profiles. A name of plain characters is used as it is; any other might lead
+/// elsewhere, or equal that of another tenant to the file system.
 fn folder_of(profiles: &Path, tenant: &TenantId) -> PathBuf {
     let name = tenant.as_str();
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -113,7 +113,7 @@ fn folder_of(profiles: &Path, tenant: &TenantId) -> PathBuf {
 #[async_trait]
 impl Browser for Chromium {
     async fn open(&self, tenant: &TenantId, profile: Option<&str>) -> Result<Box<dyn BrowserWindow>> {
-        // The turn is taken first: a window that has to wait starts neither a proxy nor a process.
+        // The slot is acquired first: a window that has to wait starts neither a proxy nor a process.
         let turn = tokio::time::timeout(TURN_LIMIT, Arc::clone(&self.turns).acquire_owned()).await;
         let Ok(Ok(turn)) = turn else {
             let count = self.settings.at_once;
@@ -127,7 +127,7 @@ impl Browser for Chromium {
         let profiles = folder_of(&self.settings.profiles, tenant);
         let (place, notes) = WindowFolders::new(&profiles, profile)?;
         let proxy = self.outbound.proxy(self.settings.received_bytes).await?;
-        // The proxy is there before the browser: from its first moment there is no other way out.
+        // The proxy exists before the browser, so that there is never another way out.
         let started = process::start(&self.settings, &program, &place, proxy.address())?;
         let mut window = Window::new(
             started,

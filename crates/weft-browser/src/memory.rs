@@ -1,16 +1,16 @@
-//! How much memory a program and those that it has started use.
+//! Memory use of a program and the processes that it has started.
 
 use std::collections::HashMap;
 use std::fs;
 
-/// Bytes of a process and of all below it, as far as the system tells.
+/// Returns the bytes of a process and all of its descendants, as far as the system reports them.
 pub(crate) fn used(root: u32) -> u64 {
-    // Where there is no `/proc` the use is unknown, and the limit does not hold.
+    // Without `/proc` the memory use is unknown, and the limit is not enforced.
     let Ok(entries) = fs::read_dir("/proc") else { return 0 };
     let ids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
     let processes: HashMap<u32, (u32, u64)> = ids.filter_map(|id| Some((id, process(id)?))).collect();
     let below = |mut id: u32| {
-        // The way up is short; processes that have just ended may break it.
+        // The chain of parents is short; processes that have just exited may break it.
         for _ in 0..64 {
             match processes.get(&id) {
                 _ if id == root => return true,
@@ -20,11 +20,11 @@ pub(crate) fn used(root: u32) -> u64 {
         }
         false
     };
-    // Pages live in processes of their own, so the browser's first process says little.
+    // Pages have separate processes, so the browser's main process says little.
     processes.iter().filter(|(id, _)| below(**id)).map(|(_, (_, bytes))| bytes).sum()
 }
 
-/// The parent of a process, and its bytes in memory.
+/// Returns the parent of a process, and its bytes in memory.
 fn process(id: u32) -> Option<(u32, u64)> {
     let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let number = |name: &str| -> Option<u64> {

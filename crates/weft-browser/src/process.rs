@@ -18,36 +18,37 @@ use weft_core::{Error, ErrorKind, Result};
 use crate::protocol::Connection;
 use crate::{BrowserSettings, memory};
 
-/// The descriptors by which a browser is spoken with: it reads the first one and writes the second.
+/// The descriptors for communicating with a browser: it reads the first one and writes the second.
 const DESCRIPTORS: [i32; 2] = [3, 4];
-/// Bytes of a window's cache.
+/// Maximum number of bytes in a window's cache.
 const CACHE_BYTES: u64 = 64 << 20;
-/// MiB of the objects of one page's scripts.
+/// Memory limit in MiB for the objects of one page's scripts.
 const SCRIPT_MB: u64 = 1_024;
-/// How long a profile is kept that nobody uses.
-// As the files of conversations, when nobody says otherwise.
+/// How long an unused profile is kept.
+// The same as the default for files of conversations.
 const PROFILE_KEPT: Duration = Duration::from_hours(90 * 24);
-/// The file that says when a profile was used last, and whose lock says that it is in use.
+/// The file whose time is the last use of a profile, and whose lock marks the profile as in use.
 const MARK: &str = "in-use";
-/// How often its memory is looked at.
+/// How often memory use is checked.
 const WATCH: Duration = Duration::from_secs(1);
-/// How often the folder of a window is removed whose browser is being ended: until then its processes write there.
+/// Number of attempts to remove the folder of a window whose browser is being killed: until then its processes write
+/// there.
 const REMOVALS: usize = 20;
-/// What lies between two of these.
+/// Pause between two attempts.
 const REMOVAL_PAUSE: Duration = Duration::from_millis(250);
 
 /// The folders of a window.
 pub(crate) struct WindowFolders {
     /// Whatever lasts as long as the window.
     own: TempDir,
-    /// The profile when it is kept, with the mark that it is in use.
+    /// The persistent profile, if any, with the file that marks it as in use.
     kept: Option<(PathBuf, File)>,
-    /// Whether the browser has ended, so that nobody writes there any more.
+    /// Whether the browser has exited, so that nothing is written there any more.
     pub(crate) is_ended: bool,
 }
 
 impl WindowFolders {
-    /// With a profile that is kept when nobody else uses it; else the reason among the notes.
+    /// Uses a persistent profile unless another window uses it; in that case, the notes contain the reason.
     pub(crate) fn new(profiles: &Path, profile: Option<&str>) -> Result<(Self, Vec<String>)> {
         let failed = |cause| Error::internal("cannot make the folders of a browser window").because(cause);
         let own = tempfile::Builder::new().prefix("weft-browser-").tempdir().map_err(failed)?;
@@ -59,12 +60,12 @@ impl WindowFolders {
         remove_unused(profiles, SystemTime::now());
         let folder = profiles.join(profile);
         fs::create_dir_all(&folder).map_err(failed)?;
-        // Also when it is there this notes the time.
+        // This updates the time even if the file exists.
         let mark = File::create(folder.join(MARK)).map_err(failed)?;
         match mark.try_lock() {
-            // The lock goes with the file: also when this process is killed, the profile is free again.
+            // The lock is released with the file: even if this process is killed, the profile becomes available again.
             Ok(()) => {
-                // What a browser that was killed has left there keeps others out.
+                // What a killed browser has left there would keep others out.
                 for left in ["SingletonLock", "SingletonSocket", "SingletonCookie"] {
                     drop(fs::remove_file(folder.join("profile").join(left)));
                 }
@@ -79,30 +80,30 @@ impl WindowFolders {
         }
     }
 
-    /// What pages store.
+    /// Returns the folder of what pages store.
     fn profile(&self) -> PathBuf {
         self.kept.as_ref().map_or_else(|| self.own.path().join("profile"), |(folder, _)| folder.clone())
     }
 
-    /// What is kept of cookies that a browser forgets when it ends.
+    /// Returns the file for cookies that a browser forgets when it exits.
     pub(crate) fn session_cookies(&self) -> Option<PathBuf> {
         self.kept.as_ref().map(|(profile, _)| profile.with_file_name("session-cookies.json"))
     }
 
-    /// Files that pages give.
+    /// Returns the folder of downloads.
     pub(crate) fn downloads(&self) -> PathBuf {
         self.own.path().join("downloads")
     }
 
-    /// Files that pages are given.
+    /// Returns the folder of uploads.
     pub(crate) fn uploads(&self) -> PathBuf {
         self.own.path().join("uploads")
     }
 }
 
-/// Removes profiles that nobody has used for long: each conversation has one, and nobody says when it is over.
+/// Removes profiles that have not been used for long: each conversation has one, and its end is never announced.
 fn remove_unused(profiles: &Path, now: SystemTime) {
-    // What cannot be looked at now is looked at by the next window.
+    // What cannot be checked now is checked by the next window.
     for folder in fs::read_dir(profiles).into_iter().flatten().flatten().map(|entry| entry.path()) {
         let Ok(mark) = File::open(folder.join(MARK)) else { continue };
         let used = mark.metadata().and_then(|about| about.modified());
@@ -119,7 +120,7 @@ impl Drop for WindowFolders {
         if fs::remove_dir_all(&folder).is_ok() && self.is_ended {
             return;
         }
-        // Nobody waits for it: the runtime may be about to end, and the window's owner has gone on.
+        // Not waited for: the runtime may be about to end, and the window's owner has continued.
         let removal = move || {
             for _ in 0..REMOVALS {
                 thread::sleep(REMOVAL_PAUSE);
@@ -130,14 +131,14 @@ impl Drop for WindowFolders {
     }
 }
 
-/// A browser that runs. It ends with this value.
+/// A running browser. Dropping this value kills it.
 pub(crate) struct Started {
     pub connection: Connection,
     watch: JoinSet<()>,
 }
 
 impl Started {
-    /// Waits until the browser has ended.
+    /// Waits until the browser has exited.
     pub(crate) async fn ended(&mut self) {
         while self.watch.join_next().await.is_some() {}
     }
@@ -154,28 +155,29 @@ pub(crate) fn start(
             .because(cause)
             .help("see `browser.program`")
     };
-    // Pipes and no port: whoever else is on this machine could talk to a port.
+    // Pipes rather than a port: any other program on this machine could connect to a port.
     let (to_browser, its_input) = pipe::pipe().map_err(failed)?;
     let (its_output, from_browser) = pipe::pipe().map_err(failed)?;
     let ends: [OwnedFd; 2] =
         [its_input.into_blocking_fd().map_err(failed)?, its_output.into_blocking_fd().map_err(failed)?];
     let mut command = Command::new(program);
     command.args(arguments(settings, place, proxy));
-    // Of this process's environment, which may hold keys, a browser gets nothing.
+    // The browser gets nothing of this process's environment, which may contain keys.
     command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", place.own.path());
-    // In any other locale it finds no file whose name has letters beyond ASCII.
+    // In any other locale, it cannot find files whose names contain non-ASCII letters.
     command.env("LC_ALL", "C.UTF-8");
-    // Inherited, its many messages would come between those of this program.
+    // If inherited, its many messages would be mixed with those of this program.
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mappings = ends.into_iter().zip(DESCRIPTORS);
     let mappings = mappings.map(|(parent_fd, child_fd)| FdMapping { parent_fd, child_fd }).collect();
     command.fd_mappings(mappings).map_err(|cause| failed(std::io::Error::other(cause)))?;
     let mut command = tokio::process::Command::from(command);
     let child = command.kill_on_drop(true).spawn().map_err(failed)?;
-    // The browser's ends are the command's: it must not live on, or the end of the browser would not be seen.
+    // The command holds the browser's ends of the pipes: unless it is dropped, the exit of the browser would not be
+    // seen.
     drop(command);
     let mut watch = JoinSet::new();
-    // Besides the watch nobody has the process: it is killed when the window is dropped.
+    // Only the watch holds the process, which is killed when the window is dropped.
     watch.spawn(watched(child, settings.memory_bytes));
     Ok(Started { connection: Connection::new(to_browser, from_browser), watch })
 }
@@ -200,7 +202,8 @@ fn arguments(settings: &BrowserSettings, place: &WindowFolders, proxy: SocketAdd
         "--lang=en-US",
         "--window-size=1280,900",
         "--renderer-process-limit=4",
-        // Every way out is the proxy: also to this machine, and also for media connections. Nothing else finds a name.
+        // The proxy is the only way out: also to this machine, and for media connections. Nothing else can resolve
+        // names.
         "--proxy-bypass-list=<-loopback>",
         "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
         "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
@@ -218,12 +221,12 @@ fn arguments(settings: &BrowserSettings, place: &WindowFolders, proxy: SocketAdd
     arguments
 }
 
-/// Ends the browser when it uses more memory than it may.
+/// Kills the browser when it exceeds its memory limit.
 async fn watched(mut child: Child, memory_bytes: u64) {
     let Some(id) = child.id() else { return };
     loop {
         tokio::select! {
-            // Its end first: once that was taken note of, the id may be that of another process.
+            // Its exit first: once that was reaped, the id may belong to another process.
             biased;
             _ = child.wait() => return,
             () = tokio::time::sleep(WATCH) => {}
@@ -231,7 +234,7 @@ async fn watched(mut child: Child, memory_bytes: u64) {
         // Reading `/proc` blocks, and there is a folder for each process of the machine.
         let used = tokio::task::spawn_blocking(move || memory::used(id)).await.unwrap_or(0);
         if used > memory_bytes {
-            // It may have ended by itself.
+            // It may have exited by itself.
             drop(child.start_kill());
         }
     }

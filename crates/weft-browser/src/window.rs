@@ -1,4 +1,4 @@
-//! A window: what is done in it, and what it shows.
+//! A window: the actions in it, and its views.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use weft_net::{GuardProxy, Outbound};
 use crate::process::{Started, WindowFolders};
 
 const LOOK: &str = include_str!("look.js");
-/// Where an element is, after it was scrolled to; nothing when it has no place or something lies over it.
+/// Returns where an element is after scrolling to it; null if it has no place or is covered.
 const PLACE: &str = "function () {
   this.scrollIntoView({ block: 'center', inline: 'center' });
   const rect = this.getClientRects()[0];
@@ -32,8 +32,8 @@ const PLACE: &str = "function () {
   }
   return [x, y];
 }";
-/// Empties a field that letters are typed into, or sets one that is chosen from; true when it is to be typed into, `choose`
-/// when it is a list of options.
+/// Clears a field into which letters are typed, or sets one with a picker; returns true if it is to be typed into,
+/// `choose` if it is a list of options.
 const FILL: &str = "function (text) {
   this.focus();
   if (this.tagName === 'SELECT') return 'choose';
@@ -48,7 +48,7 @@ const FILL: &str = "function (text) {
   if (this.select) this.select(); else this.ownerDocument.execCommand('selectAll');
   return true;
 }";
-/// Chooses an option of a list; false when it has none such.
+/// Selects an option of a list; returns false if there is none such.
 const CHOOSE: &str = "function (wanted) {
   const options = Array.from(this.options || []);
   const same = (text) => text.trim().toLowerCase() === wanted.trim().toLowerCase();
@@ -58,17 +58,17 @@ const CHOOSE: &str = "function (wanted) {
   ['input', 'change'].forEach((name) => this.dispatchEvent(new Event(name, { bubbles: true })));
   return true;
 }";
-/// How often it is looked whether a page is at rest.
+/// Interval at which it is checked whether a page has settled.
 const PAUSE: Duration = Duration::from_millis(150);
-/// How long it may take until a page is at rest; it is looked at then all the same.
+/// Maximum time until a page has settled; after that, it is read regardless.
 const REST_LIMIT: Duration = Duration::from_secs(10);
-/// How long downloads may take.
+/// Time limit for downloads.
 const DOWNLOAD_LIMIT: Duration = Duration::from_secs(60);
-/// How long a browser may take to write down what pages have stored; it is ended then all the same.
+/// Time limit for a browser to write what pages have stored; after that, it is killed.
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);
-/// Pages that are open in one window.
+/// Maximum number of open pages in a window.
 const PAGES_MAX: usize = 8;
-/// Milliseconds that may be waited at once.
+/// Maximum number of milliseconds of one wait.
 const WAIT_MAX: u64 = 10_000;
 
 /// A page of the window.
@@ -82,19 +82,19 @@ pub(crate) struct Window {
     tenant: TenantId,
     outbound: Arc<Outbound>,
     pages: Vec<BrowserPage>,
-    /// Where our scripts live in the page that was looked at last, apart from its own.
+    /// The isolated world of our scripts in the page that was last read.
     world: Option<i64>,
     download_bytes: u64,
     held: Held,
 }
 
-/// What a window has for as long as it is open.
+/// What a window holds for as long as it is open.
 pub(crate) struct Held {
     /// Its profile and its downloads.
     pub(crate) place: WindowFolders,
-    /// What all of its connections go through.
+    /// The proxy for all of its connections.
     pub(crate) _proxy: GuardProxy,
-    /// Its place among those that may be open.
+    /// Its slot among the windows that may be open.
     pub(crate) _turn: OwnedSemaphorePermit,
 }
 
@@ -103,16 +103,16 @@ impl Window {
         Self { started, tenant, outbound, pages: Vec::new(), world: None, download_bytes: 0, held }
     }
 
-    /// What is said before the first action.
+    /// Configures the browser before the first action.
     pub(crate) async fn begin(&mut self, download_bytes: u64, notes: Vec<String>) -> Result<()> {
         self.download_bytes = download_bytes;
         let folder = self.held.place.downloads();
         let downloads = json!({"behavior": "allowAndName", "downloadPath": folder, "eventsEnabled": true});
         let begun = async {
-            // All before the first page, so that no download and no window of it is missed.
+            // All before the first page, so that none of its downloads and windows is missed.
             self.browser("Browser.setDownloadBehavior", downloads).await?;
             self.browser("Target.setDiscoverTargets", json!({"discover": true})).await?;
-            // A page that another one opens waits until somebody hears of its dialogs.
+            // A page that another one opens is paused until its dialogs are observed.
             let waiting = json!({"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true});
             self.browser("Target.setAutoAttach", waiting).await
         };
@@ -130,17 +130,17 @@ impl Window {
         Ok(())
     }
 
-    /// Gives the browser the cookies back that it has forgotten.
+    /// Restores the cookies that the browser has forgotten.
     async fn restore_cookies(&self) {
         let Some(path) = self.held.place.session_cookies() else { return };
-        // None there: no page has stored any yet.
+        // No such file: no page has stored any cookies yet.
         let Ok(bytes) = tokio::fs::read(path).await else { return };
         let Ok(cookies) = serde_json::from_slice::<Json>(&bytes) else { return };
-        // Without them pages ask for a sign-in again, and say so themselves.
+        // Without them, pages ask for a sign-in again, and say so themselves.
         drop(self.browser("Storage.setCookies", json!({"cookies": cookies})).await);
     }
 
-    /// Keeps the cookies that last as long as a browser: to pages, the turns of a conversation are one visit.
+    /// Stores session cookies: to pages, the turns of a conversation are one visit.
     async fn keep_cookies(&self) {
         let Some(path) = self.held.place.session_cookies() else { return };
         let Ok(mut answer) = self.browser("Storage.getCookies", json!({})).await else { return };
@@ -164,7 +164,7 @@ impl Window {
     }
 
     async fn attach(&mut self, target: String) -> Result<()> {
-        // Taken before the await: the lock must not be held while the browser is asked.
+        // Read before the await: the lock must not be held while waiting for the browser.
         let begun = self.started.connection.happened().session_of(&target);
         let session = match begun {
             Some(session) => session,
@@ -175,7 +175,7 @@ impl Window {
         };
         self.pages.push(BrowserPage { target, session });
         self.world = None;
-        // A page that opens one window after another would otherwise take more and more memory.
+        // Otherwise a page that opens one window after another would use more and more memory.
         if self.pages.len() > PAGES_MAX {
             let oldest = self.pages.remove(0);
             self.browser("Target.closeTarget", json!({"targetId": oldest.target})).await?;
@@ -183,7 +183,7 @@ impl Window {
         self.page("Page.enable", json!({})).await.map(drop)
     }
 
-    /// Closes the page in front; an empty one takes its place when it was the last.
+    /// Closes the front page; if it was the last, an empty one replaces it.
     async fn close_page(&mut self) -> Result<()> {
         if let Some(page) = self.pages.pop() {
             // It may have closed itself.
@@ -193,9 +193,9 @@ impl Window {
         if self.pages.is_empty() { self.new_page().await } else { Ok(()) }
     }
 
-    /// The page's own values, by one of our scripts.
+    /// Evaluates one of our scripts in the page.
     async fn script(&mut self, script: &str) -> Result<Json> {
-        // A world of its own: scripts of the page can neither see nor replace what ours have kept.
+        // An isolated world: scripts of the page can neither see nor replace the values of ours.
         let world = match self.world {
             Some(world) => world,
             None => self.enter().await?,
@@ -214,14 +214,13 @@ impl Window {
         Ok(world)
     }
 
-    /// The element with a number of the last view.
+    /// Returns the element with a number of the last view.
     async fn element(&self, number: usize) -> Result<Json> {
         let gone = || {
             Error::invalid(format!("there is no element [{number}] on the page"))
                 .help("use a number that the page shows now; read it again if it has changed")
         };
-        // Without a world the page was not looked at since it changed, and a number would mean another
-        // element.
+        // Without a world, the page was not read since it changed, and a number would refer to another element.
         let world = self.world.ok_or_else(gone)?;
         let script = format!("globalThis.weft && weft[{number}]?.isConnected ? weft[{number}] : null");
         let found = self.page("Runtime.evaluate", json!({"expression": script, "contextId": world})).await;
@@ -230,7 +229,7 @@ impl Window {
         if object.is_null() { Err(gone()) } else { Ok(object.clone()) }
     }
 
-    /// What a function gives that is called on an element.
+    /// Calls a function on an element and returns its result.
     async fn on(&self, element: &Json, function: &str, arguments: Json) -> Result<Json> {
         let params = json!({
             "objectId": element, "functionDeclaration": function, "arguments": arguments, "returnByValue": true,
@@ -243,7 +242,7 @@ impl Window {
         match action {
             BrowserAction::Look => Ok(()),
             BrowserAction::Wait(millis) => {
-                // The window and its place among others are held meanwhile.
+                // The window and its slot are held meanwhile.
                 sleep(Duration::from_millis(millis.min(WAIT_MAX))).await;
                 Ok(())
             }
@@ -263,7 +262,7 @@ impl Window {
                 if filled == "choose" {
                     self.choose(&element, &text).await?;
                 } else if filled == true {
-                    // As typed by a person: pages that ignore a value set by a script do see this.
+                    // As typed by a person: pages that ignore values set by a script handle this.
                     self.page("Input.insertText", json!({"text": text})).await?;
                 }
                 if submit { self.enter_key().await } else { Ok(()) }
@@ -274,7 +273,7 @@ impl Window {
             }
             BrowserAction::Upload { element, name, bytes } => {
                 let element = self.element(element).await?;
-                // The name is the model's, and must not lead out of the folder.
+                // The name comes from the model, and must not lead out of the folder.
                 let path = self.held.place.uploads().join(plain_name(&name));
                 tokio::fs::write(&path, bytes)
                     .await
@@ -286,7 +285,7 @@ impl Window {
         }
     }
 
-    /// Chooses an option of a list by its text or its value.
+    /// Selects an option of a list by its text or its value.
     async fn choose(&self, element: &Json, option: &str) -> Result<()> {
         if self.on(element, CHOOSE, json!([{"value": option}])).await? == true {
             return Ok(());
@@ -297,11 +296,11 @@ impl Window {
     async fn open(&mut self, url: &str) -> Result<()> {
         let parsed = Url::parse(url.trim())
             .map_err(|cause| Error::invalid(format!("`{url}` is no address of a page")).because(cause))?;
-        // The proxy refuses it as well, and the browser would only tell that a tunnel failed.
+        // The proxy would refuse it as well, but the browser would only report that a tunnel failed.
         self.outbound.may_reach(&self.tenant, parsed.as_str()).await?;
         let opened = self.page("Page.navigate", json!({"url": parsed.as_str()})).await?;
         match opened["errorText"].as_str() {
-            // An address that gives a file to download is left again.
+            // Navigation to a download is aborted.
             None | Some("net::ERR_ABORTED") => Ok(()),
             Some(words) => {
                 Err(Error::new(ErrorKind::Unavailable, format!("`{parsed}` cannot be opened: {words}")))
@@ -324,10 +323,10 @@ impl Window {
     }
 
     async fn click(&self, element: &Json) -> Result<()> {
-        // At the place where a person would click: some pages listen to the mouse and not to `click`.
+        // Clicks where a person would: some pages listen to the mouse and not to `click`.
         let place = self.on(element, PLACE, json!([])).await?;
         let Json::Array(place) = place else {
-            // Something lies over it, or it has no place of its own.
+            // It is covered, or has no place of its own.
             return self.on(element, "function () { this.click(); }", json!([])).await.map(drop);
         };
         let [x, y] = [&place[0], &place[1]];
@@ -344,7 +343,7 @@ impl Window {
             let mut params =
                 json!({"type": kind, "key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13});
             if kind == "keyDown" {
-                // Without the character, a form is not sent.
+                // Without the character, a form is not submitted.
                 params["text"] = json!("\r");
             }
             self.page("Input.dispatchKeyEvent", params).await?;
@@ -352,22 +351,22 @@ impl Window {
         Ok(())
     }
 
-    /// Waits until the page is loaded and shows the same twice.
+    /// Waits until the page is loaded and is unchanged between two checks.
     async fn rest(&mut self) -> Result<()> {
         const STATE: &str =
             "[document.readyState, location.href, document.body ? document.body.innerText.length : 0]";
         let until = Instant::now() + REST_LIMIT;
         let mut last = Json::Null;
         while Instant::now() < until {
-            // First a pause: right after a click the page that is left still looks complete.
+            // A pause first: right after a click, the page that is being left still looks complete.
             sleep(PAUSE).await;
-            // Taken out before the await: the lock must not be held while the browser is asked.
+            // Taken before the await: the lock must not be held while waiting for the browser.
             let opened = std::mem::take(&mut self.started.connection.happened().opened);
             for target in opened {
-                // A window that is gone already is none.
+                // A window that is already gone is ignored.
                 drop(self.attach(target).await);
             }
-            // Scripts of a page that is left are gone with it.
+            // Scripts of a page that was left are gone with it.
             self.world = None;
             let state = match self.script(STATE).await {
                 Err(error) if error.kind == ErrorKind::Invalid => Json::Null,
@@ -381,7 +380,7 @@ impl Window {
         Ok(())
     }
 
-    /// The files that have come since the last time.
+    /// Returns the files that were downloaded since the last call.
     async fn downloads(&mut self) -> Result<Vec<Download>> {
         let until = Instant::now() + DOWNLOAD_LIMIT;
         let begun = loop {
@@ -402,7 +401,7 @@ impl Window {
         let mut downloads = Vec::new();
         for download in begun {
             let path = self.held.place.downloads().join(plain_name(&download.guid));
-            // Looked at again: what was received between two looks may have been more.
+            // Checked again: more may have been received between two checks.
             let fits = tokio::fs::metadata(&path).await.is_ok_and(|file| file.len() <= self.download_bytes);
             if download.state == "completed" && fits {
                 let bytes = tokio::fs::read(&path).await;
@@ -414,7 +413,7 @@ impl Window {
                     format!("`{}` was not downloaded: it is too large, or was broken off", download.name);
                 self.started.connection.happened().say(&note);
             }
-            // In each case: the folder lasts as long as the window, and its files count on nobody's account.
+            // In each case: the folder lasts as long as the window, and its files count towards no quota.
             drop(tokio::fs::remove_file(&path).await);
         }
         Ok(downloads)
@@ -425,7 +424,7 @@ impl Window {
         let downloads = self.downloads().await?;
         let seen = self.script(LOOK).await?;
         let url = text(&seen["url"]);
-        // What is not of the web needs no connection, so that the proxy cannot refuse it.
+        // A page that is not on the web needs no connection, so that the proxy cannot refuse it.
         let of_the_web = ["http:", "https:", "about:blank", "about:srcdoc", "blob:http", "chrome-error:"];
         if !of_the_web.iter().any(|start| url.starts_with(start)) {
             self.close_page().await?;
@@ -456,7 +455,7 @@ impl BrowserWindow for Window {
         let done = done.await;
         match done {
             Err(error) if error.kind == ErrorKind::Timeout => {
-                // A page that computes without an end answers nothing from here on.
+                // A page with an endless computation will not answer any more.
                 self.close_page().await?;
                 Err(error.help("the page was closed; open another one"))
             }
@@ -473,7 +472,7 @@ impl BrowserWindow for Window {
     async fn close(&mut self) {
         let closed = async {
             self.keep_cookies().await;
-            // What was stored in the last seconds, it writes down only when it ends by itself.
+            // What was stored in the last seconds is only written when the browser exits by itself.
             drop(self.browser("Browser.close", json!({})).await);
             self.started.ended().await;
         };

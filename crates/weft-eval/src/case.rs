@@ -1,4 +1,4 @@
-//! Runs a case, turn by turn, on what was recorded or on what is really there.
+//! Runs a case, turn by turn, on recorded answers or against the real services.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,62 +17,62 @@ use crate::file::{Case, Invalid, JudgedCriterion, RecordedCase, RecordedTurn, Tu
 use crate::observed::Observed;
 use crate::report::{CaseReport, TurnReport};
 
-/// The canvas by which a model judges, for a model's id; or why there is none.
+/// Returns the judging canvas for a model's id, or why there is none.
 pub type Judging = dyn Fn(&str) -> std::result::Result<Arc<Plan>, String> + Send + Sync;
 
-/// What is run.
+/// The subject of an eval.
 #[derive(Clone)]
 pub struct Subject {
-    /// With the outside that a live run asks.
+    /// The engine, with the external services that a live run uses.
     pub engine: Engine,
     /// The canvas.
     pub plan: Arc<Plan>,
-    /// Its id, for those who ask.
+    /// Its id, as runs report it.
     pub canvas: CanvasId,
-    /// Whose runs these are, and in which conversation.
+    /// The tenant and conversation of the runs.
     pub session: SessionKey,
-    /// Finds the canvas by which a model judges.
+    /// Finds the judging canvas.
     pub judge: Arc<Judging>,
 }
 
 /// Where answers come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// From the file, and from nowhere else.
+    /// Only from the file.
     Recorded,
-    /// From models, tools and services as they are; what they answer is recorded.
+    /// From the real models, tools and services; their answers are recorded.
     Live,
 }
 
-/// A conversation as far as it has come.
+/// A conversation in progress.
 struct Conversation {
     state: SessionState,
     history: Vec<HistoryMessage>,
 }
 
-/// A turn that happened, and what it takes to do it again.
+/// A turn that was run, and what is needed to repeat it.
 pub struct Taken {
-    /// What it was given.
+    /// Its input.
     pub input: TurnInput,
-    /// What random choices derive from.
+    /// The seed of random choices.
     pub seed: u64,
-    /// The time that it took as its own, in milliseconds since 1970.
+    /// The time that it used as the current time, in milliseconds since 1970.
     pub now_ms: i64,
-    /// What it got from outside.
+    /// Answers from external services.
     pub answers: Vec<RecordedAnswers>,
 }
 
-/// What a turn is given beside the conversation.
+/// The input of a turn besides the conversation.
 struct GivenTurn {
     input: TurnInput,
-    /// As it was drawn when the turn was recorded.
+    /// The seed of the recorded turn.
     seed: Option<u64>,
-    /// As it was then.
+    /// The time of the recorded turn.
     now_ms: Option<i64>,
 }
 
 impl Subject {
-    /// Whether a case speaks of nodes that the canvas has, by id or display name.
+    /// Checks that a case only refers to nodes of the canvas, by id or display name.
     ///
     /// # Errors
     /// The name that no node has, with its place.
@@ -112,7 +112,8 @@ impl Subject {
             seed,
             task: None,
         };
-        // The history is taken and not copied: a turn that fails ends the case, so that nobody misses it.
+        // The history is moved rather than copied: a turn that fails ends the case, so that it is not needed
+        // afterwards.
         let (state, history) = (conversation.state.clone(), std::mem::take(&mut conversation.history));
         let tried = self.engine.try_turn(Trial { request, state, history, now_ms, source }).await?;
         conversation.state = tried.state.clone();
@@ -120,7 +121,7 @@ impl Subject {
         Ok(tried)
     }
 
-    /// Runs a case. With [`Mode::Live`] what it got is in the report, to be written into the file.
+    /// Runs a case. With [`Mode::Live`], the report contains the recorded answers, to be written into the file.
     pub async fn run(&self, case: &Case, mode: Mode) -> CaseReport {
         let began = Instant::now();
         let mut report = CaseReport::new(&case.name);
@@ -145,8 +146,8 @@ impl Subject {
             };
             let source = AnswerSource::Recorded { answers, models: Some(models) };
             let given = GivenTurn { input: turn.input(), seed: Some(*seed), now_ms: Some(*now_ms) };
-            // The time and the seed are those of the recording: prompts may hold the one, and random choices
-            // follow the other.
+            // The time and the seed are those of the recording: prompts may contain the time, and random choices follow
+            // the seed.
             let tried = self.turn(&mut conversation, given, source).await?;
             let seen = Observed::of(&tried);
             let usual = usual_endings(case, at);
@@ -162,7 +163,7 @@ impl Subject {
             let given = GivenTurn { input: turn.input(), seed: None, now_ms: None };
             let tried = self.turn(&mut conversation, given, AnswerSource::Outside).await?;
             let seen = Observed::of(&tried);
-            // Before the next turn: what fails here needs no more calls of models.
+            // Before the next turn: if this fails, no more model calls are made.
             let judged = self.judge(turn, &seen).await?;
             let (seed, now_ms) = begun(&tried);
             let usual = usual_endings(case, at);
@@ -170,7 +171,7 @@ impl Subject {
             taken.push(Taken { input: turn.input(), seed, now_ms, answers: tried.answers });
             judged_all.push(judged);
         }
-        // Done again at once, to see whether the recording is any use before it is kept.
+        // Repeated immediately, to see whether the recording is usable before it is stored.
         let again = self.again(&taken).await?;
         let mut turns = Vec::new();
         for ((recorded, calls, _), judged) in again.into_iter().zip(judged_all) {
@@ -181,8 +182,8 @@ impl Subject {
         Ok(())
     }
 
-    /// Does turns again from what they got, which tells what their calls asked and which models they
-    /// are for, and whether they can be done again at all.
+    /// Repeats turns from their recorded answers. This shows what their calls asked and which models they used, and
+    /// whether they can be repeated at all.
     ///
     /// # Errors
     /// When a turn cannot begin.
@@ -195,7 +196,7 @@ impl Subject {
             let tried = self.turn(&mut conversation, given, source).await?;
             let seen = Observed::of(&tried);
             let mut answers = tried.answers;
-            // Activations are told apart by their order, so only what follows the last answer is no use.
+            // Activations are identified by their order, so only those after the last answer are useless.
             while answers.last().is_some_and(|of| of.gave.is_empty()) {
                 answers.pop();
             }
@@ -211,7 +212,7 @@ impl Subject {
         Ok(turns)
     }
 
-    /// Asks models what only a reader can tell.
+    /// Asks models to judge what only a reader can tell.
     async fn judge(&self, turn: &Turn, seen: &Observed) -> Result<Vec<JudgedCriterion>> {
         let mut all = Vec::new();
         for expectation in &turn.expect {
@@ -221,7 +222,7 @@ impl Subject {
             let judging = Self { plan, ..self.clone() };
             let query = crate::judge::question(&judge.criterion, &turn.query, &seen.answer);
             let input = TurnInput { query, ..TurnInput::default() };
-            // A conversation of its own: what was judged before must not sway it.
+            // A separate conversation: earlier verdicts must not influence it.
             let mut conversation = judging.begin();
             let tried = Box::pin(judging.turn(
                 &mut conversation,
@@ -235,7 +236,7 @@ impl Subject {
     }
 }
 
-/// Activations of a place without any answer are left out: they are only there to be counted.
+/// Drops the activations of places without any answers: they are only needed for counting.
 fn needed(answers: Vec<RecordedAnswers>) -> Vec<RecordedAnswers> {
     let used: Vec<_> = answers.iter().filter(|of| !of.gave.is_empty()).map(|of| of.place.clone()).collect();
     answers.into_iter().filter(|of| used.contains(&of.place)).collect()
@@ -248,12 +249,12 @@ fn begun(tried: &Tried) -> (u64, i64) {
     }
 }
 
-/// How a turn may end of which the case does not say how: only the last one has nobody who goes on with it.
+/// Returns the endings that are accepted by default for a turn: only the last one is not followed by another turn.
 fn usual_endings(case: &Case, turn: usize) -> &'static [Ending] {
     if turn + 1 == case.turns.len() { &[Ending::Succeeded] } else { &[Ending::Succeeded, Ending::Waiting] }
 }
 
-/// What a turn did beside what is expected of it; `usual` is how it may end if nothing else is expected.
+/// Compares a turn with what is expected of it; `usual` are the endings that are accepted by default.
 fn looked_at(
     turn: &Turn,
     usual: &[Ending],
@@ -266,7 +267,7 @@ fn looked_at(
         let expected = format!("an answer to the call {} of {}", call.key, call.node);
         misses.push(Miss::new("recording", expected, "there is none: record it again"));
     }
-    // Whoever expects a status has said how it ends, and the usual one does not count.
+    // An expectation of a status replaces the default.
     let speaks = |expectation: &Expectation| matches!(expectation, Expectation::Status(_));
     if !turn.expect.iter().any(speaks) {
         misses.extend(crate::expect::status(usual, &seen));

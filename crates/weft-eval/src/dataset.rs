@@ -6,25 +6,25 @@ use weft_core::value::to_text;
 
 use crate::file::{Invalid, Turn};
 
-/// One row: column → value. Values of a CSV are texts.
+/// One row: column → value. Values from CSV are texts.
 pub type Row = Map<String, Json>;
 
-/// Rows of a data set, at most.
+/// Maximum number of rows in a data set.
 const ROWS_MAX: usize = 100_000;
 const OPEN: &str = "{{row.";
 const CLOSE: &str = "}}";
 
-/// How rows are written.
+/// The format of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Comma-separated values with a header.
     Csv,
-    /// A JSON object a line.
+    /// One JSON object per line.
     Jsonl,
 }
 
 impl Format {
-    /// By the name of the file.
+    /// Returns the format by the name of the file.
     pub fn of(name: &str) -> Option<Self> {
         let ending = name.rsplit_once('.')?.1.to_ascii_lowercase();
         match &*ending {
@@ -35,7 +35,7 @@ impl Format {
     }
 }
 
-/// Reads the rows of a data set.
+/// Parses the rows of a data set.
 ///
 /// # Errors
 /// What is wrong, with its line.
@@ -76,12 +76,12 @@ fn jsonl_rows(text: &str) -> Result<Vec<Row>, Invalid> {
         .collect()
 }
 
-/// The turns with the values of a row in place of `{{row.COLUMN}}`.
+/// Replaces `{{row.COLUMN}}` in turns by the values of a row.
 ///
 /// # Errors
 /// When the row has no such column, or its value is not valid in its place.
 pub fn fill(turns: &[Turn], row: &Row) -> Result<Vec<Turn>, String> {
-    // By way of JSON, so that each text in it is filled, whatever field it is in.
+    // Via JSON, so that each text is filled, whatever field it is in.
     let whole = serde_json::to_value(turns).map_err(|error| error.to_string())?;
     let filled = fill_json(&whole, row)?;
     serde_json::from_value(filled).map_err(|error| format!("a value does not fit its place: {error}"))
@@ -100,8 +100,8 @@ fn fill_json(json: &Json, row: &Row) -> Result<Json, String> {
     }
 }
 
-/// A text that is one reference and nothing else keeps the type of its value. What a value holds is
-/// never read as a reference.
+/// Fills a text. If it consists of a single reference, it keeps the type of the value. The content of a value is never
+/// parsed as a reference.
 fn fill_text(text: &str, row: &Row) -> Result<Json, String> {
     let value = |name: &str| {
         let known = || row.keys().map(String::as_str).collect::<Vec<_>>().join(", ");

@@ -1,5 +1,5 @@
-//! What may be expected of a turn, as it is written in a file. Whether it holds is decided in pure
-//! code: an observation in, everything that is not as expected out.
+//! Expectations of a turn, as written in a file. They are evaluated in pure code: an observation in, all deviations
+//! out.
 
 mod look;
 
@@ -11,29 +11,29 @@ use weft_core::journal::Ending;
 
 pub(crate) use self::look::status;
 
-/// Something that has to be true of a turn. Everything that is named in one has to hold.
+/// A condition on a turn. Everything that one names has to hold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Expectation {
-    /// About what it says.
+    /// A condition on the answer.
     Answer(TextTest),
-    /// About what a node, or the whole turn, gives.
+    /// A condition on the outputs of a node, or of the whole turn.
     Output(Box<OutputTest>),
-    /// About calls of tools.
+    /// A condition on tool calls.
     Tools(ToolsTest),
-    /// About which nodes ran.
+    /// A condition on which nodes ran.
     Nodes(NodesTest),
-    /// About sources.
+    /// A condition on sources.
     Citations(CitationsTest),
-    /// How it ends.
+    /// The ending.
     Status(Ending),
-    /// Why it failed.
+    /// A condition on the error message.
     Error(TextTest),
-    /// About warnings.
+    /// A condition on warnings.
     Warnings(WarningsTest),
-    /// About what it used.
+    /// Limits on usage.
     AtMost(UsageLimits),
-    /// About something that only a reader can tell; a model is asked.
+    /// A condition that only a reader can check; a model is asked.
     Judge(Judge),
 }
 
@@ -48,7 +48,7 @@ pub enum OneOrManyTexts {
 }
 
 impl OneOrManyTexts {
-    /// All of them.
+    /// Iterates over all of them.
     pub fn iter(&self) -> impl Iterator<Item = &String> {
         match self {
             Self::One(text) => std::slice::from_ref(text).iter(),
@@ -61,86 +61,86 @@ impl OneOrManyTexts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TextTest {
-    /// It is this text; white space at its ends does not count.
+    /// It equals this text, ignoring white space at either end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub equals: Option<String>,
-    /// It has these parts; case counts.
+    /// It contains these parts; case-sensitive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contains: Option<OneOrManyTexts>,
-    /// It has none of these parts.
+    /// It contains none of these parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lacks: Option<OneOrManyTexts>,
     /// These regular expressions match in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub matches: Option<OneOrManyTexts>,
-    /// It says about the same as this text.
+    /// It is similar to this text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub similar_to: Option<String>,
-    /// How much about the same, 0 to 1; see [`crate::text::similarity`]. 0.7 when absent.
+    /// The minimum similarity, 0 to 1; see [`crate::text::similarity`]. 0.7 if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_least: Option<f64>,
 }
 
-/// A test of a value that a node gives.
+/// A test of an output of a node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OutputTest {
-    /// The node, by id or display name; absent: what the turn gives in the end.
+    /// The node, by id or display name; if absent, the final outputs of the turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Where in its outputs, as a JSON pointer such as `/structured/city`; absent: all of them.
+    /// A JSON pointer into its outputs, such as `/structured/city`; if empty, all of them.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub at: String,
-    /// It is this value.
+    /// It equals this value.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "given")]
     pub equals: Option<Json>,
-    /// It has at least what this value has: members of objects, items of lists in their order.
+    /// It includes this value: members of objects, items of lists in their order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub includes: Option<Json>,
     /// It satisfies this JSON schema.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<Json>,
-    /// As a text, it passes this test.
+    /// Its text form passes this test.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<TextTest>,
 }
 
-/// Null is a value, too.
+/// Deserialises a present value, since null is a value, too.
 fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
     Json::deserialize(deserializer).map(Some)
 }
 
-/// A test of the calls of tools.
+/// A test of the tool calls.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolsTest {
-    /// Calls that are made.
+    /// Calls that have to be made.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub called: Vec<CallTest>,
-    /// The calls are made in the order in which they are named; others may come between them.
+    /// Whether the calls have to be made in this order; others may come between them.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub in_order: bool,
-    /// No other tools are called than those named.
+    /// Whether no other tools may be called.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub only: bool,
-    /// Tools that are not called.
+    /// Tools that must not be called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub never: Option<OneOrManyTexts>,
-    /// How many calls there are.
+    /// The number of calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<usize>,
 }
 
-/// A call of a tool.
+/// A test of a tool call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CallTest {
-    /// The name the model calls it by, or the way to it in display names, such as `Agent-->search`.
+    /// The name by which the model calls the tool, or its path in display names, such as `Agent-->search`.
     pub tool: String,
-    /// The arguments have at least these members.
+    /// Members that the arguments must include.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Json>,
-    /// How many such calls there are; at least one when absent.
+    /// The number of such calls; at least one if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<usize>,
     /// Whether it fails.
@@ -152,16 +152,16 @@ pub struct CallTest {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NodesTest {
-    /// They ran.
+    /// Nodes that have to run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ran: Option<OneOrManyTexts>,
-    /// They did not run.
+    /// Nodes that must not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_run: Option<OneOrManyTexts>,
-    /// They ended in this order; others may come between them.
+    /// Nodes that have to end in this order; others may come between them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub in_order: Vec<String>,
-    /// How often they ran.
+    /// How often nodes have to run.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub times: BTreeMap<String, usize>,
 }
@@ -170,16 +170,16 @@ pub struct NodesTest {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CitationsTest {
-    /// Each mark `[ID:n]` in the answer has its source.
+    /// Whether each mark `[ID:n]` in the answer must have its source.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub resolve: bool,
-    /// How many sources are cited.
+    /// The number of sources that are cited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<usize>,
-    /// How many sources are cited at least.
+    /// The minimum number of sources that are cited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_least: Option<usize>,
-    /// The names of documents that are cited.
+    /// The names of documents that have to be cited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub documents: Option<OneOrManyTexts>,
 }
@@ -188,25 +188,25 @@ pub struct CitationsTest {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WarningsTest {
-    /// How many there are.
+    /// The number of warnings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<usize>,
-    /// One of them has this part, for each part.
+    /// Parts, each of which one of the warnings must contain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contains: Option<OneOrManyTexts>,
 }
 
-/// What a turn may use. Calls that are answered from a recording count as they did then.
+/// Limits on the usage of a turn. Calls that are answered from a recording count as they did then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct UsageLimits {
     /// Tokens read and written by models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// Calls of models.
+    /// Model calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_calls: Option<u64>,
-    /// Calls of tools.
+    /// Tool calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<u64>,
     /// Rounds of tool calls.
@@ -217,42 +217,42 @@ pub struct UsageLimits {
     pub money: Option<f64>,
 }
 
-/// A criterion that a model judges the answer by.
+/// A criterion by which a model judges the answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Judge {
     /// What has to be true of the answer, in a sentence.
     pub criterion: String,
-    /// The model, as a canvas names one; the default model when absent.
+    /// The model, as a canvas names it; the default model if absent.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub model: String,
 }
 
-/// Something that is not as expected.
+/// A deviation from an expectation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Miss {
-    /// Which expectation of the turn, from 0 on; absent for what every turn has to do.
+    /// The index of the expectation in the turn; `None` for what is expected of every turn.
     pub expectation: Option<usize>,
-    /// What was looked at: `answer contains`.
+    /// What was compared: `answer contains`.
     pub what: String,
-    /// What it should have been.
+    /// The expected value.
     pub expected: String,
-    /// What it is.
+    /// The actual value.
     pub got: String,
 }
 
 impl Miss {
-    /// Something else was seen than was expected.
+    /// Creates a deviation.
     pub fn new(what: impl Into<String>, expected: impl Into<String>, got: impl Into<String>) -> Self {
         Self { expectation: None, what: what.into(), expected: expected.into(), got: got.into() }
     }
 }
 
 impl Expectation {
-    /// Whether it makes sense.
+    /// Checks that it is meaningful.
     ///
     /// # Errors
-    /// What does not.
+    /// What is not.
     pub fn check(&self) -> Result<(), String> {
         match self {
             Self::Answer(test) | Self::Error(test) => test.check(),
@@ -262,7 +262,7 @@ impl Expectation {
             Self::Citations(test) if *test == CitationsTest::default() => Err(nothing()),
             Self::Warnings(test) if *test == WarningsTest::default() => Err(nothing()),
             Self::AtMost(limits) if *limits == UsageLimits::default() => Err(nothing()),
-            // YAML has words for what is no number, and nothing is more than that.
+            // YAML can express NaN, and no value exceeds that.
             Self::AtMost(UsageLimits { money: Some(most), .. }) if !most.is_finite() || *most < 0.0 => {
                 Err("`money` has to be an amount from 0 on, such as 0.05".to_owned())
             }
@@ -280,13 +280,13 @@ impl Expectation {
     }
 }
 
-/// A test that cannot fail is no test.
+/// Returns the message for a test that cannot fail.
 fn nothing() -> String {
     "it expects nothing: name at least one thing in it".to_owned()
 }
 
 impl Expectation {
-    /// The nodes that it names: what is said of one that is not in the canvas could not fail.
+    /// Returns the nodes that it names: a condition on a node that is not in the canvas could not fail.
     pub fn nodes(&self) -> Vec<&str> {
         match self {
             Self::Output(test) => test.node.as_deref().into_iter().collect(),
@@ -322,7 +322,7 @@ impl TextTest {
             return Err("every text contains the empty text: write what you look for".to_owned());
         }
         for pattern in self.matches.iter().flat_map(OneOrManyTexts::iter) {
-            // A value of a row may still come into it.
+            // A value of a row may still be filled in.
             if !pattern.contains("{{row.") {
                 look::pattern(pattern)?;
             }

@@ -1,4 +1,4 @@
-//! The file of an eval: what is asked, what is expected, what was recorded.
+//! The file of an eval: the questions, the expectations, and the recorded answers.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,40 +12,40 @@ use weft_engine::recording::RecordedAnswers;
 use crate::dataset::{self, Row};
 use crate::expect::Expectation;
 
-/// The version of the format. Raised when an old reader would misread a new file.
+/// The version of the format. Increased when an old reader would misread a new file.
 pub const VERSION: u32 = 1;
-/// Bytes of a file, at most.
+/// Maximum number of bytes in a file.
 pub const FILE_BYTES_MAX: usize = 64 << 20;
-/// Lists and maps within one another, at most.
+/// Maximum nesting depth of lists and maps.
 const DEPTH_MAX: usize = 200;
-/// Turns of a conversation, at most.
+/// Maximum number of turns in a conversation.
 const TURNS_MAX: usize = 1_000;
-/// How often each case may run.
+/// Maximum number of repetitions of a case.
 const REPEAT_MAX: u32 = 100;
 
-/// An eval as it is written.
+/// An eval as written in a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EvalFile {
-    /// [`VERSION`].
+    /// The version: [`VERSION`].
     pub weft_eval: u32,
-    /// What it shows, in a sentence.
+    /// What it demonstrates, in a sentence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub about: String,
-    /// The canvas, as a path from the folder of this file.
+    /// The canvas, as a path relative to the folder of this file.
     pub canvas: PathBuf,
     /// Rows to run it with, one case for each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dataset: Option<DatasetFile>,
-    /// How often each case runs; every run has a recording of its own.
+    /// How often each case runs; every run has its own recording.
     #[serde(default = "once", skip_serializing_if = "is_once")]
     pub repeat: u32,
-    /// The share of cases that have to pass, 0 to 1.
+    /// The share of cases that must pass, 0 to 1.
     #[serde(default = "all", skip_serializing_if = "is_all")]
     pub pass: f64,
     /// The conversation.
     pub turns: Vec<Turn>,
-    /// What models, tools and services answered. The last thing in the file, written by the program.
+    /// Answers of models, tools and services. The last section of the file, written by the program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recorded: Vec<RecordedCase>,
 }
@@ -68,11 +68,11 @@ fn is_all(pass: &f64) -> bool {
     *pass >= 1.0
 }
 
-/// Where rows come from.
+/// The source of rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DatasetFile {
-    /// A `.csv` with a header or a `.jsonl` of objects, as a path from the folder of the eval.
+    /// A `.csv` with a header or a `.jsonl` of objects, as a path relative to the folder of the eval.
     pub file: PathBuf,
     /// The column that names the cases; without it they are numbered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,23 +92,23 @@ pub struct Turn {
     /// Attached files as texts or data URIs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<Json>,
-    /// Who asks.
+    /// The user who asks.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub user_id: String,
-    /// Nodes that do not run, and what they give.
+    /// Nodes that do not run, with their outputs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pins: BTreeMap<ComponentId, Pin>,
-    /// What another program calls its webhook with: `query`, `headers`, `body`, `request`.
+    /// The webhook call of another program: `query`, `headers`, `body`, `request`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook: Option<Json>,
-    /// What has to be true of it. Without a word about the status it has to succeed, or to wait for a
-    /// person when another turn follows.
+    /// Expectations. Unless one concerns the status, the turn has to succeed, or to wait for a person if another turn
+    /// follows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expect: Vec<Expectation>,
 }
 
 impl Turn {
-    /// What the engine is given.
+    /// Returns the input for the engine.
     pub fn input(&self) -> TurnInput {
         TurnInput {
             query: self.query.clone(),
@@ -121,7 +121,7 @@ impl Turn {
         }
     }
 
-    /// From what an engine was given, with nothing expected.
+    /// Creates a turn from the input of an engine, without expectations.
     pub fn of(input: TurnInput) -> Self {
         let TurnInput {
             query,
@@ -138,66 +138,66 @@ impl Turn {
     }
 }
 
-/// What one case got from outside.
+/// Recorded answers for one case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordedCase {
     /// The name of the case.
     pub case: String,
-    /// Turn by turn.
+    /// The turns, in order.
     pub turns: Vec<RecordedTurn>,
 }
 
-/// What one turn got from outside.
+/// Recorded answers for one turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordedTurn {
-    /// The time that it takes as its own, in milliseconds since 1970.
+    /// The time that it uses as the current time, in milliseconds since 1970.
     pub now_ms: i64,
-    /// What random choices derive from.
+    /// The seed of random choices.
     pub seed: u64,
-    /// The models, by the ids in the canvas.
+    /// The models, by their ids in the canvas.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub models: BTreeMap<String, ModelInfo>,
-    /// The answers, activation by activation.
+    /// The answers, by activation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<RecordedAnswers>,
-    /// What models said of criteria, in the order in which they are expected.
+    /// Verdicts of models on criteria, in the order of the expectations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub judged: Vec<JudgedCriterion>,
 }
 
-/// What a model said of a criterion.
+/// A model's verdict on a criterion.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JudgedCriterion {
     /// The criterion.
     pub criterion: String,
-    /// The answer that was judged; nothing is known of another one.
+    /// The answer that was judged; the verdict does not apply to another one.
     pub answer: String,
     /// Whether the answer meets it.
     pub meets: bool,
-    /// Why.
+    /// The reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub because: String,
 }
 
-/// Why a file is no eval, with the place.
+/// Why a file is not a valid eval, with the place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
     /// What is wrong, and where.
     pub message: String,
-    /// What to do.
+    /// The remedy.
     pub help: Option<String>,
 }
 
 impl Invalid {
-    /// Something wrong.
+    /// Creates an error.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), help: None }
     }
 
-    /// Says what to do.
+    /// Adds a remedy.
     #[must_use]
     pub fn help(self, help: impl Into<String>) -> Self {
         Self { help: Some(help.into()), ..self }
@@ -209,14 +209,14 @@ impl Invalid {
 pub struct Case {
     /// Its name, unique in the file.
     pub name: String,
-    /// The conversation, with the values of its row.
+    /// The conversation, filled with the values of its row.
     pub turns: Vec<Turn>,
-    /// What it got from outside when it was recorded.
+    /// The recorded answers.
     pub recorded: Option<RecordedCase>,
 }
 
 impl EvalFile {
-    /// Reads a file and looks at everything in it that can be wrong by itself.
+    /// Parses a file and checks everything in it that can be checked in isolation.
     ///
     /// # Errors
     /// What is wrong, with its line.
@@ -225,7 +225,7 @@ impl EvalFile {
             return Err(Invalid::new(format!("it is larger than {FILE_BYTES_MAX} bytes"))
                 .help("split it into several files, or its data set"));
         }
-        // What would be an unknown field to this reader may be a known one to its writer.
+        // A field that is unknown to this reader may be known to its writer.
         #[derive(Deserialize)]
         struct Head {
             weft_eval: Option<u32>,
@@ -239,7 +239,7 @@ impl EvalFile {
             }
         };
         let options = || serde_saphyr::options! { budget: budget() };
-        // Before the whole is read, so that a newer file is told of by its version.
+        // Read before the whole file, so that a newer file is reported by its version.
         let head: Head = serde_saphyr::from_str_with_options(text, options()).map_err(|e| place(&e))?;
         match head.weft_eval {
             Some(VERSION) => {}
@@ -280,10 +280,10 @@ impl EvalFile {
         Ok(())
     }
 
-    /// Its cases: one for each row and repetition. `rows` is absent for an eval without a data set.
+    /// Returns its cases: one for each row and repetition. `rows` is `None` for an eval without a data set.
     ///
     /// # Errors
-    /// When a text names a column that a row has not got, or two cases have one name.
+    /// When a text names a column that a row does not have, or two cases have the same name.
     pub fn cases(&self, rows: Option<&[Row]>) -> Result<Vec<Case>, Invalid> {
         let mut cases: Vec<Case> = Vec::new();
         let whole = [Row::new()];
@@ -296,7 +296,7 @@ impl EvalFile {
             })?;
             let name = case_name(number, column, row)?;
             for repetition in 1..=self.repeat {
-                // The first keeps its name, so that recordings stay good when `repeat` is raised.
+                // The first repetition keeps its name, so that recordings remain valid when `repeat` is increased.
                 let name = if repetition == 1 { name.clone() } else { format!("{name} #{repetition}") };
                 if cases.iter().any(|case| case.name == name) {
                     return Err(Invalid::new(format!("two cases are named `{name}`"))

@@ -1,4 +1,4 @@
-//! What a turn did, folded from its journal into what expectations look at. Pure.
+//! What a turn did, folded from its journal into the data that expectations use. Pure.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use weft_engine::engine::Tried;
 /// What a turn did.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Observed {
-    /// What it said; the outputs as JSON of a canvas that says nothing.
+    /// Its answer; if the canvas emits no text, its outputs as JSON.
     pub answer: String,
-    /// The outputs of its last message, else of its last node.
+    /// The outputs of its last message, or else of its last node.
     pub outputs: Json,
-    /// Activations that ended, in their order.
+    /// Activations that ended, in order.
     pub nodes: Vec<NodeSeen>,
-    /// Calls of tools, in the order of their beginnings.
+    /// Tool calls, in the order in which they started.
     pub tools: Vec<ToolSeen>,
     /// The sources that the answer cites.
     pub cited: Vec<Cited>,
@@ -27,9 +27,9 @@ pub struct Observed {
     pub warnings: Vec<String>,
     /// How it ended.
     pub ending: Ending,
-    /// Why, unless it succeeded or waits.
+    /// The error, unless it succeeded or is suspended.
     pub error: Option<String>,
-    /// What it used.
+    /// Its usage.
     pub spent: Spent,
 }
 
@@ -44,12 +44,12 @@ pub struct NodeSeen {
     pub outputs: Json,
 }
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ToolSeen {
-    /// The name the model calls it by.
+    /// The name by which the model calls it.
     pub tool: String,
-    /// The way to it in display names.
+    /// Its path in display names.
     pub path: String,
     /// The arguments.
     pub arguments: Arc<Json>,
@@ -58,12 +58,12 @@ pub struct ToolSeen {
 }
 
 impl Observed {
-    /// What a turn that was tried out did.
+    /// Returns what a trial turn did.
     pub fn of(tried: &Tried) -> Self {
         let report = &tried.report;
         let outputs = json!(report.outputs);
         let nothing = report.outputs.0.is_empty() || report.ending != Ending::Succeeded;
-        // A canvas that ends without a message still gives something that an expectation can look at.
+        // If a canvas ends without a message, there is still a value for expectations.
         let answer =
             if report.said.is_empty() && !nothing { outputs.to_string() } else { report.said.clone() };
         let mut observed = Self {
@@ -83,7 +83,7 @@ impl Observed {
 
     fn learn(&mut self, entry: &Entry) {
         match &entry.record {
-            // It will be told when it ends.
+            // It will be recorded when it ends.
             Record::NodeFinished { route: NextEdges::Suspended, .. } => {}
             Record::NodeFinished { who, outputs, .. } => self.nodes.push(NodeSeen {
                 node: who.node.to_string(),
@@ -99,8 +99,8 @@ impl Observed {
             Record::ToolFinished { call, .. } if call.failed => {
                 let started = &call.started;
                 let same = |seen: &&mut ToolSeen| {
-                    // The record names no number of the call, so that it is the first of its like that has
-                    // not failed yet.
+                    // The record does not identify the call, so it is matched to the first such call that has not
+                    // failed yet.
                     !seen.failed && *seen.path == *started.path && seen.arguments == started.arguments
                 };
                 if let Some(seen) = self.tools.iter_mut().find(same) {
@@ -112,13 +112,13 @@ impl Observed {
         }
     }
 
-    /// The outputs of a node when it ended last, by its id or display name.
+    /// Returns the last outputs of a node, by its id or display name.
     pub fn outputs_of(&self, node: &str) -> Option<&Json> {
-        // The last time counts: a node in a loop ends several times.
+        // The last activation counts: a node in a loop ends several times.
         self.nodes.iter().rev().find(|seen| seen.is(node)).map(|seen| &seen.outputs)
     }
 
-    /// Money, in the currency of the models' prices.
+    /// Returns the cost, in the currency of the models' prices.
     #[expect(clippy::cast_precision_loss, reason = "money that large is not spent on a test")]
     pub fn money(&self) -> f64 {
         self.spent.micros as f64 / 1e6
@@ -133,7 +133,7 @@ impl NodeSeen {
 }
 
 impl ToolSeen {
-    /// Whether this is the tool, by its name or the way to it.
+    /// Whether this is the tool, by its name or its path.
     pub fn is(&self, tool: &str) -> bool {
         self.tool == tool || self.path == tool
     }

@@ -1,4 +1,4 @@
-//! Writes files: what was recorded, and what may be expected of it.
+//! Writes files: recordings, and suggested expectations.
 
 use std::path::PathBuf;
 
@@ -12,13 +12,13 @@ use crate::expect::{
 use crate::file::{EvalFile, Invalid, RecordedCase, Turn, VERSION};
 use crate::observed::Observed;
 
-/// The key below which recordings are, at the end of a file.
+/// The key of recordings, at the end of a file.
 const RECORDED: &str = "recorded:";
 const NOTE: &str = "# What follows was recorded. `weft eval FILE --live --update` writes it anew.\n";
-/// Answers up to this length are expected word for word, in characters.
+/// Maximum length in characters of answers that are expected verbatim.
 const WHOLE_CHARS_MAX: usize = 200;
 
-/// A new file about turns that happened.
+/// Creates a file from turns that were run.
 pub fn file(canvas: PathBuf, turns: Vec<(Turn, Observed)>, recorded: RecordedCase) -> EvalFile {
     let turns = turns.into_iter().map(|(turn, seen)| Turn { expect: suggested(&seen), ..turn });
     EvalFile {
@@ -33,15 +33,14 @@ pub fn file(canvas: PathBuf, turns: Vec<(Turn, Observed)>, recorded: RecordedCas
     }
 }
 
-/// What may be expected of a turn that did this. People take out what does not matter.
+/// Suggests expectations for a turn. Users remove what does not matter.
 fn suggested(seen: &Observed) -> Vec<Expectation> {
     let mut expect = Vec::new();
     if seen.ending != Ending::Succeeded {
         expect.push(Expectation::Status(seen.ending));
     }
     if !seen.answer.trim().is_empty() {
-        // Long answers of a model come out a little different each time: word for word they would hardly ever
-        // pass.
+        // Long answers of a model differ a little each time, so that they would hardly ever match verbatim.
         let whole = seen.answer.chars().count() <= WHOLE_CHARS_MAX;
         let text = Some(seen.answer.clone());
         expect.push(Expectation::Answer(if whole {
@@ -52,7 +51,7 @@ fn suggested(seen: &Observed) -> Vec<Expectation> {
     }
     for node in &seen.nodes {
         if let Some(value) = node.outputs.get("structured").filter(|value| **value != Json::Null) {
-            // A node in a loop ends several times, and one expectation can only be about the last.
+            // A node in a loop ends several times, and an expectation can only concern the last.
             expect.retain(
                 |known| !matches!(known, Expectation::Output(of) if of.node.as_deref() == Some(&node.node)),
             );
@@ -76,7 +75,7 @@ fn suggested(seen: &Observed) -> Vec<Expectation> {
         expect.push(Expectation::Tools(ToolsTest { called, only: true, ..ToolsTest::default() }));
     }
     if !seen.cited.is_empty() {
-        // In an order of their own: that in which sources are cited changes with the wording.
+        // Sorted: the order in which sources are cited changes with the wording.
         let mut names: Vec<_> = seen.cited.iter().map(|cited| cited.chunk.document_name.clone()).collect();
         names.sort();
         names.dedup();
@@ -94,19 +93,19 @@ fn suggested(seen: &Observed) -> Vec<Expectation> {
     expect
 }
 
-/// A file as a text.
+/// Formats a file as text.
 ///
 /// # Errors
-/// When it cannot be written so that it would be read as the same.
+/// When it cannot be written so that it would be parsed as the same.
 pub fn text(file: &EvalFile) -> Result<String, Invalid> {
     let people = yaml(&EvalFile { recorded: Vec::new(), ..file.clone() })?;
     with_recorded(&people, &file.recorded)
 }
 
-/// The text of a file with these recordings in place of its own. What people wrote stays as it is.
+/// Replaces the recordings in the text of a file. What users wrote is unchanged.
 ///
 /// # Errors
-/// As [`text`]; also when the recordings are not the last thing in the file.
+/// As [`text`]; also when the recordings are not the last section of the file.
 pub fn with_recorded(text: &str, recorded: &[RecordedCase]) -> Result<String, Invalid> {
     #[derive(Serialize)]
     struct RecordedSection<'a> {
@@ -122,11 +121,11 @@ pub fn with_recorded(text: &str, recorded: &[RecordedCase]) -> Result<String, In
         }
         None => text,
     };
-    // The note is written anew with the recording, and would otherwise stand there twice.
+    // The note is written again with the recording, and would otherwise be duplicated.
     let people = people.strip_suffix(NOTE).unwrap_or(people);
     let gap = if people.ends_with('\n') || people.is_empty() { "" } else { "\n" };
     let whole = format!("{people}{gap}{NOTE}{}", yaml(&RecordedSection { recorded })?);
-    // Read back before anybody writes it: what people wrote is in there, too, and there is no other copy.
+    // Parsed before it is written: it includes what users wrote, of which there is no other copy.
     let read = EvalFile::parse(&whole)?;
     if read.recorded != recorded {
         return Err(Invalid::new("what was recorded would be read as something else"));
@@ -137,7 +136,7 @@ pub fn with_recorded(text: &str, recorded: &[RecordedCase]) -> Result<String, In
 fn before_recorded(text: &str) -> Option<(&str, &str)> {
     let mut at = 0;
     for line in text.split_inclusive('\n') {
-        // Only at the beginning of a line: indented, it is part of something that people wrote.
+        // Only at the beginning of a line: if indented, it is part of what users wrote.
         if line.starts_with(RECORDED) {
             return Some((text.get(..at)?, text.get(at + line.len()..)?));
         }
@@ -146,7 +145,7 @@ fn before_recorded(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// Whether a line begins a member of the whole file.
+/// Whether a line begins a top-level member of the file.
 fn is_key(line: &str) -> bool {
     line.starts_with(|c: char| c.is_alphabetic() || matches!(c, '"' | '\''))
 }

@@ -1,4 +1,4 @@
-//! What came of evals: in lines for a terminal, as JSON, as JUnit's XML, and as a page of HTML.
+//! Results of evals: as lines for a terminal, JSON, JUnit XML, or an HTML page.
 
 mod html;
 mod junit;
@@ -16,54 +16,54 @@ use crate::file::RecordedCase;
 use crate::observed::Observed;
 use crate::text::short;
 
-/// What came of a file.
+/// Result of a file.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FileReport {
-    /// The file, as it was named.
+    /// The file, as it was named by the caller.
     pub file: String,
-    /// What it shows.
+    /// What it demonstrates.
     pub about: String,
-    /// The share of cases that have to pass.
+    /// The share of cases that must pass.
     pub pass: f64,
     /// Its cases.
     pub cases: Vec<CaseReport>,
 }
 
-/// What came of a case.
+/// Result of a case.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CaseReport {
     /// Its name.
     pub case: String,
     /// The turns that were run.
     pub turns: Vec<TurnReport>,
-    /// Why it could not be run to its end.
+    /// Why it could not be completed.
     pub error: Option<String>,
-    /// How long it took, in seconds.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// What it got from outside, when that was really asked.
+    /// The recording of a live run.
     #[serde(skip)]
     pub recorded: Option<RecordedCase>,
 }
 
-/// What came of a turn.
+/// Result of a turn.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TurnReport {
-    /// What was asked.
+    /// The question.
     pub query: String,
-    /// How many expectations there were.
+    /// Number of expectations.
     pub expectations: usize,
-    /// Everything that is not as expected.
+    /// All deviations.
     pub misses: Vec<Miss>,
-    /// Calls that were answered from the recording although they ask something else now.
+    /// Calls that were answered from the recording although their question has changed.
     pub stale: Vec<String>,
     /// What it did.
     pub seen: Observed,
 }
 
-/// Whether a call that asks something else than was recorded is a failure.
+/// Whether a call whose question differs from the recording is a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strictness {
-    /// It is told.
+    /// It is only reported.
     Lenient,
     /// It fails the case.
     Strict,
@@ -74,24 +74,24 @@ impl CaseReport {
         Self { case: name.to_owned(), turns: Vec::new(), error: None, seconds: 0.0, recorded: None }
     }
 
-    /// Whether everything is as expected.
+    /// Whether there are no deviations and no error.
     pub fn passed(&self) -> bool {
         self.error.is_none() && self.turns.iter().all(|turn| turn.misses.is_empty())
     }
 
-    /// A recording that cannot be used is said at once, not when it is.
+    /// Reports an unusable recording immediately rather than when it is used.
     pub(crate) fn lacking(&mut self, calls: &[RecordedCall]) {
         if let Some(call) = calls.iter().find(|call| call.answered == Match::Lacking) {
             let why = format!(
                 "it cannot be done again from what was recorded: the call {} of {} is another one each time",
                 call.key, call.node
             );
-            // The first one alone: a call that is new each time leaves those after it without an answer, too.
+            // Only the first: a call that differs each time also leaves those after it without an answer.
             self.error.get_or_insert(why);
         }
     }
 
-    /// Everything that is wrong with it, a text for each.
+    /// Returns everything that is wrong with it, as one text each.
     pub fn problems(&self) -> Vec<String> {
         let error = self.error.iter().cloned();
         let several = self.turns.len() > 1;
@@ -105,7 +105,7 @@ impl CaseReport {
         error.chain(misses).collect()
     }
 
-    /// Makes failures of what is only told otherwise.
+    /// Turns what is otherwise only reported into failures.
     fn judge_strictly(&mut self) {
         for turn in &mut self.turns {
             let stale = turn.stale.iter();
@@ -123,7 +123,7 @@ impl CaseReport {
 }
 
 impl FileReport {
-    /// How many of its cases passed.
+    /// Returns how many of its cases passed.
     pub fn passed_count(&self) -> usize {
         self.cases.iter().filter(|case| case.passed()).count()
     }
@@ -131,7 +131,7 @@ impl FileReport {
     /// Whether enough of its cases passed.
     #[expect(clippy::cast_precision_loss, reason = "there are far fewer cases than 2^52")]
     pub fn passed(&self) -> bool {
-        // Products such as 0.07 * 100 lie a little above the whole number that is meant.
+        // Products such as 0.07 * 100 lie a little above the intended whole number.
         self.passed_count() as f64 + 1e-9 >= self.pass * self.cases.len() as f64
     }
 
@@ -144,13 +144,13 @@ impl FileReport {
         self
     }
 
-    /// Calls that were answered although they ask something else now.
+    /// Returns calls that were answered although their question has changed.
     pub fn stale(&self) -> impl Iterator<Item = &str> {
         let turns = self.cases.iter().flat_map(|case| &case.turns);
         turns.flat_map(|turn| turn.stale.iter().map(String::as_str))
     }
 
-    /// Lines for a terminal: one for the file, and what is wrong.
+    /// Formats the result for a terminal: one line for the file, and what is wrong.
     pub fn lines(&self) -> String {
         let mut lines = String::new();
         let (passed, all) = (self.passed_count(), self.cases.len());
@@ -184,7 +184,7 @@ impl FileReport {
     }
 }
 
-/// The last line: how all files did.
+/// Returns the last line: a summary of all files.
 pub fn summary(files: &[FileReport]) -> String {
     let failed = files.iter().filter(|file| !file.passed()).count();
     let cases: usize = files.iter().map(|file| file.cases.len()).sum();
@@ -198,7 +198,7 @@ pub fn summary(files: &[FileReport]) -> String {
     }
 }
 
-/// One JSON object with everything.
+/// Returns one JSON object with everything.
 pub fn json(files: &[FileReport]) -> serde_json::Value {
     let files: Vec<_> = files
         .iter()
@@ -211,7 +211,7 @@ pub fn json(files: &[FileReport]) -> serde_json::Value {
             told
         })
         .collect();
-    // Asked of what is told, so that the whole and its parts cannot say different things.
+    // Derived from the reported values, so that the total and its parts cannot disagree.
     let passed = files.iter().all(|file| file["passed"] == true);
     serde_json::json!({"passed": passed, "files": files})
 }
@@ -220,7 +220,7 @@ fn percent(share: f64) -> String {
     format!("{} %", (share * 1000.0).round() / 10.0)
 }
 
-/// A text as text of XML and HTML, also between quotes. What XML cannot hold is left out.
+/// Escapes a text for XML and HTML, including quoted attributes. Characters that XML cannot represent are left out.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -238,7 +238,7 @@ fn escaped(text: &str) -> String {
     safe
 }
 
-/// What a turn used, in words.
+/// Describes the usage of a turn.
 fn used(seen: &Observed) -> String {
     let spent = &seen.spent;
     let mut parts = vec![format!("{} model calls", spent.model_calls), format!("{} tokens", spent.tokens)];
@@ -251,7 +251,7 @@ fn used(seen: &Observed) -> String {
     parts.join(", ")
 }
 
-/// The nodes that ran, and what each gave.
+/// Returns the nodes that ran, with their outputs.
 fn nodes(seen: &Observed) -> impl Iterator<Item = (&str, String)> {
     seen.nodes.iter().map(|node| (node.node.as_str(), short(&to_text(&node.outputs))))
 }

@@ -1,16 +1,16 @@
-//! How alike two texts are, and where they part. Pure.
+//! How similar two texts are, and where they differ. Pure.
 
 use std::collections::HashMap;
 
 use weft_core::value::shortened;
 
-/// Characters around the place where two texts part, at most.
+/// Number of characters that are shown around the place where two texts differ.
 const AROUND: usize = 30;
-/// Characters of a text that is shown, at most.
+/// Maximum number of characters of a text that are shown.
 pub(crate) const SHOWN_MAX: usize = 300;
 
-/// How alike two texts are, 0 to 1: the share of words, and of pairs of neighbours among them, that both
-/// have (Dice). Case and punctuation do not count; each ideograph is a word.
+/// Returns the similarity of two texts, 0 to 1: the share of words, and of pairs of adjacent words, that both have
+/// (Dice). Case and punctuation are ignored; each ideograph is a word.
 pub(crate) fn similarity(one: &str, two: &str) -> f64 {
     let (one, two) = (words(one), words(two));
     if one.is_empty() && two.is_empty() {
@@ -58,13 +58,12 @@ fn counts(words: &[String]) -> HashMap<(&str, &str), usize> {
     counts
 }
 
-/// Both texts from a little before the place where they part, cut to a readable length. What they have
-/// in common before and after is `…`.
+/// Returns both texts from shortly before the place where they differ, cut to a readable length. Common text before and
+/// after it is replaced by `…`.
 pub(crate) fn differing(one: &str, two: &str) -> (String, String) {
     let (one, two): (Vec<char>, Vec<char>) = (one.chars().collect(), two.chars().collect());
     let same = one.iter().zip(&two).take_while(|(a, b)| a == b).count();
-    // What is common at the beginning must not be counted again from the end: `aa` and `aaa` have two letters
-    // in common.
+    // The common beginning must not be counted again from the end: `aa` and `aaa` have two letters in common.
     let most = one.len().min(two.len()) - same;
     let tail = one.iter().rev().zip(two.iter().rev()).take(most).take_while(|(a, b)| a == b).count();
     let from = same.saturating_sub(AROUND);
@@ -77,7 +76,7 @@ pub(crate) fn differing(one: &str, two: &str) -> (String, String) {
     (part(&one), part(&two))
 }
 
-/// A text cut to a readable length.
+/// Cuts a text to a readable length.
 pub(crate) fn short(text: &str) -> String {
     shortened(text, SHOWN_MAX)
 }

@@ -1,4 +1,4 @@
-//! Whether an expectation holds.
+//! Evaluates expectations.
 
 use regex::RegexBuilder;
 use weft_core::Json;
@@ -13,28 +13,28 @@ use crate::file::JudgedCriterion;
 use crate::observed::{Observed, ToolSeen};
 use crate::text::{differing, short, similarity};
 
-/// How similar a text has to be when nothing else is said.
+/// The default minimum similarity of texts.
 const SIMILAR_MIN: f64 = 0.7;
-/// Bytes of a compiled regular expression, at most.
+/// Maximum number of bytes in a compiled regular expression.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
-/// What breaks a schema is told so often, at most.
+/// Maximum number of schema violations that are reported.
 const BREACHES_MAX: usize = 5;
 
-/// A regular expression.
+/// Compiles a regular expression.
 pub(super) fn pattern(text: &str) -> Result<regex::Regex, String> {
     let built = RegexBuilder::new(text).size_limit(PATTERN_BYTES_MAX).build();
     built.map_err(|error| format!("`{text}` is not a regular expression: {error}"))
 }
 
-/// A JSON schema. Nothing is fetched for it.
+/// Compiles a JSON schema. Nothing is fetched for it.
 pub(super) fn schema(schema: &Json) -> Result<jsonschema::Validator, String> {
     let built = jsonschema::options().offline().build(schema);
     built.map_err(|error| format!("the schema is not valid: {error}"))
 }
 
 impl Expectation {
-    /// Everything that is not as expected; nothing when all of it is. `judged` is what a model said of the
-    /// criterion of a [`Expectation::Judge`].
+    /// Returns all deviations; empty if there are none. `judged` is a model's verdict on the criterion of an
+    /// [`Expectation::Judge`].
     pub fn misses(&self, seen: &Observed, judged: Option<&JudgedCriterion>) -> Vec<Miss> {
         match self {
             Self::Answer(test) => test.misses("answer", &seen.answer),
@@ -55,7 +55,7 @@ impl Expectation {
     }
 }
 
-/// Whether it ended in one of these ways.
+/// Checks that a turn ended in one of these ways.
 pub(crate) fn status(expected: &[Ending], seen: &Observed) -> Vec<Miss> {
     if expected.contains(&seen.ending) {
         return Vec::new();
@@ -76,7 +76,7 @@ impl TextTest {
     pub(super) fn misses(&self, what: &str, text: &str) -> Vec<Miss> {
         let mut misses = Vec::new();
         let shown = || quoted(&short(text));
-        // A text that is written as a block of YAML ends with a line break.
+        // A text that is written as a YAML block ends with a line break.
         if let Some(equals) = &self.equals
             && equals.trim() != text.trim()
         {
@@ -166,7 +166,7 @@ fn breaches(place: &str, written: &Json, value: &Json) -> Vec<Miss> {
     }
 }
 
-/// Whether two values mean the same: `1` and `1.0` do.
+/// Whether two values are equal: `1` and `1.0` are.
 fn same(one: &Json, two: &Json) -> bool {
     match (one, two) {
         (Json::Number(one), Json::Number(two)) => one == two || one.as_f64() == two.as_f64(),
@@ -181,7 +181,7 @@ fn same(one: &Json, two: &Json) -> bool {
     }
 }
 
-/// Whether a value has at least what a part has: members of objects, items of lists in their order.
+/// Whether a value includes a part: members of objects, items of lists in their order.
 pub(super) fn includes(value: &Json, part: &Json) -> bool {
     match (value, part) {
         (Json::Object(value), Json::Object(part)) => {
@@ -212,7 +212,7 @@ impl ToolsTest {
             let got = if test.times.is_some() { format!("{count} times; {}", calls()) } else { calls() };
             misses.push(Miss::new("tools called", expected, got));
         }
-        // Not when one is missing: the order would only be a second complaint about the same.
+        // Not if one is missing: the order would only report the same problem again.
         if self.in_order && misses.is_empty() {
             let mut rest = seen.tools.iter();
             let order = self.called.iter().all(|test| rest.any(|call| test.holds(call)));
@@ -307,7 +307,7 @@ impl CitationsTest {
         let documents: Vec<_> = seen.cited.iter().map(|cited| cited.chunk.document_name.as_str()).collect();
         if self.resolve {
             let known = |number: &u32| seen.cited.iter().any(|cited| cited.number == *number);
-            // Marks are written by a model, which may also make up numbers.
+            // Marks are written by a model, which may also invent numbers.
             for number in marks(&seen.answer).into_iter().filter(|number| !known(number)) {
                 misses.push(Miss::new(
                     "citations resolve",
@@ -332,7 +332,7 @@ impl CitationsTest {
     }
 }
 
-/// The numbers of all marks `[ID:n]` in a text.
+/// Returns the numbers of all marks `[ID:n]` in a text.
 fn marks(text: &str) -> Vec<u32> {
     text.split("[ID:").skip(1).filter_map(|rest| rest.split_once(']')?.0.trim().parse().ok()).collect()
 }

@@ -1,4 +1,4 @@
-//! One page of HTML that needs nothing else: no scripts, no files, no network.
+//! A self-contained HTML page: no scripts, no files, no network.
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ th { font-weight: 600; width: 12rem; } .miss th { color: var(--bad); } .bar { he
 .bar i { display: block; height: 100%; background: var(--ok); }
 ";
 
-/// All files on one page.
+/// Formats all files as one page.
 pub fn page(files: &[FileReport]) -> String {
     let all = files.iter().all(FileReport::passed);
     let mut body = String::new();
@@ -30,10 +30,10 @@ pub fn page(files: &[FileReport]) -> String {
         if all { "ok" } else { "bad" },
         escaped(&summary(files))
     );
-    // What failed comes first.
+    // Failures come first.
     let (passed, failed): (Vec<_>, Vec<_>) = files.iter().partition(|file| file.passed());
     failed.into_iter().chain(passed).for_each(|file| write_file(&mut body, file));
-    // The page holds texts of models: should one slip through as markup, it still loads and runs nothing.
+    // The page contains texts of models: even if one got through as markup, it could load and run nothing.
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -43,7 +43,7 @@ pub fn page(files: &[FileReport]) -> String {
     )
 }
 
-/// A sign for something with so many things wrong.
+/// Returns a mark for this number of problems.
 fn mark(wrong: usize) -> &'static str {
     if wrong == 0 { "<span class=\"ok\">✓</span>" } else { "<span class=\"bad\">✗</span>" }
 }
@@ -103,7 +103,7 @@ fn write_turn(body: &mut String, turn: &TurnReport) {
         );
     }
     let seen = &turn.seen;
-    // Several misses may be about one expectation, and each counts once.
+    // Several deviations may concern one expectation, and each counts once.
     let held = turn.expectations.saturating_sub(
         turn.misses
             .iter()

@@ -1,10 +1,10 @@
-//! JUnit's XML, which servers for continuous integration read.
+//! JUnit XML, which continuous integration servers read.
 
 use std::fmt::Write as _;
 
 use super::{FileReport, escaped};
 
-/// All files, a test suite each.
+/// Formats all files, each as a test suite.
 pub fn junit(files: &[FileReport]) -> String {
     let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
     for file in files {
@@ -25,7 +25,7 @@ pub fn junit(files: &[FileReport]) -> String {
                 escaped(&case.case),
                 case.seconds
             );
-            // Some readers of this format show the attribute alone, and some the text.
+            // Some readers of this format show only the attribute, and some only the text.
             for problem in case.problems() {
                 let first = problem.lines().next().unwrap_or_default();
                 let _ = write!(
