@@ -63,7 +63,7 @@ pub struct Chromium {
 }
 
 impl Chromium {
-    /// Starts a new browser for every window.
+    /// Creates one that starts a new browser for every window.
     pub fn new(settings: BrowserSettings, outbound: Arc<Outbound>) -> Self {
         let turns = Arc::new(Semaphore::new(settings.at_once.min(Semaphore::MAX_PERMITS)));
         Self { settings, outbound, turns }

@@ -48,7 +48,8 @@ pub(crate) struct WindowFolders {
 }
 
 impl WindowFolders {
-    /// Uses a persistent profile unless another window uses it; in that case, the notes contain the reason.
+    /// Creates the folders. A persistent profile is used unless another window uses it; in that case, the notes contain
+    /// the reason.
     pub(crate) fn new(profiles: &Path, profile: Option<&str>) -> Result<(Self, Vec<String>)> {
         let failed = |cause| Error::internal("cannot make the folders of a browser window").because(cause);
         let own = tempfile::Builder::new().prefix("weft-browser-").tempdir().map_err(failed)?;

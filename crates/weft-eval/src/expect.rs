@@ -231,7 +231,7 @@ pub struct Judge {
 /// A deviation from an expectation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Miss {
-    /// The index of the expectation in the turn; `None` for what is expected of every turn.
+    /// The index of the expectation in the turn, from 0; `None` for what is expected of every turn.
     pub expectation: Option<usize>,
     /// What was compared: `answer contains`.
     pub what: String,

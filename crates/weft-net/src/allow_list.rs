@@ -32,7 +32,7 @@ enum AllowedPlace {
 }
 
 impl AllowList {
-    /// Allows only public addresses.
+    /// Returns a list that allows only public addresses.
     pub fn none() -> Self {
         Self::default()
     }

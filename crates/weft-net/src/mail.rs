@@ -47,7 +47,8 @@ pub struct SmtpMailer {
 }
 
 impl SmtpMailer {
-    /// Connects to servers through `outbound`, and verifies them against the machine's certificates.
+    /// Creates a mailer that connects to servers through `outbound`, and verifies them against the machine's
+    /// certificates.
     pub fn new(outbound: Arc<Outbound>) -> Self {
         Self { outbound, trusted: Vec::new() }
     }

@@ -96,12 +96,12 @@ impl std::fmt::Debug for Outbound {
 }
 
 impl Outbound {
-    /// Uses the machine's resolver and real connections.
+    /// Creates one with the machine's resolver and real connections.
     pub fn open(allowed: AllowList) -> Self {
         Self::new(allowed, Arc::new(SystemResolver), Arc::new(DirectConnector::default()))
     }
 
-    /// Uses the given resolver and connector.
+    /// Creates one with the given resolver and connector.
     pub fn new(allowed: AllowList, resolver: Arc<dyn Resolver>, connector: Arc<dyn Connector>) -> Self {
         Self { allowed, resolver, connector }
     }

@@ -100,7 +100,7 @@ pub trait StreamingHttp: Send + Sync {
 pub struct OperatorHttp(reqwest::Client);
 
 impl OperatorHttp {
-    /// Uses the operator's client.
+    /// Creates one with the operator's client.
     ///
     /// # Errors
     /// `Internal` when TLS cannot be set up.

@@ -62,8 +62,8 @@ struct Python {
 }
 
 impl ProcessSandbox {
-    /// Runs at most `at_once` programs concurrently, each within `limits`; slots are shared fairly among tenants. The
-    /// worker calls [`crate::work`].
+    /// Creates a sandbox that runs at most `at_once` programs concurrently, each within `limits`; slots are shared
+    /// fairly among tenants. The worker calls [`crate::work`].
     pub fn new(worker: Worker, limits: Limits, at_once: usize) -> Self {
         let slots = FairSlots::new(at_once);
         Self {

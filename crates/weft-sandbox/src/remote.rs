@@ -61,8 +61,9 @@ impl std::fmt::Debug for RemoteSandbox {
 }
 
 impl RemoteSandbox {
-    /// Uses a service at this address, such as `http://127.0.0.1:9385` or `http://executor:8080/execute`. At most
-    /// `at_once` programs are sent concurrently; slots are shared fairly among tenants.
+    /// Creates a sandbox that uses the service at this address, such as `http://127.0.0.1:9385` or
+    /// `http://executor:8080/execute`. At most `at_once` programs are sent concurrently; slots are shared fairly among
+    /// tenants.
     ///
     /// # Errors
     /// `Invalid` when the address is not valid.

@@ -75,8 +75,8 @@ struct GuardedProgram<'a> {
 }
 
 impl SystemPython {
-    /// Runs at most `at_once` programs concurrently, each within `limits`; slots are shared fairly among tenants. The
-    /// worker calls [`crate::work`].
+    /// Creates a sandbox that runs at most `at_once` programs concurrently, each within `limits`; slots are shared
+    /// fairly among tenants. The worker calls [`crate::work`].
     pub fn new(worker: Worker, interpreter: SystemInterpreter, limits: Limits, at_once: usize) -> Self {
         Self {
             worker,

@@ -246,7 +246,7 @@ pub(super) fn attributes(text: &str) -> (&str, &str) {
 
 /// Returns the address of a link.
 fn href(attributes: &str) -> Option<&str> {
-    /// Bytes of an address, at most.
+    /// Maximum number of bytes in an address.
     const ADDRESS_MAX: usize = 2_000;
     attribute(attributes, "href").filter(|address| address.len() <= ADDRESS_MAX)
 }

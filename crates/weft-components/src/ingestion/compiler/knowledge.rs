@@ -113,7 +113,7 @@ struct OpenSection {
 }
 
 impl Collected {
-    /// Starts empty.
+    /// Creates an empty collection.
     pub(super) fn new(kind: TemplateKind) -> Self {
         Self { kind, items: IndexMap::new(), relations: IndexMap::new(), open: Vec::new(), left_out: 0 }
     }

@@ -33,7 +33,7 @@ pub(super) static MCP: Field = Field::raw(
 // No run gets more by default, and a Duration panics at numbers that a canvas can write.
 const TIME_LIMIT_MAX: f64 = 24.0 * 3_600.0;
 /// Maximum number of seconds to wait for a person's approval.
-// Ten years: for ever to a person, but still a date that can be added to the clock.
+// Ten years: forever to a person, but still a date that can be added to the clock.
 const WAIT_MAX: f64 = 315_360_000.0;
 /// Returns the names of the flags that a tool may have.
 fn names_of_flags() -> impl Iterator<Item = &'static str> {
