@@ -240,8 +240,8 @@ impl Categorize {
     }
 }
 
-/// Returns the positions where a name occurs as a separate word: an ASCII letter or digit at its edge is not adjacent to
-/// another one.
+/// Returns the positions where a name occurs as a separate word: an ASCII letter or digit at its edge is not adjacent
+/// to another one.
 fn words<'t>(text: &'t str, name: &'t str) -> impl Iterator<Item = usize> + 't {
     // Only ASCII counts: scripts such as Chinese put no spaces between words.
     let touches = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
