@@ -191,6 +191,10 @@ impl RunStore for RetryingStore<dyn RunStore> {
         self.append_by(|entries| self.0.append_text(lease, entries), lease, entries, tries).await
     }
 
+    fn gathers_text(&self) -> bool {
+        self.0.gathers_text()
+    }
+
     /// Whether an unanswered call took the run is seen by the name that only this process has. One that is
     /// carried out later than that is found by looking for runs that this process has without knowing.
     async fn claim(&self, run: &RunKey, seen: i64, by: &ProcessId) -> Result<Option<RunLease>> {

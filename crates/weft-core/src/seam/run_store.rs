@@ -189,6 +189,12 @@ pub trait RunStore: Send + Sync {
         self.append(lease, entries).await
     }
 
+    /// Whether so many runs speak at the moment that [`RunStore::append_text`] gathers what they say. Pieces of a text
+    /// that wait for the same write may then be joined into one: they reach their readers together in any case.
+    fn gathers_text(&self) -> bool {
+        false
+    }
+
     /// Takes over a run that has not ended and has the fencing number `seen`: from then on it has the next
     /// one, belongs to `by`, and whatever was done under an older number is refused. Of several that try at
     /// the same time one gets it.
