@@ -181,6 +181,12 @@ async fn spent_rounds_still_give_a_full_answer() {
     assert_eq!((world.called().len(), world.asked().len()), (6, 7));
     let last = &world.last(6);
     assert!(last.contains('Q') && last.contains("don't mention any limit"), "{last}");
+    // What the answer is made of goes along, and tools don't.
+    let asked = world.asked();
+    assert!(asked.iter().all(|request| request.tools.is_empty()));
+    let closing = line(&asked[6]);
+    assert!((0..6).all(|nth| closing.contains(&format!("found page {nth}"))), "{closing}");
+    assert!(world.signals().contains(&"limited max_rounds".to_owned()));
 }
 
 /// As in the other driver: the step after the last round may still end the work by itself.
