@@ -13,7 +13,7 @@ use crate::canvas::CanvasNode;
 use crate::link::{Finding, Linked, Way};
 use crate::lost::Lost;
 use crate::plan::NodeIx;
-use crate::problem::{PARAMETER_WARNING, Problem, ProblemList, WILL_FAIL};
+use crate::problem::{PARAMETER_WARNING, Problem, ProblemList, WILL_FAIL, join};
 use crate::references::{NodeText, ReferencesWritten};
 use crate::targets::target_place;
 
@@ -342,7 +342,7 @@ impl Reporter<'_> {
     /// What an Iteration collects changes from round to round only inside of it.
     fn collected_from_elsewhere(&self, places: &mut ReferencePlaces<'_>, problems: &mut ProblemList) {
         for (ix, node) in self.linked.nodes.iter().enumerate().filter(|(_, node)| node.role == Role::Each) {
-            for (_, reference) in &node.shape.collects {
+            for (name, reference) in &node.shape.collects {
                 let source = reference.component().and_then(|id| self.linked.by_id.get(id)).copied();
                 let Some(source) = source.filter(|&source| source != ix) else { continue };
                 if self.linked.frames_around(source).any(|frame| frame == ix) {
@@ -352,11 +352,20 @@ impl Reporter<'_> {
                     "`{reference}` is not inside of `{}`: no round gives a value of its own",
                     node.id
                 );
-                let problem = Problem::warning("outside-iteration", places.find(ix, reference), message);
+                // The same reference may stand in other parameters as well, where nothing is wrong with it.
+                let place = self.collected_at(ix, name).unwrap_or_else(|| places.find(ix, reference));
+                let problem = Problem::warning("outside-iteration", place, message);
                 let help = "collect an output of a component that is inside of it";
                 problems.add(self.about(problem.help(help), ix));
             }
         }
+    }
+
+    /// Where it is written what an Iteration collects as one of its outputs.
+    fn collected_at(&self, ix: NodeIx, output: &str) -> Option<String> {
+        let node = self.node(ix)?;
+        node.params.get("outputs")?.get(output)?.get("ref")?;
+        Some(join(&join(&join(&node.place.params, "outputs"), output), "ref"))
     }
 
     fn reads_of_other_branches(&self, places: &mut ReferencePlaces<'_>, problems: &mut ProblemList) {
