@@ -284,7 +284,7 @@ impl Linked {
     }
 
     /// How a node that has not failed goes on.
-    fn ordinary_way(&self, from: NodeIx) -> Way {
+    pub(crate) fn ordinary_way(&self, from: NodeIx) -> Way {
         if self.nodes[from].shape.branches.is_some() { Way::Branch } else { Way::Always }
     }
 

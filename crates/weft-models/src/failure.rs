@@ -11,6 +11,8 @@ use crate::secret::Secret;
 /// Characters of a provider's own words that are kept.
 // Some answer with a whole page, and the words go into events and logs.
 const WORDS_MAX: usize = 500;
+/// What to do about a model that answers in a form of another provider, or with no answer at all.
+pub(crate) const CHECK_WIRE: &str = "check that `base_url` and `provider` of the model fit together";
 /// A key shorter than this is not looked for in texts; it would match by chance.
 const KEY_LENGTH_MIN: usize = 6;
 
@@ -55,7 +57,7 @@ pub(crate) fn cut_off(model: &str) -> Error {
 pub(crate) fn garbled(model: &str, cause: impl std::fmt::Display, key: &Secret) -> Error {
     let error =
         Error::new(ErrorKind::Garbled, format!("the answer of the model `{model}` cannot be understood"))
-            .help("check that `base_url` and `provider` of the model fit together");
+            .help(CHECK_WIRE);
     finish(error, &cause.to_string(), key)
 }
 
