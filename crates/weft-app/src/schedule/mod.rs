@@ -257,6 +257,19 @@ impl App {
         Ok(work.run)
     }
 
+    /// Which inputs of a schedule nothing in its canvas reads as it is now: a slip in a name would be an input that is not
+    /// given. Of a canvas that cannot run as it is nothing is said: it may be mended before the first time.
+    pub async fn unread_inputs(&self, schedule: &Schedule) -> Vec<String> {
+        let inputs = &schedule.input.inputs;
+        if inputs.is_empty() {
+            return Vec::new();
+        }
+        let canvas = CanvasKey::new(&schedule.key.tenant, schedule.canvas.clone());
+        let Ok(version) = self.canvases.newest(&canvas).await else { return Vec::new() };
+        let Ok(plan) = self.plan(&canvas, &version).await else { return Vec::new() };
+        inputs.keys().filter(|key| !plan.reads_input(key)).cloned().collect()
+    }
+
     /// The runs that a schedule has asked for, the latest first, and how many there are in all. What was
     /// done long ago is forgotten.
     ///

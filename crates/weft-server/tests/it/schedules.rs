@@ -18,7 +18,7 @@ use weft_core::{CanvasId, CanvasKey, TurnInput};
 use weft_testkit::memory_store::MemoryStore;
 use weft_testkit::{Script, ScriptedModel};
 
-use crate::support::{Bench, HandClock, default_tenant, echo_canvas, process_at};
+use crate::support::{Bench, HandClock, component, default_tenant, echo_canvas, process_at};
 
 /// Friday, 27 March 2026, noon in Greenwich.
 const NOW: i64 = 1_774_612_800_000;
@@ -121,6 +121,27 @@ async fn a_schedule_fires_at_its_times_in_its_zone_and_keeps_its_runs() {
     assert!(crate::support::said(&events.frames()).contains("good morning"));
     // Each run has a session of its own.
     assert_ne!(runs["runs"][0]["session_id"], runs["runs"][1]["session_id"]);
+}
+
+#[tokio::test]
+async fn inputs_that_nothing_in_the_agent_reads_are_named() {
+    let served = Served::new().await;
+    let id = served.add(json!({"every": "1h", "inputs": {"town": "Oslo", "twon": "Rome"}})).await;
+    let path = served.path(&format!("/{id}"));
+    assert_eq!(served.get(&id).await["unread_inputs"], json!(["town", "twon"]));
+    // The agent as it is now.
+    let form = json!({"inputs": {"town": {"name": "Town", "type": "line", "optional": false}}});
+    let dsl = json!({"components": {
+        "begin": component("Begin", &form, &["Message:M"]),
+        "Message:M": component("Message", &json!({"content": ["{begin@town}"]}), &[]),
+    }});
+    let agent = format!("/api/v1/agents/{}", served.agent);
+    served.bench.ask("PUT", &agent, json!({"dsl": dsl})).await.data();
+    assert_eq!(served.get(&id).await["unread_inputs"], json!(["twon"]));
+    let listed = served.bench.get(&served.path("")).await.data();
+    assert_eq!(listed["schedules"][0]["unread_inputs"], json!(["twon"]));
+    let changed = served.bench.ask("PATCH", &path, json!({"inputs": {"town": "Rome"}})).await.data();
+    assert_eq!(changed["unread_inputs"], json!([]));
 }
 
 #[tokio::test]
