@@ -532,4 +532,18 @@ mod tests {
         check("/no/such/worker", 0, ErrorKind::Denied).await;
         check("/no/such/worker now", 4, ErrorKind::Unavailable).await;
     }
+
+    #[tokio::test]
+    async fn a_browser_that_is_switched_off_is_no_browser_that_is_missing() {
+        let outbound = Arc::new(Outbound::open(AllowList::none()));
+        let mut config = Config::default();
+        config.browser.program = "/no/such/browser".into();
+        for (at_once, setting) in [(0, "`browser.at_once`"), (1, "`browser.program`")] {
+            config.browser.at_once = at_once;
+            let opened = browser(&config, &outbound).open(&TenantId::new("t"), None).await;
+            let refused = opened.err().unwrap();
+            assert_eq!(refused.kind, ErrorKind::Unsupported);
+            assert!(refused.full().contains(setting), "{}", refused.full());
+        }
+    }
 }

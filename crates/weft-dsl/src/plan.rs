@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_core::component::{Component, Role, Shape};
+use weft_core::reference::Inputs;
 use weft_core::seam::secrets::PREFIX;
 use weft_core::{ComponentId, Json, Reference};
 
@@ -40,6 +41,34 @@ impl Plan {
     /// The names of the tenant's secrets that it reads.
     pub fn secret_names(&self) -> impl Iterator<Item = &str> {
         self.secrets.iter().filter_map(|name| name.strip_prefix(PREFIX))
+    }
+
+    /// Whether a new run could use an input of this name: a component reads it, or a form that comes up later has this
+    /// address.
+    pub fn reads_input(&self, key: &str) -> bool {
+        self.reads_of_start(key) || self.asks_at(key)
+    }
+
+    fn reads_of_start(&self, key: &str) -> bool {
+        let start = self.scopes.first().and_then(|top| self.nodes.get(top.start));
+        let mut read = self
+            .nodes
+            .iter()
+            .flat_map(|node| node.reads.iter().chain(node.alternative_reads.iter().flatten()))
+            .map(|read| &read.reference);
+        read.any(|reference| match reference {
+            Reference::Output { component, path } => {
+                let rest = path.strip_prefix(key).filter(|rest| rest.is_empty() || rest.starts_with('.'));
+                start.is_some_and(|start| start.id == *component) && rest.is_some()
+            }
+            Reference::Global(_) => false,
+        })
+    }
+
+    fn asks_at(&self, address: &str) -> bool {
+        let id = address.split('[').next().unwrap_or(address);
+        let node = self.by_id.get(id).and_then(|&ix| self.nodes.get(ix));
+        node.is_some_and(|node| !node.component.form(&Inputs::default()).fields.is_empty())
     }
 }
 

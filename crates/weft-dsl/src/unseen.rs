@@ -36,8 +36,9 @@ pub fn unseen_in_text(source: &str) -> Vec<Problem> {
     problems(source).into_iter().map(|problem| Problem { span: None, ..problem }).collect()
 }
 
-/// The same of a canvas that is a member of an object, such as of the body of a request: it is compiled as what was parsed,
-/// which has lost it by then. The places are those in the canvas, without spans: its text is written anew.
+/// The same of a canvas that is a member of an object, such as of the body of a request, or deeper in it: `a/b` is the member
+/// `b` of the member `a`. It is compiled as what was parsed, which has lost it by then. The places are those in the canvas,
+/// without spans: its text is written anew.
 pub fn unseen_in_member(source: &str, member: &str) -> Vec<Problem> {
     let inside = |problem: Problem| {
         let pointer = problem.pointer.strip_prefix('/')?.strip_prefix(member)?;

@@ -92,13 +92,30 @@ impl<S: Send + Sync> FromRequest<S> for WithCanvas {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let WithText(body, text) = WithText::from_request(request, state).await?;
+        let unseen = unseen(body.0.get("dsl"), &text, "dsl");
+        Ok(Self(body, unseen))
+    }
+}
+
+/// What is said in a canvas and lost once it is parsed: in a text, or where it stands in this text of a message.
+pub(crate) fn unseen(canvas: Option<&Json>, message: &[u8], place: &str) -> Vec<Problem> {
+    match canvas {
+        Some(Json::String(canvas)) => unseen_in_text(canvas),
+        _ => unseen_in_member(std::str::from_utf8(message).unwrap_or_default(), place),
+    }
+}
+
+/// A request's JSON object, and the text that it was.
+#[derive(Debug, Default)]
+pub(crate) struct WithText(pub Body, pub Bytes);
+
+impl<S: Send + Sync> FromRequest<S> for WithText {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         let Some(bytes) = text(request, state).await? else { return Ok(Self::default()) };
-        let json = parsed(&bytes)?;
-        let unseen = match json.get("dsl") {
-            Some(Json::String(canvas)) => unseen_in_text(canvas),
-            _ => unseen_in_member(std::str::from_utf8(&bytes).unwrap_or_default(), "dsl"),
-        };
-        Ok(Self(Body::of(json)?, unseen))
+        Ok(Self(Body::of(parsed(&bytes)?)?, bytes))
     }
 }
 

@@ -302,7 +302,7 @@ mod tests {
         app.set_password(&ann.id, &new, None).await.unwrap();
         let refused = app.signed_in(compared, None).await.unwrap_err();
         assert!(matches!(refused, SignInRefusal::Mismatch), "{refused:?}");
-        assert!(app.accounts.stores.users.logins(&ann.id, 0, 9).await.unwrap().is_empty());
+        assert!(app.accounts.stores.users.logins(&ann.id, None, 0, 9).await.unwrap().is_empty());
         app.sign_in("ann@example.com", &new, None, "10.0.0.1").await.unwrap();
     }
 }

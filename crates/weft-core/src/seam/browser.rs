@@ -104,14 +104,14 @@ pub trait BrowserWindow: Send + Sync {
     async fn close(&mut self);
 }
 
-/// No browser.
+/// No browser: the operator wants none, whatever the machine has.
 #[derive(Clone, Copy, Debug)]
 pub struct NoBrowser;
 
 #[async_trait]
 impl Browser for NoBrowser {
     async fn open(&self, _: &TenantId, _: Option<&str>) -> Result<Box<dyn BrowserWindow>> {
-        Err(Error::new(ErrorKind::Unsupported, "there is no web browser here")
-            .help("install Chromium, or say in `browser.program` where it is"))
+        Err(Error::new(ErrorKind::Unsupported, "no web browser is used here")
+            .help("set `browser.at_once`, which is how many windows may be open: 0 is none"))
     }
 }

@@ -55,7 +55,7 @@ pub struct Dataset {
     pub vector_similarity_weight: f64,
     /// How much it is preferred to other datasets, 0 to 100.
     pub pagerank: u32,
-    /// How often all its vectors were made anew. Only a [`ReembeddingStore`](super::ReembeddingStore) changes it.
+    /// Which vectors it has: by one more each time all were made anew, see [`Dataset::with_other_embedder`]. Stores change it.
     pub generation: u64,
     /// When it came into being, in milliseconds since 1970.
     pub created_ms: i64,

@@ -209,6 +209,8 @@ pub struct MessageFilter {
     pub user: Option<String>,
     /// Only what is found in searches.
     pub found_only: bool,
+    /// Only those behind this number in the list, which begins with the latest. All of them count.
+    pub after: Option<i64>,
     /// How many to pass over.
     pub offset: u64,
     /// How many to give, at most.

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::id::{CanvasId, RunId, SessionKey, TenantId};
+use crate::id::{CanvasId, RunId, SessionId, SessionKey, TenantId};
 use crate::seam::run_store::RunLease;
 use crate::seam::task_store::TaskChange;
 use crate::value::Json;
@@ -112,6 +112,9 @@ pub struct SessionFilter {
     pub keywords: String,
     /// In which order.
     pub order: SessionOrder,
+    /// Only those that were made after this one, which is a time of creation and an id; of those that were made at the same
+    /// time their ids decide. All of them count.
+    pub after: Option<(i64, SessionId)>,
     /// How many to pass over.
     pub offset: u64,
     /// How many at most.

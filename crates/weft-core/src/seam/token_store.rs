@@ -50,6 +50,8 @@ pub struct TokenFilter {
     pub user: Option<UserId>,
     /// Only those that are called this, or have it as their id.
     pub name: Option<String>,
+    /// Only those behind this place in the list, which is a time of creation and a hash. All of them count.
+    pub after: Option<(i64, String)>,
     /// How many to pass over.
     pub offset: u64,
     /// How many at most.

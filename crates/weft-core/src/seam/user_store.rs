@@ -124,11 +124,18 @@ pub trait UserStore: Send + Sync {
     /// `NotFound`, also when its user is disabled.
     async fn login(&self, hash: &str) -> Result<(Login, Option<MemberRole>)>;
 
-    /// The sign-ins of a user, the newest first: after the first `offset` of them at most `count_max`.
+    /// The sign-ins of a user, the newest first: of those behind `after`, which is a time of creation and a hash, at most
+    /// `count_max` after the first `offset`.
     ///
     /// # Errors
     /// When the store cannot be read.
-    async fn logins(&self, user: &UserId, offset: u64, count_max: u64) -> Result<Vec<Login>>;
+    async fn logins(
+        &self,
+        user: &UserId,
+        after: Option<(i64, &str)>,
+        offset: u64,
+        count_max: u64,
+    ) -> Result<Vec<Login>>;
 
     /// Notes that a sign-in was shown, and nothing else of it: whoever notes this has read the sign-in before, and its
     /// user may work in another tenant by now. One that is not there is passed over.

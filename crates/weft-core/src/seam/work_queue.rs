@@ -137,12 +137,14 @@ pub trait WorkQueue: Send + Sync {
     /// `Invalid` for an id that cannot be stored, and then nothing is.
     async fn push(&self, work: &[Work], now_ms: i64) -> Result<()>;
 
-    /// Queues one piece of work where fewer than `open_max` of its source wait or are taken, counted in the same step: of
-    /// several that do so at the same time no more get in. Whether it is queued.
+    /// Queues work of one tenant and one source, all of it in one step, as long as fewer than `open_max` of that source wait
+    /// or are taken; they are counted in the same step, so of several that do so at the same time no more get in. What
+    /// names a run that was queued before is left out and needs no room. Where there is none for all, the last ones get in.
+    /// How many did not.
     ///
     /// # Errors
-    /// `Invalid` for an id that cannot be stored.
-    async fn push_within(&self, work: &Work, now_ms: i64, open_max: u64) -> Result<bool>;
+    /// `Invalid` for an id that cannot be stored, and then nothing is.
+    async fn push_within(&self, work: &[Work], now_ms: i64, open_max: u64) -> Result<u64>;
 
     /// Takes at most `count_max` pieces of work that may be taken at `now_ms`, of any tenant, those that
     /// have waited longest first: work that nobody has, and work whose worker has let its time pass. Of

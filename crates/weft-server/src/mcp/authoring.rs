@@ -15,6 +15,7 @@ use super::arguments::Arguments;
 use super::tool::{BuiltIn, Changes, Done, arguments, done};
 use super::{Offering, results};
 use crate::answer::Answer;
+use crate::body::unseen;
 
 /// Characters of one output that are shown of a run.
 const OUTPUT_CHARS_MAX: usize = 2_000;
@@ -122,6 +123,11 @@ fn component(call: &Call) -> Done {
     }
 }
 
+/// What the canvas of a call says and is lost once it is parsed.
+fn lost(call: &Call) -> Vec<Problem> {
+    unseen(call.arguments.get("canvas"), &call.text, "params/arguments/canvas")
+}
+
 /// What was found in a canvas, and whether it can run.
 fn found(problems: &[Problem]) -> Json {
     json!({"runnable": !problems.iter().any(Problem::is_error), "problems": problems})
@@ -131,7 +137,10 @@ impl Offering {
     async fn check_canvas(&self, call: &Call) -> Done {
         let canvas = Arguments(&call.arguments).canvas()?;
         match self.app().check_canvas(self.tenant(), &canvas).await {
-            Ok(problems) => Ok(results::data(found(&problems))),
+            Ok(mut problems) => {
+                problems.extend(lost(call));
+                Ok(results::data(found(&problems)))
+            }
             // Told as a result, which a model reads; an error of the protocol only its client sees.
             Err(error) if error.kind == ErrorKind::Invalid => Ok(results::failed(&error.full())),
             Err(error) => Err(error.into()),
@@ -166,7 +175,8 @@ impl Offering {
             }
         };
         match stored {
-            Ok((stored, problems)) => {
+            Ok((stored, mut problems)) => {
+                problems.extend(lost(call));
                 let mut data = found(&problems);
                 data["id"] = json!(stored.key.id);
                 data["version"] = json!(stored.version);

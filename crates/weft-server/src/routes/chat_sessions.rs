@@ -110,6 +110,7 @@ pub(crate) async fn list(
         name: params.get("name").map(str::to_owned),
         keywords: params.get("keywords").unwrap_or_default().to_owned(),
         order,
+        after: None,
         offset: page.offset,
         limit: page.limit,
         ascending: params.ascending(),

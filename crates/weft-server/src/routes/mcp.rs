@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 use weft_mcp::serving::{Names, Posted, Reply, ReplyBody, RpcError, check_origin, code};
 
 use crate::auth::Caller;
-use crate::body::Body;
+use crate::body::{Body, WithText};
 use crate::error::ApiError;
 use crate::mcp::Offering;
 use crate::sse;
@@ -30,8 +30,8 @@ pub(crate) async fn posted(State(state): State<ServerState>, request: Request) -
         Ok(known) => known,
         Err(refused) => return refused,
     };
-    let message = match Body::from_request(request, &state).await {
-        Ok(Body(message)) => message,
+    let (message, text) = match WithText::from_request(request, &state).await {
+        Ok(WithText(Body(message), text)) => (message, text),
         Err(error) => {
             let error = RpcError::new(code::PARSE, error.message());
             return response(Reply::refused(StatusCode::BAD_REQUEST, &Json::Null, error));
@@ -39,7 +39,7 @@ pub(crate) async fn posted(State(state): State<ServerState>, request: Request) -
     };
     let owner = owner(&caller);
     let offering = Arc::new(Offering::new(state.clone(), caller));
-    let posted = Posted { owner: &owner, headers: &headers, message };
+    let posted = Posted { owner: &owner, headers: &headers, message, text };
     response(state.mcp.post(offering, posted).await)
 }
 

@@ -47,7 +47,7 @@ pub(crate) async fn create(
         ErrorKind::NotFound => ApiError::data("Agent not found."),
         _ => error.into(),
     })?;
-    Ok(Success(ScheduleItem::from(schedule)).into_response())
+    Ok(Success(ScheduleItem::of(&state.app, schedule).await).into_response())
 }
 
 /// `GET …/schedules`.
@@ -65,8 +65,11 @@ pub(crate) async fn list(
     let page = params.page(state.app.limits.page_size);
     let filter = ScheduleFilter { canvas: Some(canvas.id), offset: page.offset, limit: page.limit };
     let (schedules, total) = state.app.schedules.list(&caller.tenant, &filter).await?;
-    let schedules: Vec<_> = schedules.into_iter().map(ScheduleItem::from).collect();
-    Ok(Success(json!({"schedules": schedules, "total": total})).into_response())
+    let mut items = Vec::with_capacity(schedules.len());
+    for schedule in schedules {
+        items.push(ScheduleItem::of(&state.app, schedule).await);
+    }
+    Ok(Success(json!({"schedules": items, "total": total})).into_response())
 }
 
 /// `GET …/schedules/{schedule}`.
@@ -78,7 +81,8 @@ pub(crate) async fn get(
     caller: Caller,
     Path((agent, id)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
-    Ok(Success(ScheduleItem::from(of_agent(&state, &caller, agent, id).await?)).into_response())
+    let schedule = of_agent(&state, &caller, agent, id).await?;
+    Ok(Success(ScheduleItem::of(&state.app, schedule).await).into_response())
 }
 
 /// `PUT …/schedules/{schedule}`: changes what is given and nothing else.
@@ -95,7 +99,7 @@ pub(crate) async fn update(
     let before = of_agent(&state, &caller, agent, id).await?;
     let terms = changed(&body, before.clone().into(), state.app.clock.now_ms())?;
     let schedule = state.app.change_schedule(&before, terms).await?;
-    Ok(Success(ScheduleItem::from(schedule)).into_response())
+    Ok(Success(ScheduleItem::of(&state.app, schedule).await).into_response())
 }
 
 /// `DELETE …/schedules/{schedule}`: its runs stay.

@@ -117,6 +117,7 @@ pub(super) async fn listed(
             Some("create_time") => SessionOrder::Created,
             _ => SessionOrder::Updated,
         },
+        after: None,
         offset: page.offset,
         limit: page.limit,
         ascending: params.ascending(),

@@ -87,7 +87,7 @@ pub(crate) async fn list(
         return Ok(Part { data: Vec::<TokenRow>::new(), total: 0 }.into_response());
     }
     let (tenant, page) = (Some(caller.tenant.clone()), params.page_if_asked(tokens::LISTED_MAX));
-    let seen = TokenFilter { tenant, user, name: None, offset: page.offset, limit: page.limit };
+    let seen = TokenFilter { tenant, user, offset: page.offset, limit: page.limit, ..TokenFilter::default() };
     let tokens = state.app.tokens.list(&seen).await?;
     let total = state.app.tokens.total(&seen).await?;
     Ok(Part { data: tokens.iter().map(TokenRow::stored).collect(), total }.into_response())

@@ -348,7 +348,7 @@ pub(crate) async fn logins(
 ) -> Result<Response, ApiError> {
     let (id, hash) = signed_in(&caller)?;
     let Page { offset, limit } = params.page_if_asked(LISTED_MAX);
-    let all = state.app.accounts.stores.users.logins(id, offset, limit).await?;
+    let all = state.app.accounts.stores.users.logins(id, None, offset, limit).await?;
     Ok(Success(all.iter().map(|one| account::login(one, hash)).collect::<Vec<_>>()).into_response())
 }
 

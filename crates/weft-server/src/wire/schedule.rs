@@ -11,6 +11,7 @@ use super::time::http_date;
 use crate::auth::Caller;
 use crate::body::Body;
 use crate::error::ApiError;
+use weft_app::App;
 use weft_app::schedule::times::{interval, interval_text};
 use weft_app::schedule::{Fire, Terms, upcoming};
 
@@ -140,6 +141,8 @@ pub struct ScheduleItem {
     every: Option<String>,
     query: String,
     inputs: serde_json::Map<String, Json>,
+    /// Those of them that nothing in the agent reads.
+    unread_inputs: Vec<String>,
     files: Vec<Json>,
     user_id: String,
     /// Absent when each run has a session of its own.
@@ -156,8 +159,10 @@ pub struct ScheduleItem {
     update_date: String,
 }
 
-impl From<Schedule> for ScheduleItem {
-    fn from(schedule: Schedule) -> Self {
+impl ScheduleItem {
+    /// How a schedule is shown, with what its agent makes of it as it is now.
+    pub async fn of(app: &App, schedule: Schedule) -> Self {
+        let unread_inputs = app.unread_inputs(&schedule).await;
         let upcoming = upcoming(&schedule, UPCOMING_SHOWN);
         let enabled = schedule.is_enabled();
         let Schedule {
@@ -203,6 +208,7 @@ impl From<Schedule> for ScheduleItem {
             every,
             query,
             inputs,
+            unread_inputs,
             files,
             user_id,
             session_id: match session {

@@ -65,7 +65,7 @@ pub(crate) fn missing(key: &DatasetKey) -> Error {
 
 /// What is said to whoever has vectors of an earlier generation.
 pub(crate) fn made_anew(key: &DatasetKey) -> Error {
-    let message = format!("the vectors of the dataset `{}` were made anew meanwhile", key.id);
+    let message = format!("the dataset `{}` got other vectors or another embedder meanwhile", key.id);
     Error::new(ErrorKind::Conflict, message).help("try again")
 }
 
@@ -137,6 +137,10 @@ impl Model {
 /// them. Asked for under the lock of the dataset.
 async fn vectors_of(db: &DatabaseTransaction, key: &DatasetKey) -> Result<(u64, u64), DbErr> {
     use document::Column;
+    // Whoever writes chunks has the lock of their document, and looks at the generation under it: they are either counted
+    // below, or find another generation.
+    let locked = document::Entity::find().select_only().column(Column::Id).filter(document::in_dataset(key));
+    let _: Vec<String> = locked.order_by_asc(Column::Id).lock_exclusive().into_tuple().all(db).await?;
     let states = [DocumentState::Running, DocumentState::Paused].map(document::state);
     let being_read = document::Entity::find()
         .filter(document::in_dataset(key))
@@ -294,8 +298,10 @@ impl Store {
             let current =
                 |before: &Model| before.revision == row.revision && before.generation == row.generation;
             let Some(before) = before.filter(current) else { return Ok(Ok(false)) };
+            let mut generation = before.generation;
             if before.embedder != row.embedder {
                 let held = vectors_of(&transaction, &dataset.key).await?;
+                generation = ids::number(dataset.with_other_embedder());
                 if let Err(refused) = dataset.check_other_embedder(&before.embedder, held) {
                     return Ok(Err(refused));
                 }
@@ -313,6 +319,7 @@ impl Store {
                 .col_expr(Column::SimilarityThreshold, Expr::value(row.similarity_threshold))
                 .col_expr(Column::VectorSimilarityWeight, Expr::value(row.vector_similarity_weight))
                 .col_expr(Column::Pagerank, Expr::value(row.pagerank))
+                .col_expr(Column::Generation, Expr::value(generation))
                 .col_expr(Column::UpdatedMs, Expr::value(row.updated_ms))
                 .col_expr(Column::Revision, Expr::value(row.revision.wrapping_add(1)))
                 .filter(of(&dataset.key))

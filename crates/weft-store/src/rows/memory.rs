@@ -338,8 +338,11 @@ impl MemoryStore for Store {
 
     async fn messages(&self, key: &MemoryKey, filter: &MessageFilter) -> Result<(Vec<MemoryMessage>, u64)> {
         let fail = |error| self.fail("list the messages", error);
-        let found = memory_message::filtered(key, filter);
+        let mut found = memory_message::filtered(key, filter);
         let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
+        if let Some(number) = filter.after {
+            found = found.filter(memory_message::Column::Number.lt(number));
+        }
         let rows = found
             .order_by_desc(memory_message::Column::Number)
             .offset(bounded(filter.offset))

@@ -412,6 +412,11 @@ impl SessionStore for Store {
             found = found.filter(either);
         }
         let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
+        if let Some((created_ms, id)) = &filter.after {
+            let same =
+                Condition::all().add(Column::CreatedMs.eq(*created_ms)).add(Column::Id.gt(text(id.as_str())));
+            found = found.filter(Condition::any().add(Column::CreatedMs.gt(*created_ms)).add(same));
+        }
         let order = if filter.ascending { Order::Asc } else { Order::Desc };
         let by = match filter.order {
             SessionOrder::Updated => Column::UpdatedMs,

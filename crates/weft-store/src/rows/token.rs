@@ -120,7 +120,13 @@ impl TokenStore for Store {
     }
 
     async fn list(&self, filter: &TokenFilter) -> Result<Vec<StoredToken>> {
-        let rows = found_by(filter)
+        let mut found = found_by(filter);
+        if let Some((created_ms, hash)) = &filter.after {
+            let same =
+                Condition::all().add(Column::CreatedMs.eq(*created_ms)).add(Column::Hash.gt(text(hash)));
+            found = found.filter(Condition::any().add(Column::CreatedMs.gt(*created_ms)).add(same));
+        }
+        let rows = found
             .order_by_asc(Column::CreatedMs)
             .order_by_asc(Column::Hash)
             .offset(bounded(filter.offset))

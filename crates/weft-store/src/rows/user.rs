@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
-use sea_orm::{ConnectionTrait, IntoActiveModel, QueryOrder, QuerySelect};
+use sea_orm::{Condition, ConnectionTrait, IntoActiveModel, QueryOrder, QuerySelect};
 use weft_core::access::MemberRole;
 use weft_core::id::{TenantId, UserId};
 use weft_core::seam::UserStore;
@@ -239,9 +239,22 @@ impl UserStore for Store {
         Ok((login, role))
     }
 
-    async fn logins(&self, user: &UserId, offset: u64, count_max: u64) -> Result<Vec<Login>> {
-        let rows = login::Entity::find()
-            .filter(login::Column::UserId.eq(text(user.as_str())))
+    async fn logins(
+        &self,
+        user: &UserId,
+        after: Option<(i64, &str)>,
+        offset: u64,
+        count_max: u64,
+    ) -> Result<Vec<Login>> {
+        let mut found = login::Entity::find().filter(login::Column::UserId.eq(text(user.as_str())));
+        if let Some((created_ms, hash)) = after {
+            let same = Condition::all()
+                .add(login::Column::CreatedMs.eq(created_ms))
+                .add(login::Column::Hash.gt(text(hash)));
+            let earlier = login::Column::CreatedMs.lt(created_ms);
+            found = found.filter(Condition::any().add(earlier).add(same));
+        }
+        let rows = found
             .order_by_desc(login::Column::CreatedMs)
             .order_by_asc(login::Column::Hash)
             .offset(bounded(offset))

@@ -20,6 +20,12 @@ impl Dataset {
         [index_of(key, 0), index_of(key, 1)]
     }
 
+    /// The generation that it is of once it has got another embedder while it has no vectors: one that was made for the embedder
+    /// before is of none of it, and each place is that of the same generations as before.
+    pub fn with_other_embedder(&self) -> u64 {
+        self.generation + 2
+    }
+
     /// Looks whether it may get its embedder in the place of another one (`before`), while so many of its documents are being
     /// read and it has so many chunks: vectors of two models cannot be compared.
     ///
