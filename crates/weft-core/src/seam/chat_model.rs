@@ -419,10 +419,10 @@ pub trait ModelDirectory: Send + Sync {
         Err(not_configured("embedding", id))
     }
 
-    /// The model that orders passages, for an id such as `jina-reranker-v2@Jina`; empty means the
-    /// default one.
-    ///
     /// Returns the reranking model for an id such as `jina-reranker-v2@Jina`; empty means the default.
+    ///
+    /// # Errors
+    /// As [`ModelDirectory::resolve`].
     fn reranker(&self, _tenant: &TenantId, id: &str) -> Result<Arc<dyn Reranker>> {
         Err(not_configured("reranking", id))
     }

@@ -67,8 +67,8 @@ pub trait VersionStore: Send + Sync {
     /// `NotFound`.
     async fn get_version(&self, canvas: &CanvasKey, version: &str) -> Result<CanvasVersion>;
 
-    /// Says something about a version.
     /// Changes the description of a version.
+    ///
     /// # Errors
     /// `NotFound`.
     async fn describe(
