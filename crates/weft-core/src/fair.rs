@@ -1,5 +1,5 @@
-//! Places that tenants share: whoever waits is served tenant by tenant, so that one with a thousand waiting
-//! takes no longer to pass than one with a single one.
+//! Slots shared by tenants. Waiters are served round-robin by tenant, so a tenant with a single waiter is not delayed
+//! by one with a thousand.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,11 +9,11 @@ use tokio::sync::oneshot;
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::TenantId;
 
-/// Who may wait in line of one tenant, at most: each holds what it will work on.
+/// Maximum number of waiters per tenant. Each holds its work in memory.
 pub const WAITING_MAX: usize = 10_000;
 
-/// So many places and no more. A free place goes to the tenant whose turn it is: each that waits gets one
-/// before any gets a second one.
+/// A fixed number of slots. A free slot goes to the next tenant in turn: every waiting tenant gets one before any
+/// tenant gets a second one.
 #[derive(Clone, Debug)]
 pub struct FairSlots(Arc<Mutex<TenantLine>>);
 
@@ -21,11 +21,11 @@ pub struct FairSlots(Arc<Mutex<TenantLine>>);
 struct TenantLine {
     free: usize,
     waiting: HashMap<TenantId, VecDeque<oneshot::Sender<Slot>>>,
-    /// The tenants that wait, in the order of their turns.
+    /// The waiting tenants, in the order of their turns.
     turns: VecDeque<TenantId>,
 }
 
-/// A place. It is free again when this is dropped.
+/// A slot. Dropping it frees it.
 #[derive(Debug)]
 pub struct Slot(Option<Arc<Mutex<TenantLine>>>);
 
@@ -34,26 +34,27 @@ fn locked(line: &Mutex<TenantLine>) -> MutexGuard<'_, TenantLine> {
 }
 
 impl FairSlots {
-    /// So many places; at least one.
+    /// Creates this many slots; at least one.
     pub fn new(count: usize) -> Self {
         let line = TenantLine { free: count.max(1), waiting: HashMap::new(), turns: VecDeque::new() };
         Self(Arc::new(Mutex::new(line)))
     }
 
-    /// Waits for a place. Whoever stops waiting leaves the line.
+    /// Waits for a slot. A caller that stops waiting leaves the queue.
     ///
     /// # Errors
-    /// `QuotaExceeded` when very many of this tenant wait already.
+    /// `QuotaExceeded` when the tenant already has [`WAITING_MAX`] waiters.
     pub async fn acquire(&self, tenant: &TenantId) -> Result<Slot> {
         let coming = {
             let mut line = locked(&self.0);
-            // Nobody waits then: a place that comes back is given on before it counts as free.
+            // If a slot is free there are no waiters: a returned slot is passed on before it counts as free.
             if line.free > 0 {
                 line.free -= 1;
                 return Ok(Slot(Some(Arc::clone(&self.0))));
             }
             let waiting = line.waiting.entry(tenant.clone()).or_default();
-            // Those who have gone away are still in line: nobody takes them out before it is their turn.
+            // Waiters that have gone away are still queued, because they are otherwise removed only when it is their
+            // turn.
             waiting.retain(|other| !other.is_closed());
             if waiting.len() >= WAITING_MAX {
                 return Err(Error::new(
@@ -65,7 +66,7 @@ impl FairSlots {
             let (give, coming) = oneshot::channel();
             let first = waiting.is_empty();
             waiting.push_back(give);
-            // A line that has emptied by people going away has kept its turn.
+            // A tenant whose waiters have all gone away may have kept its turn.
             if first && !line.turns.contains(tenant) {
                 line.turns.push_back(tenant.clone());
             }
@@ -80,14 +81,14 @@ impl Drop for Slot {
         let Some(line) = self.0.take() else { return };
         let mut slot = Self(Some(Arc::clone(&line)));
         loop {
-            // The next one in line, chosen under the lock and told without it: a place that comes back from
-            // somebody who is gone is dropped here, too.
+            // The next waiter is chosen while holding the lock but notified after releasing it, because a slot
+            // returned by a waiter that has gone away is dropped here, too.
             let next = {
                 let mut line = locked(&line);
                 let next = line.next();
                 if next.is_none() {
                     line.free += 1;
-                    // It is free: the drop of `slot` behind this must not give it back a second time.
+                    // It is free now: the drop of `slot` below must not free it a second time.
                     slot.0 = None;
                 }
                 next
@@ -95,7 +96,7 @@ impl Drop for Slot {
             let Some(next) = next else { return };
             match next.send(slot) {
                 Ok(()) => return,
-                // Whoever was told has gone away between being chosen and being told.
+                // The waiter went away between being chosen and being notified.
                 Err(back) => slot = back,
             }
         }
@@ -108,7 +109,7 @@ impl TenantLine {
             let Some(waiting) = self.waiting.get_mut(&tenant) else { continue };
             let next = waiting.pop_front();
             if waiting.is_empty() {
-                // Tenants come and go; an empty line for each that has ever waited would stay for ever.
+                // Tenants come and go; empty queues would otherwise accumulate.
                 drop(self.waiting.remove(&tenant));
             } else {
                 self.turns.push_back(tenant);
