@@ -277,9 +277,8 @@ impl Engine {
     }
 }
 
-/// How many times a run may be handed over for each time its process may have crashed. Stopping a process
-/// must not count against its runs; but a store that never lets a run proceed leads to its being handed over
-/// again and again.
+/// Number of hand-overs that count as one interruption. Stopping a process must not count against its runs,
+/// but a run that a store never lets proceed would be handed over again and again.
 const HANDED_OVER_PER_CUT: usize = 20;
 
 /// Counts the interruptions since the run last made progress, that is, since a record that survives another
