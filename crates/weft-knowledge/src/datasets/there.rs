@@ -79,7 +79,7 @@ pub(super) async fn best(
     count_max: usize,
 ) -> Result<Vec<Scored>> {
     let mut there = Vec::new();
-    // In batches, since the first is mostly enough.
+    // In batches, since the first one is usually enough.
     for some in list.chunks(CANDIDATES_MAX) {
         let mut heads = heads(parts, some.iter().map(|scored| scored.chunk.clone()).collect()).await?;
         for scored in some {
