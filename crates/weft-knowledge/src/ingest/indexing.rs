@@ -58,7 +58,7 @@ pub(crate) fn adding(document: &Document, chunks: Vec<StoredChunk>) -> IndexChan
 }
 
 impl Library {
-    /// Returns the ids of a document's chunks.
+    /// Returns the ids of a document's chunks that can be found.
     pub(super) async fn found_ids(&self, key: &DocumentKey) -> Result<HashSet<ChunkId>> {
         let filter = ChunkFilter { limit: CHUNKS_AT_ONCE, ..ChunkFilter::default() };
         Ok(self.pages(key, filter).ids(|_| true).await?.into_iter().collect())
