@@ -196,7 +196,7 @@ fn indexed(place: usize, message: &MemoryMessage, dimension: Option<usize>) -> (
     )
 }
 
-/// Sorts by score, best first; ties within a memory by time, latest first.
+/// Sorts by score, best first; among equal ones of a memory, the latest first.
 fn in_order(one: &Recalled, other: &Recalled) -> std::cmp::Ordering {
     let by_score = other.similarity.total_cmp(&one.similarity);
     by_score.then_with(|| one.memory.cmp(&other.memory)).then_with(|| other.number.cmp(&one.number))
