@@ -32,7 +32,7 @@ use crate::perform::{ActivationOutcome, ActivationRoom, NodeResult, Own, bounded
 use crate::recording::Recording;
 use crate::recover::JournalReader;
 
-/// How often to poll work that may be stuck waiting for a call that never returned.
+/// Maximum number of polls of work that may be stuck waiting for a call that never returned.
 const LOOKS_MAX: usize = 1_000;
 
 /// A difference between a replayed run and its journal.
@@ -110,7 +110,7 @@ pub struct Replay {
     to_replay: mpsc::Sender<(u32, Signal)>,
     signals: mpsc::Receiver<(u32, Signal)>,
     active: BTreeMap<u32, ReplayedActivation>,
-    /// All work waits for calls that never returned.
+    /// Work is waiting for a call that never returned.
     stuck: bool,
     /// Activations that listen to such work.
     unheard: HashSet<u32>,
@@ -175,7 +175,7 @@ impl Replay {
         let calls = self.recording.of_activation(activation);
         let effects = Effects::recorded(calls, HashMap::new(), Arc::clone(&self.recorded));
         let budget = self.context.budget.within(BudgetLimits::default(), Spent::default());
-        // Each activation may speak at any time; the order of the messages is the journal's.
+        // Each activation's text keeps its own order; the order of the messages is the journal's.
         let (floor, signals) = (Floor::default(), self.to_replay.clone());
         let text_max = self.limits.output_bytes;
         let own = Own { effects, budget, floor, cancel: cancel.clone(), signals, text_max };

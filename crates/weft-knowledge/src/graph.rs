@@ -1,5 +1,5 @@
 //! Knowledge graphs: entities and their relations, extracted by a model document by document, merged for a
-//! dataset, and consulted beside a search.
+//! dataset, and consulted alongside a search.
 
 mod communities;
 pub mod extract;

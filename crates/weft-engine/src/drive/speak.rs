@@ -52,7 +52,7 @@ impl Speakers {
     }
 
     /// Whether a listener reads the text only later: a listener that is held back does not delay a finished
-    /// writer. A text that breaks off because its writer suspends holds up all listeners.
+    /// writer. The end of a writer that is suspended waits for all its listeners.
     pub(super) fn read_later(&self, written: &NodeResult, listener: u32) -> bool {
         written.onward != NextEdges::Suspended && self.waiting.contains(&listener)
     }

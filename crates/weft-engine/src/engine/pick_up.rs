@@ -37,7 +37,7 @@ enum PickUpDecision {
     GiveUp(Error),
 }
 
-/// What became of an interrupted run.
+/// The outcome of picking up an interrupted run.
 pub enum PickedUp {
     /// It was resumed.
     Running(RunHandle),

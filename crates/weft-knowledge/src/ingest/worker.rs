@@ -112,7 +112,7 @@ impl IngestWorker {
         }
     }
 
-    /// Runs repairs beside the work, one at a time. What is interrupted stays noted.
+    /// Runs repairs alongside the work, one at a time. What is interrupted stays noted.
     fn mend(&self, mending: &mut JoinSet<()>, mend: impl Future<Output = Result<()>> + Send + 'static) {
         let leaving = self.leaving.clone();
         mending.spawn(async move {
@@ -200,7 +200,7 @@ impl IngestWorker {
             }
         };
         let ended = tokio::select! {
-            // The lease is renewed beside the work, which may take many times as long as a lease lasts.
+            // The lease is renewed alongside the work, which may take many times as long as a lease lasts.
             biased;
             () = has_to_go => return Some(IngestOutcome::Released),
             ended = work.keep(self.pace.tell_every) => ended,

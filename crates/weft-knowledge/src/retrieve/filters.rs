@@ -239,8 +239,9 @@ pub fn choice(setting: &Json, value: impl Fn(&Json) -> Json) -> Result<FilterCho
     }
 }
 
-/// Reads conditions under a key, with `logic` beside them: `{logic, conditions: [{name, comparison_operator,
-/// value}]}` as in the HTTP API, or with the names that canvases use.
+/// Reads conditions under a key, with `logic` beside them:
+/// `{logic, conditions: [{name, comparison_operator, value}]}` as in the HTTP API, or with the names that
+/// canvases use.
 ///
 /// # Errors
 /// What is wrong, with its place.

@@ -19,7 +19,8 @@ static SIMPLIFIED: LazyLock<Vec<char>> = LazyLock::new(|| {
     (FIRST..=LAST).filter_map(char::from_u32).map(one).collect()
 });
 
-/// Keeps a character whose simplified form has another byte length, so that positions stay valid.
+/// Returns the simplified form of a character, or the character itself if that form has another byte length,
+/// so that positions stay valid.
 fn simplified(c: char) -> char {
     let place = u32::from(c).checked_sub(FIRST).and_then(|place| usize::try_from(place).ok());
     let simple = place.and_then(|place| SIMPLIFIED.get(place)).copied();
