@@ -94,7 +94,7 @@ pub fn words(text: &str) -> impl Iterator<Item = String> {
     };
     for letter in text.chars() {
         let alone =
-            // Kana, Han and Hangul: treated as words, whole sentences without spaces would be a single word.
+            // Kana, Han and Hangul are written without spaces: a whole sentence would be a single word.
             matches!(letter, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}');
         if alone || !letter.is_alphanumeric() || (small && letter.is_uppercase()) {
             end(&mut word);

@@ -33,11 +33,11 @@ pub(crate) use self::people::{Decision, decision, limit_wait};
 pub struct Used {
     /// The function's name.
     pub name: String,
-    /// What it was called with.
+    /// Its arguments.
     pub arguments: Json,
-    /// What it gave.
+    /// Its result.
     pub results: Json,
-    /// Where the model reads what it gave, when that is too long for the conversation.
+    /// The file in which the model reads the result, when it is too long for the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<FileId>,
 }

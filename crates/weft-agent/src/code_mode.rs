@@ -198,7 +198,7 @@ impl ToolBody for Scripts {
     }
 }
 
-/// A script under way. It is plain data, so that it can wait for a person.
+/// A script in progress. It is plain data, so that it can wait for a person.
 #[derive(Debug, Serialize, Deserialize)]
 struct Script {
     source: String,
