@@ -109,7 +109,7 @@ enum Entry {
     Call(CallNote),
 }
 
-/// A thread while its entries are read.
+/// A thread whose entries are being read.
 #[derive(Clone, Debug, Default)]
 struct Thread {
     saved: Option<Saved>,

@@ -39,7 +39,7 @@ pub struct Claim {
     pub verified: bool,
     /// The confidence in the report, from 0 to 1.
     pub confidence: f64,
-    /// The numbers of the passages that its report names.
+    /// The numbers of the passages that its report cites.
     pub evidence_ids: Vec<u32>,
     /// What is still open.
     pub gaps: Vec<String>,
