@@ -1,4 +1,4 @@
-//! Files that runs make, and files that they are given.
+//! Files that runs create, and files that are passed to them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -14,26 +14,26 @@ use weft_core::seam::file_store::{StoredFile, download_path, is_document, named_
 use weft_core::value::to_text;
 use weft_core::{Error, ErrorKind, Json, NodeContext, Result};
 
-/// A document that is kept, as the journal has it.
+/// A stored document, as recorded in the journal.
 #[derive(Serialize, Deserialize)]
 struct KeptDocument {
     #[serde(flatten)]
     file: StoredFile,
-    /// Letters for which it has another sign.
+    /// Letters that the document shows as a substitute character.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     unwritable: String,
 }
 
-/// Makes a document and keeps it with the conversation. Work that is done again makes the same file. What the document
-/// cannot hold is a warning.
+/// Writes a document and stores it with the conversation. Repeating the same work produces the same file. Content that
+/// the format cannot represent is reported as a warning.
 ///
 /// # Errors
-/// What making or keeping it fails with.
+/// Errors of writing or storing the document.
 pub(crate) async fn made(ctx: &NodeContext, name: &str, request: &WriteRequest) -> Result<StoredFile> {
     let name = with_ending(&ctx.run.masks.text(name), request.format);
     let masked = without_secrets(ctx, request)?;
     let request = masked.as_ref().unwrap_or(request);
-    // The request is part of what the journal knows of it: the same work gives the same file.
+    // The request is part of the journal's key for this effect, so the same work yields the same file.
     let question = ctx.effects.question("file", &(&name, request));
     let work = async {
         let MadeDocument { bytes, unwritable } = ctx.run.seams.documents.write(request).await?;
@@ -66,7 +66,7 @@ pub(crate) async fn made(ctx: &NodeContext, name: &str, request: &WriteRequest) 
     Ok(file)
 }
 
-/// How many pictures that a text holds as their own addresses are left out of a file.
+/// Number of pictures embedded in the text as `data:` addresses that the file leaves out.
 fn pictures_lost(request: &WriteRequest) -> usize {
     const ADDRESS: &str = "](data:image/";
     let DocumentContent::Markdown(text) = &request.content else { return 0 };
@@ -80,14 +80,14 @@ fn pictures_lost(request: &WriteRequest) -> usize {
     text.split(ADDRESS).skip(1).filter(is_lost).count()
 }
 
-/// The same without secrets, if it has any: a file is kept, and read by others.
+/// Returns the request with its secrets masked, or `None` if it has none: the file is stored and read by others.
 fn without_secrets(ctx: &NodeContext, request: &WriteRequest) -> Result<Option<WriteRequest>> {
     let masks = &ctx.run.masks;
     if masks.is_empty() {
         return Ok(None);
     }
     let unwritable = |cause| Error::internal("cannot look for secrets in the document").because(cause);
-    // What stands around the text as well: a head of pages has references, too.
+    // Parts around the text are masked too: a page header may also contain references.
     let around = serde_json::to_value((&request.content, &request.page)).map_err(unwritable)?;
     let Some(around) = masks.json(&around) else { return Ok(None) };
     let (content, page): (DocumentContent, PageSettings) =
@@ -95,7 +95,7 @@ fn without_secrets(ctx: &NodeContext, request: &WriteRequest) -> Result<Option<W
     Ok(Some(WriteRequest { format: request.format, content, page }))
 }
 
-/// A name with the ending of a format, in the place of that of another one.
+/// Returns the name with the extension of a format, replacing that of another format.
 pub(crate) fn with_ending(name: &str, format: DocumentFormat) -> String {
     let name = plain_name(name);
     let ending = format!(".{}", format.ending());
@@ -109,12 +109,12 @@ pub(crate) fn with_ending(name: &str, format: DocumentFormat) -> String {
     plain_name(&format!("{}{ending}", stem.map_or(name.as_str(), |(stem, _)| stem)))
 }
 
-/// What a message says of a file that it has become.
+/// Returns the attachment by which a message refers to a file it was converted to.
 pub(crate) fn attachment(file: &StoredFile, format: DocumentFormat) -> Attachment {
     Attachment { doc_id: file.id.clone(), format: format.name().to_owned(), file_name: file.name.clone() }
 }
 
-/// What people need to get a file.
+/// Returns what a client needs to download a file.
 pub(crate) fn download(file: &StoredFile) -> Json {
     json!({
         "doc_id": file.id,
@@ -125,17 +125,17 @@ pub(crate) fn download(file: &StoredFile) -> Json {
     })
 }
 
-/// A link to a file in Markdown; a picture is shown.
+/// Returns a Markdown link to a file; a picture is embedded.
 pub(crate) fn link(name: &str, mime_type: &str, id: &FileId) -> String {
     let mark = if mime_type.starts_with("image/") { "!" } else { "" };
     format!("{mark}[{}]({})", name.replace(['[', ']'], ""), download_path(id))
 }
 
-/// The files that a value names: descriptors of uploads, what [`download`] gives, texts that were read from files, and
-/// lists of these.
+/// Returns the files that a value names: upload descriptors, values of [`download`], texts that were read from files,
+/// and lists of these.
 ///
 /// # Errors
-/// `Invalid` for a value that names none.
+/// `Invalid` for a value that names no file.
 fn named(value: &Json) -> Result<Vec<FileId>> {
     let unknown = || {
         Err(Error::invalid("the value names no file").help(
@@ -148,7 +148,7 @@ fn named(value: &Json) -> Result<Vec<FileId>> {
             Ok(items.iter().map(named).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
         }
         Json::Object(members) => {
-            // Each of those who hand files over has a name of its own for the id.
+            // Each source of files uses its own key for the id.
             let id = ["id", "file_id", "doc_id"].iter().find_map(|key| members.get(*key));
             match id.map(to_text).filter(|id| !id.is_empty()) {
                 Some(id) => Ok(vec![id.into()]),
@@ -166,8 +166,8 @@ fn named(value: &Json) -> Result<Vec<FileId>> {
     }
 }
 
-/// The files that a value names and that a run may read. A document of a dataset is one for the run alone that was given it:
-/// whatever else is in a value may have been written by somebody who may not read the dataset.
+/// Returns the files that a value names and that the run may read. A document of a dataset is readable only by a run
+/// that was given it: any other value may have been written by someone without access to the dataset.
 ///
 /// # Errors
 /// As [`named`]; `Denied` for a document that the run was not given.
@@ -186,7 +186,7 @@ pub(crate) fn readable(ctx: &NodeContext, value: &Json) -> Result<Vec<FileId>> {
     }
 }
 
-/// Whether a value says how to get files, and is nothing to be read: one such object, or a list of some.
+/// Returns the download descriptors if the value is one, or a list of them, rather than content to read.
 pub(crate) fn downloads(value: &Json) -> Option<Vec<Json>> {
     let is_one =
         |value: &Json| ["doc_id", "filename", "mime_type"].iter().all(|key| value.get(*key).is_some());

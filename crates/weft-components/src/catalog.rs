@@ -1,4 +1,4 @@
-//! The one list of components, by name.
+//! The list of all component types, by name.
 
 use weft_core::{Catalog, ComponentSpec};
 
@@ -22,7 +22,7 @@ use crate::tools::{
     web_search, wikipedia, write_file, yahoo_finance,
 };
 
-/// Every component that this build can run.
+/// Every component type that this build can run.
 pub static ALL: &[&ComponentSpec] = &[
     &agent::SPEC,
     &ak_share::SPEC,
@@ -94,12 +94,12 @@ pub static ALL: &[&ComponentSpec] = &[
     &yahoo_finance::SPEC,
 ];
 
-/// The component type of this name, also when this build cannot run it.
+/// Returns the component type of this name, including types that this build knows but cannot run.
 pub fn find(kind: &str) -> Option<&'static ComponentSpec> {
     ALL.iter().copied().chain(&unbuilt::ALL).find(|spec| spec.kind == kind)
 }
 
-/// What plans are compiled against: [`ALL`], and the names this build knows and cannot run.
+/// Returns the catalog that plans are compiled against: [`ALL`], and the names that this build knows but cannot run.
 pub fn catalog() -> Catalog {
     Catalog::new(ALL.iter().copied().chain(&unbuilt::ALL))
 }

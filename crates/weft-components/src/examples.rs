@@ -5,11 +5,11 @@ use std::sync::LazyLock;
 
 use weft_core::component_reference::Example;
 
-/// By component type.
+/// Examples by component type.
 static EXAMPLES: LazyLock<HashMap<String, Example>> =
     LazyLock::new(|| serde_json::from_str(include_str!("examples.json")).unwrap_or_default());
 
-/// The example of a component type; none when no sample has one.
+/// Returns the example of a component type; `None` if no sample has one.
 pub fn example(kind: &str) -> Option<&'static Example> {
     EXAMPLES.get(kind)
 }

@@ -1,10 +1,10 @@
-//! Jinja templates that cannot harm: no loader, no host objects, no macros, a limit on steps, on the
-//! size of what is written and on the size of what is built on the way.
+//! Safe Jinja templates: no loader, no host objects, no macros, and limits on steps, on the size of the output and on
+//! the size of intermediate values.
 //!
-//! The template language itself bounds steps (its fuel) but not how large a value one step may make or go through.
-//! So the source is rewritten before it is compiled (see [`rewrite`]): whatever can make a value grow or reads
-//! all of it is wrapped in a call that charges the size to a budget, and constructs that could get around it
-//! are refused.
+//! The template language itself bounds steps (its fuel), but not how large a value a single step may build or scan. The
+//! source is therefore rewritten before it is compiled (see [`rewrite`]): whatever can make a value grow or reads all
+//! of it is wrapped in a call that charges the size to a budget, and constructs that could bypass the budget are
+//! refused.
 
 mod arguments;
 mod charges;
@@ -28,26 +28,26 @@ use weft_core::{Error, ErrorKind, Json, Reference, Result};
 use charges::{Budget, charged, refused, written};
 use rewrite::{Fixed, Named};
 
-/// Bytes of template source, at most.
+/// Maximum number of bytes of template source.
 pub(crate) const SOURCE_MAX: usize = 64 * 1024;
-/// Steps of one rendering, at most.
+/// Maximum number of steps of one rendering.
 pub(crate) const STEPS_MAX: u64 = 100_000;
-/// Bytes of the finished text, at most.
+/// Maximum number of bytes in the rendered text.
 pub(crate) const OUTPUT_MAX: usize = 4 * 1024 * 1024;
-/// What a rendering may build besides its output: bytes of text plus [`NODE_COST`] for every value.
+/// Limit on what a rendering may build besides its output: bytes of text plus [`NODE_COST`] for every value.
 pub(crate) const WORK_MAX: usize = 16 * 1024 * 1024;
-/// Bytes that steps may go through without building any: searching, comparing, counting, slicing. One takes up to
-/// some nanoseconds, so that a rendering ends within about a second; a text of 1 MB may be searched 500 times.
+/// Number of bytes that steps may scan without building any: searching, comparing, counting, slicing. A byte takes up
+/// to a few nanoseconds, so that a rendering ends within about a second; a text of 1 MB may be searched 500 times.
 pub(crate) const READ_MAX: usize = 512 * 1024 * 1024;
-/// What a value costs besides its text.
+/// Cost of a value besides its text.
 pub(crate) const NODE_COST: usize = 32;
-/// How deep values may nest.
-// Going through a value goes down once for each, and so does freeing it.
+/// Maximum nesting depth of values.
+// Traversing a value recurses once per level, and so does dropping it.
 const DEPTH_MAX: usize = 64;
-/// How wide a format may make a value, and how far something may be indented.
+/// Maximum width of a formatted value, and maximum indentation.
 const WIDTH_MAX: usize = 1_000;
 
-/// A template, checked once.
+/// A template that has been checked.
 #[derive(Debug)]
 pub(crate) struct Jinja {
     source: String,
@@ -58,23 +58,21 @@ pub(crate) struct Jinja {
 }
 
 impl Jinja {
-    /// Whether a text is a template: it holds `{% … %}`, or `{{ … }}` around something that is not
-    /// just a reference.
+    /// Whether a text is a template: it contains `{% … %}`, or `{{ … }}` around something that is not just a reference.
     pub(crate) fn recognises(text: &str, names: Names<'_>) -> bool {
         rewrite::is_template(text, names)
     }
 
-    /// Reads a template.
+    /// Parses a template.
     ///
     /// # Errors
-    /// `Invalid` for a mistake in it, a construct that is not allowed, or a source over
-    /// [`SOURCE_MAX`].
+    /// `Invalid` for a mistake in it, a construct that is not allowed, or a source over [`SOURCE_MAX`].
     pub(crate) fn parse(text: &str, names: Names<'_>) -> Result<Self> {
         if text.len() > SOURCE_MAX {
             return Err(Error::invalid(format!("the Jinja template is longer than {SOURCE_MAX} bytes")));
         }
         let rewrite::Rewritten { source, variables, named, fixed, by_zero } = rewrite::rewrite(text, names)?;
-        // Compiled for its mistakes only: what renders it has the budget of one rendering.
+        // Compiled only to find mistakes: each rendering has its own budget.
         let environment = environment(&Budget::new(0, READ_MAX, Instant::now() + TEMPLATE_TIME_MAX));
         environment.template_from_str(&source).map_err(|e| failure(&e))?;
         let unknown = named.iter().filter_map(|named| unknown(&environment, named)).collect();
@@ -84,30 +82,31 @@ impl Jinja {
         Ok(Self { source, variables, unknown, failing, empty })
     }
 
-    /// What it reads.
+    /// Returns the references that it reads.
     pub(crate) fn references(&self) -> impl Iterator<Item = &Reference> {
         self.variables.iter().map(|(_, reference)| reference)
     }
 
-    /// What it asks for by names that nothing here has, as sentence fragments. It fails when it comes to one of them.
+    /// Returns the names it uses that are not defined here, as sentence fragments. Rendering fails when it reaches one
+    /// of them.
     pub(crate) fn unknown(&self) -> &[String] {
         &self.unknown
     }
 
-    /// Expressions that cannot be worked out, whatever it is given.
+    /// Returns expressions that fail to evaluate, whatever the input.
     pub(crate) fn failing(&self) -> &[String] {
         &self.failing
     }
 
-    /// Variables that nothing gives a value, with their members: they write nothing.
+    /// Returns variables that are never given a value, with their members: they write nothing.
     pub(crate) fn empty(&self) -> &[String] {
         &self.empty
     }
 
-    /// The finished text. References have their own types: a list can be looped over.
+    /// Renders the template. References have their own types: a list can be looped over.
     ///
     /// # Errors
-    /// `Invalid` when the template fails or goes over a limit.
+    /// `Invalid` when the template fails or exceeds a limit.
     pub(crate) fn render(&self, inputs: &Inputs) -> Result<String> {
         self.render_within(inputs, READ_MAX)
     }
@@ -115,9 +114,9 @@ impl Jinja {
     fn render_within(&self, inputs: &Inputs, read_max: usize) -> Result<String> {
         let began = Instant::now();
         let until = began + inputs.room().time_left();
-        // Its library panics where a step goes through nothing: `''[::-1]`, a remainder by 0.
+        // The library panics when a step has nothing to work on: `''[::-1]`, a remainder by 0.
         let rendered = aside(|| catch_unwind(AssertUnwindSafe(|| self.render_here(inputs, read_max, until))));
-        // Counted after a failure, too: the time is that of all templates of a node.
+        // Counted after a failure, too: the time limit covers all templates of a node.
         inputs.room().worked(began.elapsed());
         rendered.unwrap_or_else(|_| {
             let message = "the Jinja template has a mistake: one of its expressions cannot be worked out";
@@ -129,7 +128,7 @@ impl Jinja {
         let longest = self.references().map(|reference| length(&inputs.json(reference))).max();
         let environment = environment(&Budget::new(longest.unwrap_or_default(), read_max, until));
         let template = environment.template_from_str(&self.source).map_err(|e| failure(&e))?;
-        // Null counts as undefined: it writes nothing, wherever it stands, and takes a `default`.
+        // Null counts as undefined: it writes nothing wherever it stands, and takes a `default`.
         let value = |reference| match &*inputs.json(reference) {
             Json::Null => Value::UNDEFINED,
             json => Value::from(Serde(json)),
@@ -151,7 +150,7 @@ impl Jinja {
     }
 }
 
-/// Methods of values, besides those of what a template makes itself: texts, objects, lists, and the helpers of loops.
+/// Methods of values other than those that a template defines itself: texts, objects, lists, and the helpers of loops.
 const METHODS: [&str; 34] = [
     "capitalize",
     "changed",
@@ -204,13 +203,13 @@ pub(crate) const LOOP_MEMBERS: [&str; 11] = [
     "depth0",
 ];
 
-/// Whether it is the path of a member that no `loop` has.
+/// Whether this is the path of a member that no `loop` has.
 pub(crate) fn is_no_member_of_loop(path: &str) -> bool {
     let member = path.strip_prefix("loop.").and_then(|rest| rest.split('.').next());
     member.is_some_and(|member| !LOOP_MEMBERS.contains(&member))
 }
 
-/// What is wrong with a name that a template uses, if nothing here has it.
+/// Returns the problem of a name that a template uses, if it is not defined here.
 fn unknown(environment: &Environment<'_>, named: &Named) -> Option<String> {
     let mut state = environment.empty_state();
     match named {
@@ -232,16 +231,16 @@ fn unknown(environment: &Environment<'_>, named: &Named) -> Option<String> {
     }
 }
 
-/// Whether an expression that nothing is given to cannot be worked out.
+/// Whether an expression that depends on no input fails to evaluate.
 fn fails(environment: &Environment<'_>, fixed: &Fixed) -> bool {
     let text = format!("{{{{ {} }}}}", fixed.source);
-    // Where it cannot stand by itself nothing is known of it.
+    // If it cannot be compiled by itself, nothing is known about it.
     let Ok(template) = environment.template_from_str(&text) else { return false };
     // As in `render_within`.
     catch_unwind(AssertUnwindSafe(|| template.render(()))).map_or(true, |rendered| rendered.is_err())
 }
 
-/// A variable that neither the template nor the engine gives a value.
+/// Returns a variable that neither the template nor the engine gives a value.
 fn empty(environment: &Environment<'_>, named: &Named) -> Option<String> {
     let Named::Variable(path) = named else { return None };
     let first = path.split('.').next().unwrap_or(path);
@@ -252,8 +251,8 @@ fn is_global(environment: &Environment<'_>, name: &str) -> bool {
     environment.globals().any(|(known, _)| known == name)
 }
 
-/// Does work that may take long on a thread that serves nobody else meanwhile. A step of a template may copy or
-/// search a value of megabytes, so its steps bound no time.
+/// Runs work that may take long without blocking other tasks of the runtime. A step of a template may copy or search a
+/// value of several megabytes, so the limit on steps does not bound the time.
 fn aside<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
@@ -261,7 +260,7 @@ fn aside<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Bytes of the longest text in a value, or how many members it has when that is more.
+/// Returns the byte length of the longest text in a value, or its number of members if that is greater.
 fn length(value: &Json) -> usize {
     match value {
         Json::String(text) => text.len(),
@@ -275,7 +274,7 @@ fn failure(error: &JinjaError) -> Error {
     let what = match error.kind() {
         JinjaKind::OutOfFuel => format!("the Jinja template takes more than {STEPS_MAX} steps"),
         kind => match error.detail() {
-            // Of a list it says that it is a text: nothing is repeated here, so that nothing grows by it.
+            // The library reports a list as text here; nothing is repeated, so that no value grows by multiplication.
             Some(detail) if detail.contains("can only be multiplied") => {
                 "the Jinja template has a mistake: only numbers can be multiplied, and texts and lists are not repeated"
                     .to_owned()
@@ -288,7 +287,7 @@ fn failure(error: &JinjaError) -> Error {
     Error::new(ErrorKind::Invalid, what + &place)
 }
 
-/// A text that refuses to grow beyond a limit. `max` drops to 0 when it was reached.
+/// A text that refuses to grow beyond a limit. `max` is set to 0 when the limit was reached.
 struct Limited {
     bytes: Vec<u8>,
     max: usize,
@@ -311,15 +310,15 @@ impl Write for Limited {
 
 fn environment(budget: &Budget) -> Environment<'static> {
     let mut environment = Environment::new();
-    // As of a text without a template, whose last line break is written.
+    // As in a text without a template, whose trailing line break is kept.
     let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();
     if let Ok(syntax) = syntax {
         environment.set_syntax(syntax);
     }
     environment.set_fuel(Some(STEPS_MAX));
-    // What a branch has not given is empty, with all of its members, as a reference to it is.
+    // The output of a branch that did not run is empty, with all of its members, like a reference to it.
     environment.set_undefined_behavior(UndefinedBehavior::Chainable);
-    // What is written goes to models and people, and into no page: they would read `&lt;`.
+    // The output goes to models and people rather than into a page: they would read `&lt;`.
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     let b = budget.clone();
     environment.set_formatter(move |out, _state, value| {
@@ -332,11 +331,11 @@ fn environment(budget: &Budget) -> Environment<'static> {
             None => Err(refused("it writes too much")),
         }
     });
-    // The first shows all that there is, the second makes values without a charge.
+    // The first discloses everything there is, the second builds values without a charge.
     for name in ["debug", "dict"] {
         environment.remove_global(name);
     }
-    // Nothing charges what they make.
+    // These build values without a charge.
     for name in ["chain", "pprint", "zip"] {
         environment.remove_filter(name);
     }

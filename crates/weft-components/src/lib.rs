@@ -1,6 +1,6 @@
 //! canvas JSON → plan → run → **components** → events → API
 //!
-//! What a canvas can do. One component is one file, and [`catalog`] is the one list.
+//! The component types that a canvas can use. Each component has its own file; [`catalog`] lists them all.
 
 pub mod catalog;
 mod control;

@@ -1,4 +1,4 @@
-//! What components declare their parameters with, and read them by.
+//! How components declare and read their parameters.
 
 pub(crate) use weft_core::field::{Choice, Field, FieldGroup, Kind, Widget, choice, fields};
 pub(crate) use weft_core::params::{Params, asks_for_something, is_empty, pointer};
@@ -6,7 +6,7 @@ pub(crate) use weft_core::value::{described, number, truth, whole};
 
 use weft_core::{ParamProblem, Template};
 
-/// What is said of a node, and not of a tool, that has no text here: what follows, and what to write.
+/// Returns the problem of a field that is empty on a node and not on a tool: the consequence, and what to enter.
 pub(crate) fn unfilled(
     field: &Field<Template>,
     text: &Template,
@@ -17,13 +17,13 @@ pub(crate) fn unfilled(
     text.source().trim().is_empty().then(problem)
 }
 
-/// What is written down as the name of a server and holds more than that: no server is reached by it.
+/// Returns the problem of a literal server name that holds more than a host name: no server can be reached by it.
 pub(crate) fn more_than_a_host(field: &Field<Template>, text: &Template) -> Option<ParamProblem> {
     let host = written_out(text)?.trim();
-    // An address of IPv6 has several.
+    // An IPv6 address has several colons.
     let has_port = host.matches(':').count() == 1;
     let is_more = has_port || host.contains(|c: char| matches!(c, '/' | '@') || c.is_whitespace());
-    // It is not shown: an address may have a password in it.
+    // The value is not shown: an address may contain a password.
     let problem =
         ParamProblem::new(pointer(&[field.name()]), "is more than the name of a server: the node fails");
     is_more.then(|| {
@@ -31,10 +31,10 @@ pub(crate) fn more_than_a_host(field: &Field<Template>, text: &Template) -> Opti
     })
 }
 
-/// What a parameter says, where all of it is written down and nothing comes in when it runs.
+/// Returns the text of a parameter that is entirely literal, with nothing filled in at run time.
 pub(crate) fn written_out(text: &Template) -> Option<&str> {
     let written = text.source();
-    // Braces that are left are a reference with a slip, which is named as one.
+    // Remaining braces are a mistyped reference, which is reported as such elsewhere.
     let is_open = text.references().next().is_some() || written.contains(['{', '}']);
     (!is_open).then_some(written)
 }

@@ -1,4 +1,4 @@
-//! Sources that were found, as a model reads them and as programs do.
+//! Formats passages that were found, for models and as values.
 
 use indexmap::IndexMap;
 use serde_json::json;
@@ -10,33 +10,33 @@ use weft_core::seam::document_writer::DocumentFormat;
 use weft_core::value::to_text;
 use weft_knowledge::tokens::at_most;
 
-/// Tokens of text handed on, at most, with everything that stands around the passages.
-// More than most windows have. Whoever asks a model cuts once more, to its own; this is for values that
-// nobody cuts.
+/// Maximum number of tokens of text, including everything around the passages.
+// More than most context windows hold. Components that ask a model cut the text again to its window; this limit is for
+// values that are not cut elsewhere.
 pub(crate) const TOKENS_MAX: usize = 200_000;
-/// What stands between two passages.
+/// Separator between two passages.
 const SEPARATOR: &str = "\n------\n";
-/// The key of metadata that has a line of its own.
+/// The metadata key that has its own line.
 const URL: &str = "url";
 
-/// A passage as it is handed on.
+/// A passage to be formatted.
 #[derive(Debug)]
 pub(crate) struct Block<'a> {
-    /// It, with the number it is cited by.
+    /// The passage, with the number it is cited by.
     pub cited: &'a Cited,
     /// Metadata of its document.
     pub metadata: &'a Metadata,
-    /// How many tokens its content has; 0 when nobody has counted them.
+    /// Number of tokens in its content; 0 if they have not been counted.
     pub tokens: u32,
 }
 
-/// The passages as a model reads them, each with the number it is cited by.
+/// Formats passages for a model, each with the number it is cited by.
 pub(crate) fn formalized(found: &[Cited]) -> String {
     let metadata = Metadata::new();
     blocks(found.iter().map(|cited| Block { cited, metadata: &metadata, tokens: 0 }))
 }
 
-/// The same with what is known of their documents. Whole passages, as many as there is room for.
+/// Formats passages together with the metadata of their documents: whole passages only, as many as fit.
 pub(crate) fn blocks<'a>(blocks: impl Iterator<Item = Block<'a>>) -> String {
     let mut text = String::new();
     let mut room = TOKENS_MAX;
@@ -48,12 +48,12 @@ pub(crate) fn blocks<'a>(blocks: impl Iterator<Item = Block<'a>>) -> String {
         for (key, value) in metadata.iter().filter(|(key, _)| !key.eq_ignore_ascii_case(URL)) {
             head.push_str(&format!("{}: {}\n", folded(key), folded(&shown(value))));
         }
-        // It could else end its own block and begin another one, or bring marks of its own.
+        // Otherwise the content could end its own block and start another one, or contain citation marks.
         let content = neutral(chunk.content.trim());
         let content = content.as_str();
         let counted = usize::try_from(tokens).ok().filter(|tokens| *tokens > 0);
         let cost = at_most(&head) + at_most(SEPARATOR) + counted.unwrap_or_else(|| at_most(content));
-        // No further one, also when a later one would fit: a model is told the best, in their order.
+        // Stop here even if a later passage would fit: a model gets the best passages, in their order.
         if cost > room {
             break;
         }
@@ -74,14 +74,14 @@ fn shown(value: &Json) -> String {
     }
 }
 
-/// On one line, so that no document can write lines of the block itself.
+/// Folds a text into one line, so that no document can add lines to the block itself.
 fn folded(text: &str) -> String {
-    // Lines of the block name the passage: a title with a line break could name another one.
+    // Lines of the block identify the passage: a title with a line break could name another one.
     let lines = text.split(char::is_control).map(str::trim).filter(|line| !line.is_empty());
     neutral(&lines.collect::<Vec<_>>().join(" "))
 }
 
-/// The passages as values, each with the number it is cited by.
+/// Returns the passages as values, each with the number it is cited by.
 pub(crate) fn chunks(found: &[Cited]) -> Json {
     let chunk = |Cited { number, chunk }: &Cited| {
         let mut json = serde_json::to_value(&**chunk).unwrap_or_default();
@@ -91,10 +91,10 @@ pub(crate) fn chunks(found: &[Cited]) -> Json {
     found.iter().map(chunk).collect()
 }
 
-/// A text for a file, whose reader has nothing but the file: what its marks stand for is listed at its end. Marks that stand
-/// for nothing go, but where nothing was looked for they may be meant as they are.
+/// Returns a text for a file with its sources listed at the end, because the reader has only the file. Citation marks
+/// without a source are removed, unless nothing was searched: then they may be meant literally.
 pub(crate) fn with_sources(text: String, format: DocumentFormat, citations: &Citations) -> String {
-    // Of these only the tables of a text are kept.
+    // These formats keep only the tables of a text.
     if matches!(format, DocumentFormat::Xlsx | DocumentFormat::Csv) {
         return text;
     }
@@ -113,14 +113,14 @@ pub(crate) fn with_sources(text: String, format: DocumentFormat, citations: &Cit
     text
 }
 
-/// How many passages each document gave, most first.
+/// Counts the passages of each document, in descending order.
 pub(crate) fn documents(found: &[Cited]) -> Json {
     let mut counts: IndexMap<&str, (&str, usize)> = IndexMap::new();
     for Cited { chunk, .. } in found {
         counts.entry(&chunk.document_id).or_insert((&chunk.document_name, 0)).1 += 1;
     }
     let mut counts: Vec<_> = counts.into_iter().collect();
-    // Stable: of equal counts the document stays first whose passage came first.
+    // The sort is stable: among equal counts, the document whose passage came first stays first.
     counts.sort_by_key(|(_, (_, count))| std::cmp::Reverse(*count));
     counts
         .into_iter()

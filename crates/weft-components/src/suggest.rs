@@ -1,17 +1,17 @@
-//! What somebody meant who wrote a name that nobody knows.
+//! Suggestions for unknown names.
 
-/// Names of at most this many letters are too short to be taken for another one.
-// Two slips of three letters make any word of any other.
+/// Names of at most this many letters are too short for a suggestion.
+// Two typos in three letters turn any word into any other.
 const SHORT: usize = 3;
-/// Letters that may be wrong.
+/// Number of letters that may be wrong.
 pub(crate) const SLIPS_MAX: usize = 2;
 
-/// A question for the known name that is nearest, if one is near.
+/// Returns a question that suggests the nearest known name, if one is near.
 pub(crate) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     nearest(name, known).map(|known| format!("did you mean `{known}`?"))
 }
 
-/// The known name that is nearest, if one is near: a slip or two, or other capitals.
+/// Returns the nearest known name, if one is near: one or two typos, or different capitalisation.
 fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = name.to_lowercase();
     let slips = |known: &str| strsim::osa_distance(&lower, &known.to_lowercase());

@@ -6,7 +6,7 @@ use weft_core::{Json, NodeSource, ParamProblem, Reference, Result, Template};
 
 use crate::jinja::{Jinja, LOOP_MEMBERS, is_no_member_of_loop};
 
-/// A text, cut up once.
+/// A parsed text.
 #[derive(Debug)]
 pub(crate) enum Text {
     /// Literal text and references.
@@ -16,15 +16,15 @@ pub(crate) enum Text {
 }
 
 impl Text {
-    /// Cuts a text up.
+    /// Parses a text.
     ///
     /// # Errors
-    /// When it is a Jinja template with a mistake in it.
+    /// A problem if it is a malformed Jinja template.
     pub(crate) fn parse(text: &str, source: &NodeSource<'_>, pointer: &str) -> Result<Self, ParamProblem> {
-        // By its blocks: a text with references alone needs no template engine.
+        // Recognised by its blocks: a text with nothing but references needs no template engine.
         if Jinja::recognises(text, source.names()) {
             return Jinja::parse(text, source.names()).map(Self::Jinja).map_err(|error| {
-                // As canvases of other products have their references.
+                // Canvases of other products write references in this way.
                 let help = if text.contains("{{#") {
                     "write references as `{Component@output}` or `{env.name}`"
                 } else {
@@ -36,8 +36,8 @@ impl Text {
         Ok(Self::Plain(Template::parse(text, source.names())))
     }
 
-    /// What is probably not as it was meant, as warnings about the parameter at `pointer`: names in a template that nothing
-    /// here has, and a reference that is taken for text.
+    /// Returns warnings about the parameter at `pointer` for what is probably a mistake: names in a template that
+    /// nothing here defines, and a reference that is treated as text.
     pub(crate) fn doubts(&self, source: &NodeSource<'_>, pointer: &str) -> Vec<ParamProblem> {
         let jinja = match self {
             Self::Jinja(jinja) => jinja,
@@ -59,7 +59,7 @@ impl Text {
         jinja.unknown().iter().map(warning).chain(failing).chain(empty).collect()
     }
 
-    /// What it reads.
+    /// Returns the references that the text reads.
     pub(crate) fn references(&self) -> Vec<Reference> {
         match self {
             Self::Plain(template) => template.references().cloned().collect(),
@@ -67,10 +67,10 @@ impl Text {
         }
     }
 
-    /// The finished text.
+    /// Renders the text.
     ///
     /// # Errors
-    /// When a Jinja template fails, or when it grows beyond its limits.
+    /// When a Jinja template fails, or when the text grows beyond its limits.
     pub(crate) fn render(&self, inputs: &Inputs) -> Result<String> {
         match self {
             Self::Jinja(jinja) => jinja.render(inputs),
@@ -78,10 +78,10 @@ impl Text {
         }
     }
 
-    /// The finished text, in which the elements of a list are joined by `delimiter`.
+    /// Renders the text, joining the elements of a list by `delimiter`.
     ///
     /// # Errors
-    /// When a Jinja template fails, or when it grows beyond its limits.
+    /// When a Jinja template fails, or when the text grows beyond its limits.
     pub(crate) fn render_joined(&self, inputs: &Inputs, delimiter: &str) -> Result<String> {
         let template = match self {
             Self::Jinja(jinja) => return jinja.render(inputs),
@@ -106,7 +106,7 @@ impl Text {
     }
 }
 
-/// Warns of a variable that nothing gives a value.
+/// Warns of a variable that is never given a value.
 fn empty(path: &str, names: Names<'_>, pointer: &str) -> ParamProblem {
     let (first, rest) = path.split_once('.').unwrap_or((path, ""));
     if is_no_member_of_loop(path) {
@@ -123,7 +123,7 @@ fn empty(path: &str, names: Names<'_>, pointer: &str) -> ParamProblem {
     })
 }
 
-/// Warns of a text that is nothing but a reference without its braces, where only one in braces is read.
+/// Warns of a text that consists only of a reference without braces, in a place where references need braces.
 pub(crate) fn taken_for_text(template: &Template, names: Names<'_>, pointer: &str) -> Option<ParamProblem> {
     let text = template.source().trim();
     let reference = Reference::whole(text, names).filter(|_| !text.contains(['{', '}']))?;
@@ -131,13 +131,13 @@ pub(crate) fn taken_for_text(template: &Template, names: Names<'_>, pointer: &st
     template.alone().is_none().then(|| problem.help(format!("write `{{{reference}}}`")))
 }
 
-/// A text without what a model has thought aloud in it.
+/// Removes a model's `<think>` sections from a text.
 pub(crate) fn without_thinking(text: &str) -> String {
     let mut rest = text;
     let mut kept = String::with_capacity(text.len());
     while let Some((before, behind)) = rest.split_once("<think>") {
         kept.push_str(before);
-        // Without an end, everything behind it is thought: the model was cut off in the middle.
+        // Without an end tag, the rest is all thinking: the model was cut off in the middle of it.
         rest = behind.split_once("</think>").map_or("", |(_, behind)| behind);
     }
     kept.push_str(rest);

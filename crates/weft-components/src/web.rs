@@ -1,4 +1,4 @@
-//! What the components that ask web servers have in common.
+//! What components that send requests to web servers have in common.
 
 pub(crate) mod elements;
 pub(crate) mod fetch;
@@ -19,23 +19,23 @@ use weft_core::{Error, ErrorKind, Json, NodeContext, ParamProblem, Reference, Re
 
 use crate::params::{Field, Kind, Params, Widget, pointer, written_out};
 
-/// Tries after the first, at most.
+/// Maximum number of retries.
 // The node holds its run meanwhile, and a service that has failed ten times is down.
 const RETRIES_MAX: usize = 10;
-/// Seconds between two tries, at most.
+/// Maximum number of seconds between two attempts.
 const DELAY_MAX: f64 = 60.0;
-/// Characters of an address that an error shows.
+/// Number of characters of an address that an error shows.
 const SHOWN_MAX: usize = 200;
-/// Characters of an answer that an error shows.
-// Enough for the sentence in which a server says why. All of a page would go into the journal, and into the
-// prompt of a model that called it.
+/// Number of characters of an answer that an error shows.
+// Enough for the sentence in which a server states the reason. A whole page would go into the journal, and into the
+// prompt of a model that called the component.
 const SAID_MAX: usize = 300;
-/// How wide the text of a web page is set.
-// Tables are set to it; a narrower one would break their cells into pieces that no model puts together.
+/// Line width for the text of a web page.
+// Tables are laid out to this width; a smaller one would break their cells into pieces that no model can reassemble.
 const PAGE_WIDTH: usize = 120;
 
-/// Headers that say how a request is framed and where it goes. A canvas that set them could make a server
-/// read another request than the one that was checked.
+/// Headers that define how a request is framed and where it goes. If a canvas could set them, a server might read a
+/// different request than the one that was checked.
 const FRAMING: [&str; 10] = [
     "connection",
     "content-length",
@@ -53,16 +53,16 @@ const FRAMING: [&str; 10] = [
 pub(crate) static HEADERS: Field =
     Field::raw("headers", Kind::Any, "an object of headers, also as JSON text; values may hold references")
         .widget(Widget::Pairs);
-/// Tries of a request.
+/// Number of retries of a request.
 pub(crate) static MAX_RETRIES: Field<usize> =
     Field::count("max_retries", 0, &(0..=RETRIES_MAX), "tries after the first");
-/// What lies between two of them.
+/// Delay between two attempts.
 pub(crate) static DELAY_AFTER_ERROR: Field<f64> =
     Field::number("delay_after_error", &(0.0..=DELAY_MAX), "how long to wait between two tries")
         .or(2.0)
         .unit("seconds");
 
-/// The headers are parsed before references are filled in, so a value cannot add a header.
+/// Reads the headers. They are parsed before references are filled in, so that a value cannot add a header.
 pub(crate) fn headers(params: &mut Params<'_>) -> Vec<(String, Template)> {
     let parsed = match params.get(&HEADERS) {
         None => return Vec::new(),
@@ -88,7 +88,7 @@ pub(crate) fn headers(params: &mut Params<'_>) -> Vec<(String, Template)> {
     headers
 }
 
-/// Warns of what no header can have, and of a name that is there twice.
+/// Warns of names and values that no header can have, and of duplicate names.
 fn doubt(params: &mut Params<'_>, headers: &[(String, Template)]) {
     let mut seen: HashMap<String, &str> = HashMap::new();
     for (name, value) in headers {
@@ -108,20 +108,20 @@ fn doubt(params: &mut Params<'_>, headers: &[(String, Template)]) {
     }
 }
 
-/// What is wrong with the name of a header that calls are to have, unless none is named; and what follows.
+/// Returns the problem of an invalid header name, with its consequence; an empty name is valid.
 pub(crate) fn header_problem(place: String, name: &str, follows: &str) -> Option<ParamProblem> {
     let message = format!("`{name}` is a name that no header can have: {follows}");
     let problem = ParamProblem::new(place, message).help("a name has letters, digits and `-`");
     (!name.is_empty() && !is_header_name(name)).then_some(problem)
 }
 
-/// Whether it can be the name of a header (RFC 9110 §5.6.2).
+/// Whether this is a valid header name (RFC 9110 §5.6.2).
 fn is_header_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c))
 }
 
-/// Whether a value has a character that no header can have (RFC 9110 §5.5), whatever its references give: at its ends it
-/// would be left out.
+/// Whether a value has a character that no header can have (RFC 9110 §5.5), whatever its references resolve to. At
+/// either end of the value it would be trimmed.
 fn has_control(value: &Template) -> bool {
     let literals = value.segments().iter().filter_map(|segment| match segment {
         Segment::Literal(text) => Some(&**text),
@@ -131,7 +131,7 @@ fn has_control(value: &Template) -> bool {
     written.trim().contains(|c: char| c.is_ascii_control() && c != '\t')
 }
 
-/// Headers that say what is asked for and hold no secret.
+/// Headers that describe the request and hold no secret.
 const PLAIN: [&str; 11] = [
     "accept",
     "accept-charset",
@@ -146,14 +146,14 @@ const PLAIN: [&str; 11] = [
     "user-agent",
 ];
 
-/// What of the canvas's values goes into headers that may hold a credential.
+/// Returns the references in headers that may hold a credential.
 pub(crate) fn secrets(headers: &[(String, Template)]) -> Vec<Reference> {
     let plain = |name: &str| PLAIN.contains(&name.trim().to_ascii_lowercase().as_str());
     let secret = headers.iter().filter(|(name, _)| !plain(name));
     secret.flat_map(|(_, value)| value.references().cloned()).collect()
 }
 
-/// The values of headers.
+/// Renders the values of headers.
 ///
 /// # Errors
 /// `Invalid` when they grow too large.
@@ -161,9 +161,8 @@ pub(crate) fn rendered(headers: &[(String, Template)], inputs: &Inputs) -> Resul
     headers.iter().map(|(name, value)| Ok((name.clone(), value.render(inputs)?))).collect()
 }
 
-/// An address with its references filled in. What a reference gives behind the host is one segment, or one
-/// part of the query: it is encoded, so it cannot lead elsewhere. A reference at the beginning may be a whole
-/// address.
+/// Fills in the references of an address. After the host, a value is encoded as one path segment or one part of the
+/// query, so that it cannot change where the address leads. A reference at the beginning may hold a whole address.
 ///
 /// # Errors
 /// `Invalid` when it grows too large, or when a segment would lead upwards.
@@ -178,8 +177,8 @@ pub(crate) fn address(template: &Template, inputs: &Inputs) -> Result<String> {
                 value.push_value(&inputs.json(reference))?;
                 let value = value.finish();
                 let scheme = behind_scheme(&address);
-                // Of `https://{…}.example.org` the value is a part of the name: it must not name another server, which
-                // would be sent the headers.
+                // In `https://{…}.example.org` the value is part of the host name: it must not name another server, to
+                // which the headers would be sent.
                 let is_label = scheme.is_some() && segments.get(place + 1).is_some_and(goes_on_with_a_name);
                 if scheme.unwrap_or(address.as_str()).trim().is_empty() && !is_label {
                     address.push_str(&value);
@@ -189,7 +188,7 @@ pub(crate) fn address(template: &Template, inputs: &Inputs) -> Result<String> {
                     ))
                     .help("give it a name, or write the path into the address"));
                 } else {
-                    // Three bytes for each, at most.
+                    // Percent-encoding takes at most three bytes for each byte.
                     inputs.room().take(value.len().saturating_mul(2))?;
                     encode(&value, &mut address);
                 }
@@ -199,15 +198,15 @@ pub(crate) fn address(template: &Template, inputs: &Inputs) -> Result<String> {
     Ok(address)
 }
 
-/// What stands behind the scheme of an address, if it has one.
+/// Returns what follows the scheme of an address, if it has one.
 fn behind_scheme(address: &str) -> Option<&str> {
     let (scheme, behind) = address.split_once("://")?;
-    // Further behind `://` stands in a query that holds another address.
+    // A `://` further on belongs to a query that contains another address.
     let is_one = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
     scheme.trim_start().chars().all(is_one).then_some(behind)
 }
 
-/// Whether a text goes on with the name of a host.
+/// Whether a segment continues a host name.
 fn goes_on_with_a_name(segment: &Segment) -> bool {
     match segment {
         Segment::Literal(text) => {
@@ -217,7 +216,7 @@ fn goes_on_with_a_name(segment: &Segment) -> bool {
     }
 }
 
-/// An address with this scheme, unless it has one.
+/// Adds this scheme to an address that has none.
 pub(crate) fn with_scheme(address: &str, scheme: &str) -> String {
     match behind_scheme(address) {
         Some(_) => address.to_owned(),
@@ -225,7 +224,8 @@ pub(crate) fn with_scheme(address: &str, scheme: &str) -> String {
     }
 }
 
-/// What is wrong with the address in a parameter, where all of it is written down: every request to it fails.
+/// Returns the problem of an invalid address in a parameter, if the address is entirely literal: every request to it
+/// fails.
 pub(crate) fn address_problem(name: &str, address: &Template) -> Option<ParamProblem> {
     let written = written_out(address).map(str::trim).filter(|written| !written.is_empty())?;
     let wrong = match Url::parse(&with_scheme(written, "https")) {
@@ -237,7 +237,7 @@ pub(crate) fn address_problem(name: &str, address: &Template) -> Option<ParamPro
     Some(problem.help("write a whole address, such as `https://example.org/page`"))
 }
 
-/// The same of a proxy, which is written down as a whole and names its scheme.
+/// Returns the problem of an invalid proxy, which is entirely literal and includes its scheme.
 pub(crate) fn proxy_problem(name: &str, proxy: Option<&str>) -> Option<ParamProblem> {
     let proxy = proxy.map(str::trim).filter(|proxy| !proxy.is_empty())?;
     if Url::parse(proxy).is_ok_and(|url| matches!(url.scheme(), "http" | "https")) {
@@ -247,7 +247,7 @@ pub(crate) fn proxy_problem(name: &str, proxy: Option<&str>) -> Option<ParamProb
     Some(ParamProblem::new(pointer(&[name]), message).help("write it as `http://proxy.example:8080`"))
 }
 
-/// As RFC 3986 §2 wants characters that stand for themselves.
+/// Percent-encodes everything but the unreserved characters of RFC 3986 §2.
 fn encode(value: &str, out: &mut String) {
     for byte in value.bytes() {
         match byte {
@@ -258,7 +258,7 @@ fn encode(value: &str, out: &mut String) {
     }
 }
 
-/// An address as errors show it: without user, password and the values of its query.
+/// Returns an address as errors show it: without user, password and the values of its query.
 pub(crate) fn shown(address: &str) -> String {
     let more = if address.contains('?') { "?…" } else { "" };
     let place = address.trim().split(['?', '#']).next().unwrap_or_default();
@@ -275,26 +275,25 @@ pub(crate) fn shown(address: &str) -> String {
     short + more
 }
 
-/// Sends a request, unless what came of it is known from before.
+/// Sends a request, unless its outcome is already known from the journal.
 ///
 /// # Errors
-/// Those of the request; `Interrupted` for one that may have been carried out before and that is no
-/// plain question.
+/// Errors of the request; `Interrupted` for a request that may have been sent before and is not a plain query.
 pub(crate) async fn send(ctx: &NodeContext, request: HttpRequest) -> Result<HttpResponse> {
     let again = of_method(&request);
     sent(ctx, request, again).await.0
 }
 
-/// A plain question may be asked twice.
+/// Returns the delivery of a request by its method: a plain query may be repeated.
 fn of_method(request: &HttpRequest) -> Delivery {
     let asks = matches!(request.method.as_str(), "GET" | "HEAD");
     if asks { Delivery::Idempotent } else { Delivery::AtMostOnce }
 }
 
-/// The answer, and whether it came just now.
+/// Returns the answer, and whether the request was sent just now.
 async fn sent(ctx: &NodeContext, request: HttpRequest, again: Delivery) -> (Result<HttpResponse>, bool) {
     let mut now = false;
-    // Headers hold keys that change, and that are nobody's business.
+    // Headers are left out: they hold keys, which change and must not be disclosed.
     let question = ctx.effects.question("http", &(&request.method, &request.url, &request.body));
     let call = async {
         now = true;
@@ -304,42 +303,42 @@ async fn sent(ctx: &NodeContext, request: HttpRequest, again: Delivery) -> (Resu
     (answer.map(|(answer, _)| answer), now)
 }
 
-/// How often a request is sent again that changes nothing.
+/// Retries of requests that have no side effects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Retries {
     left: usize,
     delay: Duration,
-    /// Whether the other side sees that a request is the same one again, whatever its method.
+    /// Whether the server recognises a repeated request, whatever its method.
     idempotent: bool,
 }
 
 impl Retries {
-    /// `max_retries` and `delay_after_error`.
+    /// Reads `max_retries` and `delay_after_error`.
     pub(crate) fn of(params: &mut Params<'_>) -> Self {
         let delay = params.take(&DELAY_AFTER_ERROR);
         let left = params.take(&MAX_RETRIES);
         Self { left, delay: Duration::from_secs_f64(delay), idempotent: false }
     }
 
-    /// The same for requests that may be repeated whatever their method: they carry a key.
+    /// Allows retries whatever the method, for requests that carry an idempotency key.
     pub(crate) fn idempotent(self) -> Self {
         Self { idempotent: true, ..self }
     }
 
-    /// No further try.
+    /// Disables retries.
     pub(crate) fn none(self) -> Self {
         Self { left: 0, ..self }
     }
 
-    /// Sends it, and again when nothing answered or the server failed.
+    /// Sends a request, and retries it when there is no answer or the server fails.
     ///
     /// # Errors
-    /// Those of the last try.
+    /// Errors of the last attempt.
     pub(crate) async fn send(mut self, ctx: &NodeContext, request: HttpRequest) -> Result<HttpResponse> {
         let again = if self.idempotent { Delivery::Idempotent } else { of_method(&request) };
         loop {
             let (answer, now) = sent(ctx, request.clone(), again).await;
-            // What is wrong with the request itself would be so again.
+            // An error in the request itself would only be repeated.
             let passing = match &answer {
                 Ok(response) => response.status == 429 || response.status >= 500,
                 Err(error) => {
@@ -350,7 +349,7 @@ impl Retries {
                 return answer;
             }
             self.left -= 1;
-            // An answer that is known from before was waited for then.
+            // For an answer known from the journal, the wait already took place.
             if now {
                 tokio::time::sleep(self.delay).await;
             }
@@ -358,7 +357,7 @@ impl Retries {
     }
 }
 
-/// An answer with a status from 400 on, as an error.
+/// Converts an answer with a status from 400 on into an error.
 pub(crate) fn refused(response: &HttpResponse) -> Error {
     let kind = match response.status {
         401 => ErrorKind::Unauthenticated,
@@ -378,14 +377,14 @@ pub(crate) fn refused(response: &HttpResponse) -> Error {
     )
 }
 
-/// Whether a server that answers with this status may answer otherwise later.
+/// Whether a server that answers with this status may answer differently later.
 pub(crate) fn passes(status: u16) -> bool {
     matches!(status, 408 | 425 | 429 | 500..)
 }
 
-/// The beginning of what a server says, in one line.
+/// Returns the beginning of a server's message on one line.
 pub(crate) fn said(text: &str) -> String {
-    // Of pages most is blanks, and a page may have millions of them.
+    // Much of a page is white space, and there may be millions of characters of it.
     let start: String = text.chars().take(4 * SAID_MAX).collect();
     let words = start.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     let line = words.collect::<Vec<_>>().join(" ");
@@ -396,24 +395,23 @@ pub(crate) fn said(text: &str) -> String {
     said
 }
 
-/// The text of a web page without its markup.
+/// Returns the text of a web page without its markup.
 ///
 /// # Errors
-/// `Garbled` for what is no web page.
+/// `Garbled` when it cannot be read as a web page.
 pub(crate) async fn page_text(page: String) -> Result<String> {
     converted(page, None, |page| {
-        // A part of an address leads nowhere.
+        // Without wrapping of links: a part of an address leads nowhere.
         let plain = html2text::config::plain().allow_width_overflow().no_link_wrapping();
         plain.string_from_read(page.as_bytes(), PAGE_WIDTH)
     })
     .await
 }
 
-/// The words of a web page alone: without marks for what is stressed, without addresses of links and without lines around
-/// tables, below its title.
+/// Returns only the words of a web page, below its title: no emphasis marks, link addresses or table borders.
 ///
 /// # Errors
-/// `Garbled` for what is no web page.
+/// `Garbled` when it cannot be read as a web page.
 pub(crate) async fn page_words(page: String) -> Result<String> {
     let title = title(&page);
     let words = converted(page, None, |page| {
@@ -433,16 +431,16 @@ pub(crate) async fn page_words(page: String) -> Result<String> {
     })
 }
 
-/// The same as Markdown, with its headings, lists, tables and links, below its title; with its address the links are
-/// whole.
+/// Returns the page as Markdown with its headings, lists, tables and links, below its title; links are made absolute by
+/// its address.
 ///
 /// # Errors
-/// `Garbled` for what is no web page.
+/// `Garbled` when it cannot be read as a web page.
 pub(crate) async fn page_markdown(page: String, address: &str) -> Result<String> {
     let title = title(&page);
     let text = converted(page, Url::parse(address).ok(), htmd::convert).await?;
     Ok(match title {
-        // Most pages have their title as their first heading, too.
+        // Most pages also have their title as their first heading.
         Some(title) if !text.trim_start().trim_start_matches('#').trim_start().starts_with(&title) => {
             format!("# {title}\n\n{}", text.trim_start())
         }
@@ -450,16 +448,16 @@ pub(crate) async fn page_markdown(page: String, address: &str) -> Result<String>
     })
 }
 
-/// The title of a page, unless it is empty.
+/// Returns the title of a page, unless it is empty.
 fn title(page: &str) -> Option<String> {
-    /// Characters of a title, at most.
+    /// Maximum number of characters in a title.
     const TITLE_MAX: usize = 300;
     let title = elements::with_tag(page, "title").first()?.text();
     let title: String = title.trim().chars().take(TITLE_MAX).collect();
     (!title.is_empty()).then_some(title)
 }
 
-/// What becomes of a page that was cut down before. A long one takes a while.
+/// Converts a page after reducing it, on a blocking thread: a long page takes a while.
 async fn converted<E>(
     page: String,
     address: Option<Url>,

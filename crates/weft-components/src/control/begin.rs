@@ -1,4 +1,4 @@
-//! Begin: where every run starts.
+//! The Begin component: where every run starts.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ static MODE: Field<&str> = Field::choice(
 static PROLOGUE: Field<String> =
     Field::text("prologue", "the first message of a conversation").widget(Widget::Lines);
 static ENABLE_PROLOGUE: Field<bool> = Field::flag("enablePrologue", "whether there is one").on_by_default();
-/// What the form of the first generation was called.
+/// The form of the component; the first generation of canvases called it `query`.
 static INPUTS: Field = fields::inputs().older(&["query"]);
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
@@ -60,8 +60,8 @@ fn query() -> Reference {
 }
 
 impl Begin {
-    /// Without a filled form the question stands in for it: an object is spread over the fields of
-    /// the same names, and the only field there is takes the question as it is.
+    /// Derives the values of a form that was not filled in from the question: an object sets the fields of the same
+    /// names, and if there is only one field, it takes the question as is.
     fn stand_in(&self, query: &Json) -> Outputs {
         let parsed = query.as_str().and_then(|text| serde_json::from_str::<Json>(text).ok());
         let members = parsed.as_ref().unwrap_or(query).as_object();
@@ -81,9 +81,9 @@ impl Begin {
 #[async_trait]
 impl Component for Begin {
     fn shape(&self) -> Shape {
-        // Without fields nothing stands in for a form.
+        // Without fields, there is no form for the question to fill in.
         let reads = if self.fields.is_empty() { Reads::default() } else { Reads::always([query()]) };
-        // Without a form whoever starts the run says what there is.
+        // Without a form, the values passed to the run determine the outputs.
         let named = NodeOutputs::named(self.fields.keys().map(String::as_str));
         let outputs = NodeOutputs { open: self.fields.is_empty(), ..named };
         let webhook = self.webhook.clone();

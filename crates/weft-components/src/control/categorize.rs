@@ -1,4 +1,4 @@
-//! Categorize: lets a model decide which branch a message belongs to.
+//! The Categorize component: lets a model decide which branch a message belongs to.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use crate::model::settings::{self, Asking};
 use crate::params::{Field, Kind, Params, described, fields, is_empty, pointer};
 
 const INSTRUCTIONS: &str = include_str!("../model/prompts/categorize.md");
-/// Messages of history that are shown to the model, at most.
-// A question about one sentence needs few; all of them are sent with every question.
+/// Maximum number of history messages that are shown to the model.
+// A question about one sentence needs few, and all of them are sent with every question.
 const HISTORY_MAX: usize = 200;
 
-/// Parameters of other components with a model that canvases write here, too, and why they mean nothing.
+/// Parameters of other components with a model that canvases also set here, and why they have no effect.
 static IGNORED: [(Field, &str); 5] = [
     ignored("sys_prompt", "the instructions are made of the categories"),
     ignored("prompts", "what is sorted is `query`"),
@@ -76,7 +76,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let query = params.take(&QUERY).unwrap_or_else(|| Reference::Global("sys.query".into()));
         let turns = params.take(&MESSAGE_HISTORY_WINDOW_SIZE);
         let asking = Asking::read(&mut params);
-        // What the components share that ask a model, and that makes no difference to a choice.
+        // Parameters of components that ask a model which make no difference to a choice.
         for (field, why) in &IGNORED {
             params.ignored(field, why);
         }
@@ -93,7 +93,7 @@ struct Category {
     pointer: String,
 }
 
-/// The categories in their order, from either of the two shapes they are stored in.
+/// Returns the categories in their order, from either of the two formats in which they are stored.
 fn categories(params: &mut Params<'_>) -> Vec<Category> {
     let mut found = Vec::new();
     match params.get(&CATEGORY_DESCRIPTION) {
@@ -181,8 +181,8 @@ impl Categorize {
         text
     }
 
-    /// The window counts the message to sort as half a turn, so the conversation before it is one
-    /// message shorter.
+    /// Returns the prompt. The history window counts the message to sort as half a turn, so that the conversation
+    /// before it is one message shorter.
     fn question(&self, ctx: &NodeContext) -> String {
         let before = (self.turns * 2).saturating_sub(1);
         let history = &ctx.run.history[ctx.run.history.len().saturating_sub(before)..];
@@ -195,11 +195,11 @@ impl Categorize {
         format!("The conversation so far:\n{}\n\nThe message to sort:\n{message}", lines.join("\n"))
     }
 
-    /// The category that a reply names: as JSON, as the whole reply, or as a word in it. A name that
-    /// is part of a longer one counts only where the longer one does not stand.
+    /// Returns the category that a reply names: as JSON, as the whole reply, or as a word in it. A name that is part of
+    /// a longer one counts only where the longer one does not occur.
     fn chosen(&self, reply: &str) -> Option<&Category> {
         let exact = |name: &str| {
-            // As models set a word off: in quotes, in bold, with a full stop.
+            // The ways in which models set off a word: in quotes, in bold, with a full stop.
             let name = name.trim().trim_matches(['"', '\'', '`', '*', '.', '。']).trim();
             self.categories.iter().find(|category| category.name.trim().to_lowercase() == name.to_lowercase())
         };
@@ -223,14 +223,14 @@ impl Categorize {
             if name.is_empty() {
                 continue;
             }
-            // Looked for once: a reply that repeats a name a thousand times would be gone through as often.
+            // Searched for once: otherwise a reply that repeats a name a thousand times would be scanned as often.
             let places: Vec<usize> = words(&reply, &name).collect();
             if let Some(place) =
                 places.first().filter(|place| first.is_none_or(|(earlier, _)| **place < earlier))
             {
                 first = Some((*place, category));
             }
-            // Of the same length, so that places stay what they are.
+            // A replacement of the same length, so that positions remain valid.
             let blank = "\u{1}".repeat(name.len());
             for place in places {
                 reply.replace_range(place..place + name.len(), &blank);
@@ -240,9 +240,9 @@ impl Categorize {
     }
 }
 
-/// Where a name stands on its own: no letter or digit of its script touches it.
+/// Positions where a name occurs as a word: no ASCII letter or digit of its own adjoins it.
 fn words<'t>(text: &'t str, name: &'t str) -> impl Iterator<Item = usize> + 't {
-    // Of ASCII only: scripts such as Chinese put no blanks between their words.
+    // Only ASCII counts: scripts such as Chinese put no spaces between words.
     let touches = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
     text.match_indices(name).map(|(place, _)| place).filter(move |place| {
         let (before, after) = (text[..*place].chars().next_back(), text[place + name.len()..].chars().next());
@@ -271,7 +271,7 @@ impl Component for Categorize {
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
         let model = ctx.run.seams.models.resolve(&ctx.run.tenant, &self.asking.llm_id)?;
         let reply = ask_text(ctx, &*model, self.request(ctx), &mut |_| {}).await?;
-        // A reply that names nothing goes to the last category, which is the default branch.
+        // A reply that names no category goes to the last one, which is the default branch.
         let Some(category) = self.chosen(&reply).or(self.categories.last()) else {
             return Err(weft_core::Error::internal("a Categorize was built without categories"));
         };
@@ -281,7 +281,7 @@ impl Component for Categorize {
     }
 }
 
-/// An answer without what models put around it: reasoning that ends in `</think>`, a code fence.
+/// Returns an answer without what models put around it: reasoning that ends in `</think>`, or a code fence.
 fn cleaned(answer: &str) -> &str {
     let text = answer.rsplit_once("</think>").map_or(answer, |(_, rest)| rest).trim();
     let Some((_, fenced)) = text.split_once("```") else { return text };

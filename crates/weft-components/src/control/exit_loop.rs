@@ -1,4 +1,4 @@
-//! ExitLoop: leaves the Loop around it at once.
+//! The ExitLoop component: leaves the enclosing Loop immediately.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The values that a person fills into a form.
+//! Form fields, and the values that a person enters.
 
 use serde_json::Map;
 use weft_core::exact::is_lost;
@@ -9,10 +9,10 @@ use crate::params::{Field, Kind, Params, Widget, number, pointer, truth};
 /// A form: field key → description.
 pub(super) type Fields = Map<String, Json>;
 
-/// The parameter that declares them.
+/// The parameter that declares the fields.
 pub(super) static INPUTS: Field = inputs();
 
-/// The parameter that declares them, for components where it has older names, too.
+/// The parameter that declares the fields, for components that add older names to it.
 pub(super) const fn inputs() -> Field {
     Field::raw("inputs", Kind::Named(MEMBERS), "the fields of the form, by their keys").widget(Widget::Form)
 }
@@ -28,7 +28,7 @@ const MEMBERS: &[Field] = &[
     Field::raw("options", Kind::Texts, "what to choose from"),
 ];
 
-/// What a field may be filled with, as editors name it. Any name with `file` in it is for files.
+/// Field types, as editors name them. Any name that contains `file` means files.
 const TYPES: [&str; 11] = [
     "line",
     "paragraph",
@@ -43,7 +43,8 @@ const TYPES: [&str; 11] = [
     "float",
 ];
 
-/// The fields that a node declares with this parameter: an object of them, or a list whose members say their keys.
+/// Returns the fields that a node declares with this parameter: an object of them, or a list whose members state their
+/// keys.
 pub(super) fn declared(params: &mut Params<'_>, inputs: &Field) -> Fields {
     let at = params.pointer(inputs);
     let written: Vec<(String, &str, &Json)> = match params.get(inputs) {
@@ -65,19 +66,19 @@ pub(super) fn declared(params: &mut Params<'_>, inputs: &Field) -> Fields {
     written.into_iter().map(|(_, key, field)| (key.to_owned(), field.clone())).collect()
 }
 
-/// The key that a field in a list says.
+/// Returns the key that a field in a list states.
 fn key(field: &Json) -> Option<&str> {
     let said = |member: &str| field.get(member)?.as_str().filter(|key| !key.is_empty());
     said("key").or_else(|| said("name"))
 }
 
-/// What is probably not as it was meant in the description of a field.
+/// Returns a warning about a probable mistake in the description of a field.
 fn doubtful(at: &str, field: &Json) -> Option<ParamProblem> {
     let kind = field.get("type").and_then(Json::as_str).unwrap_or_default().trim().to_ascii_lowercase();
     let at = |member: &str| format!("{at}/{member}");
     if !kind.is_empty() && !kind.contains("file") && !TYPES.contains(&kind.as_str()) {
         let listed = TYPES[..8].iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        // The names are short: one letter more or less, or two that have changed places.
+        // The names are short, so only one typo is allowed: one letter more or less, or two swapped.
         let meant = TYPES.into_iter().find(|known| strsim::osa_distance(&kind, known) == 1);
         let help =
             meant.map_or_else(|| format!("use one of {listed}"), |meant| format!("did you mean `{meant}`?"));
@@ -93,14 +94,14 @@ fn doubtful(at: &str, field: &Json) -> Option<ParamProblem> {
     None
 }
 
-/// One output for every value filled in, declared or not.
+/// Returns one output for every value filled in, declared or not.
 pub(super) fn outputs(fields: &Fields, filled: &Map<String, Json>) -> Outputs {
     filled.iter().map(|(key, value)| (key, coerced(fields.get(key), bare(value)))).collect()
 }
 
-/// The value itself: `{"value": …}` is accepted too.
+/// Unwraps a value that is given as `{"value": …}`.
 fn bare(value: &Json) -> &Json {
-    // With any other member it is an object that was filled in as such.
+    // With any other member, it is an object that was filled in as such.
     const KEYS: [&str; 7] = ["value", "name", "type", "optional", "options", "key", "description"];
     match value {
         Json::Object(members) if members.keys().all(|key| KEYS.contains(&key.as_str())) => {
@@ -110,13 +111,13 @@ fn bare(value: &Json) -> &Json {
     }
 }
 
-/// A text that was typed into a field of another type becomes a value of that type, if it can.
+/// Converts text that was entered into a field of another type to that type, if possible.
 fn coerced(field: Option<&Json>, value: &Json) -> Json {
     let kind = field.and_then(|field| field.get("type")).and_then(Json::as_str).unwrap_or_default();
     let Json::String(text) = value else { return value.clone() };
     let typed = match kind.to_ascii_lowercase().as_str() {
         "object" => serde_json::from_str(text).ok(),
-        // Of numbers only, because other texts are JSON of other types.
+        // Only if the text is a number, because other texts are JSON of other types.
         "integer" | "number" if number(value).is_some() && !is_lost(text.trim()) => {
             serde_json::from_str(text.trim()).ok()
         }

@@ -1,4 +1,4 @@
-//! Iteration: runs its body once for each item of a list.
+//! The Iteration component: runs its body once for each item of a list.
 
 use async_trait::async_trait;
 use weft_core::{
@@ -8,10 +8,10 @@ use weft_core::{
 
 use crate::params::{Field, Kind, Params, described, fields, pointer};
 
-/// Rounds at once, at most.
-// Each round may hold a connection and values of its own.
+/// Maximum number of concurrent rounds.
+// Each round may hold a connection and its own values.
 pub(crate) const PARALLELISM_MAX: usize = 64;
-/// Items of one Iteration, at most.
+/// Maximum number of items in an Iteration.
 pub(crate) const ITEMS_MAX: usize = 100_000;
 
 static ITEMS_REF: Field<Option<Reference>> =
@@ -53,7 +53,7 @@ fn collects(params: &mut Params<'_>) -> Vec<(String, Reference)> {
     };
     let mut collects = Vec::new();
     for (name, output) in outputs {
-        // Without a reference it is a leftover of an earlier run.
+        // An output without a reference is a leftover of an earlier run.
         let Some(text) = output.get("ref").and_then(Json::as_str).filter(|text| !text.is_empty()) else {
             continue;
         };

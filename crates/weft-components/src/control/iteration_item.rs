@@ -1,4 +1,4 @@
-//! IterationItem: the first node of every round of an Iteration.
+//! The IterationItem component: the first node of every round of an Iteration.
 
 use std::sync::Arc;
 

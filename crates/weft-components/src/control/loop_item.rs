@@ -1,4 +1,4 @@
-//! LoopItem: the first node of every round of a Loop. Decides whether there is a further round.
+//! The LoopItem component: the first node of every round of a Loop. Decides whether there is another round.
 
 use async_trait::async_trait;
 use weft_core::{
@@ -22,7 +22,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     build: |source| {
         let mut params = Params::of(source);
         let end = match source.parent {
-            // What is wrong with the Loop's parameters is reported at the Loop.
+            // Problems with the Loop's parameters are reported at the Loop.
             Some((id, outer)) => End::read(&mut Params::of(&NodeSource { id, params: outer, ..*source })),
             None => {
                 let problem = ParamProblem::new("", "a LoopItem stands outside a Loop");
@@ -34,7 +34,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     },
 };
 
-/// When a Loop is over.
+/// When a Loop ends.
 #[derive(Default)]
 pub(super) struct End {
     conditions: Vec<Condition>,
@@ -55,8 +55,8 @@ impl End {
         Self { conditions, any: logic == "or", rounds_max }
     }
 
-    /// Warns of conditions that do not fit what the loop's own variables begin with: they are looked at before the
-    /// first round.
+    /// Warns of conditions that do not fit the initial values of the loop's own variables: they are evaluated before
+    /// the first round.
     pub(super) fn check<'v>(
         &self,
         params: &mut Params<'_>,
@@ -67,7 +67,7 @@ impl End {
             if holds_typed(value, *operator, right).is_ok() {
                 continue;
             }
-            // What compares with its own kind has something else on its right side.
+            // If the operator can compare the value with one of its own type, the right side is at fault.
             let key = if holds_typed(value, *operator, value).is_ok() { "value" } else { "operator" };
             let message = format!(
                 "`{left}` begins with {}, which `{}` cannot compare with {}: the loop fails when it looks at that",
@@ -82,7 +82,7 @@ impl End {
 }
 
 struct Condition {
-    /// Which of the rows it is.
+    /// Index of its row.
     place: usize,
     left: Reference,
     operator: Operator,
@@ -120,7 +120,7 @@ struct LoopItem {
 }
 
 impl LoopItem {
-    /// Whether the conditions end the loop. Without conditions only the maximum does.
+    /// Whether the conditions end the loop. Without conditions, only the maximum does.
     fn is_over(&self, ctx: &NodeContext) -> Result<bool> {
         for condition in &self.end.conditions {
             let right = match &condition.right {
@@ -158,7 +158,7 @@ impl Component for LoopItem {
         let Some(round) = &ctx.round else {
             return Err(Error::invalid("a LoopItem ran outside a Loop").help("put the node inside a Loop"));
         };
-        // The number comes first: beyond it a condition that cannot be told is no failure.
+        // The number is checked first: past the maximum, a condition that cannot be evaluated is not an error.
         let over = round.index >= self.end.rounds_max || self.is_over(ctx)?;
         Ok(Finished {
             outputs: Outputs::of("index", Json::from(round.index)),

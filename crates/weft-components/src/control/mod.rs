@@ -1,4 +1,4 @@
-//! Where a run goes.
+//! Control flow of a run.
 
 pub(crate) mod begin;
 pub(crate) mod categorize;

@@ -1,4 +1,4 @@
-//! Loop: repeats its body until a condition holds.
+//! The Loop component: repeats its body until a condition holds.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,9 +14,9 @@ use crate::params::{
 };
 use crate::suggest;
 
-/// Rounds when a canvas does not say: what the editor fills in.
+/// Default number of rounds: the value that the editor fills in.
 pub(crate) const ROUNDS_DEFAULT: usize = 10;
-/// Rounds of one Loop, at most.
+/// Maximum number of rounds of a Loop.
 pub(crate) const ROUNDS_MAX: usize = 10_000;
 
 static LOOP_VARIABLES: Field = Field::raw(
@@ -36,7 +36,7 @@ pub(super) static LOGICAL_OPERATOR: Field<&str> = Field::choice(
     &[choice("and", "all of them end it together"), choice("or", "any of them ends it")],
     "how the conditions are joined",
 );
-/// When it is over.
+/// The conditions that end the loop.
 pub(super) static LOOP_TERMINATION_CONDITION: Field = Field::raw(
     "loop_termination_condition",
     Kind::Objects(&[
@@ -47,11 +47,11 @@ pub(super) static LOOP_TERMINATION_CONDITION: Field = Field::raw(
     ]),
     "when the loop is over",
 );
-/// How many rounds there are.
+/// The maximum number of rounds.
 pub(super) static MAXIMUM_LOOP_COUNT: Field<usize> =
     Field::count("maximum_loop_count", ROUNDS_DEFAULT, &(1..=ROUNDS_MAX), "how many rounds, at most")
         .elsewhere(&["max_iterations", "max_loop_count", "max_rounds"]);
-/// The types of loop variables by name; lists are also written as `array<string>`.
+/// The types of loop variables, by name; lists are also written as `array<string>`.
 const TYPES: [&str; 6] = ["string", "number", "integer", "boolean", "object", "array"];
 const MODES: [Choice; 2] = [choice("constant", "a value"), choice("variable", "a reference")];
 
@@ -71,7 +71,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     tool: None,
     build: |source| {
         let mut params = Params::of(source);
-        // Read here for the problems; LoopItem keeps what it says.
+        // Read here only to report problems; LoopItem uses the result.
         let end = End::read(&mut params);
         let rows = params.rows(&LOOP_VARIABLES, &["variable", "value"]);
         let mut variables: Vec<Variable> = Vec::new();
@@ -88,7 +88,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             }
             variables.push(variable);
         }
-        // Of those with one name the last one is left.
+        // Of several variables with one name, the last one counts.
         let own: HashMap<&str, &Variable> =
             variables.iter().map(|variable| (variable.name.as_str(), variable)).collect();
         end.check(&mut params, |reference| match reference {
@@ -102,11 +102,11 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     },
 };
 
-/// A loop variable and where its first value comes from.
+/// A loop variable, and the source of its initial value.
 struct Variable {
     name: String,
     start: Start,
-    /// Whether its first value is of its type, as far as that is known.
+    /// Whether its initial value is of its type, as far as that is known.
     fits: bool,
 }
 
@@ -116,7 +116,7 @@ enum Start {
 }
 
 impl Variable {
-    /// What it begins with, where that is written down and as it should be.
+    /// Returns its initial value, if that is a literal of the right type.
     fn constant(&self) -> Option<&Json> {
         match &self.start {
             Start::Constant(value) if self.fits => Some(value),
@@ -162,7 +162,7 @@ fn variable(
     (!name.is_empty()).then_some(Variable { name, start, fits: must.is_none() })
 }
 
-/// A constant as a value of its declared type, if it can be one.
+/// Converts a constant to its declared type, if possible.
 fn typed(kind: &str, value: &Json) -> Json {
     let kind = kind.to_ascii_lowercase();
     let Json::String(text) = value else { return value.clone() };
@@ -176,7 +176,7 @@ fn typed(kind: &str, value: &Json) -> Json {
     typed.unwrap_or_else(|| value.clone())
 }
 
-/// What a constant has to be, when it is something else. Nothing may stand for anything.
+/// Returns what type a constant must have, if it has another one. An empty value fits any type.
 fn mismatch(kind: &str, value: &Json) -> Option<&'static str> {
     if is_empty(value) {
         return None;
@@ -222,7 +222,7 @@ impl Component for Loop {
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
         let value = |variable: &Variable| match &variable.start {
             Start::Constant(value) => Value::from(value.clone()),
-            // Not its text: one that is still being written goes on in the loop.
+            // The value itself rather than its text: a text that is still being written continues in the loop.
             Start::From(reference) => ctx.value(reference),
         };
         let outputs: Outputs =

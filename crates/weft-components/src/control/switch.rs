@@ -1,4 +1,4 @@
-//! Switch: goes on with the first case whose conditions hold.
+//! The Switch component: continues with the first case whose conditions hold.
 
 use async_trait::async_trait;
 use serde_json::Map;
@@ -51,7 +51,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     build: |source| {
         let mut params = Params::of(source);
         let cases = params.objects(&CONDITIONS);
-        // Where there is something else, that has been said.
+        // If there is another problem, it has been reported already.
         if cases.is_empty() && params.problems().is_empty() {
             params.problem(ParamProblem::new("/conditions", "there is no case").help("add a case"));
         }
@@ -91,7 +91,7 @@ fn case(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> Ca
     let any = match object.get("logical_operator").and_then(Json::as_str).map(str::trim) {
         None => false,
         Some(word) if word.eq_ignore_ascii_case("and") => false,
-        // The editor's other choice; a blank has always meant it, too.
+        // The editor's other choice; an empty value has always meant it, too.
         Some(word) if word.is_empty() || word.eq_ignore_ascii_case("or") => true,
         Some(other) => {
             let at = pointer(&["conditions", &place, "logical_operator"]);
@@ -121,7 +121,7 @@ fn case(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> Ca
 fn item(params: &mut Params<'_>, place: &[&str; 4], value: &Json) -> Option<Item> {
     let at = |key: &str| pointer(&[place[0], place[1], place[2], place[3], key]);
     let text = |key: &str| value.get(key).and_then(Json::as_str).unwrap_or_default();
-    // A condition without a left side is an empty line of the form.
+    // A condition without a left side is an empty row of the form.
     if text("cpn_id").trim().is_empty() {
         return None;
     }
@@ -143,11 +143,11 @@ fn item(params: &mut Params<'_>, place: &[&str; 4], value: &Json) -> Option<Item
     Some(item)
 }
 
-/// Options that are looked at and listed, at most.
-// A form may have thousands, and a Switch as many conditions.
+/// Maximum number of options that are compared and listed.
+// A form may have thousands of options, and a Switch as many conditions.
 const OPTIONS_MAX: usize = 64;
 
-/// What is said of a comparison with something that cannot be chosen in the form that it looks at.
+/// Returns a warning about a comparison with a value that is not among the options of the form field it refers to.
 fn no_option(params: &Params<'_>, at: String, item: &Item) -> Option<ParamProblem> {
     let so = match item.operator {
         Operator::Equal => "never",
@@ -165,7 +165,7 @@ fn no_option(params: &Params<'_>, at: String, item: &Item) -> Option<ParamProble
     let is_form = ["Begin", "UserFillUp"].iter().any(|name| kind.eq_ignore_ascii_case(name));
     let chosen =
         field.get("type").and_then(Json::as_str).is_some_and(|kind| kind.eq_ignore_ascii_case("options"));
-    // Braces are a reference, also one with a slip; and an empty field may be compared with nothing.
+    // Braces are a reference, possibly a mistyped one; and an empty field may be compared with the empty text.
     if !is_form || !chosen || value.trim().is_empty() || value.contains(['{', '}']) {
         return None;
     }
@@ -180,7 +180,7 @@ fn no_option(params: &Params<'_>, at: String, item: &Item) -> Option<ParamProble
 }
 
 impl Case {
-    /// A case without usable conditions does not match.
+    /// Whether the case matches; one without usable conditions does not.
     fn matches(&self, ctx: &NodeContext) -> Result<bool> {
         let holds = |item: &Item| {
             let left = ctx.inputs.json(&item.left);
@@ -192,7 +192,7 @@ impl Case {
                 }
             }
         };
-        // Looked at one by one: what decides ends the search.
+        // Evaluated one by one: the first deciding condition ends the search.
         for item in &self.items {
             if holds(item)? == self.any {
                 return Ok(self.any);

@@ -1,5 +1,5 @@
-//! Components that canvases name and that this build cannot run. A canvas that holds one loads; the
-//! node says what is missing when it is checked and when it runs.
+//! Components that canvases name and that this build cannot run. A canvas that contains one loads; the node reports
+//! what is missing when it is checked and when it runs.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ const fn unbuilt(kind: &'static str, summary: &'static str) -> ComponentSpec {
     }
 }
 
-/// What this build knows by name only.
+/// The component types that this build knows by name only.
 pub(crate) static ALL: [ComponentSpec; 14] = [
     unbuilt("AgentInvoke", "A node of other editors that asked another agent."),
     unbuilt("Answer", "An older way to show an answer and wait for the next question."),
@@ -40,7 +40,7 @@ pub(crate) static ALL: [ComponentSpec; 14] = [
     unbuilt("KeywordExtract", "An older node that took keywords from the question."),
 ];
 
-/// What takes the place of a name of [`ALL`]. None of these means exactly the same, so none is put there silently.
+/// Returns what replaces a component of [`ALL`]. None is an exact equivalent, so none is substituted silently.
 fn remedy(kind: &str) -> &'static str {
     match kind {
         "AgentInvoke" => {
@@ -88,7 +88,7 @@ impl Component for Unbuilt {
         Shape {
             unsupported: Some(format!("{} ({})", self.sentence(), remedy(&self.kind))),
             main_output: "result",
-            // What refers to it is told that it cannot run, and not that it has no such output.
+            // References to it are reported as unable to run, rather than as naming an unknown output.
             outputs: NodeOutputs::any(),
             ..Shape::default()
         }

@@ -1,4 +1,4 @@
-//! UserFillUp: stops the run until a person has filled in a form.
+//! The UserFillUp component: suspends the run until a person has filled in a form.
 
 use async_trait::async_trait;
 use weft_core::component::Form;
@@ -67,7 +67,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     },
 };
 
-/// What becomes of a form that nobody fills in.
+/// What happens to a form that is not filled in.
 struct Timeout {
     seconds: u64,
     goto: Vec<ComponentId>,
@@ -75,7 +75,7 @@ struct Timeout {
 }
 
 fn timeout(params: &mut Params<'_>, fields: &Fields) -> Option<Timeout> {
-    // An editor writes an empty text or list where nothing is drawn.
+    // Editors write an empty text or list where no edge is drawn.
     let goto = match params.get(&TIMEOUT_GOTO).filter(|value| asks_for_something(value)) {
         Some(value) => params.targets("/timeout_goto", Some(value)),
         None => Vec::new(),
@@ -141,7 +141,7 @@ impl Component for UserFillUp {
     }
 
     fn form(&self, inputs: &Inputs) -> Form {
-        // Tips are a courtesy: when their template fails, the form is shown without them.
+        // Tips are optional: when their template fails, the form is shown without them.
         let tips = self.tips.as_ref().and_then(|tips| tips.render(inputs).ok());
         let timeout_seconds = self.timeout.as_ref().map(|timeout| timeout.seconds);
         Form { fields: self.fields.clone(), tips, timeout_seconds }
@@ -160,7 +160,7 @@ impl Component for UserFillUp {
         };
         let mut outputs = fields::outputs(&self.fields, default.unwrap_or(&ctx.filled));
         if let Some(tips) = &self.tips {
-            // As for the form: somebody has answered, and that must not be lost for a courtesy.
+            // As for the form: a person has answered, and a failing tip must not lose that.
             outputs.set("tips", Value::text(tips.render(&ctx.inputs).unwrap_or_default()));
         }
         let route = match (self.branches(), late) {

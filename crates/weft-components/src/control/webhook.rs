@@ -1,4 +1,4 @@
-//! How other programs call a canvas, as its Begin says it.
+//! How other programs call a canvas, as declared by its Begin.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use crate::params::{Field, FieldGroup, Kind, Params, choice, fields};
 use crate::web::header_problem;
 
 const WEBHOOK: &[&str] = &["webhook"];
-/// The methods that a call can have.
+/// The methods that a call may use.
 const KNOWN_METHODS: [&str; 6] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"];
-/// Claims that are looked at anyway.
+/// Claims that are checked in any case.
 const RESERVED_CLAIMS: [&str; 6] = ["exp", "sub", "aud", "iss", "nbf", "iat"];
-/// How old a signature with a time may be when nobody says.
+/// Default maximum age of a signature with a timestamp.
 const TOLERANCE: Duration = Duration::from_secs(300);
-/// Headers that a way in is told by: its part of `security`, and the member that names one.
+/// Headers that carry credentials: the part of `security`, and its member that names the header.
 const HEADERS: [(&str, &str); 3] =
     [("token", "token_header"), ("signature", "header"), ("signature", "timestamp_header")];
-// A signature that is good for longer could be sent again by whoever has seen it once.
+// A signature that is valid for longer could be replayed by anyone who has seen it.
 const TOLERANCE_SECONDS_MAX: u64 = 86_400;
 
 static METHODS: Field<Vec<String>> =
@@ -138,11 +138,12 @@ static SECURITY: Field = Field::raw(
 )
 .shown_when("mode", WEBHOOK);
 
-/// What a Begin takes of calls.
+/// The parameters of a Begin that concern calls.
 pub(super) static FIELDS: FieldGroup =
     fields(&[&METHODS, &CONTENT_TYPES, &SECURITY, &SCHEMA, &EXECUTION_MODE, &RESPONSE]);
 
-/// Reads how a canvas is called. What is wrong is noted with its place; what refuses every call is a warning.
+/// Reads how a canvas is called. Mistakes are problems with their pointer; settings that refuse every call are
+/// warnings.
 pub(super) fn read(params: &mut Params<'_>) -> Webhook {
     let mut webhook = Webhook {
         methods: Vec::new(),
@@ -161,7 +162,7 @@ pub(super) fn read(params: &mut Params<'_>) -> Webhook {
     webhook.content_type = (!media.is_empty()).then_some(media);
     if let Some(security) = params.object(&SECURITY).filter(|security| !security.is_empty()) {
         let mut reading = Reading { params, security };
-        // With a mistake in them nobody is let in.
+        // If they contain a mistake, every call is refused.
         webhook.auth = reading.auth().unwrap_or(WebhookAuth::Unsaid);
         webhook.body_bytes_max = reading.body_bytes_max();
         webhook.networks = reading.networks();
@@ -211,7 +212,7 @@ fn answer(params: &mut Params<'_>) -> WebhookAnswer {
     };
     let status = status.unwrap_or_else(|| {
         let told = member("status").map(weft_core::value::to_text).unwrap_or_default();
-        // In the words that those know who make such canvases elsewhere.
+        // In the wording that is familiar to authors of such canvases elsewhere.
         let message = format!("Invalid response status code: {told}, must be between 200 and 399");
         params.problem(ParamProblem::new("/response/status", message));
         200
@@ -224,7 +225,7 @@ fn answer(params: &mut Params<'_>) -> WebhookAnswer {
     }
 }
 
-/// The settings of `security`, and where problems with them are noted.
+/// The settings in `security`, and where problems with them are reported.
 struct Reading<'r, 'a> {
     params: &'r mut Params<'a>,
     security: &'a Map<String, Json>,
@@ -235,13 +236,13 @@ impl Reading<'_, '_> {
         self.params.problem(ParamProblem::new(format!("/security/{place}"), message).help(help));
     }
 
-    /// A member of a part; empty when it is not there.
+    /// Returns a member of a part; empty if it is missing.
     fn text(&self, part: &str, name: &str) -> String {
         let value = self.security.get(part).and_then(|part| part.get(name));
         value.map(weft_core::value::to_text).map(|text| text.trim().to_owned()).unwrap_or_default()
     }
 
-    /// A member of a part that there has to be.
+    /// Returns a required member of a part.
     fn needed(&mut self, part: &str, name: &str, message: &str) -> Option<String> {
         let text = self.text(part, name);
         if text.is_empty() {
@@ -304,7 +305,7 @@ impl Reading<'_, '_> {
     }
 
     fn jwt(&mut self) -> Option<WebhookAuth> {
-        // Nothing is given up before all of it is read: the author is told of every mistake at once.
+        // Everything is read before failing, so that the author sees all mistakes together.
         let secret = self.secret("jwt", "secret", "JWT secret not configured");
         let name = self.text("jwt", "algorithm");
         let algorithm =
@@ -449,7 +450,7 @@ impl Reading<'_, '_> {
     }
 }
 
-/// The values of one part of a call.
+/// Reads the declared values of one part of a call.
 fn sections(params: &mut Params<'_>, name: &str, schema: Option<&Json>) -> Section {
     let mut section = Section::default();
     let Some(schema) = schema else { return section };
@@ -460,12 +461,12 @@ fn sections(params: &mut Params<'_>, name: &str, schema: Option<&Json>) -> Secti
         .flatten()
         .filter_map(Json::as_str)
         .collect();
-    // Names of headers have no case.
+    // Header names are case-insensitive.
     let known_as = |field: &str| {
         if name == "headers" { field.to_ascii_lowercase() } else { field.to_owned() }
     };
     let properties = schema.get("properties").and_then(Json::as_object);
-    // Looked up by hash: both lists are as long as a canvas makes them.
+    // Looked up by hash: a canvas may make both lists arbitrarily long.
     let wanted: HashSet<String> = required.iter().map(|field| known_as(field)).collect();
     let declared: HashSet<String> =
         properties.into_iter().flat_map(Map::keys).map(|field| known_as(field)).collect();
@@ -487,7 +488,7 @@ fn sections(params: &mut Params<'_>, name: &str, schema: Option<&Json>) -> Secti
         }
     }
     for field in required.iter().filter(|field| !declared.contains(&known_as(field))) {
-        // With a misspelled name every call would be refused, and nobody would see why.
+        // With a misspelled name, every call would be refused without a visible reason.
         let problem = ParamProblem::new(
             format!("/schema/{name}/required"),
             format!("`{field}` is required and not declared"),

@@ -1,4 +1,4 @@
-//! DataOperations: picks, renames, filters and changes the members of objects.
+//! The DataOperations component: selects, renames, filters and changes the members of objects.
 
 use std::collections::{HashMap, HashSet};
 
@@ -150,7 +150,7 @@ fn work(params: &mut Params<'_>) -> Work {
             let pairs = params.objects(&RENAME_KEYS).into_iter();
             let mut names = HashMap::new();
             for (old, new) in pairs.map(|(_, o)| (text(o, "old_key"), text(o, "new_key"))) {
-                // Of two names for one key the first holds, and a row that is not filled in yet is none.
+                // Of two names for one key the first one counts, and a row that is not filled in yet is ignored.
                 if !new.is_empty() {
                     names.entry(old).or_insert(new);
                 }
@@ -193,14 +193,14 @@ fn rules(params: &mut Params<'_>) -> Vec<Rule> {
 
 fn value(params: &Params<'_>, object: &Map<String, Json>) -> Value {
     match object.get("value") {
-        // A text may hold references; everything else is the value that is meant.
+        // A text may contain references; any other value is meant literally.
         Some(Json::String(text)) => Value::Text(Template::parse_value(text, params.source.names())),
-        // An absent value is the empty text, as in a form.
+        // A missing value is the empty text, as in a form.
         other => Value::Constant(other.cloned().unwrap_or_else(|| "".into())),
     }
 }
 
-/// Keys as texts, or as the `{name}` objects of the editor.
+/// Returns keys given as texts, or as the `{name}` objects of the editor.
 fn keys(params: &Params<'_>, field: &Field) -> HashSet<String> {
     let entries = params.get(field).and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
     entries.iter().map(|entry| to_text(entry.get("name").unwrap_or(entry))).collect()
@@ -208,7 +208,7 @@ fn keys(params: &Params<'_>, field: &Field) -> HashSet<String> {
 
 type Object = Map<String, Json>;
 
-/// The objects among the inputs, copied: nothing here changes what another node produced.
+/// Collects copies of the objects among the inputs: what another node produced is never modified.
 fn objects(value: &Json, found: &mut Vec<Object>) {
     match value {
         Json::Object(object) => found.push(object.clone()),
@@ -226,7 +226,7 @@ fn evaluated(value: Json) -> Json {
     }
 }
 
-/// One object; the values of a key that several have become a list.
+/// Combines objects into one; if several have a key, its values become a list.
 fn combined(objects: Vec<Object>) -> Json {
     let mut members: IndexMap<String, Vec<Json>> = IndexMap::new();
     for (key, value) in objects.into_iter().flatten() {
@@ -245,7 +245,7 @@ fn combined(objects: Vec<Object>) -> Json {
     members.into_iter().map(|(key, values)| (key, joined(values))).collect()
 }
 
-/// An object with other names for some of its members. What has such a name already gives way to them, whichever comes first.
+/// Renames members of an object. An existing member with one of the new names is replaced, regardless of their order.
 fn renamed(object: Object, names: &HashMap<String, String>) -> Object {
     let taken: HashSet<String> = object.keys().filter_map(|key| names.get(key).cloned()).collect();
     let stays = |key: &String| names.contains_key(key) || !taken.contains(key);
@@ -260,7 +260,7 @@ struct DataOperations {
 }
 
 impl DataOperations {
-    /// What is not filled in although the operation does nothing without it, or leaves nothing.
+    /// Returns the problem of an empty parameter without which the operation does nothing, or leaves nothing.
     fn unfilled(&self) -> Option<ParamProblem> {
         let nothing = |keys: &HashSet<String>| keys.iter().all(|key| key.trim().is_empty());
         let (field, so) = match &self.work {
@@ -300,10 +300,10 @@ impl DataOperations {
             }
             Work::RenameKeys(names) => each(&|o| renamed(o, names)),
             Work::AppendOrUpdate(updates) => {
-                // Worked out once: references are the same for each object.
+                // Evaluated once: references are the same for each object.
                 let news = updates.iter().map(|(key, value)| Ok((key, value.get(ctx)?)));
                 let news = news.collect::<Result<Vec<_>>>()?;
-                // Each object has a copy of its own.
+                // Each object gets its own copy.
                 let bytes: usize = news.iter().map(|(key, value)| key.len() + size(value)).sum();
                 ctx.inputs.room().take(bytes.saturating_mul(objects.len()))?;
                 each(&|mut o| {

@@ -1,4 +1,4 @@
-//! ExcelProcessor: reads tables from spreadsheets, puts them together, and writes spreadsheets.
+//! The ExcelProcessor component: reads tables from spreadsheets, combines them, and writes spreadsheets.
 
 mod join;
 
@@ -21,19 +21,18 @@ use crate::params::{Field, Kind, Params, choice, described, fields};
 use crate::tools::search::table;
 use join::join;
 
-/// Rows that are shown of each table, at most.
-// The text is for prompts: the first rows tell what columns mean, and all of them are in `data`.
+/// Maximum number of rows shown of each table.
+// The text is for prompts: the first rows show what the columns mean, and all rows are in `data`.
 const SHOWN: usize = 20;
-/// Rows of all tables together, at most.
-// Each row is an object with the names of its columns: a million of them takes gigabytes that the file did
-// not.
+/// Maximum number of rows of all tables together.
+// Each row is an object with the names of its columns: a million of them takes gigabytes, even if the file did not.
 const ROWS_MAX: usize = 200_000;
-/// Cells of all tables together, at most, and of a table that is joined or written.
-// As many as the reader of spreadsheets takes. Rows that have no column in common make a cell of each pair of them, so
-// that a limit of rows alone leaves memory open.
+/// Maximum number of cells of all tables together, and of a table that is joined or written.
+// The limit of the spreadsheet reader. Rows without a common column produce a cell for each pair, so that a limit on
+// rows alone would not bound memory.
 const CELLS_MAX: usize = 5_000_000;
-/// Files that are read, at most.
-// A list may name one file as often as it likes, and each time it would be read anew.
+/// Maximum number of files that are read.
+// A list may name one file any number of times, and it would be read each time.
 const FILES_MAX: usize = 500;
 
 static INPUT_FILES: Field = Field::raw(
@@ -163,7 +162,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     },
 };
 
-/// Which sheets of a file are read.
+/// The sheets of a file that are read.
 enum Selection {
     All,
     First,
@@ -211,14 +210,14 @@ struct ExcelProcessor {
     warnings: Vec<ParamProblem>,
 }
 
-/// Tables of rows as objects, by name.
+/// Tables as rows of objects, by name.
 type Tables = IndexMap<String, Vec<Map<String, Json>>>;
 
-/// The names of columns of tables, by the names of these: a table without a row has none in its rows.
+/// Column names of tables, by table name: a table without rows has no column names in its rows.
 type Columns = IndexMap<String, Vec<String>>;
 
 impl ExcelProcessor {
-    /// The tables of all files: by the file's name, and the sheet's when there are several.
+    /// Reads the tables of all files, named by the file, and by the sheet if there are several.
     async fn read(&self, ctx: &NodeContext) -> Result<(Tables, Columns)> {
         let (mut tables, mut columns) = (Tables::new(), Columns::new());
         let mut size = Size::default();
@@ -229,18 +228,18 @@ impl ExcelProcessor {
                 let sheets = ctx.run.seams.documents.sheets(&file.name, bytes).await?;
                 Ok((file.name, sheets))
             };
-            // Kept with the run, because the file may be gone when work is done again.
+            // Stored with the run, because the file may be gone when the work is repeated.
             let question = ctx.effects.question("tables", &id);
             let ((name, sheets), _): ((String, Vec<Sheet>), _) =
                 ctx.effect_asking("tables", Delivery::Idempotent, question, reading).await?;
             let sheets = self.selection.apply(&name, sheets)?;
             files.push(format!("`{name}`"));
-            // A file with one table is known by its own name.
+            // A file with one table is identified by the file name alone.
             let single = sheets.len() == 1;
             for sheet in sheets {
                 let wanted = if single { name.clone() } else { format!("{name}_{}", sheet.name) };
                 let (header, rows) = objects(sheet);
-                // After each, because the files that follow would be in memory beside it.
+                // After each table, because the files that follow would be in memory next to it.
                 size.add(&rows)?;
                 // Two files may have the same name.
                 let name = free(&tables, &wanted);
@@ -256,7 +255,7 @@ impl ExcelProcessor {
         Ok((tables, columns))
     }
 
-    /// The files to read, in their order.
+    /// Returns the files to read, in their order.
     fn named(&self, ctx: &NodeContext) -> Result<Vec<FileId>> {
         let mut ids = Vec::new();
         for reference in &self.files {
@@ -282,7 +281,7 @@ impl ExcelProcessor {
     }
 }
 
-/// How large tables are together.
+/// The combined size of tables.
 #[derive(Default)]
 struct Size {
     rows: usize,
@@ -315,12 +314,12 @@ fn free(tables: &Tables, wanted: &str) -> String {
     name
 }
 
-/// The names in the first row of a sheet, and its rows by them.
+/// Returns the names in the first row of a sheet, and the other rows as objects with these names.
 fn objects(sheet: Sheet) -> (Vec<String>, Vec<Map<String, Json>>) {
     let mut rows = sheet.rows.into_iter();
     let mut columns: IndexSet<String> = IndexSet::new();
-    // The number that is tried next for each name: a header may be the same word a million times, and to begin at 2 for
-    // each would try all that are taken.
+    // The next number to try for each name: a header may repeat the same word a million times, and starting at 2 each
+    // time would try all numbers that are taken.
     let mut numbers: HashMap<String, usize> = HashMap::new();
     for (place, cell) in rows.next().unwrap_or_default().iter().enumerate() {
         let base = match to_text(cell).trim() {
@@ -328,7 +327,7 @@ fn objects(sheet: Sheet) -> (Vec<String>, Vec<Map<String, Json>>) {
             name => name.to_owned(),
         };
         let mut name = base.clone();
-        // Two columns of one name would be one, and the values of the first lost.
+        // Two columns with one name would become one, and the values of the first would be lost.
         while !columns.insert(name) {
             let number = numbers.entry(base.clone()).or_insert(2);
             name = format!("{base}_{number}");
@@ -343,7 +342,7 @@ fn objects(sheet: Sheet) -> (Vec<String>, Vec<Map<String, Json>>) {
     (columns, rows)
 }
 
-/// Rows as somebody gives them.
+/// Reads rows from a value.
 fn tables(value: &Json) -> Result<Tables> {
     let wrong = |value: &Json| {
         Error::invalid(format!("the rows must be a list of objects, and are {}", described(value)))
@@ -371,12 +370,12 @@ fn tables(value: &Json) -> Result<Tables> {
     }
 }
 
-/// All rows, one table below the other.
+/// Returns all rows, one table after the other.
 fn concat(tables: Tables) -> Vec<Map<String, Json>> {
     tables.into_values().flatten().collect()
 }
 
-/// Rows as a sheet whose first row names the columns, in the order in which they come up.
+/// Returns rows as a sheet whose first row names the columns, in the order of their first occurrence.
 fn sheet(name: &str, rows: &[Map<String, Json>]) -> Result<Sheet> {
     let columns: IndexSet<&String> = rows.iter().flat_map(Map::keys).collect();
     let count = columns.len().saturating_mul(rows.len());
@@ -391,7 +390,7 @@ fn sheet(name: &str, rows: &[Map<String, Json>]) -> Result<Sheet> {
     Ok(Sheet { name: name.to_owned(), rows: std::iter::once(header).chain(rows.iter().map(cells)).collect() })
 }
 
-/// The names of the columns of a table.
+/// Returns the column names of a table.
 fn named<'a>(name: &str, rows: &'a [Map<String, Json>], columns: &'a Columns) -> Vec<&'a str> {
     let header = columns.get(name).filter(|_| rows.is_empty()).into_iter().flatten();
     let names: IndexSet<&String> = rows.iter().flat_map(Map::keys).chain(header).collect();

@@ -1,8 +1,8 @@
-//! ListOperations: takes parts of a list, filters it, sorts it.
+//! The ListOperations component: takes parts of a list, filters it, sorts it.
 //!
-//! `head` and `tail` once meant the n-th element and now mean the first and last n. A file doesn't
-//! say which was meant, so they are read as the first and last n, unless the node carries
-//! `dsl_version` 1, which means the older reading.
+//! `head` and `tail` once meant the n-th element and now mean the first and last n. A file does not record which was
+//! meant, so they are read as the first and last n, unless the node has `dsl_version` 1, which selects the older
+//! reading.
 
 use std::cmp::Ordering;
 
@@ -75,7 +75,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let n = given.unwrap_or(0);
         let work = work(&mut params, n);
         let strict = params.take(&STRICT);
-        // What is no whole number is named as that.
+        // A value that is not a whole number is reported as such elsewhere.
         let is_read = given.is_some() || params.get(&N).is_none_or(is_empty);
         if is_read && matches!(work, Work::First(..=0) | Work::Last(..=0) | Work::Nth(0)) {
             let problem =
@@ -129,7 +129,7 @@ fn work(params: &mut Params<'_>, n: i64) -> Work {
                         format!("`{}` is not an operator", text("operator")),
                     );
                     params.problem(problem.help(format!("use one of {}", Operator::listed())));
-                    // Never done, because the problem keeps the component from being built.
+                    // Never executed, because the problem prevents the component from being built.
                     Work::DropDuplicates
                 }
             }
@@ -168,7 +168,7 @@ impl ListOperations {
             }
             Work::Sort { keys, descending } => {
                 let mut sorted = items.to_vec();
-                // Stable, and reversed by the comparison, so that equal items keep their order either way.
+                // The sort is stable and the comparison is reversed, so that equal items keep their order either way.
                 sorted.sort_by(|a, b| {
                     let order = by_keys(a, b, keys);
                     if *descending { order.reverse() } else { order }
@@ -176,7 +176,7 @@ impl ListOperations {
                 Ok(sorted)
             }
             Work::DropDuplicates => {
-                // The text form of a value tells values apart, but for the order of members.
+                // The text form of a value identifies it, except for the order of members.
                 let mut seen = std::collections::HashSet::new();
                 Ok(items.iter().filter(|item| seen.insert(canonical(item))).cloned().collect())
             }
@@ -184,7 +184,7 @@ impl ListOperations {
     }
 }
 
-// Two objects with the same members are one, in whatever order they were written, and so are 1 and 1.0.
+// Two objects with the same members are equal, whatever their order, and so are 1 and 1.0.
 fn canonical(value: &Json) -> String {
     let mut value = value.clone();
     value.sort_all_objects();
@@ -192,7 +192,7 @@ fn canonical(value: &Json) -> String {
     value.to_string()
 }
 
-/// Writes every number that is a whole one as such.
+/// Converts every number without a fraction to an integer.
 fn without_fractions(value: &mut Json) {
     match value {
         Json::Number(number) if number.is_f64() => {
@@ -210,7 +210,7 @@ fn by_keys(a: &Json, b: &Json, keys: &[String]) -> Ordering {
     if keys.is_empty() {
         return order(a, b);
     }
-    // Not copied: two are looked at for each comparison, and a member may be a whole document.
+    // Not copied: each comparison reads two items, and a member may be a whole document.
     keys.iter()
         .map(|key| order(a.get(key).unwrap_or(&Json::Null), b.get(key).unwrap_or(&Json::Null)))
         .find(|order| order.is_ne())
@@ -240,7 +240,7 @@ fn order(a: &Json, b: &Json) -> Ordering {
     }
 }
 
-/// The order of two numbers, by all of their digits: as floating-point numbers two long ids would be the same.
+/// Compares two numbers by all of their digits: as floating-point numbers, two long ids could be equal.
 fn by_digits(a: &Number, b: &Number) -> Ordering {
     let real = |number: &Number| number.as_f64().unwrap_or_default();
     #[expect(

@@ -1,4 +1,4 @@
-//! Lookup: answers at once, for measuring what an engine costs by itself.
+//! The Lookup component: returns immediately, for measuring the overhead of an engine.
 
 use async_trait::async_trait;
 use weft_core::{

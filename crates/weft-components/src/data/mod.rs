@@ -1,4 +1,4 @@
-//! Values in, values out.
+//! Components that compute values from values.
 
 pub(crate) mod data_operations;
 pub(crate) mod excel_processor;

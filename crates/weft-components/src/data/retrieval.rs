@@ -1,4 +1,4 @@
-//! Retrieval: searches datasets and numbers what it finds, so that answers can cite it.
+//! The Retrieval component: searches datasets and numbers what it finds, so that answers can cite it.
 
 mod kept;
 mod model;
@@ -74,7 +74,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         weft_core::OutputSpec::new("filter", "any", "the filter on metadata that was used"),
         weft_core::OutputSpec::new("notes", "array", "what could not be done as asked"),
     ],
-    // It may ask a model several times.
+    // A search may ask a model several times.
     time_limit: Some(Duration::from_secs(600)),
     measuring_only: false,
     tool: Some(ToolSpec { function: "search_my_dataset", idempotent: true, sources: true }),
@@ -97,7 +97,7 @@ struct Retrieval {
     query: Template,
     search: DatasetSearch,
     empty: String,
-    /// Searched in place of the datasets.
+    /// Searched instead of the datasets.
     memory: Option<MemorySearch>,
 }
 
@@ -106,7 +106,7 @@ fn block<'a>(cited: &'a Cited, passage: &'a Passage) -> Block<'a> {
 }
 
 impl Retrieval {
-    /// Published canvases leave the choice to whoever loads them, so this is no error before they run.
+    /// Published canvases leave the choice to the user who loads them, so this is not an error before they run.
     fn warnings(&self) -> Vec<ParamProblem> {
         if let Some(memory) = &self.memory {
             return memory.warning().into_iter().collect();
@@ -167,7 +167,7 @@ impl Component for Retrieval {
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
-        // It goes to models that embed and rewrite it.
+        // The question is sent to models that embed and rewrite it.
         let question = ctx.run.masks.text(&self.query.render(&ctx.inputs)?).into_owned();
         if let Some(memory) = &self.memory {
             let found = memory.recalled(ctx, &question, &self.search).await?;

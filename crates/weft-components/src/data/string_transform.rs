@@ -1,4 +1,4 @@
-//! StringTransform: cuts a text into a list, or puts a text together.
+//! The StringTransform component: splits a text into a list, or assembles a text.
 
 use async_trait::async_trait;
 use weft_core::value::to_text;
@@ -10,10 +10,10 @@ use weft_core::{
 use crate::params::{Field, Params, Widget, choice, described, fields};
 use crate::text::Text;
 
-/// Bytes that a piece takes besides its text.
+/// Number of bytes that a piece takes besides its text.
 const PIECE_COST: usize = size_of::<Json>();
-/// Delimiters of one node, at most.
-// Each is looked for in the whole text and compared at every piece, so that both together make the time.
+/// Maximum number of delimiters of a node.
+// Each is searched for in the whole text and compared at every piece, so that time grows with both.
 const DELIMITERS_MAX: usize = 100;
 
 static METHOD: Field<&str> = Field::choice(
@@ -59,7 +59,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             params.problem(ParamProblem::new("/delimiters", message).help("cut in several steps"));
         }
         let mut is_blank = false;
-        // A method that is none says nothing about what else has to be there.
+        // An invalid method says nothing about the other parameters.
         let wrong_so_far = params.problems().len();
         let work = match params.take(&METHOD) {
             _ if params.problems().len() > wrong_so_far => None,
@@ -88,7 +88,7 @@ struct StringTransform {
     work: Option<Work>,
     delimiters: Vec<String>,
     warnings: Vec<ParamProblem>,
-    /// Whether there is no text to put together.
+    /// Whether there is no text to assemble.
     is_blank: bool,
 }
 
@@ -103,16 +103,16 @@ impl StringTransform {
             value => to_text(value),
         };
         let pieces = pieces(&text, &self.delimiters);
-        // A text of nothing but delimiters has many pieces, and each takes more than its text.
+        // A text that consists only of delimiters has many pieces, each of which takes more space than its text.
         ctx.inputs.room().take(text.len() + pieces.len() * PIECE_COST)?;
         Ok(pieces.into())
     }
 }
 
-/// The text between the delimiters; of two that begin at the same place the longer one counts.
+/// Returns the text between the delimiters; of two that begin at the same place, the longer one counts.
 fn pieces<'a>(text: &'a str, delimiters: &[String]) -> Vec<&'a str> {
     let (mut pieces, mut from) = (Vec::new(), 0);
-    // Where each stands next: the text is gone through once for each, however often the others are met.
+    // The next occurrence of each delimiter: the text is scanned once per delimiter, however often the others occur.
     let next = |delimiter: &str, from: usize| text[from..].find(delimiter).map(|place| from + place);
     let mut places: Vec<Option<usize>> = delimiters.iter().map(|delimiter| next(delimiter, 0)).collect();
     loop {

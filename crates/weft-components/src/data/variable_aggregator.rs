@@ -1,4 +1,4 @@
-//! VariableAggregator: of several values the first that is there.
+//! The VariableAggregator component: returns the first of several values that is present.
 
 use std::collections::HashSet;
 
@@ -32,7 +32,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     build: |source| {
         let mut params = Params::of(source);
         let groups = params.objects(&GROUPS);
-        // Where there is something else, that has been said.
+        // If there is another problem, it has been reported already.
         if groups.is_empty() && params.problems().is_empty() {
             params
                 .problem(ParamProblem::new("/groups", "there is no group").help("add a group of variables"));
@@ -102,7 +102,7 @@ impl Component for VariableAggregator {
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
         let mut outputs = Outputs::new();
         for group in &self.groups {
-            // Zero, false and empty texts and lists are values; only what never came is passed over.
+            // Zero, false and empty texts and lists are values; only missing ones are skipped.
             let found = group
                 .references
                 .iter()

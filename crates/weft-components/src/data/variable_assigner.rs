@@ -1,4 +1,4 @@
-//! VariableAssigner: gives values to globals, loop variables and other outputs.
+//! The VariableAssigner component: assigns values to globals, loop variables and other outputs.
 
 use async_trait::async_trait;
 use indexmap::IndexSet;
@@ -48,7 +48,7 @@ fn change(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> 
     let at = |key: &str| pointer(&["variables", &place.to_string(), key]);
     let text = |key: &str| object.get(key).and_then(Json::as_str).unwrap_or_default();
     let target = params.reference_at(at("variable"), text("variable"));
-    // Whoever draws a canvas may use a secret and never set one.
+    // The author of a canvas may use a secret, but never set one.
     if target.as_ref().is_some_and(|target| target.secret().is_some()) {
         let problem = ParamProblem::new(at("variable"), "a secret cannot be changed by a canvas");
         params.problem(problem.help("`weft secret set NAME` puts another value"));
@@ -73,7 +73,7 @@ fn change(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> 
             return None;
         }
     };
-    // `set` may empty a variable, and needs nothing for it.
+    // `set` may clear a variable, and needs no operand for that.
     let needed = operator.takes_operand() && operator != AssignOperator::Set;
     if needed && (value.is_null() || value.as_str() == Some("")) {
         params.problem(ParamProblem::new(at("parameter"), "is missing").help("name the value to use"));
@@ -84,14 +84,14 @@ fn change(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> 
             ParamProblem::new(at("parameter"), message).help("write another value, or a reference to one"),
         );
     }
-    // Read to the end first: the author is told of every mistake at once.
+    // Read to the end first, so that the author sees all mistakes together.
     Some(Assignment { target: target?, operator, operand })
 }
 
-/// Why a change by a value that is written down fails whatever the variable is.
+/// Returns why an assignment of a literal value fails, whatever the variable is.
 fn misfit(operator: AssignOperator, operand: &Operand) -> Option<String> {
     use AssignOperator::{Add, Divide, Extend, Multiply, Subtract};
-    // Nothing is missing, which is said, and braces are a reference with a slip, which is named as one.
+    // A missing value is reported elsewhere, and braces are a mistyped reference, which is reported as such.
     let Operand::Value(value) = operand else { return None };
     if is_empty(value) || value.as_str().is_some_and(|text| text.contains(['{', '}'])) {
         return None;
@@ -129,8 +129,8 @@ struct VariableAssigner {
 #[async_trait]
 impl Component for VariableAssigner {
     fn shape(&self) -> Shape {
-        // Both in the order of the canvas, because the plan reads them in it; looked up by hash, because a node may have
-        // a hundred thousand changes.
+        // Both in the order of the canvas, because the plan reads them in that order; looked up by hash, because a node
+        // may have a hundred thousand changes.
         let operands: IndexSet<_> =
             self.changes.iter().flat_map(|change| change.operand.references()).cloned().collect();
         let targets = self.changes.iter().map(|change| &change.target);

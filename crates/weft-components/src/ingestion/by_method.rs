@@ -1,4 +1,4 @@
-//! What chunkers have in common that cut a document in one way and have nothing to say about it.
+//! Shared by the chunkers that apply one chunking method and have no parameters.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use weft_core::{Component, Finished, NodeContext, NodeSource, ParamProblem, Resu
 use crate::ingestion::passed::Passed;
 use crate::params::Params;
 
-/// Cuts a document as datasets do by a method.
+/// Chunks a document by one of the methods of datasets.
 struct MethodChunker {
     passed: Passed,
     method: ChunkMethod,
 }
 
-/// A chunker without parameters.
+/// Builds a chunker without parameters.
 ///
 /// # Errors
-/// When nothing leads to it.
+/// When no edge leads to it.
 pub(super) fn build(
     source: &NodeSource<'_>,
     method: ChunkMethod,

@@ -1,4 +1,5 @@
-//! Compiler: has a model compile a document into knowledge of a fixed form, such as a timeline or a graph, by templates.
+//! The Compiler component: has a model compile a document into knowledge of a fixed form, such as a timeline or a
+//! graph, by templates.
 
 mod asker;
 mod kind;
@@ -31,12 +32,12 @@ use crate::model::caller::warn_of_prices;
 use crate::model::settings::{self, Asking};
 use crate::params::{Field, Params, fields};
 
-/// How long all of a document may take.
+/// Time limit for the whole document.
 const TIME_MAX: Duration = Duration::from_secs(24 * 3_600);
-/// Questions about one document when nothing is said.
-// A book of five hundred pages, by one template.
+/// Default number of questions about one document.
+// Enough for a book of five hundred pages, by one template.
 const CALLS_USUAL: usize = 200;
-/// Questions about one document, at most.
+/// Maximum number of questions about one document.
 const CALLS_MAX: usize = 5_000;
 
 static MAX_CALLS: Field<usize> = Field::count(
@@ -46,7 +47,7 @@ static MAX_CALLS: Field<usize> = Field::count(
     "parts of a document that the model is asked about, for all templates together; what comes behind them is not compiled",
 );
 
-/// What was found, for other components.
+/// The results, for other components.
 const COMPILED_OUTPUT: OutputSpec = OutputSpec::new(
     COMPILED,
     "array",
@@ -76,7 +77,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
 struct Compiler {
     passed: Passed,
     templates: Vec<CompilationTemplate>,
-    /// Why there are none.
+    /// Why there are no templates.
     missing: Option<String>,
     calls_max: usize,
     asking: Asking,
@@ -84,7 +85,7 @@ struct Compiler {
 }
 
 impl Compiler {
-    /// Follows all templates, and adds what they give to the chunks.
+    /// Applies all templates and appends their results to the chunks.
     async fn compile(
         &self,
         asker: &Asker<'_>,
@@ -94,7 +95,7 @@ impl Compiler {
         let (mut found, mut made) = (Vec::new(), Vec::new());
         let mut calls_left = self.calls_max;
         for (number, template) in self.templates.iter().enumerate() {
-            // What those before it have not needed is for it and those that follow.
+            // Questions that earlier templates did not need are shared by this one and those that follow.
             let share = calls_left.div_ceil(self.templates.len() - number);
             let material = Material::of(chunks, asker.room(), template.kind.parts_max(share));
             calls_left = calls_left.saturating_sub(template.kind.questions(material.parts.len()));
@@ -120,10 +121,11 @@ impl Compiler {
     }
 }
 
-/// Tells that something is missing.
+/// Warns that something is missing.
 async fn warn(ctx: &NodeContext, document: &mut PipelineDocument, warning: String) -> Result<()> {
     ctx.signal(Signal::Warn(warning.clone())).await?;
-    // The run has it in its journal; with the document it is seen by whoever looks for what is missing.
+    // The run has the warning in its journal; stored with the document, it is found by anyone who looks for what is
+    // missing.
     document.warnings.push(warning);
     Ok(())
 }
@@ -140,13 +142,14 @@ impl Component for Compiler {
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
         if let Some(missing) = &self.missing {
-            // Not passed over: whoever asks for a timeline would have documents without one, and hear of it too late.
+            // Not skipped: otherwise the user would get documents without the requested timeline, and learn of it too
+            // late.
             return Err(Error::new(ErrorKind::Unsupported, missing.as_str()).help(REMEDY));
         }
         let mut document = self.passed.document(ctx)?;
         let mut chunks = match self.passed.chunks(ctx)? {
             Some(chunks) => chunks,
-            // Right behind a Parser.
+            // Directly after a Parser.
             None => passed::cut(ctx, &mut document, ChunkMethod::Naive, &Map::new()).await?,
         };
         let model = ctx.run.seams.models.resolve(&ctx.run.tenant, &self.asking.llm_id)?;
@@ -156,7 +159,7 @@ impl Component for Compiler {
             let asker = Asker { ctx, model: &*model, asking: &self.asking };
             found = self.compile(&asker, &mut document, &mut chunks).await?;
         } else {
-            // The document itself is found all the same.
+            // The document itself can still be found.
             let message = "nothing is compiled: no language model is configured";
             warn(ctx, &mut document, message.to_owned()).await?;
         }

@@ -1,4 +1,4 @@
-//! Extractor: has a model write something about every chunk of a document.
+//! The Extractor component: has a model write something about every chunk of a document.
 
 mod several;
 
@@ -27,13 +27,13 @@ use crate::params::{Field, Kind, Params, Widget, fields};
 use crate::suggest::SLIPS_MAX;
 use crate::text::without_thinking;
 
-/// Questions to a model at the same time.
+/// Number of concurrent questions to a model.
 const QUESTIONS_AT_ONCE: usize = 4;
-/// How long all chunks may take.
+/// Time limit for all chunks.
 const TIME_MAX: Duration = Duration::from_secs(24 * 3_600);
-/// Chunks of which it is told that the model could not answer, at most.
+/// Maximum number of chunks for which a missing answer is reported.
 const WARNINGS_MAX: usize = 5;
-/// What a model is told besides that is to write metadata, where its instructions do not say how.
+/// Added to instructions for metadata that do not specify the format.
 const AS_JSON: &str = "\n\nWrite it as one JSON object, with nothing around it.";
 
 static FIELD_NAME: Field<String> = Field::text(
@@ -48,11 +48,11 @@ static PROMPTS: Field = Field::raw(
     "what is said with the chunk: a text, or a list of `{role, content}`; `{…@chunks}` in it is the chunk at hand",
 );
 
-/// Names of answers with a meaning. [`Question::put`] and `run` know what each is for.
+/// Answers with a special meaning. [`Question::put`] and `run` know the purpose of each.
 const MEANT: [&str; 5] = ["summary", "keywords", "questions", "metadata", TOC];
-/// The answer that nobody is asked for: it is made of the chunks of the dataset, once for the document.
+/// The answer that is not requested from a model: it is built from the chunks of the dataset, once for the document.
 const TOC: &str = "toc";
-/// Members of a chunk that no answer may stand for.
+/// Members of a chunk that an answer must not replace.
 const TAKEN: [&str; 9] = [
     "text",
     "tokens",
@@ -65,7 +65,7 @@ const TAKEN: [&str; 9] = [
     "columns",
 ];
 
-/// Whether a name is nearly another one.
+/// Whether a name is probably a typo of another one.
 fn is_slip(name: &str, other: &str) -> bool {
     name != other && other.len() > SLIPS_MAX * 2 && strsim::osa_distance(name, other) <= SLIPS_MAX
 }
@@ -125,7 +125,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     },
 };
 
-/// A text with places where the chunk at hand goes, and other references.
+/// A text with placeholders for the current chunk, and other references.
 struct Words(Vec<Part>);
 
 enum Part {
@@ -134,7 +134,7 @@ enum Part {
 }
 
 impl Words {
-    /// Whichever component a reference to chunks names: people copy nodes, and what is meant is always the chunk.
+    /// Accepts a reference to chunks of any component: nodes get copied, and the current chunk is always meant.
     fn read(text: &str, params: &Params<'_>) -> Self {
         #[expect(clippy::unwrap_used, reason = "a constant")]
         static CHUNKS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\{+[^{}@]*@chunks\s*\}+").unwrap());
@@ -180,9 +180,9 @@ struct Extractor {
     warnings: Vec<ParamProblem>,
 }
 
-/// What the model is asked of every chunk.
+/// The question that the model is asked about every chunk.
 struct Question {
-    /// What the answer is.
+    /// The purpose of the answer.
     field: String,
     system: Words,
     prompts: Vec<(Author, Words)>,
@@ -191,11 +191,11 @@ struct Question {
 
 /// How an answer is read.
 enum Reading {
-    /// As the canvas has the model write it.
+    /// As the canvas tells the model to write it.
     AsWritten,
     /// As a text.
     Text,
-    /// As a list of so many.
+    /// As a list of this many entries.
     Entries(Listing, u64),
     /// As metadata with these keys.
     Form(Vec<(String, String)>),
@@ -223,7 +223,7 @@ fn prompts(params: &mut Params<'_>) -> Vec<(Author, Words)> {
 impl Question {
     fn messages(&self, ctx: &NodeContext, chunk: &str) -> Result<Vec<ChatMessage>> {
         let mut system = self.system.render(ctx, chunk)?;
-        // Canvases from elsewhere ask for metadata in any words, and what is read is JSON.
+        // Canvases from elsewhere ask for metadata in any wording, but the answer is parsed as JSON.
         let says_how = system.trim().is_empty() || system.to_lowercase().contains("json");
         if self.field == "metadata" && !says_how {
             system.push_str(AS_JSON);
@@ -241,7 +241,7 @@ impl Question {
         Ok(messages)
     }
 
-    /// The context of what is asked about a chunk. What is asked side by side has parts of its own in the journal.
+    /// Returns the context of a question about a chunk. Concurrent questions have separate parts of the journal.
     fn part(&self, ctx: &NodeContext, place: usize) -> NodeContext {
         let part = match self.reading {
             Reading::AsWritten => format!("{}chunk-{place}/", ctx.part),
@@ -252,7 +252,7 @@ impl Question {
         NodeContext { part: part.into(), ..ctx.clone() }
     }
 
-    /// Keeps an answer with its chunk.
+    /// Stores an answer with its chunk.
     fn put(&self, chunk: &mut PipelineChunk, answer: String) -> Result<()> {
         match self.field.as_str() {
             "summary" => chunk.summary = Some(answer),
@@ -264,7 +264,7 @@ impl Question {
         Ok(())
     }
 
-    /// An answer that lists something: as it was written, unless a number of entries was asked for.
+    /// Returns an answer that is a list: as written, unless a number of entries was requested.
     fn entries(&self, answer: String) -> Json {
         match &self.reading {
             Reading::Entries(listing, count) => listing.read(&answer, *count).into(),
@@ -306,7 +306,7 @@ impl Extractor {
             async move { self.answer(&question.part(ctx, place), &**model, question, &text).await }
         });
         let asked: Vec<_> = asked.collect();
-        // In their order, because `place` counts along.
+        // In order, because `place` counts along.
         let mut answers = futures::stream::iter(asked).buffered(QUESTIONS_AT_ONCE);
         let mut place = 0;
         while let Some(answer) = answers.next().await {
@@ -320,7 +320,7 @@ impl Extractor {
             place += 1;
             match kept {
                 Ok(()) => {}
-                // A document goes on without what a model cannot answer.
+                // A document continues without what a model cannot answer.
                 Err(error)
                     if matches!(
                         error.kind,
@@ -337,7 +337,7 @@ impl Extractor {
             }
         }
         match silent {
-            // That the answer about a single chunk cannot be read says nothing of the prompts: it may have no metadata.
+            // An unreadable answer about a single chunk says nothing about the prompts: the chunk may have no metadata.
             1 if place == 1 && refused == 0 => Ok(()),
             count if count > 0 && count == place => Err(Error::new(
                 ErrorKind::Garbled,
@@ -348,7 +348,7 @@ impl Extractor {
         }
     }
 
-    /// What is asked of the whole document, before it is cut.
+    /// Asks about the whole document, before it is split.
     async fn once(
         &self,
         ctx: &NodeContext,
@@ -366,7 +366,7 @@ impl Extractor {
     }
 }
 
-/// The JSON object in an answer.
+/// Parses the JSON object in an answer.
 fn object(answer: &str) -> Result<Metadata> {
     match arguments::parse(answer)?.value {
         Json::Object(object) => Ok(object),
@@ -382,7 +382,7 @@ impl Component for Extractor {
             prompts.chain([&question.system]).flat_map(Words::references).cloned().collect::<Vec<_>>()
         };
         let texts = self.questions.iter().flat_map(words);
-        // Nobody is asked where everything is switched off.
+        // No model is needed if everything is switched off.
         let model = self.questions.first().map(|_| ("/llm_id".to_owned(), self.asking.llm_id.clone()));
         Shape {
             reads: Reads::always(self.passed.references().chain(texts)),
@@ -403,7 +403,7 @@ impl Component for Extractor {
         }
         let model = ctx.run.seams.models.resolve(&ctx.run.tenant, &self.asking.llm_id)?;
         if !model.info().writes() {
-            // A document without keywords is found all the same.
+            // A document without keywords can still be found.
             let message = "nothing is extracted: no language model is configured";
             ctx.signal(Signal::Warn(message.to_owned())).await?;
             return passed::finished(&document, chunks);

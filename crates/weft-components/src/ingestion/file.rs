@@ -1,4 +1,4 @@
-//! File: where an ingestion pipeline starts.
+//! The File component: where an ingestion pipeline starts.
 
 use async_trait::async_trait;
 use weft_core::pipeline::PipelineDocument;
@@ -42,7 +42,7 @@ impl Component for File {
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
         let given = ctx.inputs.json(&files());
         let is_picture = |file: &Json| file.as_str().is_some_and(|text| text.starts_with("data:"));
-        // Attached pictures come as their bytes and have no id.
+        // Attached pictures are passed as bytes and have no id.
         if given.as_array().is_some_and(|files| files.iter().any(is_picture)) {
             return Err(Error::invalid("a picture has no text for a pipeline to read")
                 .help("make a text of it first, or give it to a model that sees"));

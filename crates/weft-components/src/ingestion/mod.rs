@@ -1,4 +1,4 @@
-//! What a document goes through on its way into a dataset: an ingestion pipeline.
+//! Ingestion pipelines: the steps that a document goes through on its way into a dataset.
 
 pub(crate) mod compiler;
 pub(crate) mod extractor;
@@ -19,7 +19,7 @@ mod passed;
 use weft_core::ComponentSpec;
 use weft_core::pipeline::DOCUMENT;
 
-/// Whether a component is a step of a pipeline, which works on the document that the one before hands over.
+/// Whether a component is a pipeline step, which works on the document that the previous step outputs.
 pub(crate) fn is_step(spec: &ComponentSpec) -> bool {
     spec.outputs.iter().any(|output| output.name == DOCUMENT)
 }

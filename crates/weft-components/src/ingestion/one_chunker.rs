@@ -1,4 +1,4 @@
-//! OneChunker: makes one chunk of a document.
+//! The OneChunker component: turns a document into one chunk.
 
 use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::{ComponentSpec, Role};

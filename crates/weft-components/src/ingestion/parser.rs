@@ -1,4 +1,4 @@
-//! Parser: reads the file of a document.
+//! The Parser component: reads the file of a document.
 
 use async_trait::async_trait;
 use serde_json::Map;
@@ -13,7 +13,7 @@ use crate::ingestion::passed::{self, DOCUMENT_OUTPUT, Passed};
 use crate::params::{Field, FieldGroup, Kind, Params, asks_for_something, choice, pointer, truth};
 use crate::suggest;
 
-/// Settings of a family that change nothing here, and why.
+/// Settings of a family that have no effect here, and why.
 const IGNORED: [(&str, &str); 8] = [
     ("lang", "the reader tells languages and scripts apart by itself"),
     ("llm_id", NO_MODEL),
@@ -28,8 +28,8 @@ const IGNORED: [(&str, &str); 8] = [
 const MAIL_PARTS: [&str; 8] = ["from", "to", "cc", "bcc", "date", "subject", "body", "attachments"];
 const NO_MODEL: &str = "files are read without a model";
 
-/// Tokens of a block in the output `json`.
-// About a paragraph: a chunker that comes later can put blocks together and cannot take them apart.
+/// Number of tokens in a block of the output `json`.
+// About a paragraph: a later chunker can join blocks, but cannot split them.
 const BLOCK_TOKENS: u32 = 128;
 
 const FAMILY: [Field; 15] = [
@@ -65,8 +65,7 @@ const FAMILY: [Field; 15] = [
 
 static SETUPS: Field = Field::raw("setups", Kind::Named(&FAMILY), "how the files of each family are read");
 
-/// The families of files, and the endings that each has when nothing is said. Newer editors write each as a parameter of
-/// its own.
+/// The families of files, and the default extensions of each. Newer editors write each as a separate parameter.
 static FAMILIES: [(Field, &[&str]); 15] = [
     family("pdf", &["pdf"]),
     family("spreadsheet", &["xls", "xlsx", "csv"]),
@@ -142,13 +141,13 @@ struct Family {
     endings: Vec<String>,
     format: &'static str,
     pages: Json,
-    /// Whether the table of contents that a file prints is left out.
+    /// Whether a table of contents that is printed in a file is left out.
     remove_toc: bool,
 }
 
 struct Parser {
     passed: Passed,
-    /// Without any, every file that can be read is.
+    /// If empty, every readable file is read.
     families: Vec<Family>,
     warnings: Vec<ParamProblem>,
 }
@@ -221,7 +220,7 @@ fn read_family(params: &mut Params<'_>, at: &str, name: &str, setup: &Map<String
         }
     }
     let said = |name: &str| texts(setup.get(name));
-    // Editors write all of them at each family of mails, and the plain reading of a text at every family.
+    // Editors write all parts for each family of mails, and plain reading for every family.
     let parts = said("fields");
     if !parts.is_empty() && !MAIL_PARTS.iter().all(|part| parts.contains(part)) {
         ignored("fields", "all parts of a mail are read");
@@ -235,7 +234,7 @@ fn read_family(params: &mut Params<'_>, at: &str, name: &str, setup: &Map<String
     Some(Family { endings, format, pages: pages.unwrap_or_default(), remove_toc })
 }
 
-/// A text, or the texts of a list.
+/// Returns a text, or the texts of a list.
 fn texts(value: Option<&Json>) -> Vec<&str> {
     let all = match value {
         Some(Json::Array(all)) => all.as_slice(),
@@ -269,7 +268,7 @@ impl Component for Parser {
         let mut document = self.passed.document(ctx)?;
         let family = self.family(&document.name)?;
         let format = family.map_or("json", |family| family.format);
-        // In this format rows of spreadsheets are tables, too.
+        // In this format, rows of spreadsheets are tables, too.
         if format == "html" {
             document.settings.insert("html4excel".to_owned(), true.into());
         }
@@ -310,12 +309,12 @@ fn text(read: &ReadDocument) -> String {
     read.pieces.iter().map(|piece| piece.content.as_str()).collect::<Vec<_>>().join("\n\n")
 }
 
-/// The text with the marks of its headings.
+/// Returns the text with Markdown marks for its headings.
 fn marked(read: &ReadDocument) -> String {
     let text = text(read);
     let mut headings = read.headings.iter().peekable();
     let lines = text.lines().map(|line| {
-        // In their order: a line that reads like a later heading is text.
+        // In order: a line that matches a later heading is text.
         let is_next =
             |heading: &&Heading| heading.title == line.split_whitespace().collect::<Vec<_>>().join(" ");
         match headings.next_if(is_next) {

@@ -1,4 +1,4 @@
-//! What the components of a pipeline hand over to each other.
+//! What the components of a pipeline pass to each other.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use weft_core::{
 use crate::catalog;
 use crate::params::Params;
 
-/// Components before the document is cut.
+/// Components before the document is split into chunks.
 const BEFORE_CUTTING: [&str; 2] = ["File", "Parser"];
-/// Components from where it is cut on.
+/// Components from there on.
 const AFTER_CUTTING: [&str; 10] = [
     "TokenChunker",
     "TitleChunker",
@@ -32,27 +32,27 @@ const AFTER_CUTTING: [&str; 10] = [
     "Tokenizer",
 ];
 
-/// The member of a chunk that a Compiler has made: by which template.
+/// The member of a chunk that a Compiler has added: the template that created it.
 pub(super) const COMPILED: &str = "compiled";
 
 /// The output that all of them have.
 pub(super) const DOCUMENT_OUTPUT: OutputSpec =
     OutputSpec::new(DOCUMENT, "object", "what is known of the document, for the next component");
-/// The output of those that have cut it.
+/// The output of those that have chunks.
 pub(super) const CHUNKS_OUTPUT: OutputSpec =
     OutputSpec::new(CHUNKS, "array", "the chunks, each with its `text` and what was made of it");
 
-/// What the components before this one hand over.
+/// What the components before this one pass on.
 #[derive(Debug)]
 pub(super) struct Passed {
     documents: Vec<Reference>,
     chunks: Vec<Reference>,
-    /// That it will fail, since none of them hands a document over.
+    /// The warning that the node will fail, because none of them outputs a document.
     without_document: Option<ParamProblem>,
 }
 
 impl Passed {
-    /// Looks at what leads to a node.
+    /// Examines the nodes that lead to a node.
     pub(super) fn of(params: &mut Params<'_>) -> Self {
         let source = params.source;
         let mut passed = Self { documents: Vec::new(), chunks: Vec::new(), without_document: None };
@@ -62,7 +62,7 @@ impl Passed {
             if BEFORE_CUTTING.contains(&kind) || AFTER_CUTTING.contains(&kind) {
                 passed.documents.push(output(DOCUMENT));
             }
-            // Any other component may hand chunks over, such as a program.
+            // Any other component may output chunks, such as a program.
             if !BEFORE_CUTTING.contains(&kind) {
                 passed.chunks.push(output(CHUNKS));
             }
@@ -75,12 +75,12 @@ impl Passed {
         passed
     }
 
-    /// What is wrong where only other components than those of a pipeline lead here.
+    /// Returns the problem of a node to which only components outside of the pipeline lead.
     fn lacks_document(&self, params: &Params<'_>) -> Option<ParamProblem> {
         let source = params.source;
         let kinds = source.upstream.iter().map(|id| source.others.get(id).map(|(kind, _)| kind));
         let kinds: Vec<&str> = kinds.collect::<Option<_>>()?;
-        // What an unknown component is meant to be nobody knows.
+        // What an unknown component outputs is not known.
         let known = kinds.iter().all(|kind| catalog::find(kind).is_some());
         if kinds.is_empty() || !known || !self.documents.is_empty() {
             return None;
@@ -94,12 +94,12 @@ impl Passed {
         Some(ParamProblem::new("", message).help(help))
     }
 
-    /// What it reads.
+    /// Returns the references it reads.
     pub(super) fn references(&self) -> impl Iterator<Item = Reference> {
         self.documents.iter().chain(&self.chunks).cloned()
     }
 
-    /// What the plan has to know of a component that reads nothing else.
+    /// Returns what the plan must know about a component that reads nothing else.
     pub(super) fn shape(&self, main_output: &'static str, warnings: &[ParamProblem]) -> Shape {
         Shape {
             reads: Reads::always(self.references()),
@@ -109,7 +109,7 @@ impl Passed {
         }
     }
 
-    /// The document; what several components have found out about it is put together.
+    /// Returns the document; what several components have found out about it is merged.
     ///
     /// # Errors
     /// `Invalid` when none reaches this component.
@@ -135,11 +135,11 @@ impl Passed {
         Ok(document)
     }
 
-    /// The chunks; `None` before the document is cut. Branches that have worked on the same chunks are put together,
-    /// others follow each other.
+    /// Returns the chunks; `None` before the document is split. Branches that have worked on the same chunks are
+    /// merged, others are concatenated.
     ///
     /// # Errors
-    /// `Invalid` for a value that is no list of chunks.
+    /// `Invalid` for a value that is not a list of chunks.
     pub(super) fn chunks(&self, ctx: &NodeContext) -> Result<Option<Vec<PipelineChunk>>> {
         let mut all: Option<Vec<PipelineChunk>> = None;
         for from in &self.chunks {
@@ -148,8 +148,7 @@ impl Passed {
             match &mut all {
                 None => all = Some(chunks),
                 Some(all) if same_texts(all, &chunks) => {
-                    // Branches side by side begin from the same chunks, and each knows something else of
-                    // them.
+                    // Parallel branches start from the same chunks, and each knows something different about them.
                     put_together(all, chunks);
                 }
                 Some(all) => all.extend(chunks),
@@ -164,10 +163,10 @@ impl Passed {
         }
     }
 
-    /// Has the document's file cut.
+    /// Splits the document's file into chunks.
     ///
     /// # Errors
-    /// What reading it fails with.
+    /// Errors of reading it.
     pub(super) async fn cut(
         &self,
         ctx: &NodeContext,
@@ -180,7 +179,7 @@ impl Passed {
     }
 }
 
-/// Reads the document's file and cuts it; tells what could not be read.
+/// Reads the document's file and splits it; reports what could not be read.
 ///
 /// # Errors
 /// As [`read`].
@@ -198,7 +197,7 @@ pub(super) async fn cut(
     Ok(chunks_of(read))
 }
 
-/// Notes how long a file is, and what of it could not be read.
+/// Records the length of a file, and what of it could not be read.
 pub(super) fn learn(document: &mut PipelineDocument, read: &ReadDocument) {
     document.pages = read.pages;
     for warning in &read.warnings {
@@ -211,7 +210,7 @@ pub(super) fn learn(document: &mut PipelineDocument, read: &ReadDocument) {
 /// Reads the document's file.
 ///
 /// # Errors
-/// `NotFound` when the file is gone; what reading it fails with.
+/// `NotFound` when the file is gone; errors of reading it.
 pub(super) async fn read(
     ctx: &NodeContext,
     document: &PipelineDocument,
@@ -220,21 +219,21 @@ pub(super) async fn read(
 ) -> Result<ReadDocument> {
     let (_, bytes) = ctx.run.seams.files.read(&ctx.run.tenant, &document.file).await?;
     let mut all = document.settings.clone();
-    // What a step of the pipeline says wins over the settings of the dataset.
+    // Settings of a pipeline step override those of the dataset.
     all.extend(settings.clone());
     let request = ReadRequest { name: document.name.clone(), method, settings: all };
     let sums = Arc::new(CallSums::default());
     let read = sums.reader(&ctx.run.seams.reader).read(&request, bytes).await;
-    // Also when it failed: pictures may have been read before.
+    // Even after a failure: pictures may have been read before it.
     count(ctx, &sums).await?;
     read
 }
 
-/// Counts what models have used that read pictures and recordings for this run.
+/// Charges to this run the usage of models that read pictures and recordings.
 async fn count(ctx: &NodeContext, sums: &CallSums) -> Result<()> {
     for CallSum { model, usage, prices } in sums.take() {
         for _ in 0..usage.calls {
-            // A file is read as a whole: whoever comes next meets the limit.
+            // A file is read as a whole: the next model call encounters the limit.
             let _ = ctx.budget.take_model_call();
         }
         let micros = ctx.budget.used(usage, prices);
@@ -243,10 +242,10 @@ async fn count(ctx: &NodeContext, sums: &CallSums) -> Result<()> {
     Ok(())
 }
 
-/// What a component of a pipeline ends with.
+/// Returns the result of a pipeline component.
 ///
 /// # Errors
-/// `Internal` for what cannot be written as JSON.
+/// `Internal` for a value that cannot be serialised as JSON.
 pub(super) fn finished(document: &PipelineDocument, chunks: Option<Vec<PipelineChunk>>) -> Result<Finished> {
     let json = |value: serde_json::Result<Json>| {
         value.map_err(|cause| Error::internal("cannot hand a document over").because(cause))
@@ -260,7 +259,7 @@ pub(super) fn finished(document: &PipelineDocument, chunks: Option<Vec<PipelineC
 
 fn given<T: DeserializeOwned>(ctx: &NodeContext, from: &Reference) -> Result<Option<T>> {
     match &*ctx.inputs.json(from) {
-        // A branch that was not taken gives nothing, or an empty text.
+        // A branch that was not taken outputs nothing, or an empty text.
         Json::Null => Ok(None),
         Json::String(text) if text.is_empty() => Ok(None),
         value => T::deserialize(value).map(Some).map_err(|cause| {
@@ -269,7 +268,7 @@ fn given<T: DeserializeOwned>(ctx: &NodeContext, from: &Reference) -> Result<Opt
     }
 }
 
-/// A chunk as a component of a pipeline writes it, or a program that gives texts.
+/// Reads a chunk from a pipeline component, or from a program that returns texts.
 fn chunk(value: Json, from: &Reference) -> Result<PipelineChunk> {
     match value {
         Json::String(text) => Ok(PipelineChunk { text, ..PipelineChunk::default() }),
@@ -281,12 +280,12 @@ fn chunk(value: Json, from: &Reference) -> Result<PipelineChunk> {
     }
 }
 
-/// Whether a chunk is what a Compiler has made of others.
+/// Whether a chunk was compiled from others by a Compiler.
 pub(super) fn is_compiled(chunk: &PipelineChunk) -> bool {
     chunk.rest.contains_key(COMPILED)
 }
 
-/// The texts of the document itself: branches side by side may have compiled it into something else.
+/// Returns the texts of the document itself: parallel branches may have compiled different chunks from it.
 fn texts(chunks: &[PipelineChunk]) -> impl Iterator<Item = &str> {
     chunks.iter().filter(|chunk| !is_compiled(chunk)).map(|chunk| chunk.text.as_str())
 }
@@ -295,12 +294,12 @@ fn same_texts(one: &[PipelineChunk], other: &[PipelineChunk]) -> bool {
     texts(one).eq(texts(other))
 }
 
-/// Adds what another branch knows of the same chunks, and what it has compiled.
+/// Merges what another branch knows about the same chunks, and what it has compiled.
 fn put_together(all: &mut Vec<PipelineChunk>, others: Vec<PipelineChunk>) {
     let (compiled, others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_compiled);
     let mine = all.iter_mut().filter(|chunk| !is_compiled(chunk));
     mine.zip(others).for_each(|(one, other)| complete(one, other));
-    // What was compiled before the branches parted comes from each of them.
+    // What was compiled before the branches split arrives through each of them.
     let known: HashSet<String> =
         all.iter().filter(|chunk| is_compiled(chunk)).map(|chunk| chunk.text.clone()).collect();
     all.extend(compiled.into_iter().filter(|chunk| !known.contains(&chunk.text)));

@@ -1,4 +1,4 @@
-//! PresentationChunker: makes a chunk of each slide.
+//! The PresentationChunker component: creates a chunk for each slide.
 
 use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::{ComponentSpec, Role};

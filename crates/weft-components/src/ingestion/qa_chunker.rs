@@ -1,4 +1,4 @@
-//! QAChunker: makes a chunk of each question with its answer.
+//! The QAChunker component: creates a chunk for each question with its answer.
 
 use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::{ComponentSpec, Role};

@@ -1,4 +1,4 @@
-//! TableChunker: makes a chunk of each row of a table.
+//! The TableChunker component: creates a chunk for each row of a table.
 
 use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::{ComponentSpec, Role};

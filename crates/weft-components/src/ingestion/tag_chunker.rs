@@ -1,4 +1,4 @@
-//! TagChunker: makes a chunk of each text of a set of tags.
+//! The TagChunker component: creates a chunk for each text in a set of tags.
 
 use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::{ComponentSpec, Role};

@@ -1,4 +1,4 @@
-//! TitleChunker: cuts a document at its headings.
+//! The TitleChunker component: splits a document at its headings.
 
 use async_trait::async_trait;
 use serde_json::{Map, json};
@@ -10,10 +10,10 @@ use weft_core::{
 use crate::ingestion::passed::{CHUNKS_OUTPUT, DOCUMENT_OUTPUT, Passed};
 use crate::params::{Field, Kind, Params, choice, described, fields, is_empty, number, pointer, whole};
 
-/// Levels of headings, at most.
-// Each has patterns that are looked for in every line of every document.
+/// Maximum number of heading levels.
+// Each has patterns that are matched against every line of every document.
 const LEVELS_MAX: usize = 32;
-/// Tokens of a chunk, at most.
+/// Maximum number of tokens in a chunk.
 const TOKENS_MAX: usize = 2_048;
 
 static LEVELS: Field = Field::raw(
@@ -85,7 +85,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let passed = Passed::of(&mut params);
         let mut settings = Map::new();
         let lists = levels(&mut params);
-        // Canvases without a method are older than families. Where there is one, a family may well have one level.
+        // Canvases without a method predate families. If there is a method, a family may well have only one level.
         let is_older = params.get(&METHOD).is_none_or(is_empty);
         let meant = match params.take(&LEVELS_ARE) {
             "auto" if is_older && lists.iter().all(|list| list.len() < 2) => "levels",
@@ -142,7 +142,7 @@ fn levels(params: &mut Params<'_>) -> Vec<Vec<String>> {
                 params.problem(ParamProblem::new(&at, message).help("write it as a text"));
             }
             let Some(text) = text.filter(|text| !text.trim().is_empty()) else { continue };
-            // Tried here, so that the canvas says what is wrong with it before a document comes.
+            // Compiled here, so that errors are reported for the canvas before a document arrives.
             match pattern::compile(text) {
                 Ok(_) => found.push(text.to_owned()),
                 Err(cause) => {

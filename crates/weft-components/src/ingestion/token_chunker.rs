@@ -1,4 +1,4 @@
-//! TokenChunker: cuts a document into chunks of some number of tokens.
+//! The TokenChunker component: splits a document into chunks of up to a given number of tokens.
 
 use async_trait::async_trait;
 use serde_json::Map;
@@ -8,10 +8,10 @@ use weft_core::{Component, ComponentSpec, Finished, Json, NodeContext, ParamProb
 use crate::ingestion::passed::{CHUNKS_OUTPUT, DOCUMENT_OUTPUT, Passed};
 use crate::params::{Field, Params, choice, fields};
 
-/// Tokens of a chunk, at most.
+/// Maximum number of tokens in a chunk.
 const TOKENS_MAX: usize = 2_048;
-/// Percent of a chunk that the next one repeats, at most.
-// At a hundred each chunk would be the one before, and there would be no end.
+/// Maximum percentage of a chunk that the next one repeats.
+// At a hundred, each chunk would equal the one before, and there would be no end.
 const OVERLAP_MAX: f64 = 90.0;
 
 static CHUNK_TOKEN_SIZE: Field<usize> =
@@ -96,12 +96,12 @@ struct TokenChunker {
     warnings: Vec<ParamProblem>,
 }
 
-/// Delimiters in one text as readers of documents know them: what has several characters between backticks.
+/// Joins delimiters into one text, in the syntax of document readers: those of several characters between backticks.
 pub(crate) fn joined(delimiters: &[String]) -> String {
     let one = |delimiter: &String| match delimiter.chars().count() {
         0 => String::new(),
         1 => delimiter.clone(),
-        // As an editor writes what is in a field: a backslash and a letter.
+        // As an editor writes the content of a field: a backslash and a letter.
         2 if delimiter.starts_with('\\') => delimiter.clone(),
         _ if delimiter.starts_with('`') => delimiter.clone(),
         _ => format!("`{delimiter}`"),
@@ -109,7 +109,7 @@ pub(crate) fn joined(delimiters: &[String]) -> String {
     delimiters.iter().map(one).collect()
 }
 
-/// Whole percents, of percents or a share below 1.
+/// Converts percents, or a fraction below 1, to whole percents.
 fn percent(given: f64) -> u32 {
     let percent = if given < 1.0 { given * 100.0 } else { given };
     percent.round().clamp(0.0, OVERLAP_MAX) as u32

@@ -1,4 +1,4 @@
-//! Tokenizer: says how the chunks of a document are found.
+//! The Tokenizer component: determines how the chunks of a document are found.
 
 use async_trait::async_trait;
 use weft_core::pipeline::{SearchedBy, SearchedField};
@@ -7,7 +7,7 @@ use weft_core::{Component, ComponentSpec, Error, Finished, NodeContext, ParamPro
 use crate::ingestion::passed::{self, CHUNKS_OUTPUT, DOCUMENT_OUTPUT, Passed};
 use crate::params::{Field, Params, choice, fields};
 
-/// The share of the file's name in a vector when nothing is said.
+/// Default weight of the file's name in a vector.
 const NAME_SHARE: f64 = 0.1;
 
 static SEARCH_METHOD: Field<Vec<String>> =
@@ -54,7 +54,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             params.warn(problem.help("weigh vectors against words when you search"));
         }
         let share = params.take(&FILENAME_EMBD_WEIGHT).unwrap_or(NAME_SHARE);
-        // Editors write the usual one whether or not anybody means it.
+        // Editors write the default whether or not it is meant.
         if (share - NAME_SHARE).abs() > f64::EPSILON {
             params.ignored(&FILENAME_EMBD_WEIGHT, "the settings of the dataset say it");
         }

@@ -1,18 +1,18 @@
-//! Arguments of filters, bound as in Jinja on Python: each by its place or by its name.
+//! Arguments of filters, bound as in Jinja on Python: each by position or by name.
 
 use minijinja::value::{Kwargs, Rest, Value, ValueOrKwargs};
 use minijinja::{Error as JinjaError, ErrorKind as JinjaKind};
 
 use super::charges::refused;
 
-/// What a filter was given besides the value in front of it.
+/// The arguments of a filter besides the value it is applied to.
 pub(super) struct Arguments(Vec<(&'static str, Value)>);
 
 impl Arguments {
-    /// Binds what was given to these names, in their order.
+    /// Binds the arguments to these names, in their order.
     ///
     /// # Errors
-    /// For more than there are names, for a name that is none of them, and for one that is given twice.
+    /// For more arguments than names, for an unknown name, and for one that is given twice.
     pub(super) fn of(
         filter: &str,
         names: &'static [&'static str],
@@ -21,7 +21,7 @@ impl Arguments {
         Self::bound(filter, names, &given.into_values())
     }
 
-    /// The same of values that were taken apart already.
+    /// Binds arguments that were already unpacked.
     pub(super) fn bound(
         filter: &str,
         names: &'static [&'static str],
@@ -55,37 +55,37 @@ impl Arguments {
         Ok(Self(bound))
     }
 
-    /// The value of one that was given.
+    /// Returns the value of an argument that was given.
     pub(super) fn get(&self, name: &str) -> Option<&Value> {
         self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    /// The same when it is neither none nor undefined.
+    /// Returns the value of an argument that is neither none nor undefined.
     pub(super) fn set(&self, name: &str) -> Option<&Value> {
         self.get(name).filter(|value| !value.is_none() && !value.is_undefined())
     }
 
-    /// Whether one was given that is true.
+    /// Whether an argument was given and is true.
     pub(super) fn flag(&self, name: &str) -> bool {
         self.get(name).is_some_and(Value::is_true)
     }
 
-    /// A whole number.
+    /// Returns an argument as a whole number.
     pub(super) fn number(&self, name: &str) -> Result<Option<i64>, JinjaError> {
         self.set(name).map(|value| i64::try_from(value.clone())).transpose()
     }
 
-    /// The text form of one.
+    /// Returns the text form of an argument.
     pub(super) fn text(&self, name: &str) -> Option<String> {
         self.set(name).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
     }
 
-    /// The text form of one that has to be there.
+    /// Returns the text form of a required argument.
     pub(super) fn needed_text(&self, name: &str) -> Result<String, JinjaError> {
         self.text(name).ok_or_else(|| refused("a filter lacks one of its arguments"))
     }
 
-    /// All of them by their names, as the library's own filters take them.
+    /// Returns all arguments by name, as the library's own filters take them.
     pub(super) fn by_name(self) -> Value {
         Kwargs::from_iter(self.0.into_iter().map(|(name, value)| (name.to_owned(), value))).into()
     }

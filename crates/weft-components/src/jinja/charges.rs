@@ -1,4 +1,4 @@
-//! What a template builds is charged before it is built.
+//! Charges for what a template builds, before it is built.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,37 +19,37 @@ pub(super) struct Budget(Arc<Counts>);
 
 #[derive(Debug)]
 struct Counts {
-    /// Bytes that were built.
+    /// Number of bytes built.
     built: AtomicUsize,
-    /// Bytes that steps went through without building any.
+    /// Number of bytes scanned by steps that build nothing.
     read: AtomicUsize,
-    /// Bytes that were written, also where a filter takes them.
+    /// Number of bytes written, including what a filter consumes.
     written: AtomicUsize,
-    /// How many it may go through.
+    /// Maximum number of bytes it may scan.
     read_max: usize,
-    /// Bytes of the longest value that it was given.
+    /// Byte length of the longest value it was given.
     longest: usize,
-    /// When it has to be done.
+    /// Deadline.
     until: Instant,
 }
 
-/// Adds a cost and says whether the sum is within the limit. A cost may be any number, so that no more is added
-/// than can be counted.
+/// Adds a cost and returns whether the sum is within the limit. A cost may be any number, so it is capped to keep the
+/// counter from overflowing.
 fn fits(count: &AtomicUsize, cost: usize, max: usize) -> bool {
     let cost = cost.min(max + 1);
-    // The counters order nothing else.
+    // The counters order no other memory accesses.
     count.fetch_add(cost, Ordering::Relaxed).saturating_add(cost) <= max
 }
 
 impl Budget {
-    /// A budget for a rendering whose longest value has `longest` bytes, that may read `read_max` and has to be
-    /// done by `until`.
+    /// Creates the budget of a rendering whose longest value has `longest` bytes, that may scan `read_max` bytes and
+    /// must be done by `until`.
     pub(super) fn new(longest: usize, read_max: usize, until: Instant) -> Self {
         let (built, read, written) = Default::default();
         Self(Arc::new(Counts { built, read, written, read_max, longest, until }))
     }
 
-    /// Looks at the clock. Whatever may take long comes through here before it begins.
+    /// Checks the deadline. Whatever may take long calls this before it begins.
     pub(super) fn in_time(&self) -> Result<(), JinjaError> {
         if Instant::now() < self.0.until {
             return Ok(());
@@ -66,7 +66,7 @@ impl Budget {
         }
     }
 
-    /// Charges a step that goes through `bytes` of text or through as many values of a list.
+    /// Charges a step that scans `bytes` bytes of text or as many values of a list.
     pub(super) fn charge_read(&self, bytes: usize) -> Result<(), JinjaError> {
         self.in_time()?;
         if fits(&self.0.read, bytes, self.0.read_max) {
@@ -76,18 +76,18 @@ impl Budget {
         }
     }
 
-    /// Charges writing a value. What a filter takes is no output, whose size has a limit of its own.
+    /// Charges writing a value. What a filter consumes is not output, whose size has its own limit.
     pub(super) fn charge_written(&self, bytes: usize) -> Result<(), JinjaError> {
         if fits(&self.0.written, bytes, WORK_MAX) { Ok(()) } else { Err(refused("it writes too much")) }
     }
 
-    /// What a value that cannot be seen may hold: as much as the longest value given or as all that was built.
+    /// Upper bound for a value that cannot be inspected: the longest value given, or everything built so far.
     fn longest(&self) -> usize {
         let built = self.0.built.load(Ordering::Relaxed).min(WORK_MAX);
         self.0.longest.max(built)
     }
 
-    /// Charges a value with everything in it; shared parts count every time they appear.
+    /// Charges a value with everything in it; shared parts count each time they occur.
     pub(super) fn charge_value(&self, value: &Value, depth: usize) -> Result<(), JinjaError> {
         if depth > DEPTH_MAX {
             return Err(refused("it builds values that nest too deep"));
@@ -110,13 +110,13 @@ impl Budget {
         Ok(())
     }
 
-    /// Charges what a filter makes of a value before it does: a text of about the same length, or a list of
-    /// as many values, of which `map` may make new ones.
+    /// Charges what a filter builds from a value before it does so: a text of about the same length, or a list of as
+    /// many values, of which `map` may build new ones.
     fn charge_copy(&self, value: &Value, filter: &str) -> Result<(), JinjaError> {
         let text = value.as_str().map(str::len);
         match (filter, text) {
             ("map", _) => self.charge_value(value, 0),
-            // Of a text they make a value for each letter.
+            // Applied to a text, they build a value for each letter.
             ("list" | "sort" | "unique" | "select" | "reject", Some(bytes)) => {
                 self.charge(bytes.saturating_mul(NODE_COST))
             }
@@ -134,7 +134,7 @@ pub(super) fn refused(what: &'static str) -> JinjaError {
     JinjaError::new(JinjaKind::InvalidOperation, what)
 }
 
-/// What can make a value grow, with a charge on it.
+/// Adds wrappers that charge for whatever can make a value grow.
 pub(super) fn charged(environment: &mut Environment<'static>, budget: &Budget) {
     let b = budget.clone();
     environment.add_function("weft_cost", move |value: Value| {
@@ -144,7 +144,7 @@ pub(super) fn charged(environment: &mut Environment<'static>, budget: &Budget) {
     let b = budget.clone();
     environment.add_function("weft_each", move |value: Value| {
         b.charge_read(value.len().unwrap_or_default())?;
-        // What is worked out on the way becomes a list of its own.
+        // A lazily evaluated sequence is turned into a separate list.
         if value.kind() == ValueKind::Iterable {
             b.charge(value.len().unwrap_or_default().saturating_mul(NODE_COST))?;
         }
@@ -167,15 +167,15 @@ pub(super) fn charged(environment: &mut Environment<'static>, budget: &Budget) {
     numbers(environment, budget);
 }
 
-/// The filters that make texts of others.
+/// Adds filters that build texts from other texts.
 fn changing(environment: &mut Environment<'static>, budget: &Budget) {
     let b = budget.clone();
     environment.add_filter("replace", move |text: &str, args: Rest<ValueOrKwargs>| {
         let args = Arguments::of("replace", &["old", "new", "count"], args)?;
         let (from, to) = (args.needed_text("old")?, args.needed_text("new")?);
-        // A negative number is everywhere.
+        // A negative number means every occurrence.
         let most = args.number("count")?.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
-        // A text that is empty stands before each letter and at the end.
+        // The empty text occurs before each letter and at the end.
         let found = if from.is_empty() { text.len() + 1 } else { text.matches(from.as_str()).count() };
         b.charge(text.len().saturating_add(found.min(most).saturating_mul(to.len())))?;
         Ok::<_, JinjaError>(text.replacen(from.as_str(), &to, most))
@@ -215,7 +215,7 @@ fn changing(environment: &mut Environment<'static>, budget: &Budget) {
             Some(prefix) => prefix.to_owned(),
             None => {
                 let width = usize::try_from(args.number("width")?.unwrap_or(4)).unwrap_or_default();
-                // The prefix is built once, also for a text of one line.
+                // The prefix is built once, even for a text of one line.
                 b.charge(width)?;
                 " ".repeat(width)
             }
@@ -234,7 +234,7 @@ fn changing(environment: &mut Environment<'static>, budget: &Budget) {
     });
 }
 
-/// What stands in for a value that is not there.
+/// Adds the filters that replace a missing value.
 fn defaults(environment: &mut Environment<'static>) {
     let default = |value: Value, args: Rest<ValueOrKwargs>| {
         let args = Arguments::of("default", &["default_value", "boolean"], args)?;
@@ -246,20 +246,20 @@ fn defaults(environment: &mut Environment<'static>) {
     environment.add_filter("d", default);
 }
 
-/// A member of a list, or what it has at a path of names.
+/// Returns a member of a list, or its value at a path of names.
 fn member(budget: &Budget, item: Value, path: Option<&str>) -> Result<Value, JinjaError> {
     let Some(path) = path else { return Ok(item) };
     budget.charge_read(path.len())?;
     Ok(at(&item, path))
 }
 
-/// How far something is indented.
+/// Returns the width of an indentation.
 fn width(given: i64) -> Result<usize, JinjaError> {
     let width = usize::try_from(given).unwrap_or_default();
     if width > WIDTH_MAX { Err(refused("it is indented by more than 1000")) } else { Ok(width) }
 }
 
-/// What counts.
+/// Adds functions and filters for numbers.
 fn numbers(environment: &mut Environment<'static>, budget: &Budget) {
     let b = budget.clone();
     environment.add_function("weft_number", move |value: Value| match value.kind() {
@@ -280,8 +280,8 @@ fn numbers(environment: &mut Environment<'static>, budget: &Budget) {
     });
 }
 
-/// A sequence that is worked out whenever it is gone through (a slice, a sum of lists, a reversed list), as a list. Its
-/// cost is paid once, and going through it a thousand times would be free.
+/// Turns a sequence that is evaluated each time it is iterated (a slice, a sum of lists, a reversed list) into a list.
+/// Its cost is charged once; otherwise iterating over it a thousand times would be free.
 fn worked_out(value: Value) -> Value {
     match value.try_iter() {
         Ok(items) if value.kind() == ValueKind::Iterable => Value::from_iter(items),
@@ -289,7 +289,7 @@ fn worked_out(value: Value) -> Value {
     }
 }
 
-/// The filters that cut a text into many.
+/// Adds filters that split a text into many.
 fn splitting(environment: &mut Environment<'static>, budget: &Budget) {
     let b = budget.clone();
     environment.add_filter("lines", move |text: &str| {
@@ -300,7 +300,7 @@ fn splitting(environment: &mut Environment<'static>, budget: &Budget) {
     environment.add_filter("split", move |text: &str, args: Rest<ValueOrKwargs>| {
         let args = Arguments::of("split", &["sep", "maxsplit"], args)?;
         let (by, times) = (args.text("sep"), args.number("maxsplit")?);
-        // Without a number, or with a negative one, everywhere; the number counts cuts and not pieces.
+        // Without a number or with a negative one, at every occurrence; the number counts splits rather than pieces.
         let most =
             times.and_then(|times| usize::try_from(times).ok()).map_or(usize::MAX, |n| n.saturating_add(1));
         let pieces: Box<dyn Iterator<Item = &str>> = match by.as_deref() {
@@ -316,7 +316,7 @@ fn splitting(environment: &mut Environment<'static>, budget: &Budget) {
     });
 }
 
-/// What stands between blanks; after `most - 1` words the rest is one piece.
+/// Splits a text at white space; after `most - 1` words the rest is one piece.
 fn words(text: &str, most: usize) -> impl Iterator<Item = &str> {
     let mut rest = text.trim_start();
     let mut count = 0_usize;
@@ -333,8 +333,8 @@ fn words(text: &str, most: usize) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The text form of a value, as everywhere on a canvas: nothing is empty, a text is itself, the
-/// rest is JSON. `None` when it is longer than `max`.
+/// Returns the text form of a value, as everywhere on a canvas: null is empty, a text is itself, everything else is
+/// JSON. `None` when it is longer than `max`.
 pub(super) fn written(value: &Value, max: usize) -> Option<String> {
     match value.kind() {
         ValueKind::Undefined | ValueKind::None => Some(String::new()),
@@ -343,7 +343,7 @@ pub(super) fn written(value: &Value, max: usize) -> Option<String> {
     }
 }
 
-/// JSON on several lines.
+/// Formats a value as JSON on several lines.
 fn pretty_json(value: &Value, indent: usize, max: usize) -> Option<String> {
     let (mut text, indent) = (Limited { bytes: Vec::new(), max }, " ".repeat(indent));
     let formatter = serde_json::ser::PrettyFormatter::with_indent(indent.as_bytes());

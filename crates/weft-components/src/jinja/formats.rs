@@ -1,10 +1,10 @@
-//! What Python's formats have and the library's do not: numbers with a fraction in `%d`, `%r`, and `%` as the type of a
-//! field of `str.format`. Such a field is worked out here and put in as a text.
+//! Python formats that the library lacks: numbers with a fraction in `%d`, `%r`, and `%` as the type of a `str.format`
+//! field. Such a field is formatted here and inserted as text.
 
 use minijinja::formatting::{FormatStyle, format};
 use minijinja::value::{Kwargs, Value, ValueKind};
 
-/// A format and its arguments in the words that the library knows.
+/// A format and its arguments in terms that the library supports.
 pub(super) struct Translated {
     /// The format.
     pub(super) text: String,
@@ -12,7 +12,7 @@ pub(super) struct Translated {
     pub(super) args: Vec<Value>,
 }
 
-/// Translates a format; what it does not understand stays as it is, for the library to name.
+/// Translates a format; what is not understood is left as it is, for the library to report.
 pub(super) fn translated(style: FormatStyle, text: &str, args: &[Value]) -> Translated {
     let known = match style {
         FormatStyle::Printf => printf(text, args),
@@ -21,7 +21,7 @@ pub(super) fn translated(style: FormatStyle, text: &str, args: &[Value]) -> Tran
     known.unwrap_or_else(|| Translated { text: text.to_owned(), args: args.to_vec() })
 }
 
-/// `%d` of 3.7 is 3, `%r` of a text has quotes. Fields with names become fields by their places.
+/// `%d` of 3.7 is 3, `%r` of a text has quotes. Named fields become positional ones.
 fn printf(text: &str, args: &[Value]) -> Option<Translated> {
     let (mut written, mut given) = (String::with_capacity(text.len()), Vec::new());
     let mut by_place = args.iter();
@@ -64,19 +64,19 @@ fn printf(text: &str, args: &[Value]) -> Option<Translated> {
         }
     }
     written.push_str(rest);
-    // What there is no place for is left to the library.
+    // Surplus arguments are left to the library.
     if !text.contains("%(") {
         given.extend(by_place.cloned());
     }
     Some(Translated { text: written, args: given })
 }
 
-/// A number that is no integer, also `3.0`.
+/// Whether a value is a number but not an integer, including `3.0`.
 fn is_fraction(value: &Value) -> bool {
     value.kind() == ValueKind::Number && !value.is_integer()
 }
 
-/// A number without its fraction.
+/// Truncates a number to its integer part.
 fn whole(value: &Value) -> Option<Value> {
     let number = f64::try_from(value.clone()).ok().filter(|number| number.abs() < 1e30)?;
     #[expect(clippy::cast_possible_truncation, reason = "looked at above")]
@@ -84,10 +84,10 @@ fn whole(value: &Value) -> Option<Value> {
     Some(Value::from(whole))
 }
 
-/// A value as a program would write it.
+/// Returns a value as Python source would write it.
 fn quoted(value: &Value) -> String {
     let Some(text) = value.as_str() else { return value.to_string() };
-    // As Python chooses: those that need no backslash.
+    // Python's choice: the quotes that need no backslash.
     let mark = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let mut quoted = String::from(mark);
     for c in text.chars() {
@@ -104,7 +104,7 @@ fn quoted(value: &Value) -> String {
     quoted
 }
 
-/// `{:.1%}` and `{!r}`: the field takes the text that comes of it.
+/// Translates `{:.1%}` and `{!r}`: the field takes the formatted text.
 fn str_format(text: &str, args: &[Value]) -> Option<Translated> {
     let mut given = args.to_vec();
     let named = given.pop_if(|last| last.is_kwargs());
@@ -120,7 +120,7 @@ fn str_format(text: &str, args: &[Value]) -> Option<Translated> {
     let (mut rest, mut next) = (text, 0_usize);
     while let Some(at) = rest.find(['{', '}']) {
         written.push_str(&rest[..at]);
-        // Doubled they are no field.
+        // Doubled braces are not a field.
         if let Some(brace) = ["{{", "}}"].into_iter().find(|brace| rest[at..].starts_with(brace)) {
             written.push_str(brace);
             rest = &rest[at + 2..];
@@ -148,7 +148,7 @@ fn str_format(text: &str, args: &[Value]) -> Option<Translated> {
             (_, Some(_)) => return None,
         };
         let spec = if spec.is_empty() { String::new() } else { format!(":{spec}") };
-        // Fields that are counted stay counted: such a one reads its argument alone.
+        // Automatically numbered fields stay so: each is the only one that reads its argument.
         if name.is_empty() {
             *given.get_mut(place)? = value;
             written.push_str(&format!("{{{spec}}}"));
@@ -168,7 +168,7 @@ fn str_format(text: &str, args: &[Value]) -> Option<Translated> {
     Some(Translated { text: written, args: given })
 }
 
-/// A number in percent, by what stands before the `%` in its field.
+/// Formats a number as a percentage, given what precedes the `%` in its field.
 fn percent(spec: &str, value: &Value) -> Option<String> {
     let hundredfold = f64::try_from(value.clone()).ok()? * 100.0;
     let (before, precision) = match spec.split_once('.') {
@@ -184,7 +184,7 @@ fn percent(spec: &str, value: &Value) -> Option<String> {
         _ => ("", width),
     };
     let (align, sign) = flags.split_at(flags.rfind(['<', '>', '^', '=']).map_or(0, |at| at + 1));
-    // The sign of percent is one of the digits that the width counts.
+    // The percent sign counts towards the width.
     let inner = match (zeros, width.parse::<usize>()) {
         ("0", Ok(width)) => format!("0{}", width.saturating_sub(1)),
         _ => String::new(),

@@ -1,5 +1,5 @@
-//! What templates are used to from Jinja on Python: methods of values, formats, namespaces, and some filters; each with
-//! a charge on what it makes.
+//! What templates expect from Jinja on Python: methods of values, formats, namespaces, and some filters; each with a
+//! charge for what it builds.
 
 use minijinja::formatting::{FormatStyle, format};
 use minijinja::value::{Kwargs, Rest, Serde, Value, ValueKind, ValueOrKwargs};
@@ -11,11 +11,11 @@ use super::charges::{Budget, refused, written};
 use super::formats::{Translated, translated};
 use super::{NODE_COST, WIDTH_MAX};
 
-/// What upper case may make of a byte, at most.
+/// Maximum number of bytes that upper case makes of one byte.
 // `ΐ` of two bytes becomes three letters of six.
 const UPPER: usize = 3;
 
-/// Adds all of it.
+/// Adds all of them.
 pub(super) fn added(environment: &mut Environment<'static>, budget: &Budget) {
     methods(environment, budget);
     formats(environment, budget);
@@ -35,13 +35,13 @@ pub(super) fn added(environment: &mut Environment<'static>, budget: &Budget) {
     });
 }
 
-/// `x.split(',')`, `x.items()`, `x.get('key')` and their kin.
+/// Adds `x.split(',')`, `x.items()`, `x.get('key')` and the like.
 fn methods(environment: &mut Environment<'static>, budget: &Budget) {
     let b = budget.clone();
     environment.set_unknown_method_callback(move |state, value, method, args| {
         let size = value.as_str().map_or_else(|| value.len().unwrap_or_default(), str::len);
         match (value.kind(), method, args) {
-            // As filters they have charges of their own.
+            // These are filters with their own charges.
             (ValueKind::String, "split", _) => return state.apply_filter("split", &with(value, args)),
             (ValueKind::String, "replace", _) => return state.apply_filter("replace", &with(value, args)),
             (ValueKind::String, "join", [items]) => {
@@ -50,13 +50,13 @@ fn methods(environment: &mut Environment<'static>, budget: &Budget) {
             (ValueKind::String, "format", _) => {
                 return formatted(&b, FormatStyle::StrFormat, value.as_str().unwrap_or_default(), args);
             }
-            // Every byte may be a line of its own.
+            // Every byte may be a separate line.
             (ValueKind::String, "splitlines", _) => b.charge(size.saturating_mul(1 + NODE_COST))?,
             (ValueKind::String, "count" | "find" | "rfind" | "startswith" | "endswith", _) => {
                 b.charge_read(size)?;
             }
             (ValueKind::String, _, _) => b.charge(size.saturating_mul(UPPER))?,
-            // For each member a pair and both of its parts.
+            // A pair for each member, and both of its parts.
             (ValueKind::Map, "items" | "keys" | "values", _) => {
                 b.charge(size.saturating_mul(3 * NODE_COST))?;
             }
@@ -70,7 +70,7 @@ fn with(value: &Value, args: &[Value]) -> Vec<Value> {
     std::iter::once(value).chain(args).cloned().collect()
 }
 
-/// `'%.2f' % x`, `'%.2f'|format(x)`, `'{:.2f}'.format(x)`.
+/// Adds `'%.2f' % x`, `'%.2f'|format(x)`, `'{:.2f}'.format(x)`.
 fn formats(environment: &mut Environment<'static>, budget: &Budget) {
     let b = budget.clone();
     environment.add_function("weft_printf", move |text: &str, args: Value| match args.kind() {
@@ -83,7 +83,7 @@ fn formats(environment: &mut Environment<'static>, budget: &Budget) {
     });
 }
 
-/// A format filled in. What it may come to is charged before.
+/// Formats values. The maximum size of the result is charged first.
 fn formatted(budget: &Budget, style: FormatStyle, text: &str, args: &[Value]) -> Result<Value, JinjaError> {
     let widest = widest(style, text)?;
     let fields = text.matches(['%', '{']).count();
@@ -99,8 +99,8 @@ fn formatted(budget: &Budget, style: FormatStyle, text: &str, args: &[Value]) ->
     format(style, &text, &args).map(Value::from)
 }
 
-/// The largest number in the fields of a format: their width, or how many digits they have. One that an argument gives
-/// cannot be known.
+/// Returns the largest number in the fields of a format: a width, or a number of digits. A number that an argument
+/// supplies cannot be known.
 fn widest(style: FormatStyle, text: &str) -> Result<usize, JinjaError> {
     let unknown = match style {
         FormatStyle::Printf => text.contains('*'),
@@ -114,7 +114,7 @@ fn widest(style: FormatStyle, text: &str) -> Result<usize, JinjaError> {
     Ok(widest)
 }
 
-/// Filters that arrange lists.
+/// Adds filters that rearrange lists.
 fn lists(environment: &mut Environment<'static>, budget: &Budget) {
     let b = budget.clone();
     environment.add_filter(
@@ -138,7 +138,7 @@ fn lists(environment: &mut Environment<'static>, budget: &Budget) {
     );
 }
 
-/// How many members a list has.
+/// Returns the number of members in a list.
 fn counted(items: &Value) -> Result<usize, JinjaError> {
     match items.len() {
         Some(count) => Ok(count),
@@ -146,7 +146,7 @@ fn counted(items: &Value) -> Result<usize, JinjaError> {
     }
 }
 
-/// Filters that shorten and count texts.
+/// Adds filters that shorten and count texts.
 fn texts(environment: &mut Environment<'static>, budget: &Budget) {
     let b = budget.clone();
     environment.add_filter(
@@ -186,10 +186,10 @@ fn texts(environment: &mut Environment<'static>, budget: &Budget) {
     });
 }
 
-/// Writes a value as a part of an address.
+/// Percent-encodes a value as a part of an address.
 fn percent(budget: &Budget, value: &Value, encoded: &mut String) -> Result<(), JinjaError> {
     let text = written(value, budget.room()).ok_or_else(|| refused("it builds texts that are too large"))?;
-    // Each byte may become three, and a member without a text costs something as well.
+    // Each byte may become three, and a member without text has a cost as well.
     budget.charge(text.len().saturating_mul(3).saturating_add(2))?;
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'-' | b'_') {

@@ -11,8 +11,8 @@
 //! | `[…]`, `{…}`, `(…)` that make a value | `weft_cost([…])` …, and so each of their members |
 //! | arguments of calls, `set` and `with` | their values in `weft_cost(…)` |
 //! | `set a, b = x, y` | `set a, b = weft_cost((x, y))` |
-//! | `x|filter` | `x|weft_filter('filter')|filter`, for filters that make as much as they are given |
-//! | other filters, `x is …`, `x == …`, `… in x` | `x|weft_read`, which charges what is gone through |
+//! | `x|filter` | `x|weft_filter('filter')|filter`, for filters that build as much as they are given |
+//! | other filters, `x is …`, `x == …`, `… in x` | `x|weft_read`, which charges for what is scanned |
 //! | `for x in list` | `for x in weft_each(list)`, the same |
 //! | `filter upper` | `filter weft_filter('upper') | upper`, the same |
 //! | `f(x)` | `f(x|weft_read)`, the same |
@@ -20,7 +20,7 @@
 //! | `'text' % x` | `weft_printf('text', x)` |
 //! | `set ns.a = x` | `set ns.a = weft_plain(x)`, a copy |
 //!
-//! So whatever is kept beside other values is charged when it is made, and before the next is.
+//! Whatever is retained next to other values is therefore charged when it is built, before the next value is.
 
 mod charged;
 mod descent;
@@ -39,39 +39,39 @@ use charged::{write, write_charged, write_filter, write_loop, write_members};
 use descent::{Branches, Descent};
 use names::NamesOfTemplate;
 
-/// Statements that build text out of sight or reach for other templates.
+/// Statements that build text invisibly to the budget or access other templates.
 const REFUSED: [&str; 9] =
     ["autoescape", "block", "call", "extends", "from", "import", "include", "macro", "do"];
 
-/// Bytes of the id of a component that is named without braces, at most.
-// From each word on what may be one is looked at, and a block may be one run of words and colons up to its end.
+/// Maximum number of bytes in the id of a component that is named without braces.
+// At each word, the search for an id may look ahead, and a block may be one run of words and colons up to its end.
 const BARE_ID_MAX: usize = 256;
 
-/// What [`rewrite`] makes of a template.
+/// The result of [`rewrite`].
 #[derive(Debug)]
 pub(super) struct Rewritten {
-    /// For the template engine.
+    /// The source for the template engine.
     pub source: String,
-    /// Variable name → what it stands for.
+    /// Variables by name, each with the reference it stands for.
     pub variables: Vec<(String, Reference)>,
-    /// What it asks for by names that it does not make itself.
+    /// Names that the template uses and does not define itself.
     pub named: BTreeSet<Named>,
-    /// Expressions that do not depend on what it is given.
+    /// Expressions that do not depend on the input.
     pub fixed: Vec<Fixed>,
-    /// Where other ones divide by 0.
+    /// Divisions by 0 in other expressions.
     pub by_zero: BTreeSet<String>,
 }
 
-/// A reference in braces: from, to (exclusive), what.
+/// A reference in braces: start, end (exclusive), reference.
 type Occurrence = (usize, usize, Reference);
 
-/// Whether a text holds a block or an expression besides references.
+/// Whether a text contains a block or an expression besides references.
 pub(super) fn is_template(text: &str, names: Names<'_>) -> bool {
     let mut rest = String::with_capacity(text.len());
     for segment in Template::parse(text, names).segments() {
         match segment {
             Segment::Literal(literal) => rest.push_str(literal),
-            // A reference stands for some letter, so that braces on both sides of it make no pair.
+            // A letter takes the place of a reference, so that braces on both sides of it do not form a pair.
             Segment::Reference(_) => rest.push('x'),
         }
     }
@@ -124,7 +124,7 @@ fn occurrences(text: &str, names: Names<'_>) -> Vec<Occurrence> {
     found
 }
 
-/// Where the occurrence that opens at `at` ends: as many closing braces as opening ones.
+/// Returns the end of the occurrence that opens at `at`: where its braces are balanced.
 fn occurrence_end(text: &str, at: usize) -> usize {
     let mut depth = 0_usize;
     for (place, c) in text[at..].char_indices() {
@@ -141,7 +141,7 @@ fn occurrence_end(text: &str, at: usize) -> usize {
 /// A token inside `{{ … }}` or `{% … %}`.
 #[derive(Clone, Debug, PartialEq)]
 enum Token<'a> {
-    /// A name, a number, a string literal.
+    /// A name, a number or a string literal.
     Atom(&'a str),
     /// A reference, as the variable that stands for it.
     Variable(String),
@@ -178,11 +178,11 @@ struct Writer<'a> {
     at: usize,
     source: String,
     variables: Vec<(String, Reference)>,
-    /// Where among them each reference is: a template may have thousands.
+    /// The index of each reference in `variables`: a template may have thousands.
     places: HashMap<Reference, usize>,
     named: NamesOfTemplate,
     branches: Branches,
-    /// What is written now is given to a `filter` first.
+    /// Whether the text being written is consumed by a `filter`.
     filtered: bool,
     fixed: Vec<Fixed>,
     by_zero: BTreeSet<String>,
@@ -199,7 +199,7 @@ impl<'a> Writer<'a> {
                 self.source.push_str(&format!("{{{{ {variable} }}}}"));
                 self.at = end;
             } else if self.rest().starts_with("{#") {
-                // What looks like code in a comment is none.
+                // What looks like code in a comment is not code.
                 let end = self.rest().find("#}").map_or(self.text.len(), |end| self.at + end + 2);
                 self.copy_to(end);
             } else if self.rest().starts_with("{{") || self.rest().starts_with("{%") {
@@ -222,8 +222,8 @@ impl<'a> Writer<'a> {
         Some((end, self.variable(&reference)))
     }
 
-    /// The variable that stands for a reference. `item` and its kin keep their names, so that a loop
-    /// of the template can have a variable called the same.
+    /// Returns the variable that stands for a reference. `item`, `index` and `result` keep their names, so that a loop
+    /// of the template can use a variable of the same name.
     fn variable(&mut self, reference: &Reference) -> String {
         if let Some((name, _)) = self.places.get(reference).and_then(|place| self.variables.get(*place)) {
             return name.clone();
@@ -241,7 +241,7 @@ impl<'a> Writer<'a> {
         name
     }
 
-    /// One `{{ … }}` or `{% … %}`.
+    /// Rewrites one `{{ … }}` or `{% … %}`.
     fn code(&mut self) -> Result<()> {
         let statement = self.rest().starts_with("{%");
         let mark = self.rest()[2..].starts_with(['-', '+']);
@@ -257,7 +257,7 @@ impl<'a> Writer<'a> {
                     "the Jinja template has a mistake: `{close}` is missing"
                 )));
             }
-            // Two braces within brackets close brackets, and not the block.
+            // Within brackets, two braces close brackets rather than the block.
             if descent.nesting() == 0
                 && (rest.starts_with(close) || (rest.starts_with(['-', '+']) && rest[1..].starts_with(close)))
             {
@@ -281,7 +281,8 @@ impl<'a> Writer<'a> {
                 let value =
                     tokens.iter().position(|token| token.text() == "=").map_or(tokens.len(), |at| at + 1);
                 write(&tokens[..value], &mut self.source);
-                // What is put into a namespace is a copy: one that held itself would never end, and never go.
+                // What is put into a namespace is a copy: a namespace that contained itself would be traversed
+                // endlessly and never be freed.
                 let member = tokens[..value].iter().any(|token| token.text() == ".");
                 self.source.push_str(if member { "weft_plain(" } else { "" });
                 if bare_tuple(&tokens) {
@@ -303,7 +304,7 @@ impl<'a> Writer<'a> {
         }
         let mark = self.rest().starts_with(['-', '+']);
         self.copy_to(self.at + usize::from(mark) + 2);
-        // Up to the tag that ends it all is text, and what looks like a reference is none.
+        // Everything up to the end tag is text, and what looks like a reference is not one.
         if statement && tokens.first() == Some(&Token::Atom("raw")) {
             let end = self.rest().match_indices("{%").find(|(at, _)| ends_raw(&self.rest()[at + 2..]));
             self.copy_to(end.map_or(self.text.len(), |(end, _)| self.at + end));
@@ -321,8 +322,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Goes on by a statement. Nothing sees the text that is written within a `filter` until that ends: it must not be
-    /// written again and again.
+    /// Tracks `filter` blocks at a statement. Text written within a `filter` is visible to no limit until the block
+    /// ends, so it must not be written in a loop or filtered again.
     fn note_filter(&mut self, statement: &str) -> Result<()> {
         match statement {
             "for" | "filter" if self.filtered => Err(Error::invalid(format!(
@@ -359,7 +360,7 @@ impl<'a> Writer<'a> {
         };
         let atom = &rest[..length];
         self.at += length;
-        // With such a name a template could call what charges by itself, or take its place.
+        // With such a name a template could call the charging functions itself, or replace them.
         if atom.starts_with("weft_") {
             return Err(Error::invalid(format!(
                 "the Jinja template uses the name `{atom}`: names that begin with `weft_` are taken"
@@ -384,7 +385,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A reference without braces. Its path ends before a `-`, which is a minus here.
+    /// Returns a reference without braces. Its path ends before a `-`, which is a minus here.
     fn bare_reference(&self) -> Option<(usize, Reference)> {
         let rest = self.rest();
         let run = |text: &str, more: &[char]| {
@@ -398,7 +399,7 @@ impl<'a> Writer<'a> {
         } else {
             return None;
         };
-        // A dot at the end of a sentence is none of the path.
+        // A dot at the end of a sentence is not part of the path.
         let mut length = rest[..length].trim_end_matches('.').len();
         // What is called is a method of the value.
         if rest[length..].starts_with('(')
@@ -448,7 +449,7 @@ fn check_statement(tokens: &[Token<'_>]) -> Result<()> {
     if *statement == "for" && has("recursive") {
         return refused("a `recursive` loop");
     }
-    // The engine reads none there, and says less of it.
+    // The engine does not support one there, and its error is less clear.
     if *statement == "for" && bare_tuple(tokens) {
         return Err(Error::invalid("the Jinja template makes a list without brackets: put them around it"));
     }
@@ -469,8 +470,8 @@ fn bare_tuple(tokens: &[Token<'_>]) -> bool {
         depth == 0 && token.text() == ","
     })
 }
-/// Whether what follows `{%` is the end of a text that is no template, in the same way as the engine sees it: what it
-/// takes for template from there on has to be looked at here.
+/// Whether what follows `{%` ends a raw text. It must match the engine exactly: what the engine parses as template from
+/// there on has to be checked here.
 fn ends_raw(tag: &str) -> bool {
     let blank = |c: char| c.is_ascii_whitespace();
     let tag = tag.strip_prefix(['-', '+']).unwrap_or(tag).trim_start_matches(blank);

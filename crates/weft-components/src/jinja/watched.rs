@@ -1,5 +1,5 @@
-//! The library's own filters and tests, each with a charge on what it goes through, by whatever way it is called: also
-//! `map('sort')` and `select('in', text)` name one, and what is done for each member is seen only there.
+//! The library's own filters and tests, each with a charge for what it scans, however it is called: `map('sort')` and
+//! `select('in', text)` name one, too, and the work for each member is visible only there.
 
 use minijinja::value::{Rest, Value, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error as JinjaError, State, filters, tests};
@@ -8,9 +8,8 @@ use super::arguments::Arguments;
 use super::charges::Budget;
 use super::{DEPTH_MAX, NODE_COST};
 
-/// What going through a value costs besides its text.
-// An empty text is looked at as well: without a cost of its own a list of a million of them would be sorted
-// for nothing.
+/// Cost of scanning a value besides its text.
+// An empty text is read as well: without its own cost, a list of a million of them would be sorted for free.
 const STEP_COST: usize = 8;
 
 /// Adds all of them.
@@ -46,7 +45,7 @@ pub(super) fn added(environment: &mut Environment<'static>, budget: &Budget) {
         let b = budget.clone();
         environment.add_filter(name, move |state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>| {
             let args = args.into_values();
-            // What it does for each member has charges of its own; a path of names is walked for each.
+            // The work for each member has its own charges; a path of names is followed for each.
             let path = path(&args).or_else(|| args.get(1).and_then(|path| path.as_str().map(str::to_owned)));
             let path = path.unwrap_or_default().len() + STEP_COST;
             b.charge_read(count(&args).saturating_mul(path))?;
@@ -61,7 +60,7 @@ pub(super) fn added(environment: &mut Environment<'static>, budget: &Budget) {
     compared(environment, budget);
 }
 
-/// The tests that look at two values.
+/// Adds the tests that compare two values.
 fn compared(environment: &mut Environment<'static>, budget: &Budget) {
     let comparing: [([&str; 3], Common, Value); 6] = [
         (["eq", "equalto", "=="], equal, Value::from_function(tests::is_eq)),
@@ -106,11 +105,11 @@ fn compared(environment: &mut Environment<'static>, budget: &Budget) {
     });
 }
 
-/// Charges what sorting compares: the keys, as often as a sort of so many looks at each.
+/// Charges what sorting compares: the keys, as often as a sort of this length looks at each.
 fn charge_sorting(budget: &Budget, name: &str, args: &[Value]) -> Result<(), JinjaError> {
     let count = count(args);
     let Some(items) = args.first() else { return Ok(()) };
-    // Each member may be a group of its own: a pair, its key and a list.
+    // Each member may be a separate group: a pair, its key and a list.
     if name == "groupby" {
         budget.charge(count.saturating_mul(3 * NODE_COST))?;
     }
@@ -125,7 +124,7 @@ fn charge_sorting(budget: &Budget, name: &str, args: &[Value]) -> Result<(), Jin
     Ok(())
 }
 
-/// What is at a path of names with dots between them.
+/// Returns the value at a path of names separated by dots.
 pub(super) fn at(item: &Value, path: &str) -> Value {
     let step = |value: Value, name: &str| match name.parse::<usize>() {
         Ok(place) => value.get_item(&Value::from(place)).unwrap_or_default(),
@@ -134,18 +133,18 @@ pub(super) fn at(item: &Value, path: &str) -> Value {
     path.split('.').fold(item.clone(), step)
 }
 
-/// How many members the first argument has.
+/// Returns the number of members of the first argument.
 fn count(args: &[Value]) -> usize {
     args.first().and_then(Value::len).unwrap_or_default()
 }
 
-/// The argument `attribute`.
+/// Returns the argument `attribute`.
 fn path(args: &[Value]) -> Option<String> {
     let named = args.last().filter(|last| last.is_kwargs())?;
     named.get_attr("attribute").ok()?.as_str().map(str::to_owned)
 }
 
-/// Charges going through a value with everything in it, so many times.
+/// Charges scanning a value with everything in it, `times` times.
 fn charge_all(budget: &Budget, value: &Value, times: usize, depth: usize) -> Result<(), JinjaError> {
     let size = STEP_COST + value.as_str().map_or(0, str::len);
     budget.charge_read(size.saturating_mul(times))?;
@@ -161,16 +160,16 @@ fn charge_all(budget: &Budget, value: &Value, times: usize, depth: usize) -> Res
     Ok(())
 }
 
-/// How many bytes of two texts a comparison goes through, at most.
+/// Returns the maximum number of bytes that a comparison of two texts reads.
 type Common = fn(&str, &str) -> usize;
 
 fn equal(one: &str, other: &str) -> usize {
-    // Texts of different lengths are told apart by these alone.
+    // Texts of different lengths are distinguished by their lengths alone.
     if one.len() == other.len() { one.len() } else { 0 }
 }
 
 fn ordered(one: &str, other: &str) -> usize {
-    // Where they differ first may be behind the last letter of the shorter one.
+    // They may first differ after the last letter of the shorter one.
     one.len().min(other.len())
 }
 

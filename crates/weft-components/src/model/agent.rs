@@ -1,4 +1,4 @@
-//! Agent: works on a question with a language model and tools, and is itself a tool of other agents.
+//! The Agent component: works on a question with a language model and tools, and can itself be a tool of other agents.
 
 mod arguments;
 mod called;
@@ -42,20 +42,19 @@ use crate::model::prompt::{Asker, citing_rules, conversation};
 use crate::model::settings::{self, Settings};
 use crate::params::{Field, FieldGroup, Kind, Params, Widget, choice};
 
-/// The part of a window that one result may take.
-// A third, so that the question, one long result and the answer have room together.
+/// Divisor for the share of the context window that one result may take.
+// A third leaves room for the question, one long result and the answer.
 const RESULT_SHARE: usize = 3;
-/// Rounds of tool calls after the first when a canvas does not say.
-// What other engines of such canvases do when nothing is said: a canvas that was made there costs no more
-// here.
+/// Default number of rounds of tool calls after the first.
+// The default of other engines for such canvases, so that a canvas made there costs no more here.
 const ROUNDS: usize = 5;
-/// Rounds of tool calls after the first, at most.
-// Against a number that was typed wrongly; what really ends the work is its budget.
+/// Maximum number of rounds of tool calls after the first.
+// Guards against a mistyped number; what limits the work in practice is its budget.
 const ROUNDS_MAX: usize = 1_000;
-/// Calls of a round side by side when a canvas does not say.
+/// Default number of concurrent calls in a round.
 const PARALLEL: usize = 5;
-/// Calls of a round side by side, at most.
-// Each call may hold a connection and a result of megabytes.
+/// Maximum number of concurrent calls in a round.
+// Each call may hold a connection and a result of several megabytes.
 const PARALLEL_MAX: usize = 64;
 
 static DRIVER: Field<&str> = Field::choice(
@@ -186,7 +185,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     },
 };
 
-/// Which driver works.
+/// Which driver runs the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Drive {
     Auto,
@@ -214,7 +213,7 @@ pub(crate) struct Agent {
     language: Option<String>,
 }
 
-/// What an agent that waits for a person remembers.
+/// State of an agent that waits for a person.
 #[derive(Serialize, Deserialize)]
 struct Waiting {
     planned: bool,
@@ -278,10 +277,10 @@ impl Agent {
         &self.caller.settings
     }
 
-    /// Works on what the canvas or another agent asks.
+    /// Answers the canvas or a calling agent.
     async fn work(&self, ctx: &NodeContext, asker: Asker<'_>) -> Result<Finished> {
         let earlier = earlier(ctx, &asker);
-        // Told when the work begins, and not after each answer of a person.
+        // Reported when the work begins, and not again after each answer of a person.
         if ctx.resumed.is_none() {
             self.toolbox.tell_what_is_left_out(ctx).await?;
         }
@@ -302,14 +301,14 @@ impl Agent {
         }
         let toolkit = self.toolbox.open(&ctx).await?;
         let planned = match &resumed {
-            // As it began, also when the model has changed meanwhile: the state is that of one driver.
+            // As it began, even if the model has changed meanwhile: the state belongs to one driver.
             Some(waiting) => waiting.planned,
             None => self.plans(&ctx, &*model).await?,
         };
         let start = match resumed {
             Some(waiting) => Start::Resumed { state: waiting.state, answers: ctx.filled.clone() },
             None => {
-                // Messages with calls are for models that are shown tools.
+                // Messages with tool calls are only for models that are shown tools.
                 let untold = planned || toolkit.tools().is_empty();
                 let most = if untold { ToolHistory::Summary } else { ToolHistory::Full };
                 let sees = self.tool_history.min(most);
@@ -319,7 +318,7 @@ impl Agent {
         let window = model.info().window;
         let options = self.options(&ctx, asker, window)?;
         let seeker = Seeker::of(model.info());
-        // A planner reads of its tools in the prompt, a script's author in what it is told of one.
+        // A planner reads about its tools in the prompt; the author of a script reads it in the description of a tool.
         add_search(&toolkit, self.search, if planned || self.scripts { seeker.by_prompt() } else { seeker })?;
         add_reader(&toolkit)?;
         if self.scripts {
@@ -334,7 +333,7 @@ impl Agent {
             let (writer, text) = SharedText::new();
             ctx.publish("content", text).await?;
             let end = drive(Some(&writer)).await;
-            // A text that goes on when a person has answered is not at its end.
+            // A text that continues once a person has answered is not complete yet.
             if !matches!(end, Ok(End::Suspended(_))) {
                 end_aloud(writer, &end, settings.default.as_ref());
             }
@@ -354,7 +353,7 @@ impl Agent {
         }
     }
 
-    /// How the loop works with a model whose window has so many tokens.
+    /// Returns the options of the loop for a model with a context window of this many tokens.
     fn options(&self, ctx: &NodeContext, asker: Asker<'_>, window: usize) -> Result<Options> {
         let settings = self.settings();
         let cites = settings.cites() && matches!(asker, Asker::Canvas);
@@ -369,7 +368,7 @@ impl Agent {
             citing: cites.then(|| citing_rules(settings, ctx)).transpose()?,
             verbose: self.verbose,
             approval_timeout: self.approval_timeout,
-            // Of a small window a result of the usual length would leave nothing.
+            // In a small window, a result of the usual length would leave no room.
             result_tokens: self.result_tokens.min(window / RESULT_SHARE),
             planner: PlannerOptions {
                 analyse: self.analyse,
@@ -382,7 +381,7 @@ impl Agent {
         })
     }
 
-    /// Whether the planner works: by parameter, and by itself when the model cannot call tools.
+    /// Whether the planner runs: because a parameter asks for it, or because the model cannot call tools.
     async fn plans(&self, ctx: &NodeContext, model: &dyn ChatModel) -> Result<bool> {
         let cannot = !model.info().tools;
         if cannot && self.drive != Drive::Planner && !self.review {
@@ -400,7 +399,7 @@ fn waiting(state: Json) -> Result<Waiting> {
     })
 }
 
-/// The `stop_reason` of work that no limit has cut short.
+/// The `stop_reason` of work that was not cut short by a limit.
 const COMPLETED: &str = "completed";
 
 fn outputs(answer: Answer) -> Outputs {
@@ -424,7 +423,7 @@ fn days(now_ms: i64) -> [String; 3] {
     })
 }
 
-/// The time that this work took before its process was stopped; a called agent's is not kept apart.
+/// The time spent before the process was stopped; for a called agent it is not recorded separately.
 fn earlier(ctx: &NodeContext, asker: &Asker<'_>) -> Spent {
     match asker {
         Asker::Canvas => Spent { millis: ctx.budget.before().millis, ..Spent::default() },
@@ -437,7 +436,7 @@ impl Component for Agent {
     fn shape(&self) -> Shape {
         let own = self.caller.shape();
         let inner = self.toolbox.shape();
-        // Without these only a tool is missing.
+        // Without these secrets, only a tool is missing.
         let of_tools = inner.reads.iter().filter(|reference| !own.reads.always.contains(reference));
         let dispensable = of_tools.filter(|reference| reference.secret().is_some()).cloned().collect();
         Shape {

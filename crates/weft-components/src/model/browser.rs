@@ -1,4 +1,4 @@
-//! Browser: works on a task in a web browser.
+//! The Browser component: works on a task in a web browser.
 
 mod tools;
 
@@ -28,15 +28,13 @@ use crate::params::{Field, Kind, Params, Widget, fields};
 use tools::{Desk, toolkit};
 
 const WORDS: &str = include_str!("prompts/browser.md");
-/// Tokens of one view of a page; views are cut to a length before.
-// Never reached: a view is cut into parts before, and a file in the place of one would hide the page from the
-// model.
+/// Maximum number of tokens in one view of a page.
+// Never reached, because a view is cut into parts first; a file in its place would hide the page from the model.
 const VIEW_TOKENS: usize = 1_000_000;
-/// Bytes of the name of a profile.
-// So many that nobody can find another conversation's by trying, and short enough for the name of a folder on
-// every system.
+/// Number of bytes in the name of a profile.
+// Enough that another conversation's name cannot be guessed, and short enough for the name of a folder on every system.
 const PROFILE_BYTES: usize = 16;
-/// Files that pages can be given.
+/// Maximum number of files that pages can be given.
 // Their names are in the schema of a tool, which every request carries.
 const UPLOADS_MAX: usize = 20;
 
@@ -119,7 +117,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             persists: params.take(&PERSIST_SESSION),
             uploads: known.into_iter().filter_map(std::result::Result::ok).collect(),
             asking: Asking::read(&mut params),
-            // What may go to another branch must not have been seen.
+            // An answer that may go to another branch must not have been shown before.
             streams: exception.goto.is_empty(),
             default: exception.covering(),
             warnings: params.warnings(),
@@ -140,11 +138,11 @@ struct Browser {
     warnings: Vec<ParamProblem>,
 }
 
-/// What pages have stored for this node in this conversation, and for nobody else.
+/// Name of the browser profile: what pages store for this node in this conversation, and for no other.
 fn profile(ctx: &NodeContext) -> String {
     let mut hash = Sha256::new();
     for part in [ctx.run.session.as_str(), ctx.node.as_str()] {
-        // With its length in front, so that no two pairs have the same bytes.
+        // Prefixed with its length, so that no two pairs hash the same bytes.
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
@@ -158,7 +156,7 @@ impl Browser {
             return Err(Error::invalid("there is no task").help("say in `prompts` what to do"));
         }
         let model = ctx.run.seams.models.resolve(&ctx.run.tenant, &self.asking.llm_id)?;
-        // It works by calls of tools and by nothing else.
+        // It works only by tool calls.
         if !model.info().tools {
             let message = format!("the model `{}` cannot call tools", model.info().name);
             return Err(Error::new(ErrorKind::Unsupported, message).help("choose another one in `llm_id`"));
@@ -174,7 +172,7 @@ impl Browser {
         ];
         let options = Options {
             rounds_max: u32::try_from(self.steps).unwrap_or(u32::MAX),
-            // There is one page to look at.
+            // There is only one page.
             parallel: 1,
             sampling: self.asking.sampling.clone(),
             retries: self.asking.retries,
@@ -186,7 +184,7 @@ impl Browser {
         let ctx = Arc::new(ctx.clone());
         let job = Job { ctx: &ctx, model: &*model, tools: &tools, options: &options, writer };
         let end = Native.run(&job, Start::Conversation(lines)).await;
-        // Also after a failure: what pages have stored is there again in the next turn.
+        // Also after a failure, so that the next turn finds what pages have stored.
         desk.close().await;
         match end? {
             End::Answered(answer) => Ok(outputs(answer)),
@@ -194,7 +192,7 @@ impl Browser {
         }
     }
 
-    /// The files that pages may be given, by name.
+    /// Returns the files that pages may be given, by name.
     async fn files(&self, ctx: &NodeContext) -> Result<Vec<(String, FileId)>> {
         let mut ids = Vec::new();
         for reference in &self.uploads {
@@ -207,7 +205,7 @@ impl Browser {
         }
         let mut files = Vec::new();
         for id in ids {
-            // Its name alone: the bytes are read when a page is given them.
+            // Only its name: the bytes are read when a page is given the file.
             let about = async { ctx.run.seams.files.find(&ctx.run.tenant, &id).await.map(|file| file.name) };
             let (name, _) = ctx.effect("upload", Delivery::Idempotent, about).await?;
             files.push((name, id));

@@ -1,4 +1,4 @@
-//! A node that asks a model once: LLM, and an Agent without tools.
+//! A node that asks a model once: LLM, or an Agent without tools.
 
 use weft_agent::answer_stream::AnswerStream;
 use weft_agent::ask::{ask_structured, ask_text};
@@ -15,17 +15,17 @@ use weft_core::{
 use crate::model::prompt::{Asker, request};
 use crate::model::settings::Settings;
 
-/// Asks a model as its settings say.
+/// Asks a model according to its settings.
 #[derive(Debug)]
 pub(crate) struct Caller {
-    /// How.
+    /// The settings.
     pub settings: Settings,
 }
 
-/// The answer as a schema has it.
+/// Returns the outputs of an answer with this schema.
 fn structured(schema: &Schema) -> NodeOutputs {
     let json = &schema.json;
-    // A list, a choice of schemas or one that allows others leaves the names of members open.
+    // A list, a choice of schemas, or a schema that allows other members leaves the names of members open.
     let closed = json.get("additionalProperties").is_none_or(|more| *more == Json::Bool(false))
         && !["anyOf", "oneOf", "allOf", "$ref", "patternProperties"]
             .iter()
@@ -39,7 +39,7 @@ fn structured(schema: &Schema) -> NodeOutputs {
 }
 
 impl Caller {
-    /// The facts for the plan.
+    /// Returns the facts for the plan.
     pub(crate) fn shape(&self) -> Shape {
         let settings = &self.settings;
         Shape {
@@ -54,10 +54,10 @@ impl Caller {
         }
     }
 
-    /// Asks and answers.
+    /// Asks the model and returns its answer.
     ///
     /// # Errors
-    /// What the model fails with.
+    /// Errors of the model.
     pub(crate) async fn run(&self, ctx: &NodeContext, asker: Asker<'_>) -> Result<Finished> {
         let settings = &self.settings;
         let model = ctx.run.seams.models.resolve(&ctx.run.tenant, &settings.asking.llm_id)?;
@@ -75,7 +75,7 @@ impl Caller {
             let (writer, text) = SharedText::new();
             ctx.publish("content", text).await?;
             let request = ChatRequest { audience: Audience::of(Some(&writer)), ..request };
-            // Kept until the text has been ended: whoever listens would else wait for more for ever.
+            // Kept until the text has been ended: otherwise listeners would wait for more forever.
             let answer = self.answer(ctx, &*model, request, Some(&writer)).await;
             end_aloud(writer, &answer, settings.default.as_ref());
             answer?
@@ -92,7 +92,7 @@ impl Caller {
         request: ChatRequest,
         writer: Option<&TextWriter>,
     ) -> Result<String> {
-        // Marks that a model makes up where it was told of none are left as they are.
+        // Marks that a model invents when it was told of no sources are left as they are.
         let citations = self.settings.cites().then(|| ctx.run.citations.clone());
         let mut voice = AnswerStream::new(writer, citations, "");
         ask_text(ctx, model, request, &mut |piece| voice.piece(piece)).await?;
@@ -100,7 +100,7 @@ impl Caller {
     }
 }
 
-/// Tells the run when a limit on money cannot hold.
+/// Warns the run when a limit on money cannot be enforced.
 ///
 /// # Errors
 /// `Cancelled` when the run no longer listens.
@@ -116,8 +116,8 @@ pub(crate) async fn warn_of_prices(ctx: &NodeContext, model: &dyn ChatModel) -> 
     ctx.signal(Signal::Warn(message)).await
 }
 
-/// Ends a text that was handed on while it was being written. A failure that a default value covers
-/// ends it with that value, so that the reader sees it; the error is reported all the same.
+/// Ends a text that was streamed. A failure that a default value covers ends it with that value, so that the reader
+/// sees it; the error is reported all the same.
 pub(crate) fn end_aloud<T>(writer: TextWriter, result: &Result<T>, default: Option<&Json>) {
     match (result, default) {
         (Ok(_), _) => writer.finish(),

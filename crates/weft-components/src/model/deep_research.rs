@@ -1,4 +1,4 @@
-//! DeepResearch: looks into a question in several searches and answers it from what was found.
+//! The DeepResearch component: researches a question in several searches and answers it from what was found.
 
 mod sources;
 
@@ -35,15 +35,15 @@ use crate::tools::web_search::{self, ENGINE, ENGINE_FIELDS};
 use sources::{Datasets, Graph, Web};
 
 const ANSWER: &str = include_str!("prompts/research_answer.md");
-/// How often a model is asked for an answer that has none but asks for searches.
+/// Number of times a model that only asks for searches is asked for its answer.
 const ANSWERS_MAX: usize = 2;
-/// What it is told then.
+/// What the model is told in that case.
 const IN_WORDS: &str =
     "The searches are over. Answer in words now, with what is known, and without search tags.";
-/// What an answer without any source begins from.
+/// The prompt for an answer without any source.
 const NOTHING: &str = "Nothing was found for this question. Say so, and what was looked for.";
 
-/// The same where the model may answer by itself.
+/// The same if the model may answer from its own knowledge.
 const NOTHING_BUT_THE_MODEL: &str = "Nothing was found for this question. Say so first, and what was looked for. Then answer from \
                                      what you know, and say plainly that no source confirms it.";
 
@@ -150,7 +150,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         OutputSpec::new("stop_reason", "string", "`enough`, `limit`, `time`, `failed` when no source has answered, or `once` for a single search"),
         OutputSpec::new("notes", "array", "what could not be done as asked"),
     ],
-    // An hour of searching at most, and after it the answer.
+    // An hour of searching at most, followed by the answer.
     time_limit: Some(Duration::from_hours(2)),
     measuring_only: false,
     tool: Some(ToolSpec { function: "deep_research", idempotent: true, sources: true }),
@@ -164,7 +164,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             _ => Mode::Iterative,
         };
         let says = |field: &dyn AnyField| params.get(field).is_some_and(asks_for_something);
-        // Asked of what is written: what is read may be a default.
+        // Read from the parameters as written: the values taken may be defaults.
         let set = [says(&MAX_QUERIES), says(&DEPTH), says(&MAX_SEARCHES)];
         let limits = Limits {
             steps: params.take(&MAX_STEPS),
@@ -179,7 +179,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let system = params.take(&SYS_PROMPT);
         let asking = Asking::read(&mut params);
         let exception = params.exception();
-        // What may go to another branch must not have been seen.
+        // An answer that may go to another branch must not have been shown before.
         let streams = exception.goto.is_empty();
         let default = exception.covering();
         params.finish(DeepResearch {
@@ -198,16 +198,16 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     },
 };
 
-/// The search of the web, when an engine is named or its parameters say which one.
+/// Returns the web search, if an engine is named or its parameters imply one.
 fn web(params: &mut Params<'_>) -> Option<WebAsking> {
     let says = |field: &dyn AnyField| params.get(field).is_some_and(asks_for_something);
     let named = says(&ENGINE) || says(&SEARXNG_URL);
     if !named && !says(&API_KEY) {
         return None;
     }
-    // A copy, so that what is added is not taken for what the canvas says.
+    // A copy, so that the additions are not taken for what the canvas sets.
     let mut given = params.source.params.clone();
-    // Whoever looks into something wants more of each page.
+    // Research needs more of each page.
     given.entry("search_depth").or_insert_with(|| json!("advanced"));
     if !named {
         given.insert("engine".to_owned(), json!("tavily"));
@@ -221,26 +221,26 @@ fn web(params: &mut Params<'_>) -> Option<WebAsking> {
     Some(asking)
 }
 
-/// What is looked into.
+/// The question of a research.
 struct Asked {
     question: String,
-    /// What may be used; nothing when it is searched for once.
+    /// Its limits; `None` for a single search.
     limits: Option<Limits>,
 }
 
 impl Asked {
-    /// What an answer without any source begins from.
+    /// Returns the prompt for an answer without any source.
     fn without_sources(&self) -> &'static str {
         let bare = self.limits.is_some_and(|limits| limits.effort.may_go_without_sources());
         if bare { NOTHING_BUT_THE_MODEL } else { NOTHING }
     }
 }
 
-/// Who speaks, and to whom.
+/// The model that writes the answer, and where it is streamed.
 #[derive(Clone, Copy)]
 struct Voice<'a> {
     model: &'a dyn ChatModel,
-    /// Whoever listens to the answer.
+    /// The listener, if any.
     writer: Option<&'a TextWriter>,
 }
 
@@ -250,7 +250,7 @@ struct DeepResearch {
     reasoning: Template,
     mode: Mode,
     limits: Limits,
-    /// Which of points, depth and searches the canvas names; an effort decides the others.
+    /// Which of points, depth and searches the canvas sets; an effort decides the others.
     set: [bool; 3],
     datasets: DatasetSearch,
     web: Option<WebAsking>,
@@ -261,25 +261,24 @@ struct DeepResearch {
 }
 
 impl DeepResearch {
-    /// Looks into the question, and answers it.
+    /// Researches the question and answers it.
     async fn work(&self, ctx: &NodeContext, writer: Option<&TextWriter>) -> Result<Outputs> {
         let question = self.query.render(&ctx.inputs)?.trim().to_owned();
         if question.is_empty() {
             return Err(Error::invalid("there is no question").help("say in `query` what to look into"));
         }
-        // The model is looked for first: without one the searches would be paid for nothing.
+        // The model is resolved first: without it the searches would be paid for in vain.
         let model = ctx.run.seams.models.resolve(&ctx.run.tenant, &self.asking.llm_id)?;
         warn_of_prices(ctx, &*model).await?;
         let reasoning = self.reasoning.value(&ctx.inputs)?;
-        // Only this mode knows efforts; in the others the word says no more than that there are several
-        // steps.
+        // Only this mode knows efforts; in the others the word only means that there are several steps.
         let effort = Effort::named(&reasoning).filter(|_| self.mode == Mode::Agentic);
         let several = effort.is_some() || truth(&reasoning).unwrap_or(true);
         let asked = Asked { question, limits: several.then(|| self.limits(effort)) };
         let voice = Voice { model: &*model, writer };
         let findings = self.findings(ctx, voice, &asked).await?;
         ctx.run.citations.note_search();
-        // Told before the answer is written, so that whoever waits sees why it is thin.
+        // Sent before the answer is written, so that the reader sees why it is thin.
         for note in &findings.notes {
             ctx.signal(Signal::Warn(note.clone())).await?;
         }
@@ -303,7 +302,7 @@ impl DeepResearch {
         Ok(outputs)
     }
 
-    /// What may be used: what the canvas names, and otherwise what belongs to the effort.
+    /// Returns the limits: what the canvas sets, and otherwise the defaults of the effort.
     fn limits(&self, effort: Option<Effort>) -> Limits {
         let Some(effort) = effort else { return self.limits };
         let (own, usual, [queries, depth, nodes]) = (self.limits, effort.limits(self.limits), self.set);
@@ -315,9 +314,9 @@ impl DeepResearch {
         }
     }
 
-    /// A request whose pieces go to `writer`, or to nobody.
+    /// Returns a request that is streamed to `writer`, if there is one.
     fn request(&self, writer: Option<&TextWriter>, messages: Vec<ChatMessage>) -> ChatRequest {
-        // Several requests write at the same time: what one of them has written cannot be taken back by itself.
+        // Several requests write concurrently: what one of them has written cannot be retracted on its own.
         let audience = if writer.is_some() { Audience::Listening } else { Audience::Nobody };
         ChatRequest { audience, ..self.asking.request(messages) }
     }
@@ -332,7 +331,7 @@ impl DeepResearch {
         let graph = Graph(&self.datasets);
         let web = self.web.as_ref().map(Web);
         let mut sources: Vec<&dyn Source> = Vec::new();
-        // What the graph says comes first, as in a search of Retrieval.
+        // The graph's result comes first, as in a search of Retrieval.
         if self.datasets.how().graph {
             sources.push(&graph);
         }
@@ -380,7 +379,7 @@ impl DeepResearch {
             let looked: Vec<&str> = findings.queries.iter().map(|query| query.query.as_str()).collect();
             system.push(format!("{}\n{}", asked.without_sources(), looked.join("\n")));
         } else {
-            // Half of the window, so that there is room for the question and the answer.
+            // Half of the window, which leaves room for the question and the answer.
             let passages = formalized(&findings.cited);
             let passages = window::cut(&passages, model.info().window / 2);
             system.push(format!("## The material\n\n{passages}"));
@@ -391,7 +390,7 @@ impl DeepResearch {
         if !reports.is_empty() {
             system.push(format!("## What was made out\n\n{}", reports.join("\n\n")));
         }
-        // When it was enough, what is left open is no gap.
+        // If the findings were sufficient, what is left open is not a gap.
         if !findings.gaps.is_empty() && findings.stopped != StopReason::Enough {
             system.push(format!("## Not found\n\n- {}", findings.gaps.join("\n- ")));
         }
@@ -407,7 +406,7 @@ impl DeepResearch {
         self.written(ctx, Voice { model, writer }, messages, findings).await
     }
 
-    /// The answer in words, also of a model that goes on to ask for searches.
+    /// Returns the answer as text, even from a model that keeps asking for searches.
     async fn written(
         &self,
         ctx: &NodeContext,
@@ -418,7 +417,7 @@ impl DeepResearch {
         let citations = Some(ctx.run.citations.clone());
         let mut voice = AnswerStream::new(writer, citations, "").without_search_tags().told_to_cite();
         for _ in 0..ANSWERS_MAX {
-            // The answer alone may be taken back: nothing else is being written at that time.
+            // Only the answer may be retracted: nothing else is being written at that time.
             let request =
                 ChatRequest { audience: Audience::of(writer), ..self.request(writer, messages.clone()) };
             ask_text(ctx, model, request, &mut |piece| voice.piece(piece)).await?;
@@ -426,7 +425,7 @@ impl DeepResearch {
             if !voice.said().trim().is_empty() {
                 return Ok(voice.finish());
             }
-            // It asked for searches and said nothing else. In the same message, as authors have to alternate.
+            // It only asked for searches. Appended to the same message, because authors have to alternate.
             if let Some(question) = messages.last_mut() {
                 question.text = format!("{}\n\n{IN_WORDS}", question.text);
             }
@@ -441,7 +440,7 @@ impl DeepResearch {
     }
 }
 
-/// A point of the question as the answer's author reads it.
+/// Formats a point of the question for the author of the answer.
 fn reported(claim: &Claim) -> String {
     let caveat = if claim.verified { "" } else { "\nThis is not certain: say so, and why." };
     format!("### {}\n{}{caveat}", claim.claim, claim.report)

@@ -1,4 +1,4 @@
-//! The conversation before a question, with the calls of tools that its turns have made.
+//! The conversation before a question, with the tool calls of its turns.
 
 use std::collections::HashSet;
 
@@ -12,14 +12,14 @@ use weft_core::seam::chat_model::{Author, ChatMessage, ToolCall};
 
 use crate::model::prompt::add;
 
-/// What stands around the summary of a turn's calls. It is no part of an answer, so that no model takes writing it for
-/// a way to call something.
+/// Delimiters of the summary of a turn's calls. It is not part of an answer, so that no model takes it for a way to
+/// call tools.
 const BEGINS: &str =
     "<tool_calls_made>\nNoted by the program: tools that were called for this, with what came of it.";
 const ENDS: &str = "</tool_calls_made>";
 
-/// Adds the last `turns` turns of the conversation, and of their calls what the node sees of them. A call stands
-/// between the question of its turn and the answer.
+/// Adds the last `turns` turns of the conversation, with as much of their calls as the node sees. A call stands between
+/// the question of its turn and the answer.
 pub(super) fn add_history(lines: &mut Vec<Line>, ctx: &NodeContext, turns: usize, sees: ToolHistory) {
     let history = ctx.history(turns);
     let calls = match sees {
@@ -27,7 +27,7 @@ pub(super) fn add_history(lines: &mut Vec<Line>, ctx: &NodeContext, turns: usize
         ToolHistory::Summary | ToolHistory::Full => ctx.run.past_calls.of(&ctx.node),
     };
     let mut taken = HashSet::new();
-    // Worked out once for each: asked again at every message, long conversations would be gone through a thousand times.
+    // Computed once per call: repeating this for every message would scan a long conversation a thousand times.
     let places: Vec<_> = calls.iter().map(|call| place_of(call, history)).collect();
     let at = |place: usize| {
         let here = calls.iter().zip(&places).filter(move |(_, at)| **at == Some(place));
@@ -42,7 +42,7 @@ pub(super) fn add_history(lines: &mut Vec<Line>, ctx: &NodeContext, turns: usize
     if turns == 0 {
         return;
     }
-    // A question that got no answer and is asked again is not part of the history; what was done for it has been done.
+    // A question that got no answer and is asked again is not in the history, but its calls have been made.
     let asked_again = |call: &&PastCall| !ctx.run.history.iter().any(|message| is_of(call, message));
     let mut asked_again = calls.iter().filter(asked_again).peekable();
     if asked_again.peek().is_some() {
@@ -58,7 +58,7 @@ fn is_of(call: &PastCall, message: &HistoryMessage) -> bool {
     message.run.as_ref() == Some(&call.run)
 }
 
-/// Before which message a call was made: the answer of its run, else whatever follows the question.
+/// Returns the message that a call precedes: the answer of its run, or else what follows the question.
 fn place_of(call: &PastCall, history: &[HistoryMessage]) -> Option<usize> {
     let answer = history.iter().position(|message| is_of(call, message) && message.role != "user");
     answer.or_else(|| Some(history.iter().rposition(|message| is_of(call, message))? + 1))
@@ -84,7 +84,7 @@ fn add_calls<'a>(
     }
 }
 
-/// The calls as a model asked for them, with their results. Ids are made unique: each run has a first call.
+/// Adds the calls as a model requests them, with their results. Ids are made unique: each run has a first call.
 fn add_messages<'a>(
     lines: &mut Vec<Line>,
     calls: impl Iterator<Item = &'a PastCall>,
@@ -102,7 +102,7 @@ fn add_messages<'a>(
         asked.push(call);
     }
     match lines.last_mut().map(|line| &mut line.message) {
-        // What was said before the calls.
+        // What the model said before the calls.
         Some(said) if said.author == Author::Assistant && said.tool_calls.is_empty() => {
             said.tool_calls = asked;
         }
@@ -114,7 +114,7 @@ fn add_messages<'a>(
     lines.extend(results);
 }
 
-/// A call in one line. What a tool gave must not look like anything that stands around it.
+/// Formats a call on one line. A tool's result must not look like the text around it.
 fn in_a_line(call: &PastCall) -> String {
     let outcome = if call.failed { "failed: " } else { "" };
     let line = format!("{}({}) -> {outcome}{}", call.tool, call.arguments, neutral(&call.result));

@@ -1,4 +1,4 @@
-//! LLM: asks a language model once.
+//! The LLM component: asks a language model once.
 
 use std::time::Duration;
 

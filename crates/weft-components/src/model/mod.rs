@@ -1,4 +1,4 @@
-//! What asks a language model.
+//! Components that ask a language model.
 
 pub(crate) mod agent;
 pub(crate) mod browser;

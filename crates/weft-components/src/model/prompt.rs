@@ -1,4 +1,4 @@
-//! Puts together what a model is sent.
+//! Assembles the messages that a model is sent.
 
 use std::collections::BTreeSet;
 
@@ -13,22 +13,22 @@ use weft_core::{Error, Json, NodeContext, Reference, Result, Value};
 use crate::model::earlier_calls::add_history;
 use crate::model::settings::Settings;
 
-/// How a model is told to cite.
+/// Instructions for citing.
 pub(crate) const CITATION: &str = include_str!("prompts/citation.md");
 
-/// Who asks, and in which words.
+/// Who asks the model.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Asker<'a> {
     /// The canvas, with its prompts after the history.
     Canvas,
-    /// Another agent, which knows nothing of the history.
+    /// Another agent, with this question and without the history.
     Agent(&'a str),
 }
 
-/// The conversation that a model is to go on with, with so much of the calls that its node made in earlier turns.
+/// Returns the conversation that a model is to continue, with as much of the node's earlier calls as `calls` says.
 ///
 /// # Errors
-/// `Invalid` when there is nothing to ask, `Denied` for an image at an address that canvases don't reach.
+/// `Invalid` when there is nothing to ask, `Denied` for an image at an address that canvases may not reach.
 pub(crate) async fn conversation(
     settings: &Settings,
     ctx: &NodeContext,
@@ -47,7 +47,7 @@ pub(crate) async fn conversation(
             let files = ctx.run.input.files.iter().filter_map(Json::as_str);
             images.extend(files.filter(|file| is_image(file)).map(str::to_owned));
             if let Some(reference) = &settings.images {
-                // Here any text is meant as an image, also an address.
+                // Any text is an image here, even an address.
                 let given = texts(&inputs.json(reference));
                 within_reach(ctx, &given).await?;
                 images.extend(given);
@@ -64,7 +64,7 @@ pub(crate) async fn conversation(
     Ok(lines)
 }
 
-/// The rules by which this agent or model is to cite.
+/// Returns the rules by which this agent or model is to cite.
 ///
 /// # Errors
 /// `Invalid` when they grow too large.
@@ -73,7 +73,7 @@ pub(crate) fn citing_rules(settings: &Settings, ctx: &NodeContext) -> Result<Str
     Ok(own.unwrap_or_else(|| CITATION.to_owned()))
 }
 
-/// One request without tools, and what was left out to make it fit.
+/// Returns a single request without tools, and a note on what was left out to make it fit.
 ///
 /// # Errors
 /// As [`conversation`]; `Invalid` also when it cannot fit.
@@ -97,7 +97,7 @@ pub(crate) async fn request(
     Ok((request, note))
 }
 
-/// Adds a message; two of the same author in a row become one, so that nothing said is lost.
+/// Adds a message; consecutive messages of one author are joined, so that no text is lost.
 pub(super) fn add(lines: &mut Vec<Line>, line: Line) {
     match lines.last_mut() {
         Some(last) if last.message.author == line.message.author && !last.message.text.is_empty() => {
@@ -105,7 +105,7 @@ pub(super) fn add(lines: &mut Vec<Line>, line: Line) {
                 last.message.text.push_str("\n\n");
                 last.message.text.push_str(&line.message.text);
             }
-            // A prompt that is joined to a message of the history must not be left out with it.
+            // A prompt that is joined to a message of the history must not be dropped with it.
             if line.keep == Keep::Pinned {
                 last.keep = Keep::Pinned;
             }
@@ -115,7 +115,8 @@ pub(super) fn add(lines: &mut Vec<Line>, line: Line) {
     }
 }
 
-/// Puts the texts of attached files to the last thing the user says, unless a prompt says where they go or they come one by one.
+/// Adds the texts of attached files to the last user message, unless a prompt says where they go or they come one by
+/// one.
 fn attach_texts(lines: &mut Vec<Line>, settings: &Settings, ctx: &NodeContext) {
     let files: Vec<&str> =
         ctx.run.input.files.iter().filter_map(Json::as_str).filter(|file| !is_image(file)).collect();
@@ -129,12 +130,12 @@ fn attach_texts(lines: &mut Vec<Line>, settings: &Settings, ctx: &NodeContext) {
     add(lines, Line::pinned(ChatMessage::new(Author::User, files.join("\n\n"))));
 }
 
-/// Puts images to the last thing the user says.
+/// Adds images to the last user message.
 fn attach(lines: &mut Vec<Line>, images: Vec<String>) -> Result<()> {
-    // Twice, where a prompt refers to `sys.files` and so to what is attached.
+    // An image occurs twice if a prompt refers to `sys.files`, and so to what is attached.
     let mut seen = BTreeSet::new();
     let images: Vec<String> = images.into_iter().filter(|image| seen.insert(image.clone())).collect();
-    // Not to a message of the history: when the window is small, it is left out with its images.
+    // Not to a message of the history: in a small window, it is dropped together with its images.
     let asks = |line: &Line| line.message.author == Author::User && line.keep == Keep::Pinned;
     let last = match lines.iter().rposition(asks) {
         Some(place) => place,
@@ -152,11 +153,11 @@ fn attach(lines: &mut Vec<Line>, images: Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// Whoever serves the model fetches the images that are addresses, from where it stands: what a canvas may
-/// not ask for itself it may not have asked for by another.
+/// Checks the addresses of images. The model's server fetches them from its own network: a canvas must not have another
+/// server request what it may not request itself.
 async fn within_reach(ctx: &NodeContext, images: &[String]) -> Result<()> {
     for address in images.iter().filter(|image| !is_image(image)) {
-        // What was found is kept with the run: work that is done again asks no resolver.
+        // The result is stored with the run: work that is repeated queries no resolver.
         let looked_up = ctx.run.seams.http.may_reach(&ctx.run.tenant, address);
         ctx.effect("address", Delivery::Idempotent, looked_up).await.map_err(|error| {
             let message = "an image is at an address that the model's server must not be sent to";
@@ -178,7 +179,7 @@ fn texts(value: &Json) -> Vec<String> {
     }
 }
 
-/// The values without the images in them, which go along on their own.
+/// Returns the values without the images in them, and the images, which are sent separately.
 fn without_images(inputs: &Inputs) -> (Inputs, Vec<String>) {
     let mut images = Vec::new();
     let mut without = |value: &Value| {

@@ -1,14 +1,14 @@
-//! Sections of a canvas's instructions that replace our own words for a stage: `<REFLECTION>…</REFLECTION>`.
-//! They are looked for in what the canvas says and not in what its references stand for, so that nobody
-//! who only asks a question can put one in.
+//! Sections of a canvas's instructions that replace the built-in prompt of a stage: `<REFLECTION>…</REFLECTION>`. They
+//! are looked for in the text of the canvas and not in the values of its references, so that a user's question cannot
+//! inject one.
 
 use weft_agent::driver::Overrides;
 use weft_core::reference::{Inputs, Names};
 use weft_core::{Reference, Result, Template};
 
-/// Stages that other engines have and this one has not.
+/// Stages that other engines have and this one does not.
 const WITHOUT_EFFECT: [&str; 2] = ["CONTEXT_SUMMARY", "CONTEXT_RANKING"];
-/// The stages that have a section.
+/// The stages that a section can replace.
 const STAGES: [&str; 6] = [
     "TASK_ANALYSIS",
     "PLAN_GENERATION",
@@ -23,7 +23,7 @@ const STAGES: [&str; 6] = [
 pub(crate) struct Sections(Vec<(&'static str, Template)>);
 
 impl Sections {
-    /// Cuts a text up: the rest of it, and its sections.
+    /// Splits a text into its sections and the rest.
     pub(crate) fn read(text: &str, names: Names<'_>) -> (Template, Self) {
         let mut rest = text.to_owned();
         let mut sections = Vec::new();
@@ -35,17 +35,17 @@ impl Sections {
         (Template::parse(&rest, names), Self(sections))
     }
 
-    /// Those that change nothing.
+    /// Returns the names of sections without effect.
     pub(crate) fn without_effect(&self) -> impl Iterator<Item = &'static str> {
         self.0.iter().map(|(name, _)| *name).filter(|name| WITHOUT_EFFECT.contains(name))
     }
 
-    /// What they refer to.
+    /// Returns the references in the sections.
     pub(crate) fn references(&self) -> impl Iterator<Item = &Reference> {
         self.0.iter().flat_map(|(_, text)| text.references())
     }
 
-    /// With everything filled in.
+    /// Renders the sections.
     ///
     /// # Errors
     /// `Invalid` when they grow too large.
@@ -63,9 +63,9 @@ impl Sections {
     }
 }
 
-/// Takes the first section of this name out of a text.
+/// Removes the first section of this name from a text and returns it.
 fn cut(text: &mut String, name: &str) -> Option<String> {
-    // The same length as the text: only ASCII letters change.
+    // Has the same length as the text: only ASCII letters change.
     let folded = text.to_ascii_uppercase();
     let (open, close) = (format!("<{name}>"), format!("</{name}>"));
     let from = folded.find(&open)?;

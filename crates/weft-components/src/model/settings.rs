@@ -12,17 +12,17 @@ use crate::params::{Field, FieldGroup, Kind, Params, Widget, choice, described, 
 use crate::suggest::SLIPS_MAX;
 use crate::text::taken_for_text;
 
-/// Turns of history when a canvas does not say.
-// As canvases that were made elsewhere expect it where they say nothing.
+/// Default number of history turns.
+// What canvases made elsewhere expect where they set nothing.
 const HISTORY_TURNS: usize = 13;
-/// Turns of history, at most.
-// More fits into no window, and all of it is read from the store for every turn.
+/// Maximum number of history turns.
+// No context window holds more, and all of it is read from the store for every turn.
 const HISTORY_TURNS_MAX: usize = 1_000;
-/// Seconds between two tries, at most.
-// A wait holds the run and its place among those of the tenant.
+/// Maximum number of seconds between two attempts.
+// A wait holds the run and its slot among those of the tenant.
 const DELAY_MAX: f64 = 3_600.0;
-/// Tries after the first, at most.
-// The waits double: the twentieth would be days, were it not cut.
+/// Maximum number of retries.
+// The waits double: without a cap, the twentieth would last for days.
 const RETRIES_MAX: usize = 20;
 
 static LLM_ID: Field<String> =
@@ -76,10 +76,10 @@ static CACHE: Field<bool> =
 /// The values of a switch that is on.
 const ON: &[&str] = &["true"];
 
-/// Which model a node asks.
+/// Which model a node uses.
 pub(crate) static MODEL: FieldGroup = fields(&[&LLM_ID]);
 
-/// How it asks.
+/// How the model generates its answer.
 pub(crate) static SAMPLING: FieldGroup = FieldGroup {
     title: "How the model answers",
     fields: &[
@@ -100,27 +100,27 @@ pub(crate) static SAMPLING: FieldGroup = FieldGroup {
     ],
 };
 
-/// One entry of `prompts`.
+/// An entry of `prompts`.
 #[derive(Debug)]
 pub(crate) struct Prompt {
-    /// Who says it.
+    /// Author of the message.
     pub author: Author,
-    /// What.
+    /// Text of the message.
     pub text: Template,
 }
 
-/// Which model a node asks, and how: all that every component with a model has.
+/// Which model a node uses, and how: common to all components with a model.
 #[derive(Debug)]
 pub(crate) struct Asking {
-    /// Empty means the default model.
+    /// The model; empty for the default model.
     pub llm_id: String,
     /// How the answer is generated.
     pub sampling: Sampling,
-    /// Tries after the first; absent: as many as the model's settings say.
+    /// Number of retries; `None` for that of the model's settings.
     pub retries: Option<u32>,
-    /// How long to wait before the second try; absent: as the model's settings say.
+    /// Wait before the second attempt; `None` for that of the model's settings.
     pub retry_delay: Option<Duration>,
-    /// Whether equal requests may be answered from memory.
+    /// Whether equal requests may be answered from the cache.
     pub cached: bool,
 }
 
@@ -137,7 +137,7 @@ impl Asking {
         }
     }
 
-    /// A request whose pieces nobody sees.
+    /// Returns a request whose answer is not streamed to anyone.
     pub(crate) fn request(&self, messages: Vec<ChatMessage>) -> ChatRequest {
         ChatRequest {
             messages,
@@ -150,7 +150,7 @@ impl Asking {
         }
     }
 
-    /// How often an answer that does not keep to its form may be put right.
+    /// Maximum number of times an answer that violates its schema may be repaired.
     pub(crate) fn repairs(&self) -> u32 {
         self.retries.unwrap_or(0).saturating_add(1)
     }
@@ -161,7 +161,7 @@ static SYS_PROMPT: Field<String> = Field::text("sys_prompt", "the instructions")
     .with_references()
     .elsewhere(&["system_prompt", "system", "instructions"])
     .widget(Widget::Lines);
-/// What is said after the history.
+/// The messages that follow the history.
 static PROMPTS: Field = Field::raw(
     "prompts",
     Kind::Any,
@@ -174,7 +174,7 @@ static CITE: Field<bool> =
 /// Where images come from.
 static VISUAL_FILES_VAR: Field<Option<Reference>> =
     Field::reference("visual_files_var", "images for the model to look at");
-/// What an editor of old wrote.
+/// Written by older editors.
 static OUTPUT_STRUCTURE: Field =
     Field::raw("output_structure", Kind::Any, "an older way to ask for a structured answer").not_offered();
 static MESSAGE_HISTORY_WINDOW_SIZE: Field<usize> = Field::count(
@@ -190,7 +190,7 @@ static OUTPUTS: Field = Field::raw(
 )
 .widget(Widget::JsonSchema);
 
-/// What a node says to its model.
+/// The messages that a node sends its model.
 pub(crate) static WORDS: FieldGroup = fields(&[
     &SYS_PROMPT,
     &PROMPTS,
@@ -201,30 +201,30 @@ pub(crate) static WORDS: FieldGroup = fields(&[
     &OUTPUT_STRUCTURE,
 ]);
 
-/// How a node asks its model, with words of its own.
+/// How a node uses its model, with its own messages.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// Which model, and how.
+    /// Which model, and how it is used.
     pub asking: Asking,
     /// The instructions.
     pub system: Template,
-    /// What replaces our own words for a stage.
+    /// Replacements for the built-in prompts of stages.
     pub sections: Sections,
-    /// What is said after the history.
+    /// The messages that follow the history.
     pub prompts: Vec<Prompt>,
-    /// Turns of history that come first.
+    /// Number of history turns that precede the prompts.
     pub history_turns: usize,
     /// Whether sources are to be cited.
     pub cite: bool,
-    /// Where images come from, besides the attached files.
+    /// Source of images, besides the attached files.
     pub images: Option<Reference>,
-    /// What the answer has to look like.
+    /// Schema of the answer.
     pub schema: Option<Arc<Schema>>,
-    /// What is shown when the model fails.
+    /// Shown when the model fails.
     pub default: Option<Json>,
-    /// Whether the answer may be handed on while it is being written.
+    /// Whether the answer may be streamed while it is being generated.
     pub streams: bool,
-    /// Whether the texts of attached files are told with the question. Not where an Iteration hands them over one by one.
+    /// Whether the texts of attached files are added to the question. Not in an Iteration that passes them one by one.
     pub attaches_texts: bool,
     /// Parameters without effect.
     pub warnings: Vec<ParamProblem>,
@@ -259,8 +259,8 @@ impl Settings {
             history_turns: params.take(&MESSAGE_HISTORY_WINDOW_SIZE),
             cite: params.take(&CITE),
             images: params.take(&VISUAL_FILES_VAR),
-            // A structured answer is looked at when it is whole, and one that may go to another branch must
-            // not have been seen.
+            // A structured answer is validated once it is complete, and an answer that may go to another branch must
+            // not have been shown before.
             streams: schema.is_none() && exception.goto.is_empty(),
             attaches_texts: !goes_through_files(params),
             schema,
@@ -269,12 +269,12 @@ impl Settings {
         }
     }
 
-    /// Whether the answer names its sources when there are some. A value has no place for marks.
+    /// Whether the answer cites its sources, if there are any. A structured value has no place for citation marks.
     pub(crate) fn cites(&self) -> bool {
         self.cite && self.schema.is_none()
     }
 
-    /// Everything the texts refer to.
+    /// Returns everything the texts refer to.
     pub(crate) fn references(&self) -> Vec<Reference> {
         let prompts = self.prompts.iter().flat_map(|prompt| prompt.text.references());
         self.system
@@ -287,7 +287,7 @@ impl Settings {
     }
 }
 
-/// The schema at `outputs.structured`, or below it under `schema` or `structured`. Only one with
+/// Returns the schema at `outputs.structured`, or below it under `schema` or `structured`. Only a schema with
 /// properties counts.
 fn schema_of_answer(params: &mut Params<'_>) -> Option<Arc<Schema>> {
     let structured = params.get(&OUTPUTS)?.get("structured")?.as_object()?;
@@ -297,7 +297,7 @@ fn schema_of_answer(params: &mut Params<'_>) -> Option<Arc<Schema>> {
         .into_iter()
         .find_map(|(place, schema)| Some((place, schema.filter(|schema| has_properties(schema))?)));
     let Some((place, schema)) = found else {
-        // Editors begin with `properties` in which nothing is.
+        // Editors start with empty `properties`.
         let none_yet = structured.contains_key("properties");
         if !none_yet && SCHEMA_WORDS.iter().any(|word| structured.contains_key(*word)) {
             let message = "asks for no structured answer: only a schema with `properties` does";
@@ -307,7 +307,7 @@ fn schema_of_answer(params: &mut Params<'_>) -> Option<Arc<Schema>> {
         return None;
     };
     let mut schema = schema.clone();
-    // A saved canvas may hold the last answer beside the schema.
+    // A saved canvas may hold the last answer next to the schema.
     schema.remove("value");
     match Schema::new(Json::Object(schema)) {
         Ok(schema) => Some(Arc::new(schema)),
@@ -318,7 +318,7 @@ fn schema_of_answer(params: &mut Params<'_>) -> Option<Arc<Schema>> {
     }
 }
 
-/// What a schema has and the description of an output does not, which editors leave here as well.
+/// Keywords that only a schema has; editors also leave the description of an output in its place.
 const SCHEMA_WORDS: [&str; 7] =
     ["items", "required", "anyOf", "oneOf", "allOf", "$ref", "additionalProperties"];
 
@@ -326,9 +326,10 @@ fn has_properties(schema: &serde_json::Map<String, Json>) -> bool {
     schema.get("properties").and_then(Json::as_object).is_some_and(|properties| !properties.is_empty())
 }
 
-/// Who says the entry of `prompts` at this place; a problem for a role that a conversation does not have.
+/// Returns the author of the entry of `prompts` at this position; a problem for a role that a conversation does not
+/// have.
 pub(crate) fn author_of(params: &mut Params<'_>, place: usize, entry: &Json) -> Option<Author> {
-    // What is not read is told even where the role is wrong.
+    // Keys that are ignored are reported even if the role is wrong.
     doubts_of(params, place, entry);
     match entry.get("role").and_then(Json::as_str).unwrap_or("user") {
         "user" => Some(Author::User),
@@ -343,7 +344,7 @@ pub(crate) fn author_of(params: &mut Params<'_>, place: usize, entry: &Json) -> 
     }
 }
 
-/// Warns of what is not read of an entry of `prompts`.
+/// Warns of keys of a `prompts` entry that are ignored.
 fn doubts_of(params: &mut Params<'_>, place: usize, entry: &Json) {
     let at = |key: &str| pointer(&["prompts", &place.to_string(), key]);
     for key in entry.as_object().into_iter().flat_map(|entry| entry.keys()) {
@@ -375,7 +376,7 @@ fn prompts(params: &mut Params<'_>) -> Vec<Prompt> {
     let entries = match params.get(&PROMPTS) {
         Some(Json::Array(entries)) if !entries.is_empty() => entries,
         Some(Json::String(text)) if !text.is_empty() => return vec![user(text)],
-        // A node without a word of its own passes the question on, as editors show it.
+        // A node without a prompt passes the question on, as editors show it.
         None | Some(Json::Array(_) | Json::String(_)) => return vec![user("{sys.query}")],
         Some(_) => {
             params.problem(ParamProblem::new("/prompts", "must be a text or a list of {role, content}"));
@@ -395,7 +396,7 @@ fn prompts(params: &mut Params<'_>) -> Vec<Prompt> {
     prompts
 }
 
-/// A value is sent only when its switch is on, and, but for the temperature, when it is not 0.
+/// Reads the sampling settings. A value is sent only if its switch is on and, except for the temperature, it is not 0.
 fn sampling(params: &mut Params<'_>) -> Sampling {
     let mut when_on =
         |on: &Field<bool>, value: &Field<Option<f64>>| params.take(on).then(|| params.take(value)).flatten();
@@ -405,7 +406,7 @@ fn sampling(params: &mut Params<'_>) -> Sampling {
     let presence_penalty = not_zero(when_on(&PRESENCE_PENALTY_ENABLED, &PRESENCE_PENALTY));
     let frequency_penalty = not_zero(when_on(&FREQUENCY_PENALTY_ENABLED, &FREQUENCY_PENALTY));
     let max_tokens = params.take(&MAX_TOKENS_ENABLED).then(|| params.take(&MAX_TOKENS)).flatten();
-    // Canvases write 0 where they mean no limit.
+    // Canvases write 0 for no limit.
     let max_tokens = max_tokens.and_then(|max| u32::try_from(max).ok()).filter(|max| *max > 0);
     let thinking = match params.get(&THINKING) {
         Some(Json::String(word)) => match word.as_str() {

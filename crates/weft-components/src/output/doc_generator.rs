@@ -1,4 +1,4 @@
-//! DocGenerator: makes a document from a text in Markdown.
+//! The DocGenerator component: creates a document from a Markdown text.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::params::{Field, FieldGroup, Kind, Params, choice};
 use crate::passages::with_sources;
 use crate::text::without_thinking;
 
-/// Sizes of letters, in points.
+/// Font sizes, in points.
 const SIZE_MIN: usize = 6;
 const SIZE_MAX: usize = 72;
 
@@ -57,8 +57,8 @@ static IN_CONTENT: Field<bool> = Field::flag(
     "whether a message that shows `download` shows it as text and not as a file",
 );
 
-/// Parameters of PDFGenerator, which this component is called in older canvases: how letters and margins look, where the
-/// file goes, and a logo.
+/// Parameters of PDFGenerator, the name of this component in older canvases: fonts and margins, the location of the
+/// file, and a logo.
 const fn without_effect(name: &'static str) -> Field {
     Field::raw(name, Kind::Any, "has no effect").not_offered()
 }
@@ -138,7 +138,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     ],
     time_limit: None,
     measuring_only: false,
-    // The id of the file follows from the work, so that doing it again makes the same one.
+    // The id of the file is derived from the work, so that repeating it creates the same file.
     tool: Some(weft_core::ToolSpec { function: "generate_document", idempotent: true, sources: false }),
     build,
 };
@@ -146,7 +146,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
 fn build(source: &NodeSource<'_>) -> Result<Arc<dyn Component>, Vec<ParamProblem>> {
     let mut params = Params::of(source);
     for field in LEGACY {
-        // Editors write all of them at every node, so that only the one that people miss is told.
+        // Editors write all of them at every node, so that only the one that users would miss is reported.
         let _ = params.get(field);
     }
     params.ignored(&LOGO_IMAGE, "documents have no logo here");
@@ -204,7 +204,7 @@ impl DocGenerator {
     }
 
     async fn request(&self, ctx: &NodeContext) -> Result<WriteRequest> {
-        // A title with a line break would end the heading that it becomes.
+        // A line break in a title would end the heading that it becomes.
         let line =
             |template: &Template| Ok::<_, Error>(template.render(&ctx.inputs)?.trim().replace('\n', " "));
         let title = line(&self.title)?;
@@ -216,7 +216,7 @@ impl DocGenerator {
         if !subtitle.is_empty() {
             text.push_str(&format!("*{subtitle}*\n\n"));
         }
-        // Reasoning is no part of a document.
+        // Reasoning is not part of a document.
         let content = without_thinking(&self.content.render(&ctx.inputs)?);
         if content.trim().is_empty() {
             return Err(Error::invalid("there is no text to make a document of: `content` is empty").help(
@@ -239,7 +239,7 @@ impl DocGenerator {
     }
 }
 
-/// The time of the run, which stays the same when the work is done again.
+/// Returns the time of the run, which stays the same when the work is repeated.
 async fn when(ctx: &NodeContext) -> Result<String> {
     let now = ctx.effect("clock", Delivery::Idempotent, async { Ok(ctx.run.seams.clock.now_ms()) }).await?.0;
     let time = jiff::Timestamp::from_millisecond(now)
@@ -265,7 +265,7 @@ impl Component for DocGenerator {
         let file = artifact::made(ctx, &name, &request).await?;
         let mut download = artifact::download(&file);
         if self.in_content {
-            // A message tells it apart by this.
+            // Tells a Message that the value is to be shown as text.
             download["include_download_info_in_content"] = true.into();
         }
         let mut outputs = Outputs::of("download", Value::text(download.to_string()));

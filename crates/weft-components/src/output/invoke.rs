@@ -1,11 +1,10 @@
-//! Invoke: sends an HTTP request.
+//! The Invoke component: sends an HTTP request.
 //!
 //! An answer with a status from 400 on is an error, unless `fail_on_status` is false; so is a redirect, which is not
-//! followed. Only GET is
-//! tried again, as many times as `max_retries` says, when nothing answered or the server failed:
-//! repeating any other method could do its work twice. With `idempotent` every request carries a key that is
-//! the same when it is repeated, also by another process after a crash, and no other call's; the other side has to
-//! do what comes twice with one key once.
+//! followed. Only GET is retried, up to `max_retries` times, when there is no answer or the server fails: repeating any
+//! other method could do its work twice. With `idempotent`, every request carries a key that is the same when the
+//! request is repeated, even by another process after a crash, and that no other call uses; the server must process
+//! requests with the same key only once.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -28,10 +27,10 @@ use crate::web::{
     proxy_problem, refused, rendered, secrets, shown, with_scheme,
 };
 
-/// Bytes of an answer, at most.
+/// Maximum number of bytes in an answer.
 pub(crate) const BODY_MAX: usize = 10 * 1024 * 1024;
-/// Seconds of one request, at most.
-// As long as the node itself may take when nothing is said of it.
+/// Maximum number of seconds for one request.
+// The default time limit of the node itself.
 const SECONDS_MAX: usize = 600;
 
 static URL: Field<Template> =
@@ -89,8 +88,8 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     ],
     time_limit: None,
     measuring_only: false,
-    // The address, the method and the headers are the canvas's: headers often hold a credential, which
-    // must not go where a model says.
+    // The address, the method and the headers are set by the canvas: headers often hold a credential, which must not be
+    // sent to an address that a model chooses.
     tool: Some(ToolSpec { function: "invoke", idempotent: false, sources: false }),
     build: |source| {
         let mut params = Params::of(source);
@@ -153,14 +152,14 @@ struct Invoke {
     warnings: Vec<ParamProblem>,
 }
 
-/// The header that makes a request known when it comes again.
+/// The header that identifies a repeated request.
 const KEY_HEADER: &str = "Idempotency-Key";
 
 fn variables(params: &mut Params<'_>) -> Vec<Variable> {
     let objects = params.objects(&VARIABLES);
     let mut variables: Vec<_> =
         objects.into_iter().map(|(place, object)| variable(params, place, object)).collect();
-    // Both lists are as long as a canvas makes them.
+    // A canvas may make both lists arbitrarily long.
     let named: HashSet<String> = variables.iter().map(|variable| variable.key.clone()).collect();
     for (key, value) in fields(params).into_iter().filter(|(key, _)| !named.contains(key)) {
         variables.push(Variable { key, reference: None, value });
@@ -255,7 +254,7 @@ impl Invoke {
             _ => HttpBody::Json(values.into_iter().map(|(key, value)| (key, parsed(value))).collect()),
         };
         let mut headers = rendered(&self.headers, &ctx.inputs)?;
-        // A canvas may know a better key, such as the number of an order.
+        // A canvas may know a better key, such as an order number.
         if self.idempotent && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(KEY_HEADER)) {
             headers.push((KEY_HEADER.to_owned(), ctx.call_key()));
         }
@@ -272,11 +271,11 @@ impl Invoke {
 }
 
 impl Invoke {
-    /// Says that an answer is elsewhere: a redirect is not followed, and its body says nothing.
+    /// Reports that an answer is elsewhere: a redirect is not followed, and its body is of no use.
     async fn answer_to_redirect(&self, ctx: &NodeContext, response: &HttpResponse) -> Result<()> {
         let Some(place) = redirected(response) else { return Ok(()) };
         let said = format!("the answer has the status {} and leads to `{}`", response.status, shown(place));
-        // Many forms are answered like this when their work is done.
+        // Many forms answer like this once their work is done.
         let is_done = matches!(response.status, 302 | 303) && self.method != "GET";
         if !self.fail_on_status || is_done {
             return ctx.signal(Signal::Warn(format!("{said}, which is not followed"))).await;
@@ -287,7 +286,8 @@ impl Invoke {
     }
 }
 
-/// A text that is JSON is sent as what it says, an integer with more digits than a number keeps as the text of them.
+/// Parses a text that is JSON, so that its value is sent; an integer with more digits than a number can hold is sent as
+/// text.
 fn parsed(value: Json) -> Json {
     match &value {
         Json::String(text) => serde_json::from_str(&kept(text)).unwrap_or(value),
@@ -316,13 +316,13 @@ impl Component for Invoke {
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
         let response = self.retries.send(ctx, self.request(ctx)?).await?;
-        // A canvas that goes on with the page of an error takes it for an answer.
+        // Otherwise a canvas would take the page of an error for an answer.
         if self.fail_on_status && response.status >= 400 {
             return Err(refused(&response).help("correct the request, or set `fail_on_status` to false"));
         }
         self.answer_to_redirect(ctx, &response).await?;
         let status = response.status;
-        // What is no page holds `<` as a sign like any other.
+        // In anything but a page, `<` is an ordinary character.
         let body = if self.clean_html && is_page(&response) {
             page_text(response.body).await?
         } else {

@@ -1,4 +1,4 @@
-//! Message: shows text to the user, piece by piece while models are still writing it.
+//! The Message component: shows text to the user, piece by piece while models are still writing it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::params::{Field, Params, choice, fields};
 use crate::passages::with_sources;
 use crate::text::{Text, without_thinking};
 
-/// How long a text may take. It is written by others, who have limits of their own, as has the run.
+/// Maximum time for a text. It is written by other nodes, which have their own limits, as the run does.
 const WAITING_MAX: Duration = Duration::from_secs(24 * 3_600);
 
 static CONTENT: Field<Vec<String>> =
@@ -76,13 +76,13 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
                 Err(problem) => params.problem(problem),
             }
         }
-        // A Jinja template has to have all its values before it writes a word.
+        // A Jinja template needs all of its values before it writes any text.
         let listens = params.take(&STREAM) && parsed.iter().all(|text| matches!(text, Text::Plain(_)));
         let status = params.take(&STATUS);
         let format = params.take(&OUTPUT_FORMAT);
         let format = (!format.trim().is_empty()).then(|| {
             DocumentFormat::named(&format).unwrap_or_else(|| {
-                // Editors of others offer names that mean Markdown to them.
+                // Other products' editors offer names that mean Markdown to them.
                 let message =
                     format!("`{}` is no format that can be made, and the file is Markdown", format.trim());
                 let problem = ParamProblem::new("/output_format", message);
@@ -108,7 +108,8 @@ struct Message {
 }
 
 impl Message {
-    /// Says the text; the text without reasoning. Values that say how to get a file are not said, and are noted.
+    /// Emits the text, and records it without reasoning. Values that describe a download are collected instead of
+    /// shown.
     async fn say(&self, text: &Text, voice: &mut Voice<'_>, downloads: &mut Vec<Json>) -> Result<()> {
         let template = match text {
             Text::Plain(template) if self.listens => template,
@@ -135,13 +136,13 @@ impl Message {
         Ok(())
     }
 
-    /// Says the text, and has it read aloud while it is being said.
+    /// Emits the text, and has it read aloud meanwhile.
     async fn spoken(&self, text: &Text, ctx: &NodeContext, downloads: &mut Vec<Json>) -> Result<String> {
         let mut voice = Voice { ctx, said: String::new(), aloud: None };
         let model = match self.aloud.then(|| ctx.run.seams.models.speech(&ctx.run.tenant, "")) {
             Some(Ok(model)) => Some(model),
             Some(Err(error)) => {
-                // The words are there all the same.
+                // The text is shown all the same.
                 let warning = format!("the text is not read aloud: {}", error.full());
                 ctx.signal(Signal::Warn(warning)).await?;
                 None
@@ -156,19 +157,19 @@ impl Message {
         voice.aloud = Some(writer);
         let saying = async {
             let said = self.say(text, &mut voice, downloads).await;
-            // Whoever reads it aloud would wait for more.
+            // Otherwise the reader of the text would wait for more.
             if let Some(writer) = voice.aloud.take() {
                 writer.finish();
             }
             said
         };
-        // Boxed: a message that is not read aloud has no room for it.
+        // Boxed, so that a message that is not read aloud reserves no space for this future.
         Box::pin(futures::future::try_join(saying, read_aloud(ctx, model, growing.read()))).await?;
         Ok(voice.said)
     }
 }
 
-/// The files that a value shows, unless it says that it wants to be read.
+/// Returns the files that a value describes, unless it asks to be shown as text.
 fn shown_as_files(value: &Json) -> Option<Vec<Json>> {
     let files = artifact::downloads(value)?;
     let as_text =
@@ -176,12 +177,12 @@ fn shown_as_files(value: &Json) -> Option<Vec<Json>> {
     (!files.iter().any(as_text)).then_some(files)
 }
 
-/// What a message says as it goes.
+/// The output of a message while it is being emitted.
 struct Voice<'a> {
     ctx: &'a NodeContext,
-    /// So far, without reasoning.
+    /// The text so far, without reasoning.
     said: String,
-    /// Where it goes to be read aloud.
+    /// Where it is sent to be read aloud.
     aloud: Option<TextWriter>,
 }
 
@@ -205,20 +206,19 @@ impl Voice<'_> {
         Ok(())
     }
 
-    /// Says the text form of a value.
+    /// Emits the text form of a value.
     async fn say_value(&mut self, value: &Json) -> Result<()> {
-        // Its size is counted once, where it is said.
+        // Its size is counted only once, when it is emitted.
         let room = self.ctx.inputs.room().afresh();
         let mut text = BoundedText::new(&room);
         text.push_value(value)?;
         self.say(text.finish().into()).await
     }
 
-    /// Hands on a text that is still being written. When it breaks, so does the message, after what was
-    /// said already.
+    /// Forwards a text that is still being written. If it fails, so does the message, after what was already emitted.
     async fn pipe(&mut self, text: &SharedText) -> Result<()> {
         let mut reader = text.read();
-        // As long as this message is held back nobody has read a word: the model may still be asked again.
+        // While this message is held back, none of it has been read: the model may still be asked again.
         if reader.ready().await {
             self.ctx.may_speak().await?;
         }

@@ -1,4 +1,4 @@
-//! What leaves the run.
+//! Components whose results leave the run.
 
 pub(crate) mod doc_generator;
 pub(crate) mod invoke;

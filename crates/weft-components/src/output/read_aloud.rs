@@ -1,5 +1,5 @@
-//! A message as speech: its text is cut into sentences while it is being said, and these are read by a
-//! model, two at a time, and played in their order.
+//! Reads a message aloud: while its text is being emitted, it is split into sentences, which a model reads, two at a
+//! time, and which are played in their order.
 
 use std::sync::Arc;
 
@@ -16,19 +16,18 @@ use weft_core::{ErrorKind, NodeContext, Piece, Result};
 
 use crate::text::without_thinking;
 
-/// Sentences that a model reads at the same time.
-// The next one is ready when the first has been played; more would be read for nothing when the listener
-// stops.
+/// Number of sentences that a model reads concurrently.
+// The next one is ready when the first has been played; more would be wasted when the listener stops.
 const AT_ONCE: usize = 2;
-/// A sentence that is shorter goes with the next one: a request for each word would sound like it.
+/// A shorter sentence is joined to the next one: separate requests for single words would sound choppy.
 const LETTERS_MIN: usize = 16;
-/// Bytes of base64 that one message is read in, at most: about half an hour.
+/// Maximum number of base64 bytes in which one message is read: about half an hour.
 const AUDIO_BYTES_MAX: usize = 32 << 20;
-/// A sentence that is longer is cut, at a blank if there is one.
+/// A longer sentence is split, at a space if there is one.
 const LETTERS_MAX: usize = 500;
 
-/// Reads a text aloud that may still be growing. A model that fails, or a budget that is used up, is a warning: the words
-/// are there. Each sentence counts as a call of a model.
+/// Reads aloud a text that may still be growing. A failing model or an exhausted budget is only a warning: the text
+/// itself is shown. Each sentence counts as a model call.
 ///
 /// # Errors
 /// `Cancelled` when the run no longer listens.
@@ -45,7 +44,7 @@ pub(super) async fn read_aloud(
             match text.next().await {
                 Ok(Some(Piece::Text(piece))) => cut.push(&piece),
                 Ok(Some(Piece::Thinking(_))) => {}
-                // Whoever says the text tells why it broke off.
+                // The writer of the text reports why it broke off.
                 Ok(None) | Err(_) if !cut.ended => cut.ended = true,
                 Ok(None) | Err(_) => return None,
             }
@@ -53,7 +52,7 @@ pub(super) async fn read_aloud(
     });
     let read = |sentence: String| {
         let model = Arc::clone(&model);
-        // The text goes to whoever serves the model.
+        // The text is sent to the server of the model.
         let sentence = ctx.run.masks.text(&sentence).into_owned();
         async move {
             ctx.budget.take_model_call().map_err(|limit| ctx.budget.error(limit))?;
@@ -64,7 +63,7 @@ pub(super) async fn read_aloud(
             let prompt_tokens = u64::try_from(tokens(&sentence)).unwrap_or(u64::MAX);
             let usage = Usage { prompt_tokens, calls: 1, ..Usage::default() };
             let micros = ctx.budget.used(usage, model.prices());
-            // What was told before a crash was told to this very run.
+            // Usage that was reported before a crash was reported to this same run.
             if made_now || ctx.effects.are_recorded() {
                 let used = UsedModel { model: model.name().into(), usage, micros };
                 ctx.signal(Signal::Used(Box::new(used))).await?;
@@ -84,7 +83,7 @@ pub(super) async fn read_aloud(
                 bytes += audio.base64.len();
                 ctx.signal(Signal::Play(audio)).await?;
             }
-            // No failure of the model: the run is being stopped.
+            // Not a failure of the model: the run is being cancelled.
             Err(error) if error.kind == ErrorKind::Cancelled => return Err(error),
             Err(error) => {
                 let warning = format!("the text is not read aloud any further: {}", error.full());
@@ -95,17 +94,17 @@ pub(super) async fn read_aloud(
     Ok(())
 }
 
-/// Cuts a text that grows. Where it is cut follows from the text alone and not from its pieces, so that
-/// work that is done again reads the same sentences.
+/// Splits a growing text. The splits depend on the text alone and not on its pieces, so that repeated work reads the
+/// same sentences.
 #[derive(Debug, Default)]
 struct Sentences {
     text: String,
-    /// How much of it has been cut off.
-    // Taken out in pieces of some size: to move a long text up for each sentence would take longer than to read it.
+    /// Number of bytes of it that have been split off.
+    // Removed in large pieces: moving a long text for each sentence would take longer than reading it.
     done: usize,
-    /// How far the end of reasoning has been looked for.
+    /// How far the end of reasoning has been searched for.
     searched: usize,
-    /// Nothing more is coming.
+    /// No more text is coming.
     ended: bool,
 }
 
@@ -117,7 +116,7 @@ impl Sentences {
         self.text.push_str(text);
     }
 
-    /// The next sentence that has something to be read.
+    /// Returns the next sentence that contains something to read.
     fn next(&mut self) -> Option<String> {
         while let Some(end) = self.end() {
             let sentence = readable(&self.rest()[..end]);
@@ -133,12 +132,12 @@ impl Sentences {
         &self.text[self.done..]
     }
 
-    /// Where the first sentence ends, if that is known.
+    /// Returns where the first sentence ends, if that is known.
     fn end(&mut self) -> Option<usize> {
-        // Reasoning that a model writes into its text is seen whole, to be left out.
+        // Reasoning that a model writes into its text is treated as one unit, so that it can be left out.
         if self.rest().trim_start().starts_with("<think>") {
             const END: &str = "</think>";
-            // Reasoning may be long and come letter by letter.
+            // Reasoning may be long and arrive letter by letter.
             let from = self.rest().floor_char_boundary(self.searched.saturating_sub(END.len()));
             let end = self.rest()[from..].find(END).map(|at| from + at + END.len());
             self.searched = if end.is_some() { 0 } else { self.rest().len() };
@@ -154,7 +153,7 @@ impl Sentences {
             }
             let ends = match letter {
                 '\n' | '。' | '！' | '？' | '；' => true,
-                // Not within a number or a name: what follows decides.
+                // Not within a number or a name: the next character decides.
                 '.' | '!' | '?' | ';' => match following.peek() {
                     Some((_, next)) => next.is_whitespace(),
                     None => false,
@@ -172,11 +171,11 @@ impl Sentences {
     }
 }
 
-/// What of a text is to be read: no reasoning, tags, marks of sources, addresses of links, signs of Markdown,
+/// Returns the readable part of a text: no reasoning, tags, citation marks, link addresses, Markdown syntax or
 /// pictographs.
 fn readable(text: &str) -> String {
     let text = without_thinking(text);
-    // The line under a table's head, or one between two parts, has nothing to be read.
+    // The line below a table's header, or between two parts, contains nothing to read.
     let drawn = |line: &str| {
         line.contains("--") && line.chars().all(|c| matches!(c, '-' | ':' | '|' | ' ' | '\t' | '\r'))
     };
@@ -193,7 +192,7 @@ fn readable(text: &str) -> String {
         };
         match skipped {
             Some(inner) => {
-                // A mark follows its sentence after a blank, which would stand before the full stop then.
+                // A citation mark follows its sentence after a space, which would be left in front of the full stop.
                 if letter == '[' {
                     words.truncate(words.trim_end().len());
                 }
@@ -213,11 +212,11 @@ fn readable(text: &str) -> String {
     let words: String =
         words.chars().filter(is_read).filter(|c| !matches!(c, '*' | '#' | '`' | '[' | ']' | '|')).collect();
     let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
-    // Signs alone are nothing to be read.
+    // Punctuation alone is not read.
     if words.chars().any(char::is_alphanumeric) { words } else { String::new() }
 }
 
-/// What stands between two signs of one byte each at the start of a text, on one line.
+/// Returns what stands between two single-byte delimiters at the start of a text, on one line.
 fn within(text: &str, open: char, close: char) -> Option<&str> {
     let inner = text.strip_prefix(open)?;
     let end = inner.find([close, '\n'])?;

@@ -10,14 +10,14 @@ use weft_core::{ErrorKind, NodeContext, Reference, Result, Template};
 use crate::params::{Field, Params};
 use crate::text::without_thinking;
 
-/// Where.
+/// The memories.
 pub(super) static MEMORY_IDS: Field<Vec<String>> =
     Field::texts("memory_ids", "ids of the memories that are to remember what was said");
-/// Whom it is about.
+/// The user whom they are about.
 pub(super) static USER_ID: Field<Template> =
     Field::template("user_id", "the user whose memory it is; empty: who started the run");
 
-/// Which memories are to remember what a Message says.
+/// The memories that are to remember what a Message says.
 pub(super) struct Remembering {
     memories: Vec<String>,
     user: Template,
@@ -28,17 +28,17 @@ impl Remembering {
         Self { memories: params.take(&MEMORY_IDS), user: params.take(&USER_ID) }
     }
 
-    /// What it reads.
+    /// Returns the references it reads.
     pub(super) fn references(&self) -> impl Iterator<Item = &Reference> {
         self.user.references().filter(|_| !self.memories.is_empty())
     }
 
-    /// Hands a turn to each memory, once, however often the work is begun. A memory that cannot take it
-    /// is warned of: what was said has been said.
+    /// Passes a turn to each memory, once, however often the work is started. A memory that fails causes a warning: the
+    /// message has already been shown.
     pub(super) async fn remember(&self, ctx: &NodeContext, said: &str) -> Result<()> {
-        // A memory that is named twice is told once.
+        // A memory that is named twice gets the turn once.
         let memories = each_once(self.memories.iter().cloned());
-        // What a model has thought is nothing that was said to the user.
+        // A model's reasoning was not part of what the user was told.
         let response = without_thinking(said);
         if memories.is_empty() || response.trim().is_empty() {
             return Ok(());
@@ -57,14 +57,14 @@ impl Remembering {
             query: shown(&run.input.query),
             response: shown(&response),
         };
-        // By this a memory knows a turn that it is handed again.
+        // Identifies the turn to a memory that receives it again.
         let origin = format!("{}/{}/{}", run.run, ctx.activation, ctx.part);
         for memory in memories {
             let key = MemoryKey::new(&run.tenant, memory.as_str());
             let call = async { run.seams.memories.remember(&key, &origin, &turn).await };
             match ctx.effect("memory.remember", Delivery::Idempotent, call).await {
                 Ok(((), _)) => {}
-                // These end the run itself and say nothing of a memory.
+                // These errors end the run itself and say nothing about a memory.
                 Err(error) if matches!(error.kind, ErrorKind::Cancelled | ErrorKind::Interrupted) => {
                     return Err(error);
                 }

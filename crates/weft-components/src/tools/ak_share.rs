@@ -1,4 +1,4 @@
-//! AkShare: news about a Chinese stock, from East Money.
+//! The AkShare component: news about a Chinese stock, from East Money.
 
 use serde_json::json;
 use weft_core::seam::http::HttpResponse;
@@ -11,7 +11,7 @@ use crate::params::{Field, FieldGroup, fields};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES, elements};
 
 const HOST: &str = "https://search-api-web.eastmoney.com";
-/// The function that the answer calls: it is written for scripts of pages.
+/// The function that the answer calls: the answer is written for scripts of pages.
 const CALLED: &str = "news";
 
 static SYMBOL: Field<Template> = Field::template("query", "the code of the stock, such as `300059`")
@@ -59,7 +59,7 @@ impl Service for AkShare {
     }
 }
 
-/// The JSON that the answer calls a function with.
+/// Returns the JSON argument of the function call in the answer.
 fn unwrapped(answer: &str) -> Result<Json> {
     let inside = answer.split_once('(').and_then(|(_, rest)| Some(rest.rsplit_once(')')?.0));
     serde_json::from_str(inside.unwrap_or(answer))

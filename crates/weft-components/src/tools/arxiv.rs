@@ -1,4 +1,4 @@
-//! ArXiv: searches the preprints of arXiv and gives their abstracts.
+//! The ArXiv component: searches the preprints of arXiv and returns their abstracts.
 
 use serde_json::json;
 use weft_core::seam::http::HttpResponse;
@@ -86,7 +86,7 @@ impl Service for ArXiv {
 fn hit(entry: &Element) -> Result<Hit> {
     let (title, content) = (entry.text_at("title"), entry.text_at("summary"));
     let id = entry.text_at("id");
-    // Errors come as an entry of the feed.
+    // Errors are returned as an entry of the feed.
     if id.contains("/api/errors") {
         return Err(
             Error::new(ErrorKind::Invalid, format!("it says: {content}")).help("ask in simpler words")

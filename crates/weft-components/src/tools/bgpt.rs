@@ -1,4 +1,5 @@
-//! BGPT: searches scientific papers and gives what their studies did and found, not only abstracts.
+//! The BGPT component: searches scientific papers and returns the methods and results of their studies, not only
+//! abstracts.
 
 use std::time::Duration;
 
@@ -14,14 +15,14 @@ use crate::params::{Field, FieldGroup, Params, fields};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 
 const HOST: &str = "https://bgpt.pro";
-/// How old papers may be, at most, in days.
+/// Maximum age of papers, in days.
 const DAYS_MAX: usize = 100_000;
 
 static DAYS_BACK: Field<Option<usize>> =
     Field::optional_count("days_back", &(0..=DAYS_MAX), "how old papers may be; of any age when absent or 0")
         .unit("days");
 
-/// What is told of a paper: the service has had two names for some of it.
+/// The members of a paper that are shown; the service has used two names for some of them.
 const NAMES: [(&str, &str); 21] = [
     ("Authors", "/authors"),
     ("Journal", "/journal"),

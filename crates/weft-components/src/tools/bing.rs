@@ -1,5 +1,5 @@
-//! Bing: searches the web or the news with the Bing Web Search API. Microsoft has closed it to new customers: others offer
-//! the same API at addresses of their own.
+//! The Bing component: searches the web or the news with the Bing Web Search API. Microsoft has closed it to new
+//! customers; other providers offer the same API at their own addresses.
 
 use weft_core::seam::http::HttpResponse;
 use weft_core::{ComponentSpec, Json, Result, Role, ToolSpec};
@@ -12,7 +12,7 @@ use crate::params::{Field, FieldGroup, Params, choice, fields};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 
 const HOST: &str = "https://api.bing.microsoft.com";
-/// Hits of one request, at most.
+/// Maximum number of hits per request.
 // The service refuses more.
 const COUNT_MAX: usize = 50;
 
@@ -86,7 +86,7 @@ impl Service for Bing {
 }
 
 fn hit(row: Json) -> Hit {
-    // Pages have the one and news the other.
+    // Pages have a snippet, news a description.
     let content = [text(&row, "/snippet"), text(&row, "/description")].concat();
     Hit { url: text(&row, "/url"), title: text(&row, "/name"), content, score: None, row }
 }

@@ -1,12 +1,12 @@
-//! Calculator: works out an expression.
+//! The Calculator component: evaluates an expression.
 //!
-//! Whole numbers and fractions are exact, up to some 1,200 digits, and so are `+ - * / % ^ !`, the
-//! roots of squares, and whatever rounds or compares. Everything else (`sin`, `ln`, broken powers,
-//! larger numbers) is worked out in 64-bit floating point and told with 15 digits; `exact` says which
-//! of the two the result is. A fraction without an end is told with 20 digits.
+//! Whole numbers and fractions are exact, up to some 1,200 digits, and so are `+ - * / % ^ !`, the roots of squares,
+//! and whatever rounds or compares. Everything else (`sin`, `ln`, fractional powers, larger numbers) is computed in
+//! 64-bit floating point and shown with 15 digits; `exact` says which of the two the result is. A non-terminating
+//! fraction is shown with 20 digits.
 //!
-//! The expression is read by our own few lines since the libraries tried either take text that makes no
-//! sense for something else (`(1+2` for 3), calculate without an end, or say no place in their errors.
+//! The expression is read by a small parser of our own, since the libraries that were tried either misread invalid text
+//! (`(1+2` as 3), compute without an end, or give no position in their errors.
 
 mod expression;
 mod functions;
@@ -20,8 +20,8 @@ use weft_core::{
 
 use crate::params::{self, Field, Params, fields};
 
-/// Bytes of an expression that is worked out on the spot. A longer one with large numbers may take so
-/// long that it would hold up others.
+/// Maximum length in bytes of an expression that is evaluated in place. A longer one with large numbers could take long
+/// enough to delay other tasks.
 const SHORT_MAX: usize = 200;
 
 static EXPRESSION: Field<Template> =
@@ -54,7 +54,7 @@ struct Calculator {
 }
 
 impl Calculator {
-    /// Why it fails whenever it runs, where all of the expression is written down.
+    /// Returns why it fails whenever it runs, if the whole expression is literal.
     fn mistake(&self) -> Option<ParamProblem> {
         let written = params::written_out(&self.expression).filter(|written| written.len() <= SHORT_MAX)?;
         let (message, help) = expression::evaluate(written).err()?.for_operator();

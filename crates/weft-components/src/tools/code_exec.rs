@@ -1,9 +1,8 @@
-//! CodeExec: runs a program of the canvas or of a model in the sandbox.
+//! The CodeExec component: runs a program of the canvas or of a model in the sandbox.
 //!
-//! The program defines `main`, which is called with the arguments. Its result fills the declared outputs:
-//! an object by its members, a list by position, anything else the first one; a single output takes the
-//! whole result unless that has a member of its name. What it prints is `stdout` and `stderr`, and is
-//! never a failure by itself.
+//! The program defines `main`, which is called with the arguments. Its result fills the declared outputs: an object by
+//! its members, a list by position, anything else the first one; a single output takes the whole result unless that has
+//! a member of its name. What it prints becomes `stdout` and `stderr`, and is never a failure by itself.
 
 mod outputs;
 mod unclosed;
@@ -27,7 +26,7 @@ use crate::artifact;
 use crate::params::{Field, Kind, Params, Widget, choice, described, fields, is_empty, pointer};
 use outputs::Declared;
 
-/// How much of what a program printed before it failed is told with the failure, in bytes from the end.
+/// Number of bytes, from the end, of what a program printed before it failed that are included in the error.
 const TAIL_MAX: usize = 1_000;
 
 static LANG: Field<String> = Field::text("lang", "the language of the program")
@@ -41,7 +40,7 @@ static SCRIPT: Field<String> =
 static ARGUMENTS: Field =
     Field::raw("arguments", Kind::Object(&[]), "what `main` is called with: a value or a reference by name")
         .widget(Widget::Pairs);
-/// What the program gives.
+/// The outputs of the program.
 static OUTPUTS: Field = Field::raw(
     "outputs",
     Kind::Named(&[Field::raw(
@@ -78,7 +77,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     measuring_only: false,
     tool: Some(ToolSpec {
         function: "execute_code",
-        // A program has nothing that it could change.
+        // A program has no access to anything it could change.
         idempotent: true,
         sources: false,
     }),
@@ -102,7 +101,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
 
 fn language(params: &mut Params<'_>) -> Language {
     let name = params.take(&LANG);
-    // Canvases that name no language come from editors that begin with this one.
+    // Canvases that name no language come from editors whose default is this one.
     if name.trim().is_empty() {
         return Language::Python;
     }
@@ -125,8 +124,8 @@ fn script(params: &mut Params<'_>) -> Script {
     }
 }
 
-/// Why a program cannot work that is written in the other language, defines nothing that could be called, or does not close
-/// what it opens.
+/// Returns why a program cannot work: it is written in the other language, defines nothing that could be called, or
+/// leaves something unclosed.
 fn doubt(language: Language, text: &str) -> Option<ParamProblem> {
     let begins =
         |words: &[&str]| text.lines().any(|line| words.iter().any(|word| line.trim_end().starts_with(word)));
@@ -162,7 +161,7 @@ fn arguments(params: &mut Params<'_>) -> Vec<(String, Argument)> {
     };
     match params.get(&ARGUMENTS) {
         None => Vec::new(),
-        // Some editors write a list where there are none.
+        // Some editors write a list when there are none.
         Some(value) if is_empty(value) => Vec::new(),
         Some(Json::Object(given)) => given.iter().map(read).collect(),
         Some(other) => {
@@ -173,7 +172,7 @@ fn arguments(params: &mut Params<'_>) -> Vec<(String, Argument)> {
     }
 }
 
-/// Where the text of the program comes from. Nothing is ever filled in within it.
+/// Where the program text comes from. References within it are never filled in.
 enum Script {
     Written(String),
     From(Reference),
@@ -190,12 +189,12 @@ struct CodeExec {
     arguments: Vec<(String, Argument)>,
     outputs: Declared,
     warnings: Vec<ParamProblem>,
-    /// Whether one of them says that the program fails.
+    /// Whether a warning says that the program fails.
     is_doubted: bool,
 }
 
 impl CodeExec {
-    /// The program as it is handed over, where it is written down and nothing is said of it yet.
+    /// Returns the program as it is passed on, if it is literal and no warning was issued about it.
     fn written(&self) -> Option<WrittenProgram> {
         let Script::Written(text) = &self.script else { return None };
         let arguments = self.arguments.iter().map(|(name, _)| name.clone()).collect();
@@ -231,7 +230,7 @@ impl Component for CodeExec {
             Argument::From(template) => Some(template),
         });
         let reads = script.into_iter().chain(arguments.flat_map(Template::references)).cloned();
-        // The canvas says which outputs there are; a model is given all of them, so none is the main one.
+        // The canvas declares the outputs; a model is given all of them, so none is the main one.
         Shape {
             reads: Reads::always(reads),
             main_output: "",
@@ -255,7 +254,7 @@ impl Component for CodeExec {
         let program = self.program(ctx)?;
         let limits = program.limits;
         let (Ran { result, stdout, stderr, truncated, files: _ }, files): (Ran, Vec<StoredFile>) = {
-            // Without the limits: a program gives the same with other ones.
+            // Without the limits: a program returns the same under different ones.
             let question = ctx.effects.question("program", &(&program.source, &program.arguments));
             ctx.effect_asking("program", Delivery::Idempotent, question, ran(ctx, program)).await?.0
         };
@@ -278,8 +277,8 @@ impl Component for CodeExec {
     }
 }
 
-/// Runs a program and keeps what it has written with the conversation; in the journal are the files' ids and not their
-/// bytes.
+/// Runs a program and stores the files it wrote with the conversation; the journal holds the ids of the files rather
+/// than their bytes.
 async fn ran(ctx: &NodeContext, program: Program) -> Result<(Ran, Vec<StoredFile>)> {
     let mut ran = ctx.run.seams.sandbox.run(&ctx.run.tenant, program).await?;
     let mut kept = Vec::new();
@@ -300,13 +299,13 @@ async fn ran(ctx: &NodeContext, program: Program) -> Result<(Ran, Vec<StoredFile
     Ok((ran, kept))
 }
 
-/// Files as links; pictures are shown.
+/// Returns files as links; pictures are embedded.
 fn links(files: &[StoredFile]) -> String {
     let link = |file: &StoredFile| artifact::link(&file.name, &file.mime_type, &file.id);
     files.iter().map(link).collect::<Vec<_>>().join("\n")
 }
 
-/// The failure with the end of what was printed, which often tells why.
+/// Adds the end of what was printed to the error, because it often explains the cause.
 fn with_printed(mut error: Error, stdout: &str, stderr: &str) -> Error {
     let printed = [stdout.trim(), stderr.trim()].join("\n");
     let printed = printed.trim();

@@ -1,4 +1,4 @@
-//! ConversationSearch: finds what was said before, in this conversation or in the user's others.
+//! The ConversationSearch component: finds what was said before, in this conversation or in the user's others.
 
 use async_trait::async_trait;
 use weft_agent::bm25::{best, counted, scores};
@@ -12,14 +12,14 @@ use weft_core::{
 
 use crate::params::{Field, Params, choice, fields};
 
-/// Messages that one search gives when the canvas does not say, and at most.
+/// Default and maximum number of messages that a search returns.
 const TOP: usize = 5;
 const TOP_MAX: usize = 50;
-/// Words of a message that count.
-// Messages may hold whole files; what they are about stands at their beginning.
+/// Number of words of a message that are searched.
+// Messages may contain whole files; their beginning says what they are about.
 const WORDS_MAX: usize = 2_000;
-/// Characters of a message that are shown.
-// Fifty of them are one result, which has to fit into a prompt.
+/// Number of characters of a message that are shown.
+// Fifty of them form one result, which has to fit into a prompt.
 const SHOWN_MAX: usize = 1_000;
 
 static QUERY: Field<Template> = Field::template("query", "what to look for")
@@ -69,9 +69,9 @@ struct ConversationSearch {
     top: usize,
 }
 
-/// The messages that fit best, as much of them as is shown.
+/// Returns the best matches, shortened to what is shown.
 fn found(query: &str, messages: &[PastMessage], top: usize) -> Vec<PastMessage> {
-    // Worked out for all before any is chosen: what a word is worth follows from how many have it.
+    // Computed for all before any is chosen: the weight of a word depends on how many messages contain it.
     let texts: Vec<_> = messages.iter().map(|message| counted(&message.content, WORDS_MAX)).collect();
     let best = best(&scores(query, &texts)).into_iter().take(top);
     let shown = |place: usize| {
@@ -82,7 +82,7 @@ fn found(query: &str, messages: &[PastMessage], top: usize) -> Vec<PastMessage> 
     best.filter_map(shown).collect()
 }
 
-/// The messages as people and models read them.
+/// Formats the messages for people and models.
 fn told(messages: &[PastMessage]) -> String {
     if messages.is_empty() {
         return "No earlier message has these words.".to_owned();
@@ -111,7 +111,7 @@ impl Component for ConversationSearch {
             session: run.session.clone(),
             user: self.of_user.then(|| run.input.user_id.clone()),
         };
-        // What is kept with the run is what was found, and not all that was looked through.
+        // Only what was found is stored with the run, and not all that was searched.
         let look = async {
             let messages = run.seams.conversations.messages(&run.tenant, &asked).await?;
             Ok(found(&query, &messages, self.top))

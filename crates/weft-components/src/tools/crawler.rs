@@ -1,4 +1,4 @@
-//! Crawler: fetches a web page and gives it as Markdown.
+//! The Crawler component: fetches a web page and returns it as Markdown.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::params::{Field, Params, choice, fields};
 use crate::web::fetch::{Content, How, content, fetch};
 use crate::web::{self, page_markdown, page_words};
 
-/// How long a page and all redirects on the way may take.
-// As long as an agent waits for a component that says nothing of its time.
+/// Time limit for a page, including all redirects on the way.
+// The default time that an agent waits for a component.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 static QUERY: Field<Template> =

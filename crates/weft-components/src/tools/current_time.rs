@@ -1,4 +1,4 @@
-//! CurrentTime: what time it is somewhere. Knows the zones of the IANA database as of this build.
+//! The CurrentTime component: tells the time in a time zone. Knows the zones of the IANA database as of this build.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -13,7 +13,7 @@ use crate::params::{Field, Params, fields};
 
 /// The zone when none is named.
 const DEFAULT_ZONE: &str = "UTC";
-/// What a good name looks like, for messages.
+/// An example of a valid name, for messages.
 const HELP: &str = "write a name of the IANA database, such as `Europe/Berlin` or `UTC`";
 
 static TIMEZONE: Field<Template> = Field::template("timezone", "an IANA name, such as `Europe/Berlin`")
@@ -38,7 +38,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     build: |source| {
         let mut params = Params::of(source);
         let zone = params.take(&TIMEZONE);
-        // What a reference gives is known when it runs.
+        // The value of a reference is known only at run time.
         if zone.references().next().is_none() && find(zone.source()).is_err() {
             let message = format!("`{}` is not a time zone", zone.source());
             params.problem(ParamProblem::new("/timezone", message).help(HELP));
@@ -56,7 +56,7 @@ fn find(name: &str) -> Result<TimeZone> {
         .map_err(|_| Error::invalid(format!("`{}` is not a time zone", name.trim())).help(HELP))
 }
 
-/// The moment as people in that zone tell it.
+/// Formats the moment in that zone.
 fn told(now_ms: i64, zone: &str) -> Result<Outputs> {
     let zone = if zone.trim().is_empty() { DEFAULT_ZONE } else { zone };
     let moment = Timestamp::from_millisecond(now_ms)

@@ -1,4 +1,4 @@
-//! DeepL: translates a text.
+//! The DeepL component: translates a text.
 
 use serde_json::json;
 use weft_core::seam::http::HttpResponse;
@@ -9,9 +9,9 @@ use super::search::{Ask, Asks, BASE_URL, Facts, Request, Service, Step, componen
 use crate::params::{Field, FieldGroup, Params, fields};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 
-/// For keys that are paid for.
+/// The host for paid keys.
 const PAID: &str = "https://api.deepl.com";
-/// For keys that are not: they end with a mark.
+/// The host for free keys, which end with a mark.
 const FREE: &str = "https://api-free.deepl.com";
 const FREE_MARK: &str = ":fx";
 
@@ -19,7 +19,7 @@ static TEXT: Field<Template> =
     Field::template("query", "the text to translate").or("sys.query").by_model("the text to translate");
 static AUTH_KEY: Field<Template> =
     Field::template("auth_key", "the key of the service, best as `{secret.NAME}`").secret();
-// What the editors of such canvases have where nobody has chosen.
+// The defaults in the editors of such canvases.
 static SOURCE_LANG: Field<String> =
     Field::text("source_lang", "the language of the text, as a code; empty to let the service find out")
         .or("ZH");

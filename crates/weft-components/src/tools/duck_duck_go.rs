@@ -1,4 +1,4 @@
-//! DuckDuckGo: searches the web or the news with DuckDuckGo, by the pages that it makes for simple browsers.
+//! The DuckDuckGo component: searches the web or the news with DuckDuckGo, using its pages for simple browsers.
 
 use serde_json::json;
 use url::Url;
@@ -12,14 +12,14 @@ use crate::params::{Field, FieldGroup, Kind, Params, choice, fields};
 use crate::web::elements::{self, with_class};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 
-/// Where pages are found.
+/// Host of the page search.
 const PAGES: &str = "https://html.duckduckgo.com";
-/// Where news are found.
+/// Host of the news search.
 const NEWS: &str = "https://duckduckgo.com";
-/// Characters of the token that news are given for, at most.
-// It goes into the next address: a page must not make that any length.
+/// Maximum number of characters in the token that a news search requires.
+// It goes into the next address: a page must not make that arbitrarily long.
 const TOKEN_MAX: usize = 200;
-/// Everywhere.
+/// The region code for everywhere.
 const REGION: &str = "wt-wt";
 
 static CHANNEL: Field<&str> = Field::choice(
@@ -77,7 +77,7 @@ impl Service for DuckDuckGo {
                 Ok(Step::Hits(hits))
             }
             (true, []) => get(ask.url(NEWS, "/", &[("q", ask.query), ("iar", "news")])?),
-            // News are given to whoever has been on the page: it holds a token for them.
+            // News require a token that a previous visit to the page provides.
             (true, [page]) => {
                 refuse_riddle(page)?;
                 let token =
@@ -100,7 +100,7 @@ impl Service for DuckDuckGo {
     }
 }
 
-/// Who asks too often is shown a riddle instead of hits.
+/// Refuses a page with a captcha, which frequent requests get instead of hits.
 fn refuse_riddle(page: &HttpResponse) -> Result<()> {
     if page.status != 202 && !page.body.contains("anomaly-modal") {
         return Ok(());
@@ -109,12 +109,12 @@ fn refuse_riddle(page: &HttpResponse) -> Result<()> {
         .help("ask later and less often, or use an engine with a key"))
 }
 
-/// Whether a page has the place where hits stand, or says that there are none. Any other page says nothing about them.
+/// Whether a page has the element that contains hits, or says that there are none. Any other page is not a result.
 fn has_frame(page: &str) -> bool {
     ["results", "no-results"].into_iter().any(|class| !with_class(page, class).is_empty())
 }
 
-/// The hits of a page: titles that are links, each with the text that follows it.
+/// Returns the hits of a page: titles that are links, each with the text that follows it.
 fn pages(page: &str) -> Vec<Hit> {
     let blocks = with_class(page, "result__body").into_iter().filter_map(|block| {
         let link = with_class(block.inner(), "result__a").into_iter().next()?;
@@ -127,10 +127,11 @@ fn pages(page: &str) -> Vec<Hit> {
     blocks.collect()
 }
 
-/// Where a link leads: links go by way of a counter that has the address in its query. Advertisements have none.
+/// Returns the target of a link: links lead through a counter that has the address in its query. Advertisements have
+/// none.
 fn target(href: &str) -> Option<String> {
     let url = Url::parse(NEWS).ok()?.join(href).ok()?;
-    // Advertisements go by way of this path.
+    // Advertisements lead through this path.
     if url.path() == "/y.js" {
         return None;
     }
@@ -138,7 +139,7 @@ fn target(href: &str) -> Option<String> {
     behind.or_else(|| (url.host_str() != Some("duckduckgo.com")).then(|| url.to_string()))
 }
 
-/// The token that stands in a page as `vqd="…"`, with any quotes or none.
+/// Returns the token that a page contains as `vqd="…"`, with either kind of quotes or none.
 fn token(page: &str) -> Option<&str> {
     let of_a_token = |c: char| c.is_ascii_digit() || c == '-';
     page.match_indices("vqd=").find_map(|(at, found)| {

@@ -1,7 +1,7 @@
-//! Email: sends a mail.
+//! The Email component: sends a mail.
 //!
-//! A mail is handed in once: when a server has been given it and nobody knows whether it was taken, the node fails and
-//! says so, also after a crash.
+//! A mail is submitted only once: if it was submitted to a server and it is unknown whether the server accepted it, the
+//! node fails and says so, even after a crash.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ use weft_core::{
 use crate::params::{Field, FieldGroup, Params, fields, more_than_a_host, written_out};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES, page_text};
 
-/// For handing in a mail.
-// Servers look a mail through before they take it, some for half a minute. Who gives up sooner doesn't know
-// whether it was sent.
+/// Time limit for submitting a mail.
+// Servers check a mail before they accept it, some for half a minute. Giving up sooner leaves it unknown whether the
+// mail was sent.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 static TO_EMAIL: Field<Template> = Field::template("to_email", "addresses, with commas between them")
@@ -70,7 +70,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             cc: params.take(&CC_EMAIL),
             subject: params.take(&SUBJECT),
             content: params.take(&CONTENT),
-            // Addresses are compared without regard to case, as most servers do.
+            // Addresses are compared case-insensitively, as most servers do.
             allowed: params
                 .take(&ALLOWED)
                 .iter()
@@ -124,7 +124,7 @@ impl Email {
         Some(ParamProblem::new(format!("/{}", field.name()), "is empty, so no mail can be sent").help(help))
     }
 
-    /// A recipient that is written down and that no mail may go to: the mail fails.
+    /// Returns literal recipients to which no mail may go: the mail fails.
     fn refused(&self) -> impl Iterator<Item = ParamProblem> {
         let all = [(&TO_EMAIL, &self.to), (&CC_EMAIL, &self.cc)];
         all.into_iter().filter_map(|(field, text)| {
@@ -138,7 +138,7 @@ impl Email {
         })
     }
 
-    /// What is written down as an address and is none: the mail fails.
+    /// Returns literal addresses that are invalid: the mail fails.
     fn unsendable(&self) -> impl Iterator<Item = ParamProblem> {
         let all = [(&TO_EMAIL, &self.to), (&CC_EMAIL, &self.cc), (&EMAIL, &self.from)];
         all.into_iter().filter_map(|(field, text)| {
@@ -166,7 +166,7 @@ impl Email {
                 .help("`allowed_recipients` says where mail may go"));
         }
         let from = text(&self.from)?;
-        // As it is: a blank at the end of a password is a part of it.
+        // Not trimmed: a space at the end of a password is part of it.
         let password = self.password.render(&ctx.inputs)?;
         let user = match (password.is_empty(), text(&self.user)?) {
             (true, _) => String::new(),
@@ -175,8 +175,8 @@ impl Email {
         };
         let content = text(&self.content)?;
         let html = html(&content);
-        // For those who read mail without markup. A text without any is that already; set anew, its long lines would be broken,
-        // and addresses in them.
+        // For readers that do not show markup. A text without any is used as it is; converting it would break its long
+        // lines, and addresses in them.
         let plain = if has_markup(&content) { page_text(content).await? } else { content };
         let port = u16::try_from(self.port).unwrap_or(u16::MAX);
         Ok(Mail {
@@ -187,14 +187,14 @@ impl Email {
             subject: text(&self.subject)?,
             html,
             text: plain,
-            // By it a server that is handed the mail a second time can know it.
+            // Lets a server recognise a mail that is submitted a second time.
             id: name_of(ctx),
             time_limit: TIME_LIMIT,
         })
     }
 
     fn may_go_to(&self, address: &str) -> bool {
-        // A name may stand before the address, as in `Name <address>`.
+        // A name may precede the address, as in `Name <address>`.
         let address =
             address.trim().trim_end_matches('>').rsplit(['<', ' ']).next().unwrap_or_default().to_lowercase();
         let allowed = |one: &String| {
@@ -204,7 +204,7 @@ impl Email {
     }
 }
 
-/// Addresses with commas or semicolons between them. A comma within the quotes of a name is part of it.
+/// Splits addresses at commas, semicolons and line breaks. A comma within a quoted name is part of it.
 fn addresses(text: &str) -> Vec<String> {
     let mut quoted = false;
     let mut parts = vec![String::new()];
@@ -222,7 +222,7 @@ fn addresses(text: &str) -> Vec<String> {
     parts.into_iter().map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect()
 }
 
-/// Whether a text may be an address, perhaps behind a name: `Name <address>`.
+/// Whether a text may be an address, possibly after a name: `Name <address>`.
 fn is_address(text: &str) -> bool {
     let address = text.rsplit_once('<').map_or(text, |(_, address)| address.trim_end_matches('>'));
     address.trim().rsplit_once('@').is_some_and(|(name, host)| {
@@ -230,9 +230,9 @@ fn is_address(text: &str) -> bool {
     })
 }
 
-/// Whether a text is written as HTML.
+/// Whether a text contains HTML markup.
 fn has_markup(text: &str) -> bool {
-    // Looked for once: from each of a million `<` the way to an end that is not there would be the whole text.
+    // Searched for once: otherwise, for each of a million `<`, the search for a missing end would scan the whole text.
     let last_end = text.rfind('>').unwrap_or(0);
     text.match_indices('<').take_while(|(at, _)| *at < last_end).any(|(at, _)| {
         let behind = text[at + 1..].trim_start_matches('/');
@@ -240,7 +240,7 @@ fn has_markup(text: &str) -> bool {
     })
 }
 
-/// A text as HTML: as it is when it has markup, else with its lines kept.
+/// Returns a text as HTML: unchanged if it has markup, otherwise with its lines preserved.
 fn html(text: &str) -> String {
     if has_markup(text) {
         return text.to_owned();
@@ -248,7 +248,7 @@ fn html(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('\n', "<br>\n")
 }
 
-/// What names the mail: the same when it is handed in again.
+/// Returns the id of the mail: the same when it is submitted again.
 fn name_of(ctx: &NodeContext) -> String {
     Sha256::digest(ctx.call_key()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -277,7 +277,7 @@ impl Component for Email {
             let sending = ctx.run.seams.mailer.send(&ctx.run.tenant, mail.clone());
             match ctx.effect_asking("mail", Delivery::AtMostOnce, question, sending).await {
                 Ok(((), _)) => return Ok(Outputs::of("success", Json::from(true)).into()),
-                // Nothing was handed in.
+                // The mail was not submitted.
                 Err(error) if error.kind == ErrorKind::Unavailable && left > 0 => {
                     left -= 1;
                     tokio::time::sleep(self.delay).await;

@@ -1,7 +1,7 @@
-//! ExeSQL: asks a database in SQL.
+//! The ExeSQL component: queries a database in SQL.
 //!
-//! A reference within a statement is a value and is never read as SQL; SQL that a model has written is a reference of
-//! its own, and may stand in a fenced block. Only statements that read are carried out, whoever wrote them.
+//! A reference within a statement is a value and is never parsed as SQL; SQL written by a model is a reference that
+//! stands alone, and may be in a fenced block. Only statements that read are executed, whoever wrote them.
 
 use std::time::Duration;
 
@@ -20,16 +20,15 @@ use weft_core::{
 use super::search::table;
 use crate::params::{Field, FieldGroup, Params, choice, fields, is_empty, more_than_a_host, written_out};
 
-/// Rows of one statement, at most.
-// They are kept with the run, handed on as values and shown as a table, and are in memory three times
-// meanwhile.
+/// Maximum number of rows of a statement.
+// They are stored with the run, passed on as values and shown as a table, so that they are in memory three times.
 const RECORDS_MAX: usize = 10_000;
-/// Bytes of all answers, at most.
-// Rows may be long: a limit of rows alone is none.
+/// Maximum number of bytes of all answers.
+// Rows may be long, so that a limit on rows alone is not enough.
 const BYTES_MAX: usize = 4 << 20;
-/// Where PostgreSQL listens when nobody says otherwise.
+/// The default port of PostgreSQL.
 const POSTGRES_PORT: usize = 5_432;
-/// For everything that is asked at once.
+/// Time limit for all statements of a node together.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 static SQL: Field<Template> = Field::template(
@@ -130,7 +129,7 @@ impl ExeSql {
         self.kind.is_none().then(|| format!("databases of the type {name} aren't part of this build"))
     }
 
-    /// The first setting without which it cannot ask anybody.
+    /// Returns the first missing setting without which no database can be queried.
     fn lacks(&self) -> Option<ParamProblem> {
         let on_a_server = self.kind.is_some_and(|kind| kind != DatabaseKind::Sqlite);
         let needed = [
@@ -151,11 +150,11 @@ impl ExeSql {
         })
     }
 
-    /// The SQL as it is handed over, where all of it is written down but its values.
+    /// Returns the SQL as it is passed on, if everything but its values is literal.
     fn written(&self) -> Option<WrittenSql> {
         let kind = self.kind?;
         let is_written = written_out(&self.sql).is_some_and(|written| !written.trim().is_empty());
-        // Braces that are left are a reference with a slip, which is named as one.
+        // Remaining braces are a mistyped reference, which is reported as such.
         let has_slip = |segment: &Segment| match segment {
             Segment::Literal(text) => text.contains(['{', '}']),
             Segment::Reference(_) => false,
@@ -167,8 +166,8 @@ impl ExeSql {
         Some(WrittenSql { pointer: "/sql".to_owned(), kind, parts })
     }
 
-    /// Whether there is SQL around the references. Signs and spaces alone are no statement, and a block's marks with the
-    /// language that they name are none either.
+    /// Whether there is SQL around the references. Punctuation and spaces alone are not a statement, nor are the
+    /// delimiters of a block with the language that they name.
     fn has_words(&self) -> bool {
         let part = |segment: &Segment| match segment {
             Segment::Literal(text) => SqlPart::Text(String::from(&**text)),
@@ -182,8 +181,8 @@ impl ExeSql {
         })
     }
 
-    /// The text of the references where they are the statement, without the block that the canvas puts around them: what a
-    /// model has written may have one of its own.
+    /// Returns the text of the references if they are the statement, without the block that the canvas puts around
+    /// them: what a model has written may have its own.
     fn referred(&self, inputs: &Inputs) -> Result<String> {
         let text = self.sql.render(inputs)?;
         let is_block = |segment: &Segment| match segment {
@@ -198,7 +197,7 @@ impl ExeSql {
     }
 
     fn parts(&self, inputs: &Inputs) -> Result<Vec<SqlPart>> {
-        // A statement around references makes them values; without one they are the statement.
+        // Within a statement, references are values; without one, they are the statement.
         if !self.has_words() {
             return Ok(vec![SqlPart::Text(self.referred(inputs)?)]);
         }
@@ -223,7 +222,7 @@ impl ExeSql {
                 Error::invalid(format!("`{}` {}", lacks.pointer.trim_start_matches('/'), lacks.message));
             return Err(lacks.help.into_iter().fold(error, Error::help));
         }
-        // Looked at above: without a kind nobody comes here.
+        // Checked above: this is not reached without a kind.
         let kind = self.kind.unwrap_or(DatabaseKind::MySql);
         let on_a_server = kind != DatabaseKind::Sqlite;
         let of_server = |template: &Template| if on_a_server { text(template) } else { Ok(String::new()) };
@@ -233,7 +232,7 @@ impl ExeSql {
             port: if on_a_server { u16::try_from(self.port).unwrap_or(u16::MAX) } else { 0 },
             name: text(&self.database)?,
             user: of_server(&self.username)?,
-            // Not trimmed: a blank at the end of a password is a part of it.
+            // Not trimmed: a space at the end of a password is part of it.
             password: Secret::new(if on_a_server {
                 self.password.render(&ctx.inputs)?
             } else {
@@ -251,13 +250,14 @@ impl ExeSql {
     }
 }
 
-/// What a block begins and ends with.
+/// The delimiter of a block.
 const FENCE: &str = "```";
 
-/// Words that a statement begins with, which may have a line of their own.
+/// Words that begin a statement, and that may be alone on a line.
 const BEGINNINGS: [&str; 8] = ["select", "with", "values", "explain", "show", "insert", "update", "delete"];
 
-/// What follows the mark of a block. SQL may begin beside the mark, where the language is named otherwise.
+/// Returns what follows the opening delimiter of a block. SQL may begin next to it, where otherwise the language is
+/// named.
 fn below_language(block: &str) -> &str {
     let is_language = |line: &str| {
         let line = line.trim();
@@ -267,7 +267,7 @@ fn below_language(block: &str) -> &str {
     block.split_once('\n').filter(|(first, _)| is_language(first)).map_or(block, |(_, rest)| rest)
 }
 
-/// Takes the marks away of a block that a statement is written in as a whole.
+/// Removes the delimiters of a block that encloses the whole statement.
 fn without_fence(parts: &mut [SqlPart]) {
     let Some(SqlPart::Text(first)) = parts.first_mut() else { return };
     let Some(block) = first.trim_start().strip_prefix(FENCE) else { return };
@@ -279,7 +279,7 @@ fn without_fence(parts: &mut [SqlPart]) {
     }
 }
 
-/// SQL as a model wrote it: without the prose around a fenced block, and without marks of citations.
+/// Returns SQL written by a model, without the prose around a fenced block, and without citation marks.
 fn unwrapped(text: &str) -> String {
     let inner = match text.split_once(FENCE) {
         None => text,
@@ -288,13 +288,14 @@ fn unwrapped(text: &str) -> String {
     without_marks(inner).trim().to_owned()
 }
 
-/// A text without marks of citations.
+/// Removes citation marks from a text.
 fn without_marks(text: &str) -> String {
     let mut sql = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, behind)) = rest.split_once("[ID:") {
         sql.push_str(before);
-        // As far as a number goes: to look for the bracket would be a way to the end for each mark without one.
+        // Only a number is skipped: searching for the bracket would scan to the end of the text for each mark without
+        // one.
         let after = behind.trim_start().trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
         rest = after.strip_prefix(']').unwrap_or_else(|| {
             sql.push_str("[ID:");
@@ -305,7 +306,7 @@ fn without_marks(text: &str) -> String {
     sql
 }
 
-/// The rows of a statement as objects.
+/// Returns the rows of a statement as objects.
 fn objects(rows: &SqlRows) -> Vec<Json> {
     let object =
         |row: &Vec<Json>| Json::Object(rows.columns.iter().cloned().zip(row.iter().cloned()).collect());
@@ -362,7 +363,7 @@ impl Component for ExeSql {
         let question = ctx.effects.question("sql", &(&request.database.name, &asked));
         let asking = ctx.run.seams.databases.ask(&ctx.run.tenant, request);
         let (answers, _) = ctx.effect_asking("sql", Delivery::Idempotent, question, asking).await?;
-        // Of several statements the others have their rows all the same.
+        // If several statements were sent, the others still have their rows.
         if let [SqlAnswer::Failed(why)] = answers.as_slice() {
             return Err(Error::invalid(format!("the statement failed: {why}")));
         }

@@ -1,4 +1,4 @@
-//! GitHub: searches repositories on GitHub, those with most stars first.
+//! The GitHub component: searches repositories on GitHub, those with the most stars first.
 
 use weft_core::seam::http::HttpResponse;
 use weft_core::{ComponentSpec, Json, Result, Role, Template, ToolSpec};
@@ -58,7 +58,7 @@ impl Service for GitHub {
             let request = Request::get(ask.url(HOST, "/search/repositories", &query)?)
                 .header("Accept", "application/vnd.github+json")
                 .header("X-GitHub-Api-Version", "2022-11-28")
-                // Who does not say who asks is refused.
+                // Requests without a user agent are refused.
                 .header("User-Agent", AGENT);
             return Ok(Step::Ask(request.bearer(ask.key)));
         };

@@ -1,4 +1,4 @@
-//! Google: searches the web with Google through SerpApi.
+//! The Google component: searches the web with Google through SerpApi.
 
 use weft_core::seam::http::HttpResponse;
 use weft_core::{ComponentSpec, Json, Result, Role, Template, ToolSpec};
@@ -11,8 +11,8 @@ use crate::params::{Field, FieldGroup, Params, fields};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 
 const HOST: &str = "https://serpapi.com";
-/// The first hit may be this far down, at most.
-// Further down there is nothing: the engine itself shows no more.
+/// Maximum offset of the first hit.
+// The engine itself shows no hits beyond it.
 const START_MAX: usize = 1_000;
 
 static Q: Field<Template> = Field::template("q", "what to look for")
@@ -23,7 +23,7 @@ static START: Field<usize> =
         .by_model_if_wanted("how many hits to leave out at the top, to see those that come later");
 static NUM: Field<usize> = Field::count("num", 6, &(1..=HITS_MAX), "how many hits, at most")
     .by_model_if_wanted("how many hits, at most");
-// What the editors of such canvases have where nobody has chosen.
+// The defaults in the editors of such canvases.
 static COUNTRY: Field<String> =
     Field::text("country", "where the search is made, as a code of two letters").or("cn");
 static LANGUAGE: Field<String> = Field::text("language", "the language of the search, as a code").or("en");
@@ -72,13 +72,13 @@ impl Service for Google {
             let mut query = vec![("engine", "google"), ("q", ask.query), ("start", &start), ("num", &num)];
             let places = [("gl", self.country.trim()), ("hl", self.language.trim())];
             query.extend(places.iter().filter(|(_, code)| !code.is_empty()));
-            // The one place where this service takes a key. Errors show no address with its query.
+            // The only place where this service accepts a key. Errors show no query of an address.
             query.push(("api_key", ask.key));
             return Ok(Step::Ask(Request::get(ask.url(HOST, "/search.json", &query)?)));
         };
         let answer = json(answer)?;
         let hits = match rows_if_any(&answer, "/organic_results") {
-            // That nothing was found is an error to this service.
+            // This service reports an empty result as an error.
             Err(_) if text(&answer, "/error").contains("any results") => None,
             found => found?,
         };

@@ -1,5 +1,5 @@
-//! GoogleScholar: searches papers with Google Scholar, by the page that it makes for browsers. There is no interface for
-//! programs, and who asks often is refused.
+//! The GoogleScholar component: searches papers with Google Scholar, using its page for browsers. There is no interface
+//! for programs, and frequent requests are refused.
 
 use serde_json::json;
 use weft_core::seam::http::HttpResponse;
@@ -15,12 +15,12 @@ use crate::web::elements::{Part, with_class, with_tag};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 
 const HOST: &str = "https://scholar.google.com";
-/// Hits of one page, at most.
-// A page shows no more, whatever it is asked for.
+/// Maximum number of hits on a page.
+// A page shows no more, whatever is requested.
 const PAGE_MAX: usize = 20;
-/// The place where papers stand, also when there are none.
+/// The element that contains the papers; present even if there are none.
 const FRAME: &str = "gs_res_ccl";
-/// What a page holds that wants to know whether a person asks.
+/// Texts of a page that checks whether the visitor is a person.
 const RIDDLES: [&str; 3] = ["gs_captcha", "/sorry/", "unusual traffic"];
 
 static TOP_N: Field<usize> = Field::count("top_n", 12, &(1..=HITS_MAX), "how many papers, at most");
@@ -83,13 +83,13 @@ impl Service for GoogleScholar {
             let count = ask.top.min(PAGE_MAX).to_string();
             let kinds = if self.patents { "0,33" } else { "1,33" };
             let mut query = vec![("q", ask.query), ("hl", "en"), ("num", &count), ("as_sdt", kinds)];
-            // An editor writes 0 for a year that nobody has chosen.
+            // Editors write 0 for a year that was not chosen.
             let years =
                 self.years.map(|(name, year)| (name, year.filter(|year| *year > 0).map(|y| y.to_string())));
             query.extend(years.iter().filter_map(|(name, year)| Some((*name, year.as_deref()?))));
             query.extend(self.newest.then_some(("scisbd", "1")));
             let url = ask.url(HOST, "/scholar", &query)?;
-            // A refusal is told by where it redirects to.
+            // A refusal is recognised by its redirect.
             return Ok(Step::Ask(Request::get(url).header("User-Agent", BROWSER).any_status()));
         };
         let place = page.headers.iter().find(|(name, _)| name == "location").map(|(_, place)| place.as_str());
@@ -102,7 +102,7 @@ impl Service for GoogleScholar {
             return Ok(Step::Refused);
         }
         let hits: Vec<Hit> = with_class(&page.body, "gs_r").iter().filter_map(hit).collect();
-        // A page without the place where papers stand says nothing about them.
+        // A page without the element that contains papers is not a result.
         if hits.is_empty() && !page.body.contains(FRAME) {
             return Err(answer::garbled("the page is none with papers"));
         }

@@ -1,4 +1,4 @@
-//! HttpGet: fetches a web page and gives its text.
+//! The HttpGet component: fetches a web page and returns its text.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::params::{self, Field, Params, fields};
 use crate::web::fetch::{Content, How, content, fetch};
 use crate::web::{self, HEADERS, headers, page_text};
 
-/// Seconds of all requests together when the canvas does not say.
+/// Default number of seconds for all requests together.
 const SECONDS: usize = 30;
-/// The same, at most.
+/// Maximum number of seconds for all requests together.
 const SECONDS_MAX: usize = 600;
 
 static URL: Field<Template> =

@@ -1,4 +1,4 @@
-//! Jin10: flashes, news, the calendar and the quotes of the markets from Jin10.
+//! The Jin10 component: flashes, news, the calendar and the quotes of the markets from Jin10.
 
 use serde_json::Map;
 use weft_core::seam::http::HttpResponse;
@@ -73,7 +73,7 @@ static FILTER: Field<Template> =
 static WORD: Field<Template> = Field::template("query", "only lines that hold this word")
     .by_model_if_wanted("only what holds this word, in Chinese");
 
-/// The members of symbols and of quotes, which are letters.
+/// The members of symbols and quotes, which the service abbreviates to letters.
 const LETTERS: [(&str, &str); 11] = [
     ("a", "ask"),
     ("b", "bid"),
@@ -123,7 +123,7 @@ struct Jin10 {
     word: Template,
 }
 
-/// What is told.
+/// What is requested.
 enum Kind {
     Flash { category: &'static str },
     Calendar { what: &'static str, category: &'static str },
@@ -194,7 +194,7 @@ impl Service for Jin10 {
     fn step(&self, ask: &Ask<'_>, answers: &[HttpResponse]) -> Result<Step> {
         let [answer, ..] = answers else { return self.request(ask).map(Step::Ask) };
         let answer = answer::json(answer)?;
-        // The service says in the body, too, whether it has failed.
+        // The service reports failures in the body, too.
         let status = answer.get("status").and_then(Json::as_i64).unwrap_or(200);
         if status != 200 {
             let kind =
@@ -202,7 +202,7 @@ impl Service for Jin10 {
             return Err(Error::new(kind, format!("it says: {}", text(&answer, "/message")))
                 .help("look whether `secret_key` holds a key that is still good for this"));
         }
-        // Calendars and quotes have no search by words at the service.
+        // The service cannot search calendars and quotes by words.
         let word = self.word.render(ask.inputs)?.trim().to_lowercase();
         let holds = |row: &Json| word.is_empty() || row.to_string().to_lowercase().contains(&word);
         let rows = rows_if_any(&answer, "/data")?.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! KeenableSearch: searches the web with Keenable, with a key or without.
+//! The KeenableSearch component: searches the web with Keenable, with or without a key.
 
 use serde_json::json;
 use weft_core::seam::http::HttpResponse;

@@ -1,4 +1,4 @@
-//! Small helpers: nodes of a canvas and tools of an agent alike.
+//! Small tools: nodes of a canvas as well as tools of an agent.
 
 pub(crate) mod ak_share;
 pub(crate) mod arxiv;

@@ -1,4 +1,4 @@
-//! PubMed: searches the literature of medicine and biology, and gives titles, abstracts and where they appeared.
+//! The PubMed component: searches the literature of medicine and biology, and returns titles, abstracts and sources.
 
 use serde_json::json;
 use weft_core::seam::http::HttpResponse;
@@ -12,8 +12,8 @@ use crate::params::{Field, FieldGroup, Params, fields};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 
 const HOST: &str = "https://eutils.ncbi.nlm.nih.gov";
-/// Authors of a paper that are named, at most.
-// Some papers have three thousand, which say nothing to a model.
+/// Maximum number of authors of a paper that are named.
+// Some papers have three thousand, which are of no use to a model.
 const AUTHORS_MAX: usize = 20;
 
 static QUERY: Field<Template> = Field::template("query", "what to look for")
@@ -43,7 +43,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     build: |source| component(source, PubMed::of),
 };
 
-/// A search in PubMed: for numbers of papers first, then for the papers.
+/// A search in PubMed: first for the numbers of papers, then for the papers.
 pub(super) struct PubMed {
     email: String,
 }
@@ -54,7 +54,7 @@ impl PubMed {
     }
 
     fn request(&self, ask: &Ask<'_>, path: &str, query: &[(&str, &str)]) -> Result<Step> {
-        // The service wants to know which program asks, to write to somebody before it locks everybody out.
+        // The service asks programs to identify themselves, so that it can contact someone before it blocks an address.
         let mut all = vec![("db", "pubmed"), ("tool", "weft")];
         all.extend(Some(("email", self.email.as_str())).filter(|(_, email)| !email.is_empty()));
         all.extend(query);
@@ -93,12 +93,12 @@ impl Service for PubMed {
     }
 }
 
-/// The numbers that were found.
+/// Returns the numbers that were found.
 fn ids(found: &HttpResponse) -> Result<Vec<String>> {
     let found = answer::json(found)?;
     let ids = found.pointer("/esearchresult/idlist").and_then(weft_core::Json::as_array);
     let ids = ids.ok_or_else(|| garbled("the answer holds no list of papers"))?;
-    // Numbers only, because they go into the next request.
+    // Digits only, because they go into the next request.
     let number = |id: &&str| !id.is_empty() && id.chars().all(|c| c.is_ascii_digit());
     Ok(ids
         .iter()

@@ -1,4 +1,4 @@
-//! QueritContents: fetches web pages by their addresses with Querit and gives their texts.
+//! The QueritContents component: fetches web pages by their addresses with Querit and returns their texts.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use super::search::{API_KEY, Ask, Asks, BASE_URL, FOUND, Facts, Hit, Request, Se
 use crate::params::{Field, FieldGroup, Kind, Params, choice, fields};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 
-/// Pages of one request, at most.
+/// Maximum number of pages per request.
 // The service refuses more.
 const PAGES_MAX: usize = 10;
-/// Characters of one page, at most.
+/// Maximum number of characters in a page.
 const PAGE_MAX: usize = 100_000;
-/// For all pages of a request: longer than the service may take for one.
+/// Time limit for all pages of a request: longer than the service may take for one.
 const TIME_LIMIT: Duration = Duration::from_secs(70);
 
 static URLS: Field =
@@ -106,7 +106,7 @@ impl Service for QueritContents {
         let answer = answered(answer)?;
         let pages = rows(&answer, "/results")?;
         let statuses = rows_if_any(&answer, "/statuses")?.unwrap_or_default();
-        // Which page failed is told by its id, in a list of its own.
+        // Failed pages are identified by id, in a separate list.
         let failed =
             statuses.iter().filter(|status| !text(status, "/status").eq_ignore_ascii_case("success"));
         let failed: HashSet<String> = failed.map(|status| text(status, "/id")).collect();
@@ -119,7 +119,7 @@ impl Service for QueritContents {
             if read(&page) {
                 hit(page)
             } else {
-                // Else a model takes it for an empty page.
+                // Otherwise a model would take it for an empty page.
                 Hit { content: "(could not be read)".to_owned(), ..hit(page) }
             }
         };

@@ -1,4 +1,4 @@
-//! QueritSearch: searches the web with Querit.
+//! The QueritSearch component: searches the web with Querit.
 
 use serde_json::json;
 use weft_core::seam::http::HttpResponse;
@@ -12,9 +12,9 @@ use super::search::{
 use crate::params::{Field, FieldGroup, Kind, Params, fields};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES, refused};
 
-/// Where Querit is.
+/// Host of the service.
 pub(super) const HOST: &str = "https://api.querit.ai";
-/// Characters of what it says about a failure, at most.
+/// Maximum number of characters of its error message.
 const SAID_MAX: usize = 300;
 
 static COUNT: Field<usize> = Field::count("count", 10, &(1..=HITS_MAX), "how many hits, at most")
@@ -67,7 +67,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
 pub(super) struct QueritSearch {
     passages: usize,
     time_range: Template,
-    /// What the pages have to be like, each with its place among the filters.
+    /// Conditions on the pages, each with its path among the filters.
     filters: [(&'static str, Several); 4],
 }
 
@@ -115,7 +115,7 @@ impl QueritSearch {
 
 /// Whether it is a letter and a number, or two dates.
 fn is_range(text: &str) -> bool {
-    // The reader of dates takes other forms as well, and that of numbers a plus.
+    // The date parser accepts other forms as well, and the number parser accepts a plus sign.
     let date = |text: &str| text.parse::<jiff::civil::Date>().is_ok() && text.len() == "2024-01-01".len();
     let number = |text: &str| text.parse::<u32>().is_ok_and(|number| number > 0) && !text.starts_with('+');
     match text.split_once("to") {
@@ -143,10 +143,10 @@ impl Service for QueritSearch {
     }
 }
 
-/// What Querit answers. It says that it failed in the answer itself, below a status that all went well.
+/// Returns the answer of Querit, which reports failures in the body, with a success status.
 ///
 /// # Errors
-/// `Garbled` for what is no JSON; by its number and with its words for a failure.
+/// `Garbled` when it is not JSON; for a failure, the kind of its code, with its message.
 pub(super) fn answered(answer: &HttpResponse) -> Result<Json> {
     let json = answer::json(answer)?;
     let code = text(&json, "/error_code");
@@ -156,7 +156,7 @@ pub(super) fn answered(answer: &HttpResponse) -> Result<Json> {
     let status = code.trim().parse().ok().filter(|status| (400..600).contains(status)).unwrap_or(400);
     let said: String = text(&json, "/error_msg").trim().chars().take(SAID_MAX).collect();
     let said = if said.is_empty() { format!("it failed ({code})") } else { format!("{said} ({code})") };
-    // As if the status had said it: whoever tries again looks at the kind.
+    // As if it were the HTTP status: retries depend on the kind.
     let kind = refused(&HttpResponse { status, headers: Vec::new(), body: String::new() }).kind;
     Err(Error::new(kind, said)
         .help("look whether `api_key` holds a key that is still good, and what was asked for"))

@@ -1,4 +1,4 @@
-//! QWeather: tells the weather, the air or the indices of daily life at a place.
+//! The QWeather component: reports the weather, the air quality or the indices of daily life at a place.
 
 use serde_json::json;
 use weft_core::seam::http::HttpResponse;
@@ -9,11 +9,11 @@ use super::search::{Ask, Asks, BASE_URL, Facts, Request, Service, Step, componen
 use crate::params::{Field, FieldGroup, Params, choice, fields};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 
-/// Where places are looked up.
+/// Host of the place search.
 const PLACES: &str = "https://geoapi.qweather.com";
-/// Where free keys are good.
+/// Host for free keys.
 const FREE: &str = "https://devapi.qweather.com";
-/// Where the others are.
+/// Host for other keys.
 const PAID: &str = "https://api.qweather.com";
 
 static PLACE: Field<Template> =
@@ -52,7 +52,7 @@ static TIME_PERIOD: Field<&str> = Field::choice(
 )
 .shown_when("type", &["weather"]);
 
-/// What is told, by the service's names.
+/// The values that are shown, by the service's names.
 const NAMES: [(&str, &str); 36] = [
     ("date", "/fxDate"),
     ("day", "/date"),
@@ -116,7 +116,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     build: |source| component(source, QWeather::of),
 };
 
-/// First the place is looked up, then what it is like there.
+/// Looks up the place first, then the conditions there.
 struct QWeather {
     what: &'static str,
     when: &'static str,
@@ -137,7 +137,7 @@ impl QWeather {
     fn request(&self, ask: &Ask<'_>, host: &str, path: &str, query: &[(&str, &str)]) -> Result<Step> {
         let mut all = query.to_vec();
         all.extend(Some(("lang", self.language.as_str())).filter(|(_, language)| !language.is_empty()));
-        // In a header: addresses stand in logs and in errors.
+        // In a header: addresses appear in logs and errors.
         Ok(Step::Ask(Request::get(ask.url(host, path, &all)?).header("X-QW-Api-Key", ask.key)))
     }
 }
@@ -150,7 +150,7 @@ impl Service for QWeather {
     fn step(&self, ask: &Ask<'_>, answers: &[HttpResponse]) -> Result<Step> {
         match answers {
             [] => {
-                // Accounts with an address of their own have everything there.
+                // Accounts with their own address have everything there.
                 let path = if ask.base.is_some() { "/geo/v2/city/lookup" } else { "/v2/city/lookup" };
                 self.request(ask, PLACES, path, &[("location", ask.query), ("number", "1")])
             }
@@ -190,7 +190,7 @@ impl Service for QWeather {
     }
 }
 
-/// The place that fits best.
+/// Returns the best match.
 fn place(answer: &HttpResponse) -> Result<Json> {
     let answer = checked(answer)?;
     let found = rows_if_any(&answer, "/location")?.unwrap_or_default().into_iter().next();
@@ -201,7 +201,7 @@ fn nowhere() -> Error {
     Error::not_found("it knows no such place").help("write the name of a town, as `Paris` or `北京`")
 }
 
-/// The answer, when its code says that all went well.
+/// Returns the answer, if its code reports success.
 fn checked(answer: &HttpResponse) -> Result<Json> {
     let answer = answer::json(answer)?;
     let (kind, message) = match text(&answer, "/code").as_str() {

@@ -1,4 +1,4 @@
-//! ReadFile: the text of a file below the root of the files, or some of its lines.
+//! The ReadFile component: returns the text of a file below the root of the files, or some of its lines.
 
 use async_trait::async_trait;
 use weft_core::effect::Delivery;
@@ -44,7 +44,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             _ => [params.take(&FROM), params.take(&TO)],
         };
         for (key, line) in [("from", &first), ("to", &last)] {
-            // What a reference gives is looked at when it runs.
+            // The value of a reference is checked at run time.
             if line.references().next().is_none() && number(line.source(), key).is_err() {
                 let message = format!("`{}` is not the number of a line", line.source());
                 params.problem(ParamProblem::new(pointer(&[key]), message).help("lines are counted from 1"));
@@ -62,9 +62,9 @@ struct ReadFile {
     numbered: bool,
 }
 
-/// What is wrong with the path of a node, as far as that is known before it runs.
+/// Returns the problem of a node's path, as far as it is known before it runs.
 pub(super) fn path_problem(field: &Field<Template>, path: &Template) -> Option<ParamProblem> {
-    // Braces that are left are a reference with a slip, which is named as one.
+    // Remaining braces are a mistyped reference, which is reported as such.
     if path.references().next().is_some() || path.source().contains(['{', '}']) {
         return None;
     }
@@ -91,7 +91,7 @@ fn ranges(params: &mut Params<'_>, pair: &[Json]) -> [Template; 2] {
     }
 }
 
-/// A number of a line, or none.
+/// Parses a line number; `None` if the text is empty.
 fn number(text: &str, what: &str) -> Result<Option<usize>> {
     let text = text.trim();
     if text.is_empty() {
@@ -104,7 +104,7 @@ fn number(text: &str, what: &str) -> Result<Option<usize>> {
     }
 }
 
-/// Those lines with their line ends.
+/// Returns these lines, including their line ends.
 fn lines(text: &str, first: Option<usize>, last: Option<usize>) -> Result<Vec<(usize, &str)>> {
     let first = first.unwrap_or(1);
     let last = last.unwrap_or(usize::MAX);
@@ -112,7 +112,7 @@ fn lines(text: &str, first: Option<usize>, last: Option<usize>) -> Result<Vec<(u
         return Err(Error::invalid(format!("`from` is {first} and `to` is {last}")).help("exchange the two"));
     }
     let all: Vec<_> = (1..).zip(text.split_inclusive('\n')).collect();
-    // An empty file, too, can be read from its first line on.
+    // An empty file can be read from its first line on, too.
     if first > all.len().max(1) {
         let message = format!("there is no line {first}: the file has {} lines", all.len());
         return Err(Error::invalid(message));
@@ -136,7 +136,7 @@ impl Component for ReadFile {
         let path = self.path.render(&ctx.inputs)?;
         let first = number(&self.first.render(&ctx.inputs)?, "from")?;
         let last = number(&self.last.render(&ctx.inputs)?, "to")?;
-        // Only what was asked for is kept with the run.
+        // Only what was requested is stored with the run.
         let read = async {
             let text = ctx.run.seams.workspace.read(&ctx.run.tenant, path.trim()).await?;
             let chosen = lines(&text, first, last)?;

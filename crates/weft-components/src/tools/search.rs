@@ -1,7 +1,8 @@
-//! What the components that ask a service of the web have in common.
+//! What the components that use a web service have in common.
 //!
-//! A service is its settings and one pure function: from the question and the answers so far to the next request, or to
-//! what was found. Everything else is here: keys, addresses, limits, sending, and the sources that can be cited.
+//! A service consists of its settings and one pure function: from the question and the answers so far to the next
+//! request, or to the result. Everything else is here: keys, addresses, limits, sending, and the sources that can be
+//! cited.
 
 pub(crate) mod answer;
 mod hit;
@@ -37,40 +38,40 @@ use crate::web::{Retries, address_problem, passes, refused};
 use hit::chunk;
 use request::Accepts;
 
-/// Hits of one search, at most.
+/// Maximum number of hits in a search.
 pub(crate) const HITS_MAX: usize = 100;
-/// Characters of one hit, at most.
+/// Maximum number of characters in a hit.
 pub(crate) const HIT_MAX: usize = 10_000;
-/// Bytes of an answer, at most.
-// A hundred hits with their texts are less; the answer is kept with the run.
+/// Maximum number of bytes in an answer.
+// A hundred hits with their texts are less; the answer is stored with the run.
 const BODY_MAX: usize = 5 * 1024 * 1024;
-/// Bytes of all that is looked for, at most: services refuse longer questions, each with words of its own.
+/// Maximum number of bytes in a query: services refuse longer ones, each with a different message.
 const QUERY_MAX: usize = 100_000;
-/// Requests of one question, at most.
-// The longest way is five requests. A service that is written wrongly would else ask for ever, at somebody's
-// cost.
+/// Maximum number of requests for one question.
+// The longest sequence is five requests. Otherwise a faulty service implementation would send requests forever, at the
+// user's cost.
 const REQUESTS_MAX: usize = 10;
-/// Characters that a key has at least to be looked for in answers.
-// A shorter key, such as `test`, is a word that answers hold for other reasons, and each would be made
+/// Minimum length of a key that is masked in answers.
+// A shorter key, such as `test`, is a word that answers contain for other reasons; masking it would make them
 // unreadable.
 const KEY_MIN: usize = 5;
-/// The statuses with which services say that what was paid for is used up.
-// 402 is what the standard has; the others are what single services have made up for themselves.
+/// Statuses by which services report that the quota is used up.
+// 402 is the standard one; the others are inventions of single services.
 const USED_UP: [u16; 4] = [402, 432, 433, 456];
-/// For one request of a search.
-// An agent asks several services in a round, and the slowest of them decides how long it takes.
+/// Time limit for one request of a search.
+// An agent asks several services in a round, and the slowest of them determines how long it takes.
 pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(12);
 
-/// What is looked for.
+/// The search query.
 pub(crate) static QUERY: Field<Template> = Field::template("query", "what to look for")
     .or("sys.query")
     .by_model("what to look for: the words that a good page would hold");
-/// How many hits there are.
+/// The number of hits.
 pub(crate) static TOP_N: Field<usize> = Field::count("top_n", 10, &(1..=HITS_MAX), "how many hits, at most");
 /// The key of a service.
 pub(crate) static API_KEY: Field<Template> =
     Field::template("api_key", "the key of the service, best as `{secret.NAME}`").secret();
-/// Where else the service is asked.
+/// An alternative address of the service.
 pub(crate) static BASE_URL: Field<Template> =
     Field::template("base_url", "another address of the service, such as that of a proxy in front of it");
 
@@ -81,56 +82,56 @@ pub(crate) static FOUND: [OutputSpec; 3] = [
     OutputSpec::new("chunks", "array", "the same as passages"),
 ];
 
-/// A service of the web: what to ask it, and how to read its answers. It decides and never waits.
+/// A web service: what to request from it, and how to read its answers. It performs no I/O and never waits.
 pub(crate) trait Service: Send + Sync {
-    /// What does not depend on a canvas.
+    /// Returns what does not depend on a canvas.
     fn facts(&self) -> &'static Facts;
 
-    /// The texts of its settings that may hold references.
+    /// Returns the texts of its settings that may hold references.
     fn texts(&self) -> Vec<&Template> {
         Vec::new()
     }
 
-    /// Whether it works without a key, with these settings.
+    /// Whether it needs a key with these settings.
     fn need(&self) -> Need {
         self.facts().need
     }
 
-    /// Whether it has to know what time it is.
+    /// Whether it needs the current time.
     fn wants_time(&self) -> bool {
         false
     }
 
-    /// What to do after these answers: none at first, then one for each request so far.
+    /// Returns what to do after these answers: none at first, then one for each request so far.
     ///
     /// # Errors
-    /// When an answer is not valid, or says that the service failed.
+    /// When an answer is not valid, or reports a failure of the service.
     fn step(&self, ask: &Ask<'_>, answers: &[HttpResponse]) -> Result<Step>;
 }
 
-/// What is known of a service.
+/// Static facts about a service.
 #[derive(Debug)]
 pub(crate) struct Facts {
-    /// Its name for people.
+    /// Its display name.
     pub name: &'static str,
-    /// Whether it works without a key.
+    /// Whether it needs a key.
     pub need: Need,
-    /// For one request.
+    /// Time limit for one request.
     pub time_limit: Duration,
-    /// Characters of one hit, at most.
+    /// Maximum number of characters in a hit.
     pub hit_max: usize,
-    /// The output that a text goes to, of services that give no hits.
+    /// The output for the text, if the service returns no hits.
     pub text: Option<&'static str>,
-    /// What to do without an address, of services that everybody runs for themselves.
+    /// Remedy for a missing address, if the service is self-hosted.
     pub server: Option<&'static str>,
-    /// What to do when it refuses to answer and the answer doesn't tell, beside asking later or in another way.
+    /// Remedy for a refusal without an explanation, besides asking later or in another way.
     pub hint: &'static str,
     /// The parameters that every service has in one form or another.
     pub asks: Asks,
 }
 
 impl Facts {
-    /// A search that needs no key.
+    /// Returns the facts of a search that needs no key.
     pub(crate) const fn free(name: &'static str) -> Self {
         let asks = Asks { query: Some(&QUERY), top: Some(&TOP_N), key: None, base: &BASE_URL };
         Self {
@@ -145,63 +146,63 @@ impl Facts {
         }
     }
 
-    /// A search that does nothing without a key.
+    /// Returns the facts of a search that requires a key.
     pub(crate) const fn keyed(name: &'static str) -> Self {
         let free = Self::free(name);
         Self { need: Need::Always, asks: Asks { key: Some(&API_KEY), ..free.asks }, ..free }
     }
 
-    /// A search that takes a key and works without one.
+    /// Returns the facts of a search with an optional key.
     pub(crate) const fn free_or_keyed(name: &'static str) -> Self {
         Self { need: Need::Never, ..Self::keyed(name) }
     }
 }
 
-/// Whether a service wants a key.
+/// Whether a service needs a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     /// It takes none, or works without it.
     Never,
-    /// It does nothing without one.
+    /// It does not work without one.
     Always,
 }
 
-/// The fields of what every service has in one form or another.
+/// The fields for what every service has in one form or another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asks {
-    /// What is looked for; with nothing to look for nobody is asked.
+    /// The query; with an empty query no request is sent.
     pub query: Option<&'static Field<Template>>,
-    /// How many hits there are.
+    /// The number of hits.
     pub top: Option<&'static Field<usize>>,
     /// The key.
     pub key: Option<&'static Field<Template>>,
-    /// Where the service is asked instead.
+    /// The alternative address.
     pub base: &'static Field<Template>,
 }
 
 /// One question to a service.
 pub(crate) struct Ask<'a> {
-    /// What is looked for.
+    /// The query.
     pub query: &'a str,
-    /// The key; empty when there is none.
+    /// The key; empty if there is none.
     pub key: &'a str,
-    /// The address that the canvas gives in place of the service's own.
+    /// The address that the canvas sets in place of the service's own.
     pub base: Option<&'a str>,
-    /// The parameter that gives it.
+    /// The parameter that sets the address.
     pub base_name: &'static str,
-    /// How many hits there are, at most.
+    /// Maximum number of hits.
     pub top: usize,
     /// The values of references.
     pub inputs: &'a Inputs,
-    /// The time in milliseconds since 1970, for services that want it.
+    /// The time in milliseconds since 1970, for services that need it.
     pub now_ms: i64,
 }
 
 impl Ask<'_> {
-    /// An address of the service: below `host`, or below what the canvas gives in its place.
+    /// Returns an address of the service: below `host`, or below the address that the canvas sets in its place.
     ///
     /// # Errors
-    /// `Invalid` when that is no address.
+    /// `Invalid` when it is not a valid address.
     pub(crate) fn url(&self, host: &str, path: &str, query: &[(&str, &str)]) -> Result<Url> {
         let base = self.base.unwrap_or(host).trim_end_matches('/');
         let mut url = Url::parse(&format!("{base}{path}")).map_err(|cause| {
@@ -216,23 +217,23 @@ impl Ask<'_> {
     }
 }
 
-/// What comes next.
+/// What to do next.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// A further request.
+    /// Send another request.
     Ask(Request),
-    /// The last answer, of whatever status, holds nothing that its reader understands.
+    /// The last answer, whatever its status, contains nothing that the service can read.
     Refused,
-    /// This was found.
+    /// These hits were found.
     Hits(Vec<Hit>),
-    /// The service gives a text, and the same as data.
+    /// The service returned a text, and the same as data.
     Text(String, Json),
 }
 
-/// The component of a service.
+/// Builds the component of a service.
 ///
 /// # Errors
-/// What is wrong with the parameters.
+/// Problems with the parameters.
 pub(crate) fn component<S: Service + 'static>(
     source: &NodeSource<'_>,
     of: impl FnOnce(&mut Params<'_>) -> S,
@@ -244,7 +245,7 @@ pub(crate) fn component<S: Service + 'static>(
     params.finish(asking)
 }
 
-/// A node that asks a service.
+/// A node that uses a service.
 pub(crate) struct Asking {
     service: Box<dyn Service>,
     query: Option<Template>,
@@ -256,7 +257,7 @@ pub(crate) struct Asking {
 }
 
 impl Asking {
-    /// Reads what every service has.
+    /// Reads the parameters that every service has.
     pub(crate) fn of(params: &mut Params<'_>, asks: Asks, service: Box<dyn Service>) -> Self {
         Self {
             service,
@@ -264,13 +265,13 @@ impl Asking {
             key: asks.key.map(|field| (field.name(), params.take(field))),
             base: (asks.base.name(), params.take(asks.base)),
             top: asks.top.map_or(HITS_MAX, |field| params.take(field)),
-            // A question changes nothing, whatever the method that carries it.
+            // A question has no side effects, whatever method carries it.
             retries: Retries::of(params).idempotent(),
             warnings: params.warnings(),
         }
     }
 
-    /// What it asks nobody without: the address of a server, and a key.
+    /// Returns the requirements for sending a request: the address of a server, and a key.
     fn needs(&self) -> Vec<NeededText> {
         let needed = |name: &str, text: &Template, message: String, help: String| NeededText {
             text: text.clone(),
@@ -300,15 +301,14 @@ impl Asking {
         own.chain(self.service.texts())
     }
 
-    /// Asks, and reads what comes back.
+    /// Asks the service and reads its answer.
     ///
     /// # Errors
-    /// `Unauthenticated` without a key that is needed; those of the requests; `Garbled` for an answer that makes no
-    /// sense.
+    /// `Unauthenticated` without a required key; errors of the requests; `Garbled` for an answer that cannot be read.
     pub(crate) async fn ask(&self, ctx: &NodeContext) -> Result<Outputs> {
         let query = self.query.as_ref().map(|query| query.render(&ctx.inputs)).transpose()?;
         let query = query.map(|query| query.trim().to_owned());
-        // Some services give anything for nothing, and each counts it as a question.
+        // Some services return arbitrary hits for an empty query, and each counts it as a request.
         if query.as_deref() == Some("") {
             return Ok(self.outputs(ctx, Gave::default()));
         }
@@ -316,7 +316,7 @@ impl Asking {
         Ok(self.outputs(ctx, gave))
     }
 
-    /// The hits for another question than the canvas has, as sources that can be cited.
+    /// Returns the hits for a question other than that of the canvas, as sources that can be cited.
     ///
     /// # Errors
     /// As [`Asking::ask`].
@@ -333,7 +333,7 @@ impl Asking {
             return Err(Error::invalid(message).help("ask for a few words"));
         }
         let key = self.key.as_ref().map(|(_, key)| rendered(key)).transpose()?.unwrap_or_default();
-        // What is written may be a reference, so that only now is it known to be empty.
+        // The key may be a reference, so that only now is it known to be empty.
         if key.is_empty() && self.service.need() == Need::Always {
             let message = format!("{} needs a key, and there is none", facts.name);
             return Err(Error::new(ErrorKind::Unauthenticated, message).help(self.remedy()));
@@ -343,7 +343,7 @@ impl Asking {
             return Err(Error::invalid(format!("{}: there is no server to ask", facts.name)).help(help));
         }
         let now_ms = if self.service.wants_time() {
-            // Work that is done again is given the time of the first time.
+            // Repeated work gets the time of the first attempt.
             ctx.effect("clock", Delivery::Idempotent, async { Ok(ctx.run.seams.clock.now_ms()) }).await?.0
         } else {
             0
@@ -369,14 +369,14 @@ impl Asking {
         loop {
             let request = match self.service.step(ask, &answers).map_err(|error| self.told(error))? {
                 Step::Ask(request) if answers.len() < REQUESTS_MAX => request,
-                // A service of ours that never comes to an end: no canvas can do anything about it.
+                // A faulty service implementation that never finishes: the canvas cannot do anything about it.
                 Step::Ask(_) => return Err(Error::internal("a service is asked without an end")),
                 Step::Refused => {
                     let none = || Error::internal("the call was refused without anybody being asked");
                     return Err(answers.last().map_or_else(none, |answer| self.refused(answer, ask.key)));
                 }
                 Step::Hits(hits) => {
-                    // A page of hits has as many as its service likes.
+                    // A page contains as many hits as the service chooses.
                     let hits = hits.into_iter().take(self.top).collect();
                     return Ok(Gave { hits, ..Gave::default() });
                 }
@@ -389,7 +389,7 @@ impl Asking {
                 ..request.into()
             };
             let mut answer = self.retries.send(ctx, request).await?;
-            // A server that repeats the key it was sent must not bring it into outputs and errors.
+            // If a server repeats the key it was sent, the key must not get into outputs and errors.
             if ask.key.len() >= KEY_MIN && answer.body.contains(ask.key) {
                 answer.body = answer.body.replace(ask.key, MASK);
             }
@@ -400,19 +400,19 @@ impl Asking {
         }
     }
 
-    /// The error of an answer to somebody with this key.
+    /// Converts a failed answer to a request with this key into an error.
     fn refused(&self, answer: &HttpResponse, key: &str) -> Error {
         let mut error = self.told(refused(answer));
         if USED_UP.contains(&answer.status) {
             error.kind = ErrorKind::QuotaExceeded;
         }
         match (error.kind, &self.key) {
-            // Many let those without one ask some times, and then no more.
+            // Many services allow some requests without a key, and then no more.
             (ErrorKind::Unauthenticated | ErrorKind::Denied, Some(_)) if key.is_empty() => {
                 error.help(self.remedy())
             }
             (ErrorKind::Unauthenticated | ErrorKind::Denied, Some((name, _))) => {
-                // The words of the service are about its own pages, and not about the canvas.
+                // The service's message refers to its own pages, and not to the canvas.
                 error.help(format!("look whether `{name}` holds a key that is still good for this"))
             }
             (ErrorKind::RateLimited, _) => error.help("ask later, or less often"),
@@ -420,7 +420,7 @@ impl Asking {
                 error.help("the service is elsewhere now: `base_url` says where to ask instead")
             }
             _ if error.help.is_none() => {
-                // To a request that is wrong the answer is the same at any time.
+                // An invalid request gets the same answer at any time.
                 let first = if passes(answer.status) { "try again later" } else { "ask in another way" };
                 error.help(format!("{first}, or {}", self.service.facts().hint))
             }
@@ -428,7 +428,7 @@ impl Asking {
         }
     }
 
-    /// Says which service an error is about.
+    /// Prefixes an error with the name of the service.
     fn told(&self, error: Error) -> Error {
         Error { message: format!("{}: {}", self.service.facts().name, error.message), ..error }
     }
@@ -450,7 +450,7 @@ impl Asking {
     }
 }
 
-/// What a service gave in the end.
+/// The final result of a service.
 #[derive(Default)]
 struct Gave {
     hits: Vec<Hit>,

@@ -1,4 +1,4 @@
-//! SearXNG: searches the web through a server of one's own. The canvas names the server, never a model.
+//! The SearXNG component: searches the web through a self-hosted server. The canvas names the server, never a model.
 
 use weft_core::seam::http::HttpResponse;
 use weft_core::{ComponentSpec, Result, Role, Template, ToolSpec};
@@ -8,10 +8,10 @@ use super::search::{Ask, Asks, FOUND, Facts, Hit, QUERY, Request, Service, Step,
 use crate::params::{Field, Params, fields};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 
-/// What to do without a server.
+/// Remedy for a missing server.
 const HELP: &str = "set `searxng_url` to the address of a SearXNG server that gives JSON, and let an operator allow it in `net.allow` when it is not public";
 
-/// Which server is asked.
+/// The server.
 pub(crate) static SEARXNG_URL: Field<Template> =
     Field::template("searxng_url", "the address of the SearXNG server");
 
@@ -51,7 +51,7 @@ impl Service for SearXng {
     fn step(&self, ask: &Ask<'_>, answers: &[HttpResponse]) -> Result<Step> {
         let [answer, ..] = answers else {
             let server = ask.base.unwrap_or_default().trim_end_matches('/');
-            // People write the address with the path of a search, or without.
+            // The address may be written with or without the search path.
             let path = if server.ends_with("/search") { "" } else { "/search" };
             let query = [
                 ("q", ask.query),

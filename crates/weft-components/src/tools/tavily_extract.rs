@@ -1,4 +1,4 @@
-//! TavilyExtract: fetches web pages by their addresses with Tavily and gives their texts.
+//! The TavilyExtract component: fetches web pages by their addresses with Tavily and returns their texts.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use super::tavily_search::HOST;
 use crate::params::{Field, FieldGroup, Kind, Params, choice, fields};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 
-/// Pages of one request, at most.
-// The service refuses more, in words of its own.
+/// Maximum number of pages per request.
+// The service refuses more, with its own message.
 const PAGES_MAX: usize = 20;
-/// Characters of one page, at most.
+/// Maximum number of characters in a page.
 const PAGE_MAX: usize = 100_000;
-/// For all pages of a request.
-// It reads the pages one after the other, with scripts and all, and answers when the last one is done.
+/// Time limit for all pages of a request.
+// The service reads the pages one after the other, including scripts, and answers when the last one is done.
 const TIME_LIMIT: Duration = Duration::from_secs(600);
 
 static URLS: Field =
@@ -112,7 +112,7 @@ fn page(row: Json) -> Hit {
     Hit { title: text(&row, "/title"), url, content, score: None, row }
 }
 
-/// A page that could not be read says so in its place: else a model takes it for an empty one.
+/// Returns a hit that says that a page could not be read: otherwise a model would take it for an empty page.
 fn unread(row: Json) -> Hit {
     let content = format!("(could not be read: {})", text(&row, "/error"));
     Hit { url: text(&row, "/url"), content, row, ..Hit::default() }

@@ -1,4 +1,4 @@
-//! TavilySearch: searches the web with Tavily.
+//! The TavilySearch component: searches the web with Tavily.
 
 use serde_json::json;
 use weft_core::seam::http::HttpResponse;
@@ -12,12 +12,12 @@ use super::search::{
 use crate::params::{Field, FieldGroup, Kind, Params, choice, fields};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 
-/// Where Tavily is.
+/// Host of the service.
 pub(super) const HOST: &str = "https://api.tavily.com";
-/// Hits of one search, at most.
+/// Maximum number of hits in a search.
 // The service refuses more.
 const RESULTS_MAX: usize = 20;
-/// How old news may be, at most, in days.
+/// Maximum age of news, in days.
 const DAYS_MAX: usize = 3_650;
 
 static TOPIC: Field<&str> = Field::choice(
@@ -43,8 +43,8 @@ static INCLUDE_DOMAINS: Field =
         .by_model_if_wanted("sites to look at and no others, such as example.org");
 static EXCLUDE_DOMAINS: Field = Field::raw("exclude_domains", Kind::Texts, "sites to leave out")
     .by_model_if_wanted("sites to leave out, such as example.org");
-/// Editors write it into every canvas whether or not anybody wants whole pages, so that nobody is warned: passages are
-/// what is asked for, and TavilyExtract gives pages.
+/// Editors write it into every canvas whether or not whole pages are wanted, so that there is no warning: a search
+/// returns passages, and TavilyExtract returns pages.
 static INCLUDE_RAW_CONTENT: Field =
     Field::raw("include_raw_content", Kind::Flag, "has no effect").not_offered();
 static INCLUDE_ANSWER: Field = Field::raw("include_answer", Kind::Flag, "has no effect").not_offered();

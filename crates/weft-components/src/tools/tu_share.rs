@@ -1,4 +1,4 @@
-//! TuShare: short news of the Chinese markets from Tushare.
+//! The TuShare component: short news of the Chinese markets from Tushare.
 
 use jiff::tz::TimeZone;
 use serde_json::{Map, json};
@@ -11,9 +11,9 @@ use crate::params::{Field, FieldGroup, Params, choice, fields};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 
 const HOST: &str = "https://api.tushare.pro";
-/// News that are told, at most.
+/// Maximum number of news items.
 const NEWS_MAX: usize = 200;
-/// Where the times of the service are meant.
+/// The time zone of the service's times.
 const ZONE: &str = "Asia/Shanghai";
 
 static TOKEN: Field<Template> =
@@ -91,13 +91,13 @@ impl Service for TuShare {
 
     fn step(&self, ask: &Ask<'_>, answers: &[HttpResponse]) -> Result<Step> {
         let [answer, ..] = answers else {
-            // Without an end it is the moment, of which a run that is done again has a record.
+            // Without an end, the current time is used, which a repeated run takes from its journal.
             let until = if self.wants_time() { now(ask.now_ms)? } else { self.until.render(ask.inputs)? };
             let params = json!({"src": self.source.trim(), "start_date": self.from.render(ask.inputs)?, "end_date": until});
             let body = json!({"api_name": "news", "token": ask.key, "params": params, "fields": "datetime,title,content"});
             return Ok(Step::Ask(Request::post(ask.url(HOST, "/", &[])?, body)));
         };
-        // The service has no search by words.
+        // The service cannot search by words.
         let keyword = self.keyword.render(ask.inputs)?.trim().to_lowercase();
         let holds = |row: &Json| {
             ["/title", "/content"].iter().any(|place| text(row, place).to_lowercase().contains(&keyword))
@@ -112,7 +112,7 @@ impl Service for TuShare {
     }
 }
 
-/// The moment as the service writes it.
+/// Formats the time as the service does.
 fn now(now_ms: i64) -> Result<String> {
     let wrong = |cause| Error::internal("cannot tell the time in China").because(cause);
     let moment = jiff::Timestamp::from_millisecond(now_ms).map_err(wrong)?;
@@ -120,10 +120,10 @@ fn now(now_ms: i64) -> Result<String> {
     Ok(moment.strftime("%Y-%m-%d %H:%M:%S").to_string())
 }
 
-/// The rows of an answer, which names its columns once.
+/// Returns the rows of an answer, which names its columns once.
 fn rows(answer: &Json) -> Result<Vec<Json>> {
     let refusal = text(answer, "/msg");
-    // The service says in the body whether it has failed.
+    // The service reports failures in the body.
     match answer.get("code").and_then(Json::as_i64) {
         Some(0) => {}
         None => return Err(garbled("the answer has no code")),

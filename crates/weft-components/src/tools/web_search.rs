@@ -1,5 +1,5 @@
-//! WebSearch: searches the web with the engine that the canvas names. It is the component of that engine under a name of
-//! its own, and understands the parameters of that one.
+//! The WebSearch component: searches the web with the engine that the canvas names. It wraps the component of that
+//! engine, and accepts the same parameters.
 
 use weft_core::{ComponentSpec, ParamProblem, Role, Template, ToolSpec};
 
@@ -37,7 +37,7 @@ pub(crate) const ENGINES: [Choice; 13] = [
     choice("tavily", "needs a key"),
     choice("wikipedia", "the encyclopedia; needs no key"),
 ];
-/// How an engine reads its parameters.
+/// Reads the parameters of an engine.
 type Reader = fn(&mut Params<'_>) -> Box<dyn Service>;
 /// The readers of the engines, in the same order.
 const READERS: [Reader; ENGINES.len()] = [
@@ -62,7 +62,7 @@ pub(crate) static ENGINE: Field<String> = Field::text(
 )
 .one_of(&ENGINES);
 
-/// A parameter of one engine, which the component of that engine describes.
+/// A parameter of one engine, described by the component of that engine.
 const fn of_engine(name: &'static str) -> Field {
     Field::raw(name, Kind::Any, "as in the component of the engine").not_offered()
 }
@@ -118,7 +118,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     },
 };
 
-/// A search with the engine that the parameters name.
+/// Returns a search with the engine that the parameters name.
 pub(crate) fn asking(
     params: &mut Params<'_>,
     query: &'static Field<Template>,
@@ -126,7 +126,7 @@ pub(crate) fn asking(
 ) -> Asking {
     let service = engine(params);
     let own = service.facts().asks;
-    // One name for the keys of all engines: the component of each has one of its own.
+    // One name for the keys of all engines: the component of each has its own.
     let asks = Asks { query: Some(query), top: Some(top), key: own.key.and(Some(&API_KEY)), ..own };
     Asking::of(params, asks, service)
 }
@@ -145,7 +145,7 @@ fn engine(params: &mut Params<'_>) -> Box<dyn Service> {
     let message = format!("`{wanted}` is not an engine; known are {}", known.join(", "));
     let help = did_you_mean(wanted, names()).unwrap_or_else(|| "name one of these".to_owned());
     params.problem(ParamProblem::new("/engine", message).help(help));
-    // Nobody asks it: the problem is all that comes of this.
+    // Never used: the problem prevents the component from being built.
     Box::new(SearXng::of(params))
 }
 

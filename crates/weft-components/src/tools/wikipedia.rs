@@ -1,4 +1,4 @@
-//! Wikipedia: searches the encyclopedia and gives the beginnings of its articles.
+//! The Wikipedia component: searches the encyclopedia and returns the beginnings of its articles.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use super::search::{Ask, BASE_URL, FOUND, Facts, Hit, QUERY, Request, Service, S
 use crate::params::{Field, FieldGroup, Params, fields};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 
-/// Articles of which one request gives the beginnings, at most.
-// The service gives no more beginnings at once, and leaves the others without a text.
+/// Maximum number of articles whose beginnings one request returns.
+// The service returns no more beginnings at a time, and leaves the other articles without a text.
 const ARTICLES_MAX: usize = 20;
-/// Letters of a language's code, at most.
+/// Maximum number of letters in a language code.
 const CODE_MAX: usize = 20;
 
 static LANGUAGE: Field<String> =
@@ -80,12 +80,12 @@ impl Service for Wikipedia {
                 ("inprop", "url"),
             ];
             let url = ask.url(&self.host, "/w/api.php", &query)?;
-            // Who does not say who asks is refused.
+            // Requests without a user agent are refused.
             return Ok(Step::Ask(Request::get(url).header("User-Agent", AGENT)));
         };
         let answer = json(answer)?;
         let mut pages = rows_if_any(&answer, "/query/pages")?.unwrap_or_default();
-        // They come in the order of their ids.
+        // They are returned in the order of their ids.
         pages.sort_by_key(|page| page.get("index").and_then(Json::as_i64).unwrap_or(i64::MAX));
         Ok(Step::Hits(pages.into_iter().map(hit).collect()))
     }

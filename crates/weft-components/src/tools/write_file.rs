@@ -1,4 +1,5 @@
-//! WriteFile: writes a text to a file below the root of the files. A file is replaced whole or not at all.
+//! The WriteFile component: writes a text to a file below the root of the files. A file is replaced as a whole or not
+//! at all.
 
 use async_trait::async_trait;
 use weft_core::effect::Delivery;
@@ -31,7 +32,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     measuring_only: false,
     tool: Some(ToolSpec {
         function: "write_file",
-        // Adding the same text twice is not the same as once.
+        // Appending the same text twice is not the same as once.
         idempotent: false,
         sources: false,
     }),
@@ -62,10 +63,10 @@ impl Component for WriteFile {
         let path = self.path.render(&ctx.inputs)?;
         // Models end a path with a line break, which a file system would take for part of the name.
         let path = path.trim();
-        // A file is kept, and read by others: no secret goes into it.
+        // A file is stored, and read by others: it must not contain secrets.
         let text = ctx.run.masks.text(&self.content.render(&ctx.inputs)?).into_owned();
         let (files, tenant) = (&ctx.run.seams.workspace, &ctx.run.tenant);
-        // Written twice, a file holds the same; added to twice, it does not.
+        // Writing twice leaves the same content; appending twice does not.
         let (call, again, done) = if self.append {
             (files.append(tenant, path, &text), Delivery::AtMostOnce, "added to")
         } else {

@@ -1,7 +1,7 @@
-//! YahooFinance: tells what Yahoo Finance knows about a stock, as a report.
+//! The YahooFinance component: reports what Yahoo Finance knows about a stock.
 //!
-//! Figures of companies are given to browsers only: a first page sets a cookie, and for the cookie there is a word that
-//! every further question carries. Statements, prices and news need neither.
+//! Company figures are served only to browsers: a first page sets a cookie, and the cookie grants a token that every
+//! further request carries. Statements, prices and news need neither.
 
 mod report;
 mod statements;
@@ -18,17 +18,17 @@ use crate::params::{Field, FieldGroup, Params, fields};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 use statements::{BALANCE_SHEETS, CASH_FLOWS, INCOME_STATEMENTS, Statement};
 
-/// Where figures, prices and news are.
+/// Host of figures, prices and news.
 const HOST: &str = "https://query1.finance.yahoo.com";
 /// The page that sets the cookie.
 const COOKIES: &str = "https://fc.yahoo.com";
-/// The time that statements are asked for, in seconds since 1970: from the end of 2016 on. The service gives the last four
-/// years of it.
+/// The period for which statements are requested, in seconds since 1970: from the end of 2016 on. The service returns
+/// the last four years of it.
 const SINCE: &str = "1483142400";
 const UNTIL: &str = "9999999999";
-/// Characters of the word that goes with the cookie, at most.
+/// Maximum number of characters in the token that goes with the cookie.
 const CRUMB_MAX: usize = 100;
-/// Characters of a stock's symbol, at most.
+/// Maximum number of characters in a stock symbol.
 const SYMBOL_MAX: usize = 40;
 
 static STOCK_CODE: Field<Template> =
@@ -99,9 +99,9 @@ enum Part {
 }
 
 struct YahooFinance {
-    /// What figures are asked for, by the service's names.
+    /// The figures that are requested, by the service's names.
     modules: Vec<&'static str>,
-    /// The requests in their order.
+    /// The requests, in their order.
     parts: Vec<Part>,
 }
 
@@ -130,14 +130,14 @@ impl YahooFinance {
     fn request(&self, part: Part, ask: &Ask<'_>, answers: &[HttpResponse]) -> Result<Request> {
         let below = |path: &str, symbol: &str| {
             let mut url = ask.url(HOST, path, &[])?;
-            // One segment, whatever stands in it.
+            // A single path segment, whatever it contains.
             if let Ok(mut segments) = url.path_segments_mut() {
                 segments.push(symbol);
             }
             Ok::<_, weft_core::Error>(url)
         };
         let request = match part {
-            // What it shows is no page; what counts is the cookie.
+            // The page itself does not exist; only its cookie matters.
             Part::Cookie => Request::get(ask.url(COOKIES, "/", &[])?).any_status(),
             Part::Crumb => Request::get(ask.url(HOST, "/v1/test/getcrumb", &[])?)
                 .header("Cookie", cookies(answers.first())?),
@@ -177,7 +177,7 @@ impl Service for YahooFinance {
     }
 
     fn step(&self, ask: &Ask<'_>, answers: &[HttpResponse]) -> Result<Step> {
-        // It becomes a segment of a path.
+        // It becomes a path segment.
         let plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '^' | '=' | '&' | ' ');
         if ask.query.chars().count() > SYMBOL_MAX
             || !ask.query.chars().all(plain)
@@ -188,14 +188,14 @@ impl Service for YahooFinance {
                 weft_core::Error::invalid(message).help("write a symbol, such as `AAPL` or `0700.HK`")
             );
         }
-        // With its cookie it is a page that there is not; without one its status says why.
+        // If it sets a cookie, the missing page is expected; without one, its status states the reason.
         if let (Some(Part::Cookie), [page]) = (self.parts.first(), answers)
             && page.status >= 300
             && cookies(Some(page)).is_err()
         {
             return Ok(Step::Refused);
         }
-        // Each part has one answer, so their number says which comes next.
+        // Each part has one answer, so that their number determines the next part.
         if let Some(part) = self.parts.get(answers.len()) {
             return self.request(*part, ask, answers).map(Step::Ask);
         }
@@ -213,7 +213,7 @@ impl Service for YahooFinance {
     }
 }
 
-/// The cookies that an answer sets, as a request sends them back.
+/// Returns the cookies that an answer sets, as a request sends them back.
 fn cookies(answer: Option<&HttpResponse>) -> Result<String> {
     let set = answer.iter().flat_map(|answer| &answer.headers).filter(|(name, _)| name == "set-cookie");
     let pairs: Vec<&str> = set.filter_map(|(_, cookie)| cookie.split(';').next()).map(str::trim).collect();
@@ -225,7 +225,7 @@ fn cookies(answer: Option<&HttpResponse>) -> Result<String> {
 
 fn crumb(answer: Option<&HttpResponse>) -> Result<&str> {
     let crumb = answer.map_or("", |answer| answer.body.trim());
-    // A page or JSON in its place tells of a failure.
+    // A page or JSON in its place indicates a failure.
     let is_one = !crumb.is_empty() && crumb.len() <= CRUMB_MAX && !crumb.contains(['<', '{', ' ']);
     is_one.then_some(crumb).ok_or_else(|| garbled("there is no word that goes with the cookie"))
 }

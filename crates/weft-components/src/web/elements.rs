@@ -1,14 +1,14 @@
-//! Parts of a web page that are found by their class, in one pass and without a tree: pages of search engines have the
-//! same few of them again and again. A part that is read wrongly costs some text, never time.
+//! Finds parts of a web page by their class or tag, in one pass and without a tree: pages of search engines consist of
+//! a few repeated kinds of parts. A part that is misread costs some text, but never time.
 
 use super::page::{attributes, name};
 
-/// Parts of one page, at most.
-// Services give a hundred hits at most; a page that holds more was not made by one.
+/// Maximum number of parts in a page.
+// Services return a hundred hits at most; a page with more was not made by one.
 const PARTS_MAX: usize = 500;
-/// Characters of an entity such as `&hellip;`, at most.
+/// Maximum number of characters in an entity such as `&hellip;`.
 const ENTITY_MAX: usize = 10;
-/// Entities with a name that occur in titles and texts.
+/// Named entities that occur in titles and texts.
 const ENTITIES: [(&str, &str); 18] = [
     ("amp", "&"),
     ("apos", "'"),
@@ -30,14 +30,14 @@ const ENTITIES: [(&str, &str); 18] = [
     ("rsquo", "’"),
 ];
 
-/// A part of a page: what its tag says, and what it holds.
+/// A part of a page: the attributes of its tag, and its content.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part<'p> {
     attributes: &'p str,
     inner: &'p str,
 }
 
-/// The parts with this class, in their order, none within another.
+/// Returns the parts with this class, in their order; none is within another.
 pub(crate) fn with_class<'p>(page: &'p str, class: &str) -> Vec<Part<'p>> {
     let wanted = |part: &Part<'p>| {
         part.attribute("class").is_some_and(|all| all.split_whitespace().any(|one| one == class))
@@ -45,7 +45,7 @@ pub(crate) fn with_class<'p>(page: &'p str, class: &str) -> Vec<Part<'p>> {
     parts(page, |_, part| wanted(part))
 }
 
-/// The parts with this tag, in their order, none within another.
+/// Returns the parts with this tag, in their order; none is within another.
 pub(crate) fn with_tag<'p>(page: &'p str, tag: &str) -> Vec<Part<'p>> {
     parts(page, |name, _| name == tag)
 }
@@ -68,7 +68,7 @@ fn parts<'p>(page: &'p str, wanted: impl Fn(&str, &Part<'p>) -> bool) -> Vec<Par
     found
 }
 
-/// The next tag with a name: the name, with `/` before it where it closes; what else it says; and what follows it.
+/// Returns the next tag: its name, prefixed with `/` if it is an end tag; its attributes; and what follows it.
 fn next_tag(page: &str) -> Option<(String, &str, &str)> {
     let mut rest = page;
     loop {
@@ -88,7 +88,7 @@ fn next_tag(page: &str) -> Option<(String, &str, &str)> {
     }
 }
 
-/// What stands before the tag that closes `tag`, and what follows it.
+/// Returns what precedes the end tag of `tag`, and what follows it.
 fn until_closed<'p>(page: &'p str, tag: &str) -> (&'p str, &'p str) {
     let closing = format!("/{tag}");
     let mut open = 1_usize;
@@ -110,12 +110,12 @@ fn until_closed<'p>(page: &'p str, tag: &str) -> (&'p str, &'p str) {
 }
 
 impl<'p> Part<'p> {
-    /// What it holds, as written.
+    /// Returns its content, as written.
     pub(crate) fn inner(&self) -> &'p str {
         self.inner
     }
 
-    /// The value of an attribute.
+    /// Returns the value of an attribute.
     pub(crate) fn attribute(&self, name: &str) -> Option<String> {
         let mut rest = self.attributes;
         loop {
@@ -138,13 +138,13 @@ impl<'p> Part<'p> {
         }
     }
 
-    /// What it holds as a text on one line.
+    /// Returns its content as text on one line.
     pub(crate) fn text(&self) -> String {
         text(self.inner)
     }
 }
 
-/// A piece of a page as a text on one line, without its tags.
+/// Returns a piece of a page as text on one line, without its tags.
 pub(crate) fn text(page: &str) -> String {
     let mut kept = String::with_capacity(page.len());
     let mut rest = page;
@@ -156,7 +156,7 @@ pub(crate) fn text(page: &str) -> String {
             rest = behind;
             continue;
         }
-        // Words in two cells or lines are two words; those that are only set in bold are none.
+        // Words in two cells or lines are separate words; a part of a word that is only set in bold is not.
         let (tag, _) = name(behind.trim_start_matches('/'));
         if !matches!(tag.as_str(), "b" | "i" | "em" | "strong" | "span" | "a" | "mark") {
             kept.push(' ');
@@ -167,13 +167,14 @@ pub(crate) fn text(page: &str) -> String {
     plain(&kept).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A text whose entities are the characters that they stand for.
+/// Replaces the entities of a text by the characters they stand for.
 fn plain(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, behind)) = rest.split_once('&') {
         kept.push_str(before);
-        // Looked for nearby only: in a long text of bare `&` each would be a way to its end.
+        // Searched for nearby only: otherwise, in a long text of bare `&`, each search would run to the end of the
+        // text.
         let end = behind.char_indices().take(ENTITY_MAX).find(|(_, c)| *c == ';').map(|(end, _)| end);
         match end.and_then(|end| Some((entity(&behind[..end])?, &behind[end + 1..]))) {
             Some((meant, after)) => {

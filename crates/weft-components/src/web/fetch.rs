@@ -1,7 +1,7 @@
-//! A page by its address.
+//! Fetches a page by its address.
 //!
-//! A redirect is followed by asking again, so each address on the way is checked like the first. The
-//! headers of the canvas go to the first server only.
+//! A redirect is followed with a new request, so that each address on the way is checked like the first. The headers of
+//! the canvas are sent to the first server only.
 
 use std::time::Duration;
 
@@ -12,35 +12,34 @@ use weft_core::{Error, ErrorKind, NodeContext, Result, Template};
 
 use super::{refused, rendered, send, shown, with_scheme};
 
-/// Bytes of an answer, at most.
-// A text of a page is a few hundred kilobytes at most. What is larger is something to be downloaded, and no
-// model could read it.
+/// Maximum number of bytes in an answer.
+// The text of a page is a few hundred kilobytes at most. Anything larger is a download, which no model could read.
 const BODY_MAX: usize = 5 * 1024 * 1024;
-/// Redirects that are followed, at most.
-// Sites need two or three (to https, to `www`, to a language); what needs more goes in a circle.
+/// Maximum number of redirects that are followed.
+// Sites need two or three (to https, to `www`, to a language); more than that is a loop.
 const REDIRECTS_MAX: usize = 5;
 
-/// How a page is asked for.
+/// How to request a page.
 pub(crate) struct How<'a> {
-    /// For the first server.
+    /// Headers for the first server.
     pub headers: &'a [(String, Template)],
-    /// For the answer and all redirects on the way.
+    /// Time limit for the answer, including all redirects on the way.
     pub time_limit: Duration,
-    /// A proxy to go through.
+    /// Proxy to connect through.
     pub proxy: Option<&'a str>,
 }
 
-/// What is at an address, and where it is in the end.
+/// Fetches what is at an address; returns it with the final address.
 ///
 /// # Errors
-/// `Invalid` for what is no address of the web, `Denied` for one that canvases may not reach, those of the request, and
-/// what a status from 400 on stands for.
+/// `Invalid` for an address that is not a web address, `Denied` for one that canvases may not reach, errors of the
+/// request, and the error that a status from 400 on stands for.
 pub(crate) async fn fetch(ctx: &NodeContext, address: &str, how: &How<'_>) -> Result<(Url, HttpResponse)> {
     let until = Instant::now() + how.time_limit;
     let first = self::address(address)?;
     let mut url = first.clone();
     for _ in 0..=REDIRECTS_MAX {
-        // Also when it comes back by way of another server: the headers were meant for the first one.
+        // Also when a redirect returns from another server: the headers were meant for the first one.
         let own = url.origin() == first.origin();
         let headers = if own { how.headers } else { &[] };
         let request = HttpRequest {
@@ -55,7 +54,7 @@ pub(crate) async fn fetch(ctx: &NodeContext, address: &str, how: &How<'_>) -> Re
         let answer = send(ctx, request).await?;
         match next(&url, &answer)? {
             Some(next) => url = next,
-            // Whoever fetches a page wants its text, and that of an error is none of it.
+            // The caller wants the text of the page, and the text of an error is not it.
             None if answer.status >= 400 => return Err(refused(&answer).help("try another address")),
             None => return Ok((url, answer)),
         }
@@ -69,7 +68,7 @@ fn address(text: &str) -> Result<Url> {
         Error::invalid(format!("`{}` {why}", shown(text)))
             .help("write a whole address, such as `https://example.org/page`")
     };
-    // A parser would take them for slashes, and `http:\\host` without `://` for the host `http`.
+    // A URL parser would treat them as slashes, and take `http:\\host` without `://` for the host `http`.
     if text.contains('\\') {
         return Err(wrong("has a backslash"));
     }
@@ -77,12 +76,12 @@ fn address(text: &str) -> Result<Url> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(wrong("is not an address of the web"));
     }
-    // A fragment is for browsers, and no server is sent one.
+    // A fragment is for browsers and is never sent to a server.
     url.set_fragment(None);
     Ok(url)
 }
 
-/// Where an answer sends us, if it does.
+/// Returns the address that an answer redirects to, if it does.
 fn next(from: &Url, answer: &HttpResponse) -> Result<Option<Url>> {
     if !matches!(answer.status, 301 | 302 | 303 | 307 | 308) {
         return Ok(None);
@@ -95,7 +94,7 @@ fn next(from: &Url, answer: &HttpResponse) -> Result<Option<Url>> {
         )
         .because(cause)
     })?;
-    // Looked at like the first address: it may have another scheme.
+    // Checked like the first address: it may have another scheme.
     address(to.as_str()).map(Some)
 }
 
@@ -103,7 +102,7 @@ fn header<'a>(answer: &'a HttpResponse, name: &str) -> Option<&'a str> {
     answer.headers.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
 }
 
-/// What an answer is.
+/// The type of content in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     /// A web page.
@@ -112,7 +111,7 @@ pub(crate) enum Content {
     Text,
 }
 
-/// Whether an answer is a web page: by its declared type, and where it declares none by how it begins.
+/// Whether an answer is a web page: by its declared type, or by its beginning if it declares none.
 pub(crate) fn is_page(answer: &HttpResponse) -> bool {
     match media(answer).as_str() {
         "text/html" | "application/xhtml+xml" => true,
@@ -121,7 +120,7 @@ pub(crate) fn is_page(answer: &HttpResponse) -> bool {
     }
 }
 
-/// Where an answer that is a redirect says that the thing is.
+/// Returns the location that a redirect points to.
 pub(crate) fn redirected(answer: &HttpResponse) -> Option<&str> {
     let is_redirect = matches!(answer.status, 301 | 302 | 303 | 307 | 308);
     header(answer, "location").filter(|place| is_redirect && !place.trim().is_empty())
@@ -132,7 +131,7 @@ fn media(answer: &HttpResponse) -> String {
     declared.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// What a page, or a piece of one, begins with.
+/// Tags that a page, or a fragment of one, begins with.
 const FIRST_TAGS: [&str; 24] = [
     "!doctype", "a", "article", "b", "body", "br", "div", "form", "h1", "h2", "h3", "head", "header", "html",
     "main", "meta", "nav", "ol", "p", "script", "section", "span", "table", "ul",
@@ -154,10 +153,10 @@ fn begins_like_a_page(text: &str) -> bool {
     is_first && (!is_doctype || tag.get(name.len()..).is_some_and(of_pages))
 }
 
-/// What an answer is, by its declared type; by how it begins where it declares none.
+/// Returns the type of an answer's content: by its declared type, or by its beginning if it declares none.
 ///
 /// # Errors
-/// `Invalid` when it is no text.
+/// `Invalid` when it is not text.
 pub(crate) fn content(answer: &HttpResponse) -> Result<Content> {
     let media = media(answer);
     match media.as_str() {

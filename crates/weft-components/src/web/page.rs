@@ -1,20 +1,20 @@
-//! A web page, cut down before anything builds a tree of it.
+//! Reduces a web page before a tree is built of it.
 //!
-//! Pages can be written so that a parser that follows the standard works on them for hours: tags nested
-//! without an end, bold text that is never closed, one tag with a million attributes. So what is not
-//! needed goes first, in one pass: a few kinds of tags stay, nested to a limit, closed in order, and
-//! without attributes but the address of a link. A tag that is read wrongly costs some text, never time.
+//! A page can be written so that a standards-compliant parser works on it for hours: tags nested without end, bold text
+//! that is never closed, one tag with a million attributes. A single pass therefore removes what is not needed: a few
+//! kinds of tags remain, nested up to a limit, closed in order, and without attributes except for the address of a
+//! link. A tag that is misread costs some text, but never time.
 
 use url::Url;
 
-/// How deep tags may be nested; the text of deeper ones is kept.
-// What makes text of a page goes down once for each, on a stack that nobody can lengthen.
+/// Maximum nesting depth of tags; deeper tags are dropped, and their text is kept.
+// The conversion to text recurses once per level, on a stack that cannot grow.
 const DEPTH_MAX: usize = 50;
 
-/// Tags whose content is no text.
+/// Tags whose content is not text.
 const SILENT: [&str; 9] =
     ["iframe", "noembed", "noframes", "object", "script", "style", "svg", "template", "title"];
-/// Tags that matter to the text, and what stands for them.
+/// Tags that matter to the text, and the tags that replace them.
 const KEPT: [(&str, &str); 43] = [
     ("a", "a"),
     ("article", "div"),
@@ -45,7 +45,7 @@ const KEPT: [(&str, &str); 43] = [
     ("nav", "div"),
     ("ol", "ol"),
     ("optgroup", "div"),
-    // Its end is often left out, and the next one ends it.
+    // Its end tag is often left out; the next option ends it.
     ("option", "p"),
     ("p", "p"),
     ("pre", "pre"),
@@ -62,17 +62,17 @@ const KEPT: [(&str, &str); 43] = [
     ("ul", "ul"),
 ];
 
-/// Tags whose end is always written, so that what they hold can be passed over where nobody is to see it.
+/// Tags whose end tag is always written, so that their content can be skipped if it is hidden.
 const ENDED: [&str; 20] = [
     "a", "article", "aside", "b", "div", "fieldset", "footer", "form", "h1", "h2", "h3", "header", "i",
     "main", "nav", "ol", "section", "span", "table", "ul",
 ];
 
-/// Links that lead somewhere for a reader.
+/// Schemes of links that a reader can follow.
 const SCHEMES: [&str; 5] = ["http", "https", "mailto", "tel", "ftp"];
 
-/// The page with what matters to its text. With its address its links are whole; those that are programs or data lead
-/// nowhere.
+/// Returns the page with only what matters to its text. If the page's address is known, its links are made absolute;
+/// links that are programs or data lose their address.
 pub(super) fn reduced(page: &str, address: Option<Url>) -> String {
     let mut pass = Pass {
         rest: page,
@@ -98,9 +98,9 @@ struct Pass<'a> {
     rest: &'a str,
     kept: String,
     open: Vec<&'static str>,
-    /// What the links are relative to.
+    /// Base of relative links.
     address: Option<Url>,
-    /// Whether every hidden tag had an end so far: it is looked for in all of the rest, and once in vain is enough.
+    /// Whether every hidden tag had an end so far. The search for it covers all of the rest, so one failure is enough.
     ends: bool,
 }
 
@@ -109,7 +109,7 @@ impl Pass<'_> {
         self.kept.push_str(&text.replace('>', "&gt;"));
     }
 
-    /// Where a link leads.
+    /// Returns the target of a link.
     fn led_to(&self, link: &str) -> Option<String> {
         // A place on the page itself needs no address.
         let own = link.trim_start().starts_with('#');
@@ -130,7 +130,7 @@ impl Pass<'_> {
         self.kept.push('>');
     }
 
-    /// What begins with `<`.
+    /// Handles what begins with `<`.
     fn tag(&mut self) {
         let after = self.rest.get(1..).unwrap_or_default();
         if let Some(comment) = after.strip_prefix("!--") {
@@ -147,7 +147,7 @@ impl Pass<'_> {
             self.rest = rest;
             self.opening(&name, attributes);
         } else {
-            // The next reader would take it for the beginning of a tag.
+            // The parser that follows would take it for the start of a tag.
             self.kept.push_str("&lt;");
             self.rest = after;
         }
@@ -156,13 +156,13 @@ impl Pass<'_> {
     fn closing(&mut self, name: &str) {
         let Some(name) = kept(name) else { return };
         let Some(place) = self.open.iter().rposition(|open| *open == name) else { return };
-        // What was opened in it and never closed ends with it.
+        // Tags opened inside it and never closed end with it.
         for name in self.open.split_off(place).into_iter().rev() {
             self.close(name);
         }
     }
 
-    /// What a picture shows in words: mostly all that there is to a link around it.
+    /// Adds the alternative text of a picture: often the only text of a link around it.
     fn picture(&mut self, attributes: &str) {
         let words = attribute(attributes, "alt").unwrap_or_default().trim();
         if !words.is_empty() {
@@ -195,7 +195,7 @@ impl Pass<'_> {
         }
         let Some(name) = kept(name) else { return };
         let empty = matches!(name, "br" | "hr");
-        // Of these the next one ends the one before, also when nobody says so.
+        // Each of these tags ends the previous one of its kind, even without an end tag.
         if matches!(name, "p" | "li" | "td" | "th" | "tr" | "dd" | "dt") && self.open.last() == Some(&name) {
             self.open.pop();
             self.close(name);
@@ -222,15 +222,15 @@ fn kept(name: &str) -> Option<&'static str> {
     KEPT.iter().find(|(found, _)| *found == name).map(|(_, stands)| *stands)
 }
 
-/// A tag's name and what follows it.
+/// Returns a tag's name and what follows it.
 pub(super) fn name(text: &str) -> (String, &str) {
     let end = text.find(|c: char| c.is_whitespace() || matches!(c, '/' | '>' | '<')).unwrap_or(text.len());
     let (name, rest) = text.split_at(end);
-    // Longer names are none that we know.
+    // No known tag has a longer name.
     (name.chars().take(16).collect::<String>().to_ascii_lowercase(), rest)
 }
 
-/// What a tag holds, and what follows it.
+/// Returns a tag's attributes and what follows the tag.
 pub(super) fn attributes(text: &str) -> (&str, &str) {
     let mut quote = None;
     for (place, c) in text.char_indices() {
@@ -244,21 +244,21 @@ pub(super) fn attributes(text: &str) -> (&str, &str) {
     (text, "")
 }
 
-/// The address of a link.
+/// Returns the address of a link.
 fn href(attributes: &str) -> Option<&str> {
     /// Bytes of an address, at most.
     const ADDRESS_MAX: usize = 2_000;
     attribute(attributes, "href").filter(|address| address.len() <= ADDRESS_MAX)
 }
 
-/// The value of one of a tag's attributes, as it is written.
+/// Returns the raw value of one of a tag's attributes.
 fn attribute<'a>(attributes: &'a str, wanted: &str) -> Option<&'a str> {
     named_values(attributes)
         .filter(|(name, _)| name.eq_ignore_ascii_case(wanted))
         .find_map(|(_, value)| value)
 }
 
-/// The names of a tag's attributes, each with its value where it has one.
+/// Iterates over a tag's attributes: each name, with its value if it has one.
 fn named_values(attributes: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
     let between = |c: char| c.is_whitespace() || matches!(c, '/' | '=');
     let mut rest = attributes;
@@ -282,7 +282,7 @@ fn named_values(attributes: &str) -> impl Iterator<Item = (&str, Option<&str>)> 
     })
 }
 
-/// What follows the end of a tag whose content does not count.
+/// Returns what follows the end of a tag whose content is skipped.
 fn after_end<'a>(text: &'a str, tag: &str) -> &'a str {
     let mut rest = text;
     while let Some((_, after)) = rest.split_once("</") {
@@ -295,7 +295,7 @@ fn after_end<'a>(text: &'a str, tag: &str) -> &'a str {
     ""
 }
 
-/// What follows the end of a tag that may hold others of its name.
+/// Returns what follows the end of a tag that may contain others of its name.
 fn after_own_end<'a>(text: &'a str, tag: &str) -> Option<&'a str> {
     let mut rest = text;
     let mut deep = 1_usize;
@@ -315,7 +315,7 @@ fn after_own_end<'a>(text: &'a str, tag: &str) -> Option<&'a str> {
     None
 }
 
-/// Whether a tag says that nobody is to see what it holds.
+/// Whether a tag's attributes hide its content.
 fn is_hidden(attributes: &str) -> bool {
     named_values(attributes).any(|(name, value)| {
         let says = |wanted: &str| {

@@ -1,4 +1,4 @@
-//! Tables side by side, by a column.
+//! Joins tables by a column.
 
 use std::collections::HashMap;
 
@@ -9,12 +9,12 @@ use weft_core::{Error, Json, Result};
 
 use super::{CELLS_MAX, ROWS_MAX, Tables};
 
-/// Rows that have the same value in a column, side by side; what has no counterpart stays alone. A column that both have is
-/// kept under a name with `_2`.
+/// Joins rows that have the same value in a column; rows without a counterpart are kept as they are. A column that both
+/// tables have is kept under a name with `_2`.
 pub(super) fn join(tables: Tables, column: &str) -> Result<Vec<Map<String, Json>>> {
     let mut joined: Option<Vec<Map<String, Json>>> = None;
     for (name, rows) in tables {
-        // A table without rows has no columns to look at, and joins nothing.
+        // A table without rows has no columns to check, and joins nothing.
         if !rows.is_empty() && !rows.iter().any(|row| row.contains_key(column)) {
             return Err(Error::invalid(format!("`{name}` has no column `{column}`"))
                 .help("`join_on` names a column that all tables have"));
@@ -23,7 +23,7 @@ pub(super) fn join(tables: Tables, column: &str) -> Result<Vec<Map<String, Json>
             joined = Some(rows);
             continue;
         };
-        // In the order of the rows, so that what has no counterpart keeps its place.
+        // In the order of the rows, so that rows without a counterpart keep their place.
         let mut by_value: IndexMap<String, Vec<Map<String, Json>>> = IndexMap::new();
         for row in rows {
             by_value.entry(row.get(column).map(to_text).unwrap_or_default()).or_default().push(row);
@@ -49,8 +49,8 @@ pub(super) fn join(tables: Tables, column: &str) -> Result<Vec<Map<String, Json>
     Ok(joined.unwrap_or_default())
 }
 
-/// Whether a joined table keeps to the limits. Counted before any of it is made: a value that is frequent on both sides
-/// multiplies, and so do the columns.
+/// Checks that a joined table keeps to the limits. Counted before it is built: a value that is frequent on both sides
+/// multiplies the rows, and the columns add up.
 fn has_room(
     left: &[Map<String, Json>],
     right: &IndexMap<String, Vec<Map<String, Json>>>,
@@ -78,7 +78,7 @@ fn has_room(
 fn beside(row: &Map<String, Json>, other: &Map<String, Json>, column: &str) -> Map<String, Json> {
     let mut both = row.clone();
     for (name, value) in other.iter().filter(|(name, _)| *name != column) {
-        // With several tables there may be a column `x_2` already, which must not be lost.
+        // With several tables there may already be a column `x_2`, which must not be lost.
         let free = std::iter::once(name.clone()).chain((2..).map(|number| format!("{name}_{number}")));
         if let Some(name) = free.into_iter().find(|name| !both.contains_key(name)) {
             both.insert(name, value.clone());

@@ -1,4 +1,4 @@
-//! Datasets asked by a run: every answer is kept with it, so that work done again gets what it got before.
+//! Dataset queries of a run: every answer is stored with the run, so that repeated work gets the same answers.
 
 use async_trait::async_trait;
 use serde::Serialize;
@@ -63,7 +63,7 @@ impl Knowledge for Kept<'_> {
         let search = self.outside().search(tenant, request);
         let (found, made_now) =
             self.0.effect_asking::<Found>("search", Delivery::Idempotent, question, search).await?;
-        // What was told before a crash was told to this very run.
+        // Usage that was reported before a crash was reported to this same run.
         if made_now || self.0.effects.are_recorded() {
             for read in &found.used {
                 let usage = Usage { prompt_tokens: read.tokens, calls: 1, ..Usage::default() };

@@ -1,4 +1,4 @@
-//! The model that a search asks, as part of a run: its calls are kept, counted and paid for like any other.
+//! The model that a search asks, as part of a run: its calls are recorded, counted and charged like any other.
 
 use async_trait::async_trait;
 use weft_agent::ask::ask_text;
@@ -11,9 +11,9 @@ use crate::model::caller::warn_of_prices;
 /// The model of an activation.
 #[derive(Debug)]
 pub(super) struct Helper<'a> {
-    /// Whose.
+    /// The activation that asks.
     pub ctx: &'a NodeContext,
-    /// Which one; empty means the default.
+    /// The model; empty for the default model.
     pub llm_id: &'a str,
 }
 

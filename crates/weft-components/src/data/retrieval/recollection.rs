@@ -13,14 +13,14 @@ use super::search::DatasetSearch;
 use crate::params::{Field, Params};
 use crate::passages::TOKENS_MAX;
 
-/// Which.
+/// The memories.
 pub(super) static MEMORY_IDS: Field<Vec<String>> =
     Field::texts("memory_ids", "ids of the memories to search, where `retrieval_from` is `memory`");
-/// Whom it is about.
+/// The user whom they are about.
 pub(super) static USER_ID: Field<Template> =
     Field::template("user_id", "whose memories are searched; empty: everybody's");
 
-/// What to do about it when there are no memories.
+/// Remedy when no memories are named.
 const CHOOSE: &str = "name them in `memory_ids`; `GET /api/v1/memories` shows those that there are";
 
 /// A search of memories.
@@ -44,12 +44,12 @@ impl MemorySearch {
         })
     }
 
-    /// What it reads, besides the question.
+    /// Returns the references it reads, besides the question.
     pub(super) fn references(&self) -> impl Iterator<Item = &Reference> {
         self.user.references()
     }
 
-    /// What is remembered that answers a question.
+    /// Returns what is remembered that answers a question.
     pub(super) async fn recalled(
         &self,
         ctx: &NodeContext,
@@ -59,7 +59,7 @@ impl MemorySearch {
         if self.chooses_nothing() {
             return Err(Error::invalid("no memory is chosen").help(CHOOSE));
         }
-        // The same as a search of datasets does with a question.
+        // As a search of datasets treats a question.
         let question = stripped(question).to_owned();
         if question.is_empty() {
             return Ok(Recollection::default());
@@ -77,8 +77,8 @@ impl MemorySearch {
             limit: how.limit,
         };
         let call = async { ctx.run.seams.memories.recall(&ctx.run.tenant, &query).await };
-        // What was asked stands in the journal beside the answer, so that a run done again can tell whether
-        // it asks the same.
+        // The question is recorded in the journal next to the answer, so that a repeated run can tell whether it asks
+        // the same.
         let question = serde_json::to_string(&query).ok().map(Into::into);
         let (found, _): (Recollection, bool) =
             ctx.effect_asking("memory.search", Delivery::Idempotent, question, call).await?;
@@ -89,12 +89,12 @@ impl MemorySearch {
     }
 }
 
-/// The outputs of what was found. A text for prompts is kept short of [`TOKENS_MAX`].
+/// Returns the outputs of what was found. The text for prompts is limited to [`TOKENS_MAX`].
 pub(super) fn outputs(found: Recollection, empty: &str) -> Outputs {
     let mut room = TOKENS_MAX;
     let fitting = |message: &&Recalled| {
         let taken = tokens::at_most(&message.content);
-        // Whole messages: one that is cut would say something else.
+        // Whole messages only: a truncated one could say something else.
         let fits = taken <= room;
         room = room.saturating_sub(taken);
         fits

@@ -1,4 +1,4 @@
-//! How datasets are searched: what the components that do it have in common.
+//! How datasets are searched: shared by the components that search them.
 
 use std::collections::HashMap;
 
@@ -12,60 +12,60 @@ use super::kept::Kept;
 use super::model::Helper;
 use crate::params::{Choice, Field, Kind, Params, Widget, choice};
 
-/// Chunks of one search, at most.
+/// Maximum number of chunks that a search returns.
 pub(crate) const CHUNKS_MAX: usize = 1_024;
 
 /// The entry of `dataset_ids` that stands for all datasets of the tenant.
 const ALL: &str = "*";
-/// What to do where none is chosen.
+/// Remedy when no dataset is chosen.
 pub(crate) const CHOOSE: &str = "choose a dataset in `dataset_ids`; `\"*\"` means all of them";
 
-/// Which datasets.
+/// The datasets to search.
 pub(crate) static DATASET_IDS: Field<Vec<String>> =
     Field::texts("dataset_ids", "names, ids or references; `*` for all datasets")
         .older(&["kb_ids"])
         .widget(Widget::Datasets);
-/// Which datasets, by reference.
+/// The datasets to search, by reference.
 pub(crate) static KB_VARS: Field<Vec<String>> =
     Field::texts("kb_vars", "references to names or ids, besides `dataset_ids`");
-/// Which documents, by id.
+/// The documents to search, by id.
 pub(crate) static DOC_IDS: Field<Vec<String>> =
     Field::texts("doc_ids", "only in these documents: ids, or references to lists of them; null means all");
-/// How many passages.
+/// The number of passages.
 pub(crate) static TOP_N: Field<usize> =
     Field::count("top_n", 8, &(1..=CHUNKS_MAX), "how many passages, at most");
-/// How many candidates.
+/// The number of candidates.
 pub(crate) static TOP_K: Field<usize> = Field::count(
     "top_k",
     CHUNKS_MAX,
     &(1..=CHUNKS_MAX),
     "how many passages words and vectors find each, at most",
 );
-/// The least score.
+/// The minimum score.
 pub(crate) static SIMILARITY_THRESHOLD: Field<f64> =
     Field::number("similarity_threshold", &(0.0..=1.0), "what a passage has to score at least")
         .or(Interface::Component.default_threshold());
-/// The share of words.
+/// The weight of words in the score.
 pub(crate) static KEYWORDS_SIMILARITY_WEIGHT: Field<Option<f64>> = Field::number(
     "keywords_similarity_weight",
     &(0.0..=1.0),
     "the share of words in a score; vectors have the rest",
 );
-/// Who ranks.
+/// The reranking model.
 pub(crate) static RERANK_ID: Field<String> =
     Field::text("rerank_id", "the model that ranks what was found").widget(Widget::Reranker);
-/// Further languages.
+/// Further languages of the question.
 pub(crate) static CROSS_LANGUAGES: Field<Vec<String>> =
     Field::texts("cross_languages", "languages that the question is asked in as well");
-/// Further words.
+/// Whether a model adds search words.
 pub(crate) static KEYWORD: Field<bool> = Field::flag("keyword", "whether a model adds words to look for");
-/// Tables of contents.
+/// Whether tables of contents are used.
 pub(crate) static TOC_ENHANCE: Field<bool> =
     Field::flag("toc_enhance", "whether a model chooses from the best document's table of contents");
-/// The graph.
+/// Whether the knowledge graph is used.
 pub(crate) static USE_KG: Field<bool> =
     Field::flag("use_kg", "whether what the knowledge graph says comes first");
-/// Which documents.
+/// The documents to search, by metadata.
 pub(crate) static META_DATA_FILTER: Field = Field::raw(
     "meta_data_filter",
     Kind::Object(&[
@@ -86,11 +86,11 @@ const FILTER_METHODS: [Choice; 4] = [
     choice("auto", "a model"),
     choice("semi_auto", "a model, by some keys"),
 ];
-/// Who helps.
+/// The model that helps with the search.
 pub(crate) static LLM_ID: Field<String> =
     Field::text("llm_id", "the model that translates and chooses; the default one when absent")
         .widget(Widget::ChatModel);
-/// How to search, as far as the parameters alone say it.
+/// Returns the search settings, as far as the parameters alone determine them.
 fn asked(params: &mut Params<'_>) -> retrieve::Retrieval {
     retrieve::Retrieval {
         limit: params.take(&TOP_N),
@@ -108,7 +108,7 @@ fn asked(params: &mut Params<'_>) -> retrieve::Retrieval {
 
 enum Dataset {
     All,
-    /// A name or an id, and where it stands.
+    /// A name or an id, and its pointer.
     Named(String, String),
     From(Reference),
 }
@@ -174,7 +174,7 @@ impl Filter {
     }
 
     fn references(&self) -> impl Iterator<Item = &Reference> {
-        // What another method has left there is not read, so that nobody has to fill it.
+        // Values left behind by another method are not read, so that they need not be available.
         self.values.values().filter(|_| self.by_hand()).flat_map(Template::references)
     }
 
@@ -183,7 +183,7 @@ impl Filter {
         for (written, template) in self.values.iter().filter(|_| self.by_hand()) {
             values.insert(written.as_str(), template.value(&ctx.inputs)?);
         }
-        // A value is found by what was written: `filter_choice` does not say which condition it reads.
+        // A value is looked up by its source text: `filter_choice` does not say which condition it reads.
         let value = |value: &Json| match value.as_str().and_then(|text| values.get(text)) {
             Some(found) => Json::clone(found),
             None => value.clone(),
@@ -219,12 +219,12 @@ impl DatasetSearch {
         self.datasets.is_empty()
     }
 
-    /// How it searches.
+    /// Returns its search settings.
     pub(crate) fn how(&self) -> &retrieve::Retrieval {
         &self.asked
     }
 
-    /// What it reads, besides the question.
+    /// Returns the references it reads, besides the question.
     pub(crate) fn references(&self) -> impl Iterator<Item = &Reference> {
         let datasets = self.datasets.iter().filter_map(|dataset| match dataset {
             Dataset::All | Dataset::Named(..) => None,
@@ -237,7 +237,7 @@ impl DatasetSearch {
         datasets.chain(documents).chain(self.filter.references())
     }
 
-    /// The datasets that are named, each with its place.
+    /// Returns the datasets that are named literally, each with its pointer.
     pub(crate) fn named(&self) -> Vec<(String, String)> {
         let named = self.datasets.iter().filter_map(|dataset| match dataset {
             Dataset::Named(name, at) => Some((at.clone(), name.clone())),
@@ -246,13 +246,13 @@ impl DatasetSearch {
         named.collect()
     }
 
-    /// The model that helps, if one does.
+    /// Returns the model that helps, if one is needed.
     pub(crate) fn models(&self) -> Vec<(String, String)> {
         let models = self.asks_a_model().then(|| ("/llm_id".to_owned(), self.llm_id.clone()));
         models.into_iter().collect()
     }
 
-    /// The model that ranks, if one does.
+    /// Returns the reranking model, if one is set.
     pub(crate) fn rerankers(&self) -> Vec<(String, String)> {
         let named = !self.asked.reranker.is_empty();
         named.then(|| ("/rerank_id".to_owned(), self.asked.reranker.clone())).into_iter().collect()
@@ -268,8 +268,8 @@ impl DatasetSearch {
             || matches!(method, Some("auto" | "semi_auto"))
     }
 
-    /// The datasets to search. Only the canvas can say that it is all of them: what a reference gives may
-    /// come from whoever chats.
+    /// Returns the datasets to search. Only the canvas can select all of them: the value of a reference may come from a
+    /// chat user.
     fn chosen(&self, ctx: &NodeContext) -> Result<Chosen> {
         if self.datasets.is_empty() {
             return Err(Error::invalid("no dataset is chosen").help(CHOOSE));
@@ -282,11 +282,11 @@ impl DatasetSearch {
     }
 
     fn names(&self, ctx: &NodeContext) -> Result<Vec<String>> {
-        // In their order, each once; a reference may give a long list.
+        // In their order, without duplicates; a reference may hold a long list.
         let mut names: IndexSet<String> = IndexSet::new();
         for dataset in &self.datasets {
             let more = match dataset {
-                // Never here: `chosen` has dealt with it.
+                // Never reached: `chosen` has handled it.
                 Dataset::All => Vec::new(),
                 Dataset::Named(name, _) => vec![name.clone()],
                 Dataset::From(reference) => match &*ctx.inputs.json(reference) {
@@ -294,7 +294,7 @@ impl DatasetSearch {
                     value => vec![to_text(value)],
                 },
             };
-            // A form that was left empty gives an empty text, which names nothing.
+            // A form field that was left empty holds an empty text, which names nothing.
             names.extend(more.into_iter().filter(|name| !name.trim().is_empty()));
         }
         if names.is_empty() {
@@ -304,7 +304,7 @@ impl DatasetSearch {
         Ok(names.into_iter().collect())
     }
 
-    /// The documents to search. A list without any, by whoever has chosen among them, is not the same as none.
+    /// Returns the documents to search. An empty list of chosen documents is not the same as no choice.
     fn documents(&self, ctx: &NodeContext) -> Option<Vec<DocumentId>> {
         let mut chosen: Option<Vec<DocumentId>> = None;
         let mut choose = |ids: &mut dyn Iterator<Item = String>| {
@@ -324,7 +324,7 @@ impl DatasetSearch {
         chosen
     }
 
-    /// Searches for what answers a question.
+    /// Searches for passages that answer a question.
     ///
     /// # Errors
     /// Those of [`retrieve`]; `Invalid` when no dataset is chosen.
@@ -332,7 +332,7 @@ impl DatasetSearch {
         self.retrieved_as(ctx, question, self.asked.clone()).await
     }
 
-    /// The same in another way.
+    /// Searches with other settings.
     ///
     /// # Errors
     /// As [`DatasetSearch::retrieved`].
@@ -342,7 +342,7 @@ impl DatasetSearch {
         question: String,
         how: retrieve::Retrieval,
     ) -> Result<Retrieved> {
-        // Where there is nothing to look for nobody is asked, and nothing is paid.
+        // With an empty question, no model is asked and nothing is charged.
         if retrieve::stripped(&question).is_empty() {
             return Ok(Retrieved::default());
         }
@@ -361,7 +361,8 @@ impl DatasetSearch {
     }
 }
 
-/// Canvases of others name rerankers as they name models: a search goes on without one that is not here, and says so.
+/// Drops a reranker that is not available, with a notice: canvases of other products name rerankers like models, and
+/// the search continues without it.
 fn with_what_ranks(
     ctx: &NodeContext,
     mut asked: retrieve::Retrieval,

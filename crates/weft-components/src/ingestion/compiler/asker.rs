@@ -1,4 +1,4 @@
-//! Asks a model about the parts of a document, some at a time.
+//! Asks a model about the parts of a document, several concurrently.
 
 use futures::StreamExt as _;
 use weft_agent::ask::ask_structured;
@@ -14,14 +14,14 @@ use super::templates::CompilationTemplate;
 use super::tree;
 use crate::model::settings::Asking;
 
-/// The same for summaries.
+/// The instructions for summaries of summaries.
 const ABOVE: &str = include_str!("prompts/tree_above.md");
-/// Questions to a model at the same time.
+/// Number of concurrent questions to a model.
 const QUESTIONS_AT_ONCE: usize = 4;
-/// Parts of which it is told that the model could not answer, at most.
+/// Maximum number of parts for which a missing answer is reported.
 const WARNINGS_MAX: usize = 5;
 
-/// What is asked, and the form of the answer.
+/// A question, and the schema of its answer.
 #[derive(Debug)]
 pub(super) struct Form {
     instructions: String,
@@ -29,15 +29,15 @@ pub(super) struct Form {
 }
 
 impl Form {
-    /// What is asked about a part of the document.
+    /// Returns the question about a part of the document.
     ///
     /// # Errors
-    /// `Invalid` when the names of fields make no schema.
+    /// `Invalid` when the names of fields cannot form a schema.
     pub(super) fn of_parts(template: &CompilationTemplate) -> Result<Self> {
         Self::new(&format!("{FRAME}\n{}", template.kind.task()), template)
     }
 
-    /// What is asked about several summaries.
+    /// Returns the question about several summaries.
     ///
     /// # Errors
     /// As [`Form::of_parts`].
@@ -57,35 +57,35 @@ impl Form {
     }
 }
 
-/// What came of a template.
+/// The outcome of a template.
 #[derive(Debug)]
 pub(super) struct Outcome {
     /// What was found.
     pub knowledge: Knowledge,
-    /// What is missing in it, for people.
+    /// What is missing, as messages for people.
     pub warnings: Vec<String>,
 }
 
-/// A model that is asked for a node.
+/// Asks a model on behalf of a node.
 pub(super) struct Asker<'a> {
     /// The node's activation.
     pub ctx: &'a NodeContext,
     /// The model.
     pub model: &'a dyn ChatModel,
-    /// How it is asked.
+    /// How the model is used.
     pub asking: &'a Asking,
 }
 
 impl Asker<'_> {
-    /// How many tokens of a document it is asked about at once.
+    /// Returns the maximum number of tokens of a document in one question.
     pub(super) fn room(&self) -> usize {
         room(self.model.info().window)
     }
 
-    /// Compiles a document by a template. What the model cannot answer is missing, and told.
+    /// Compiles a document by a template. What the model cannot answer is missing, and reported.
     ///
     /// # Errors
-    /// What the model fails with, but for `Invalid`, `Filtered` and `Garbled`, which are about one question.
+    /// Errors of the model, except for `Invalid`, `Filtered` and `Garbled`, which concern a single question.
     pub(super) async fn compiled(
         &self,
         part: &str,
@@ -120,8 +120,8 @@ impl Asker<'_> {
         Ok(Outcome { knowledge, warnings: notes.finish() })
     }
 
-    /// What the model says of each of these texts, in their order. A question that cannot be answered does not end
-    /// the others.
+    /// Returns the model's answers to these texts, in their order. A question that cannot be answered does not end the
+    /// others.
     ///
     /// # Errors
     /// As [`Asker::compiled`].
@@ -132,7 +132,7 @@ impl Asker<'_> {
         texts: Vec<String>,
     ) -> Result<Vec<Result<Json>>> {
         let asked = texts.into_iter().enumerate().map(|(place, text)| {
-            // Those that are asked side by side have parts of their own in the journal.
+            // Concurrent questions have separate parts of the journal.
             let part = format!("{}{part}-{place}/", self.ctx.part);
             async move { self.answer(part, form, text).await }
         });
@@ -160,12 +160,12 @@ impl Asker<'_> {
     }
 }
 
-/// Whether another question may be answered all the same.
+/// Whether other questions may still be answered after this error.
 fn is_about_the_question(error: &Error) -> bool {
     matches!(error.kind, ErrorKind::Invalid | ErrorKind::Filtered | ErrorKind::Garbled)
 }
 
-/// Why there is no answer, for people.
+/// Returns why there is no answer, as a message for people.
 pub(super) fn reason(error: &Error) -> String {
     match error.kind {
         ErrorKind::Garbled => "no answer of the model had the form that was asked for".to_owned(),
@@ -173,7 +173,7 @@ pub(super) fn reason(error: &Error) -> String {
     }
 }
 
-/// What is missing in what is compiled.
+/// Collects what is missing in what was compiled.
 #[derive(Debug)]
 pub(super) struct Notes<'a> {
     template: &'a CompilationTemplate,
@@ -186,7 +186,7 @@ impl<'a> Notes<'a> {
         Self { template, warnings: Vec::new(), unsaid: 0 }
     }
 
-    /// Notes that something is missing, and why.
+    /// Records that something is missing, and why.
     pub(super) fn missing(&mut self, what: &str) {
         if self.warnings.len() < WARNINGS_MAX {
             self.warnings.push(format!("`{}` is compiled without {what}", self.template.name));

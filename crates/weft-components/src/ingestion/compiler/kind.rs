@@ -1,4 +1,4 @@
-//! The kinds of knowledge that can be compiled, and the form of each.
+//! The kinds of knowledge that can be compiled, and the schema of each.
 
 use serde_json::{Map, json};
 use weft_core::Json;
@@ -11,15 +11,15 @@ use crate::params::{Choice, choice};
 /// What a template compiles a document into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TemplateKind {
-    /// What there is, and how it belongs together.
+    /// Entities and their relations.
     KnowledgeGraph,
     /// Entries of a sort that the author describes.
     List,
     /// A subject with branches.
     MindMap,
-    /// Its sections.
+    /// The sections of the document.
     PageIndex,
-    /// What happened when.
+    /// Events by date.
     Timeline,
     /// Summaries of summaries.
     Tree,
@@ -38,11 +38,11 @@ pub(super) const KINDS: [Choice; 7] = [
     choice("wiki", "a page for each subject that it tells more of"),
 ];
 
-/// Other names for some of them.
+/// Alternative names for some of them.
 pub(super) const OTHER_NAMES: [&str; 4] = ["artifacts", "graph", "mindmap", "pageindex"];
 
 impl TemplateKind {
-    /// The kind of this name, however it is spelled; also by another name of [`OTHER_NAMES`].
+    /// Returns the kind of this name, however it is spelled; also accepts [`OTHER_NAMES`].
     pub(super) fn of(name: &str) -> Option<Self> {
         match name.trim().to_lowercase().replace(['-', ' '], "_").as_str() {
             "knowledge_graph" | "graph" => Some(Self::KnowledgeGraph),
@@ -56,7 +56,7 @@ impl TemplateKind {
         }
     }
 
-    /// Its name in a canvas.
+    /// Returns its name in a canvas.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::KnowledgeGraph => "knowledge_graph",
@@ -69,7 +69,7 @@ impl TemplateKind {
         }
     }
 
-    /// Its name for people, as long as an author gives no other one.
+    /// Returns its display name, which an author may override.
     pub(super) const fn title(self) -> &'static str {
         match self {
             Self::KnowledgeGraph => "Knowledge graph",
@@ -82,7 +82,7 @@ impl TemplateKind {
         }
     }
 
-    /// What a model is told to look for.
+    /// Returns the instructions for the model.
     pub(super) const fn task(self) -> &'static str {
         match self {
             Self::KnowledgeGraph => include_str!("prompts/knowledge_graph.md"),
@@ -95,12 +95,12 @@ impl TemplateKind {
         }
     }
 
-    /// How many parts of the document may be asked about when there may be so many questions.
+    /// Returns the maximum number of parts of the document that `questions_max` questions can cover.
     pub(super) fn parts_max(self, questions_max: usize) -> usize {
         (0..=questions_max).rev().find(|parts| self.questions(*parts) <= questions_max).unwrap_or_default()
     }
 
-    /// How many questions so many parts take.
+    /// Returns the number of questions that this number of parts requires.
     pub(super) fn questions(self, parts: usize) -> usize {
         match self {
             Self::Tree => tree::questions(parts),
@@ -113,7 +113,7 @@ impl TemplateKind {
         }
     }
 
-    /// The form of an answer, as a JSON Schema.
+    /// Returns the JSON Schema of an answer.
     pub(super) fn schema(self, template: &CompilationTemplate) -> Json {
         let texts = || json!({"type": "array", "items": {"type": "string"}});
         let text = || json!({"type": "string"});
@@ -148,7 +148,7 @@ impl TemplateKind {
     }
 }
 
-/// The values of an entry of a list.
+/// Returns the schema of the values of a list entry.
 fn values(template: &CompilationTemplate) -> Json {
     let mut properties = Map::new();
     for field in &template.fields {

@@ -1,4 +1,4 @@
-//! What models have found in the parts of a document, put together: the same thing is one entry, wherever it was found.
+//! Combines what models have found in the parts of a document: the same thing is one entry, wherever it was found.
 
 use std::collections::BTreeSet;
 
@@ -10,24 +10,25 @@ use weft_core::Json;
 use super::kind::TemplateKind;
 use super::templates::CompilationTemplate;
 
-/// Entries of one template, and relations between them, at most.
-// A document is not rewritten as a list; a model that falls into a loop is stopped here.
+/// Maximum number of entries of one template, and of relations between them.
+// A list should not rewrite the document; this also stops a model that loops.
 const ENTRIES_MAX: usize = 4_000;
-/// Characters of a name, at most.
+/// Maximum number of characters in a name.
 const NAME_MAX: usize = 200;
-/// Characters of a description, at most: more than a paragraph is a model that does not end.
+/// Maximum number of characters in a description: one that is longer than a paragraph comes from a model that does not
+/// stop.
 const DESCRIPTION_MAX: usize = 4_000;
-/// Characters of descriptions that are put together, at most.
+/// Maximum number of characters in combined descriptions.
 const JOINED_MAX: usize = 1_200;
-/// Statements about one subject, and names of related ones, at most.
+/// Maximum number of statements about one subject, and of names of related ones.
 const FACTS_MAX: usize = 100;
-/// How deep sections are.
+/// Maximum level of sections.
 const LEVEL_MAX: u64 = 9;
 
 /// One entry.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct CompiledItem {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its type, in a graph or a wiki.
     #[serde(rename = "type", skip_serializing_if = "String::is_empty")]
@@ -35,71 +36,71 @@ pub(super) struct CompiledItem {
     /// When it happened.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub time: String,
-    /// The entry above it.
+    /// The name of its parent entry.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub parent: String,
-    /// What is said of it.
+    /// Its description.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// Statements about it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<String>,
-    /// What it has to do with.
+    /// The names of related entries.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub related: Vec<String>,
     /// The values of its fields.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub values: Map<String, Json>,
-    /// The chunks that tell of it, from 1 on.
+    /// The chunks that mention it, counted from 1.
     pub sources: BTreeSet<usize>,
-    /// What tells it apart from others.
+    /// Its unique key.
     #[serde(skip)]
     pub key: String,
-    /// The same of the entry above it.
+    /// The key of its parent entry.
     #[serde(skip)]
     pub under: String,
 }
 
-/// How two of them belong together.
+/// A relation between two entries.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct CompiledRelation {
-    /// The one.
+    /// The name of the first entry.
     pub from: String,
-    /// How.
+    /// The type of the relation.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The other.
+    /// The name of the second entry.
     pub to: String,
-    /// What is said of it.
+    /// The description of the relation.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// The chunks that tell of it, from 1 on.
+    /// The chunks that mention it, counted from 1.
     pub sources: BTreeSet<usize>,
 }
 
-/// All that was found for one template.
+/// Everything that was found for one template.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Knowledge {
     /// The entries.
     pub items: Vec<CompiledItem>,
-    /// How they belong together.
+    /// Their relations.
     pub relations: Vec<CompiledRelation>,
 }
 
 impl Knowledge {
-    /// As an output of the component.
+    /// Returns it as an output of the component.
     pub(super) fn as_json(&self, template: &CompilationTemplate) -> Json {
         json!({"kind": template.kind.name(), "name": template.name, "items": self.items, "relations": self.relations})
     }
 }
 
-/// Knowledge that is being put together, answer by answer.
+/// Knowledge that is collected answer by answer.
 #[derive(Debug)]
 pub(super) struct Collected {
     kind: TemplateKind,
     items: IndexMap<String, CompiledItem>,
     relations: IndexMap<String, CompiledRelation>,
-    /// The sections that are open, from the outermost on: their levels and keys.
+    /// The sections that are open, outermost first: their levels and keys.
     open: Vec<OpenSection>,
     left_out: usize,
 }
@@ -112,19 +113,20 @@ struct OpenSection {
 }
 
 impl Collected {
-    /// Nothing yet.
+    /// Starts empty.
     pub(super) fn new(kind: TemplateKind) -> Self {
         Self { kind, items: IndexMap::new(), relations: IndexMap::new(), open: Vec::new(), left_out: 0 }
     }
 
-    /// How many entries there were beyond the most that are kept.
+    /// Returns how many entries were dropped because of the limit.
     pub(super) fn left_out(&self) -> usize {
         self.left_out
     }
 
-    /// Adds what was found in the chunks at these places.
+    /// Adds what was found in the chunks at these positions.
     pub(super) fn add(&mut self, answer: &Json, places: &BTreeSet<usize>) {
-        // Each summary costs a share of a question above it: a model that writes several has more asked than is allowed.
+        // Each summary adds to the questions of the level above: several from one answer would exceed the allowed
+        // number.
         let entries_max = if self.kind == TemplateKind::Tree { 1 } else { usize::MAX };
         let entries = list(answer, "items").iter().filter_map(|entry| Some((entry, item(entry, places)?)));
         for (entry, mut item) in entries.take(entries_max) {
@@ -151,11 +153,11 @@ impl Collected {
         }
     }
 
-    /// Finds out which entry it is, and which one stands above it.
+    /// Determines the key of an entry, and its parent.
     fn place(&mut self, item: &mut CompiledItem, entry: &Json) {
         match self.kind {
             TemplateKind::Timeline => item.key = format!("{}\n{}", same(&item.time), same(&item.name)),
-            // Each part of the document has its own.
+            // Each part of the document has its own summary.
             TemplateKind::Tree => item.key = self.items.len().to_string(),
             TemplateKind::PageIndex => {
                 let level = entry.get("level").and_then(Json::as_u64).unwrap_or(1).clamp(1, LEVEL_MAX);
@@ -179,11 +181,11 @@ impl Collected {
         }
     }
 
-    /// All of it, in the order in which it was found, and what happened in the order of dates.
+    /// Returns everything in the order in which it was found; a timeline is sorted by date.
     pub(super) fn finish(self) -> Knowledge {
         let mut items: Vec<CompiledItem> = self.items.into_values().collect();
         if self.kind == TemplateKind::Timeline {
-            // What has no date that can be read comes last.
+            // Entries without a date that can be parsed come last.
             items.sort_by_key(|item| {
                 let moment = moment(&item.time);
                 (moment.is_none(), moment)
@@ -194,7 +196,7 @@ impl Collected {
 }
 
 impl CompiledItem {
-    /// Adds what another part of the document says of the same thing.
+    /// Merges what another part of the document says about the same thing.
     fn merge(&mut self, other: Self) {
         join(&mut self.description, &other.description);
         for (mine, others) in
@@ -222,7 +224,7 @@ fn list<'a>(value: &'a Json, key: &str) -> &'a [Json] {
     value.get(key).and_then(Json::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// A text of an answer on one line. Templates from elsewhere have models write `-1` for nothing.
+/// Returns a text of an answer on one line. Templates from elsewhere have models write `-1` for an empty value.
 fn text(value: &Json, key: &str, max: usize) -> String {
     let text = value.get(key).and_then(Json::as_str).unwrap_or_default();
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -244,7 +246,7 @@ fn texts(value: &Json, key: &str) -> Vec<String> {
     texts
 }
 
-/// The chunks that an entry names, as far as the model has seen them; all that it has seen when it names none.
+/// Returns the chunks that an entry names, restricted to those the model has seen; if it names none, all of these.
 fn sources(entry: &Json, places: &BTreeSet<usize>) -> BTreeSet<usize> {
     let named = list(entry, "sources").iter().filter_map(Json::as_u64);
     let named = named.filter_map(|place| usize::try_from(place).ok());
@@ -252,7 +254,7 @@ fn sources(entry: &Json, places: &BTreeSet<usize>) -> BTreeSet<usize> {
     if known.is_empty() { places.clone() } else { known }
 }
 
-/// A value that says something.
+/// Returns a value unless it is empty.
 fn said(value: &Json) -> Option<Json> {
     match value {
         Json::Null => None,
@@ -291,12 +293,12 @@ fn relation(entry: &Json, places: &BTreeSet<usize>) -> Option<CompiledRelation> 
     })
 }
 
-/// A name as it is compared: whatever its capitals.
+/// Returns a name in the form in which it is compared: ignoring case.
 fn same(name: &str) -> String {
     name.to_lowercase()
 }
 
-/// Adds a text to another one that does not say the same.
+/// Adds a text to another one; if one contains the other, only the longer is kept.
 fn join(one: &mut String, other: &str) {
     if one.contains(other) {
         return;
@@ -309,13 +311,13 @@ fn join(one: &mut String, other: &str) {
     }
 }
 
-/// Year, month, day, hour and minute, as far as they are written with numbers and from the greatest on. Of another date
-/// the year counts.
+/// Parses year, month, day, hour and minute, as far as they are written as numbers in this order. For other formats,
+/// only the year is used.
 fn moment(time: &str) -> Option<[i64; 5]> {
     let numbers = || time.trim_start_matches('-').split(|c: char| !c.is_ascii_digit());
     let before_christ = time.starts_with('-');
     let first = numbers().next().unwrap_or_default();
-    // "5 March 2024" does not begin with a year, and "476" is one.
+    // "5 March 2024" does not begin with a year, but "476" is one.
     let is_year = first.len() == 4 || before_christ || first.len() == time.len();
     if !is_year {
         let year = numbers().find(|number| number.len() == 4)?.parse().ok()?;

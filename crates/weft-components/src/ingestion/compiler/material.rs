@@ -1,4 +1,4 @@
-//! The parts of a document that a model is asked about, one after the other.
+//! Splits a document into the parts about which a model is asked in turn.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use weft_core::pipeline::PipelineChunk;
 
 use crate::ingestion::passed::is_compiled;
 
-/// Tokens of a part, at most.
-// Of more, models leave things out, and their answers do not fit into what they may write.
+/// Maximum number of tokens in a part.
+// In larger parts, models leave things out, and their answers exceed the output limit.
 const PART_MAX: usize = 3_000;
-/// Tokens of a part, at least: less says too little to be understood.
+/// Minimum number of tokens in a part: less is too little context to be understood.
 const PART_MIN: usize = 256;
 
 /// A part of the document.
@@ -18,31 +18,32 @@ const PART_MIN: usize = 256;
 pub(super) struct Part {
     /// Its passages, each with its number.
     pub text: String,
-    /// The chunks that they are of, from 1 on.
+    /// The chunks of these passages, counted from 1.
     pub places: BTreeSet<usize>,
 }
 
-/// How the document is asked about.
+/// The parts into which a document was split.
 #[derive(Debug, PartialEq)]
 pub(super) struct Material {
-    /// Its parts.
+    /// The parts.
     pub parts: Vec<Part>,
-    /// The first chunk that is not in them, or not all of it.
+    /// The first chunk that they do not contain completely.
     pub ends_before: Option<usize>,
 }
 
-/// How many tokens a part may have for a model with this window: there has to be room for what is asked and for the answer.
+/// Returns the maximum number of tokens in a part for a model with this context window, leaving space for the
+/// instructions and the answer.
 pub(super) fn room(window: usize) -> usize {
     (window / 4).clamp(PART_MIN, PART_MAX)
 }
 
 impl Material {
-    /// Cuts a document into parts of at most `room` tokens, and no more than `parts_max` of them.
+    /// Splits a document into parts of at most `room` tokens, and no more than `parts_max` of them.
     pub(super) fn of(chunks: &[PipelineChunk], room: usize, parts_max: usize) -> Self {
         let mut made = Self { parts: Vec::new(), ends_before: None };
         let mut left = 0;
         for (place, chunk) in chunks.iter().enumerate() {
-            // What another template has made of the document is not of the document.
+            // What another template has compiled is not part of the document.
             if is_compiled(chunk) || chunk.text.trim().is_empty() {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! What a document is compiled into: templates that are built in, and those that a node writes down.
+//! The templates by which a document is compiled: built-in ones, and those that a node defines.
 
 use serde_json::Map;
 use weft_core::{Json, ParamProblem};
@@ -7,13 +7,13 @@ use super::kind::{KINDS, OTHER_NAMES, TemplateKind};
 use crate::params::{Field, Kind, Params, Widget, asks_for_something, described, pointer};
 use crate::suggest::did_you_mean;
 
-/// Templates of one node, at most.
+/// Maximum number of templates of a node.
 // Each reads the whole document once more.
 const TEMPLATES_MAX: usize = 16;
-/// Types or fields of one template, at most.
+/// Maximum number of types or fields in a template.
 const ROWS_MAX: usize = 64;
 
-/// What to do about a group of templates that is not there.
+/// Remedy for an unknown group of templates.
 pub(super) const REMEDY: &str = "its templates are kept at the service that it comes from; name a group that is built in \
                           (`knowledge_graph`, `list`, `mind_map`, `page_index`, `timeline`, `tree`, `wiki`), or write them into `templates`";
 
@@ -54,49 +54,49 @@ const TEMPLATE: [Field; 8] = [
         "the same members, as a stored template has them: read where the template itself has none",
     ),
 ];
-/// What a node writes down itself.
+/// Templates that the node defines itself.
 pub(super) static TEMPLATES: Field =
     Field::raw("templates", Kind::Objects(&TEMPLATE), "templates of your own, each of which is followed");
 
-/// How a document is compiled.
+/// A template by which a document is compiled.
 #[derive(Debug, PartialEq)]
 pub(super) struct CompilationTemplate {
-    /// Into what.
+    /// The kind of its result.
     pub kind: TemplateKind,
-    /// What people call it.
+    /// Its display name.
     pub name: String,
-    /// What the author tells the model.
+    /// The author's instructions to the model.
     pub words: String,
-    /// What is noted of the entries of a list.
+    /// The fields of list entries.
     pub fields: Vec<ListField>,
 }
 
-/// A value that the entries of a list have.
+/// A field of list entries.
 #[derive(Debug, PartialEq)]
 pub(super) struct ListField {
     /// Its name.
     pub name: String,
-    /// What it holds.
+    /// Its description.
     pub description: String,
 }
 
-/// What a node asks for.
+/// The templates that a node selects.
 #[derive(Debug)]
 pub(super) struct Chosen {
-    /// What it follows.
+    /// The templates.
     pub templates: Vec<CompilationTemplate>,
-    /// Why it cannot run, when it follows none.
+    /// Why the node cannot run, if there are none.
     pub missing: Option<String>,
 }
 
 impl CompilationTemplate {
-    /// The one that is built in.
+    /// Returns the built-in template of a kind.
     pub(super) fn built_in(kind: TemplateKind) -> Self {
         Self { kind, name: kind.title().to_owned(), words: usual_words(kind), fields: Vec::new() }
     }
 }
 
-/// What the model is told when the author tells it nothing.
+/// Returns the default instructions to the model.
 fn usual_words(kind: TemplateKind) -> String {
     match kind {
         TemplateKind::List => include_str!("prompts/list_usual.md").trim_end().to_owned(),
@@ -108,7 +108,7 @@ fn is_missing(id: &str) -> String {
     format!("no group of compilation templates `{id}` is built in")
 }
 
-/// Reads what a node asks for. What is wrong with it is noted.
+/// Reads what a node selects, and reports problems.
 pub(super) fn chosen(params: &mut Params<'_>) -> Chosen {
     let named = params.take(&GROUP);
     let mut ids = params.take(&GROUPS);
@@ -150,7 +150,7 @@ pub(super) fn chosen(params: &mut Params<'_>) -> Chosen {
     Chosen { templates, missing: None }
 }
 
-/// One entry of `templates`.
+/// Reads one entry of `templates`.
 struct Reader<'p, 'a> {
     params: &'p mut Params<'a>,
     place: String,
@@ -185,7 +185,7 @@ impl<'a> Reader<'_, 'a> {
         pointer(&["templates", &self.place, key])
     }
 
-    /// A member, also of `config`.
+    /// Returns a member, also from `config`.
     fn get(&self, key: &str) -> Option<&'a Json> {
         let row = self.row;
         match row.get(key) {
@@ -210,7 +210,7 @@ impl<'a> Reader<'_, 'a> {
         kind
     }
 
-    /// A text that says something.
+    /// Returns a non-empty text.
     fn text(&mut self, key: &str) -> Option<String> {
         match self.get(key)? {
             Json::String(text) => Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
@@ -223,7 +223,7 @@ impl<'a> Reader<'_, 'a> {
         }
     }
 
-    /// The objects of a list, at most so many.
+    /// Returns the objects of a list, at most `ROWS_MAX`.
     fn rows(&mut self, key: &str, value: Option<&'a Json>) -> Vec<&'a Map<String, Json>> {
         let rows: &[Json] = match value {
             None | Some(Json::Null) => &[],
@@ -241,7 +241,7 @@ impl<'a> Reader<'_, 'a> {
         rows.iter().take(ROWS_MAX).filter_map(Json::as_object).collect()
     }
 
-    /// What the author says of the types of something.
+    /// Formats what the author says about types.
     fn part(&mut self, key: &str, title: &str) -> Option<String> {
         let part = match self.get(key)? {
             Json::Object(part) => part,
@@ -260,7 +260,7 @@ impl<'a> Reader<'_, 'a> {
                 lines.push(format!("- `{name}`: {description} {rule}").trim_end().to_owned());
             }
         }
-        // A form of another editor that nobody has filled in.
+        // An object that another editor wrote and that was not filled in is left out.
         (lines.len() > 1 || !description.is_empty()).then(|| lines.join("\n"))
     }
 

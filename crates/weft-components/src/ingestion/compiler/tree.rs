@@ -10,10 +10,11 @@ use super::kind::TemplateKind;
 use super::knowledge::{Collected, CompiledItem, Knowledge};
 use super::templates::CompilationTemplate;
 
-/// Summaries that are summed up together, at most.
+/// Maximum number of summaries that are summarised together.
 const TOGETHER_MAX: usize = 6;
 
-/// How many questions it takes to sum up so many parts: one for each, and those above them up to the whole.
+/// Returns the number of questions needed to summarise this number of parts: one for each, and those of the levels
+/// above, up to the whole document.
 pub(super) fn questions(parts: usize) -> usize {
     let (mut level, mut all) = (parts, parts);
     while level > 1 {
@@ -23,8 +24,8 @@ pub(super) fn questions(parts: usize) -> usize {
     all
 }
 
-/// Adds the summaries above those of the parts. Parts that follow each other are summed up together, so that each summary is
-/// of a stretch of the document. One that the model does not write is missing, and what is below it stands for itself.
+/// Adds the summaries above those of the parts. Adjacent parts are summarised together, so that each summary covers a
+/// contiguous stretch of the document. If the model does not write one, it is missing, and those below it stand alone.
 ///
 /// # Errors
 /// As [`Asker::each`].
@@ -39,7 +40,7 @@ pub(super) async fn grow(
     let items = &mut knowledge.items;
     let mut level: Vec<usize> = (0..items.len()).collect();
     let mut height = 1;
-    // Each level has fewer than the one below it: there is an end.
+    // Terminates, because each level is smaller than the one below it.
     while level.len() > 1 {
         let size = level.len().div_ceil(level.len().div_ceil(TOGETHER_MAX));
         let groups: Vec<Vec<usize>> = level.chunks(size).map(<[usize]>::to_vec).collect();
@@ -60,7 +61,7 @@ pub(super) async fn grow(
     Ok(())
 }
 
-/// The summaries of a group, for the model.
+/// Formats the summaries of a group for the model.
 fn together(items: &[CompiledItem], group: &[usize], room: usize) -> String {
     let mut text = String::new();
     for item in group.iter().filter_map(|at| items.get(*at)) {
@@ -72,7 +73,7 @@ fn together(items: &[CompiledItem], group: &[usize], room: usize) -> String {
     text
 }
 
-/// Puts a summary above a group: where it is now.
+/// Adds a summary above a group; returns its index.
 fn put(items: &mut Vec<CompiledItem>, group: &[usize], answer: &Json) -> Option<usize> {
     let sources: BTreeSet<usize> =
         group.iter().filter_map(|at| items.get(*at)).flat_map(|item| &item.sources).copied().collect();

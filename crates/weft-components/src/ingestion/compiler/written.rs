@@ -1,4 +1,4 @@
-//! What was compiled, as chunks that are found and read like others.
+//! Formats compiled knowledge as chunks that are found and read like others.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,18 +13,18 @@ use super::knowledge::{CompiledItem, Knowledge};
 use super::templates::CompilationTemplate;
 use crate::ingestion::passed::COMPILED;
 
-/// Tokens of a chunk, at most.
+/// Maximum number of tokens in a chunk.
 const CHUNK_TOKENS: usize = 512;
-/// Places in the document that one chunk leads to, at most.
+/// Maximum number of positions in the document that a chunk refers to.
 const POSITIONS_MAX: usize = 64;
-/// Entries over one that are named before it.
+/// Maximum number of ancestors that are named before an entry.
 const ABOVE_MAX: usize = 8;
 
-/// A line, and the chunks that it is taken from.
+/// A line, and the chunks from which it is taken.
 #[derive(Debug, Default)]
 struct Line {
     text: String,
-    /// What stands above it: repeated where a chunk begins with it.
+    /// The ancestors of the line: repeated if a chunk begins with it.
     above: String,
     sources: BTreeSet<usize>,
 }
@@ -43,25 +43,25 @@ pub(super) struct Compiled<'a> {
     pub document: &'a str,
     /// Its chunks.
     pub chunks: &'a [PipelineChunk],
-    /// By what.
+    /// The template used.
     pub template: &'a CompilationTemplate,
 }
 
 impl Compiled<'_> {
-    /// The chunks that say what was found.
+    /// Returns the chunks that contain what was found.
     pub(super) fn chunks_of(self, knowledge: &Knowledge) -> Vec<PipelineChunk> {
         let sections = sections(self.template.kind, &self.template.name, knowledge);
         sections.iter().flat_map(|section| self.cut(section)).collect()
     }
 
-    /// Cuts a section into chunks, each with the title.
+    /// Splits a section into chunks, each with the title.
     fn cut(self, section: &Section) -> Vec<PipelineChunk> {
         let title = format!("{} ({})", section.title, self.document);
         let title = cut(&title, CHUNK_TOKENS / 4);
         let mut chunks = Vec::new();
         let (mut text, mut sources) = (String::new(), BTreeSet::new());
         for line in &section.lines {
-            // What is longer goes on in the next chunk: nothing that was found is lost.
+            // A longer line continues in the next chunk, so that nothing that was found is lost.
             for shown in pieces(&line.text) {
                 if !text.is_empty() && tokens(&text) + tokens(shown) + 1 > CHUNK_TOKENS {
                     chunks.push(self.chunk(std::mem::take(&mut text), &std::mem::take(&mut sources)));
@@ -101,7 +101,7 @@ impl Compiled<'_> {
     }
 }
 
-/// A line in pieces that fit into a chunk, cut behind sentences or words where there are any.
+/// Splits a line into pieces that fit into a chunk, after sentences or words if possible.
 fn pieces(line: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = line;
@@ -114,7 +114,7 @@ fn pieces(line: &str) -> Vec<&str> {
     pieces
 }
 
-/// The beginning of a text up to its last end of a sentence or a word; all of it when that leaves less than half.
+/// Returns the beginning of a text up to the last end of a sentence or a word; all of it if that is less than half.
 fn up_to_an_end(text: &str) -> &str {
     let last = text
         .char_indices()
@@ -144,7 +144,7 @@ fn sections(kind: TemplateKind, title: &str, knowledge: &Knowledge) -> Vec<Secti
     vec![Section { title: title.to_owned(), lines }]
 }
 
-/// A text, and what is said of it if anything is.
+/// Appends a description to a text, unless it is empty.
 fn with(text: String, description: &str) -> String {
     if description.is_empty() { text } else { format!("{text}: {description}") }
 }
@@ -153,7 +153,7 @@ fn line(text: String, item: &CompiledItem) -> Line {
     Line { text, sources: item.sources.clone(), ..Line::default() }
 }
 
-/// Something with its type and its values.
+/// Formats an entry with its type and its values.
 fn entry(item: &CompiledItem) -> Line {
     let name = match item.kind.as_str() {
         "" => format!("- {}", item.name),
@@ -175,7 +175,7 @@ fn event(item: &CompiledItem) -> Line {
     line(text, item)
 }
 
-/// The page of a subject.
+/// Formats the page of a subject.
 fn page(item: &CompiledItem) -> Section {
     let title = match item.kind.as_str() {
         "" => item.name.clone(),
@@ -190,13 +190,13 @@ fn page(item: &CompiledItem) -> Section {
         lines.push(line(format!("See also: {}", item.related.join(", ")), item));
     }
     if lines.is_empty() {
-        // A title alone is found as well.
+        // A bare title can be found as well.
         lines.push(line(item.name.clone(), item));
     }
     Section { title, lines }
 }
 
-/// Entries below each other, each indented by how many are above it.
+/// Formats entries as an outline, each indented by its depth.
 fn outline(items: &[CompiledItem]) -> Vec<Line> {
     let known: HashMap<&str, usize> =
         items.iter().enumerate().map(|(at, item)| (item.key.as_str(), at)).collect();
@@ -205,12 +205,12 @@ fn outline(items: &[CompiledItem]) -> Vec<Line> {
     for (at, item) in items.iter().enumerate() {
         match known.get(item.under.as_str()) {
             Some(above) if *above != at => below[*above].push(at),
-            // Nothing is above it, or nothing that was found.
+            // It has no parent, or one that was not found.
             _ => first.push(at),
         }
     }
     let mut outline = Outline { items, below, written: vec![false; items.len()], lines: Vec::new() };
-    // Those in a circle are below nothing that comes first: they follow in their order.
+    // Entries in a cycle are not below any root, so they follow in their order.
     for at in first.into_iter().chain(0..items.len()) {
         outline.add(at);
     }
@@ -226,9 +226,9 @@ struct Outline<'a> {
 }
 
 impl Outline<'_> {
-    /// Writes an entry and everything below it, each once.
+    /// Writes an entry and all of its descendants, each once.
     fn add(&mut self, start: usize) {
-        // Without recursion: a model may hang thousands of entries on each other.
+        // Without recursion: a model may chain thousands of entries.
         let mut waiting = vec![(start, Vec::<usize>::new())];
         while let Some((at, above)) = waiting.pop() {
             if std::mem::replace(&mut self.written[at], true) {

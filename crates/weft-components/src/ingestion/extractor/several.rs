@@ -1,5 +1,5 @@
-//! What newer editors ask of one Extractor: keywords, questions, a summary and metadata, each in words of ours unless the
-//! canvas has its own.
+//! What newer editors request from one Extractor: keywords, questions, a summary and metadata, each with built-in
+//! instructions unless the canvas has its own.
 
 use weft_core::seam::chat_model::Author;
 use weft_core::{Json, ParamProblem};
@@ -8,12 +8,12 @@ use weft_knowledge::ingest::{Listing, form_instructions, wanted_metadata};
 use super::{Question, Reading, Words};
 use crate::params::{Field, Kind, Params, asks_for_something, number, pointer, truth, whole};
 
-/// What the model reads.
+/// The text that the model reads.
 const PASSAGE: &str = "<passage>\n{Chunker@chunks}\n</passage>";
 const SUMMARY: &str = "You read a passage and write a summary of it: what matters most, with nothing that it does not say, in a few \
                        sentences, in the language of the passage. Write the summary and nothing else.";
 
-// Known, and not offered: whoever draws a canvas here writes `field_name`, in a node for each.
+// Accepted, but not offered: canvases made here use `field_name`, with a node for each.
 pub(super) static KEYWORDS: Field = Field::raw(
     "keywords",
     Kind::Any,
@@ -47,14 +47,14 @@ pub(super) static AUTO_TAGS: Field = Field::raw("auto_tags", Kind::Any, "has no 
 pub(super) static ENABLE_METADATA: Field =
     Field::raw("enable_metadata", Kind::Any, "whether metadata is wanted").not_offered();
 
-/// Whether a node is written in this form, whatever it asks for: its editor writes all of them and leaves them off.
+/// Whether a node is written in this format, even if it requests nothing: its editor writes all of them, switched off.
 pub(super) fn is_said(params: &Params<'_>) -> bool {
     let grouped = [&KEYWORDS, &QUESTIONS, &SUMMARY_ASKED, &METADATA, &TAGS];
     let flat = [&AUTO_KEYWORDS, &AUTO_QUESTIONS, &AUTO_TAGS, &ENABLE_METADATA];
     grouped.into_iter().chain(flat).any(|field| params.get(field).is_some())
 }
 
-/// What is asked for. What is wrong with it is noted.
+/// Returns the questions, and reports problems.
 pub(super) fn questions(params: &mut Params<'_>) -> Vec<Question> {
     let mut asked = Vec::new();
     asked.extend(listing(params, Listing::Keywords));
@@ -81,7 +81,7 @@ fn question(params: &Params<'_>, field: &str, instructions: &str, reading: Readi
     }
 }
 
-/// The words of the canvas, or ours.
+/// Returns the instructions of the canvas, or the built-in ones.
 fn instructions(params: &Params<'_>, field: &Field, ours: String) -> String {
     let given = params.get(field).and_then(|asked| asked.get("system_prompt")).and_then(Json::as_str);
     given.filter(|text| !text.trim().is_empty()).map_or(ours, str::to_owned)

@@ -1,8 +1,8 @@
-//! Writes the tokens of a block with charges on whatever is kept.
+//! Writes the tokens of a block with charges on whatever is retained.
 
 use super::Token;
 
-/// Filters that make about as much as they are given.
+/// Filters that build about as much as they are given.
 const COPYING: [&str; 20] = [
     "capitalize",
     "dictsort",
@@ -26,14 +26,13 @@ const COPYING: [&str; 20] = [
     "urlencode",
 ];
 
-/// Charges the reading of the operand before it.
+/// Charges for reading the operand before it.
 const READ: &str = "| weft_read ";
 
-/// Operators that may read the whole of the operand before them.
+/// Operators that may read all of the operand before them.
 const READING: [&str; 7] = ["is", "==", "!=", "<", "<=", ">", ">="];
 
-/// Writes tokens with the charges put in. It goes down no further than [`super::descent`] allows, and what it looks
-/// ahead for is as near.
+/// Writes tokens with the charges inserted. Its recursion depth and lookahead are bounded by [`super::descent`].
 pub(super) fn write(tokens: &[Token<'_>], out: &mut String) {
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
@@ -46,7 +45,7 @@ pub(super) fn write(tokens: &[Token<'_>], out: &mut String) {
             continue;
         }
         let operand_before = at > 0 && tokens[at - 1].ends_operand();
-        // What is appended to is copied, too.
+        // The left operand of an append is copied, too.
         if !operand_before && !is_literal(token) {
             let end = operand_end(tokens, at);
             if matches!(tokens.get(end), Some(Token::Operator("~" | "+"))) {
@@ -58,9 +57,9 @@ pub(super) fn write(tokens: &[Token<'_>], out: &mut String) {
         }
         let wrap = match token.text() {
             "~" | "+" => Some((token.text(), "weft_cost(", ") ")),
-            // A text is repeated no negative number of times, so that what gets past it is a number.
+            // A text cannot be repeated a negative number of times, so that only a number gets past this.
             "*" if operand_before => Some(("* -1 * -1 *", "weft_number(", ") ")),
-            // What is searched, not what is looked for, is what may be long.
+            // What may be long is the container that is searched, not the value that is searched for.
             "in" if operand_before || is_not_in(tokens, at) => Some(("in", "", READ)),
             _ => None,
         };
@@ -103,7 +102,7 @@ pub(super) fn write(tokens: &[Token<'_>], out: &mut String) {
     }
 }
 
-/// Writes the filter that charges for what the one of this name does.
+/// Writes the filter that charges for the filter of this name.
 fn write_charge(name: &str, out: &mut String) {
     if COPYING.contains(&name) {
         out.push_str(&format!("weft_filter('{name}') | "));
@@ -112,7 +111,7 @@ fn write_charge(name: &str, out: &mut String) {
     }
 }
 
-/// Writes a `filter` around a text.
+/// Writes a `filter` block's tag.
 pub(super) fn write_filter(tokens: &[Token<'_>], out: &mut String) {
     let (statement, chain) = tokens.split_at(tokens.len().min(1));
     write(statement, out);
@@ -122,17 +121,17 @@ pub(super) fn write_filter(tokens: &[Token<'_>], out: &mut String) {
     write(chain, out);
 }
 
-/// Whether a token is a text in quotes.
+/// Whether a token is a string literal.
 fn is_text(token: &Token<'_>) -> bool {
     matches!(token, Token::Atom(text) if text.starts_with(['\'', '"']))
 }
 
-/// Whether a token is a text or a number.
+/// Whether a token is a string or number literal.
 fn is_literal(token: &Token<'_>) -> bool {
     matches!(token, Token::Atom(text) if text.starts_with(|c: char| c == '\'' || c == '"' || c.is_ascii_digit()))
 }
 
-/// Writes a `for` with its list in a call that charges for going through it.
+/// Writes a `for` with its list in a call that charges for iterating over it.
 pub(super) fn write_loop(tokens: &[Token<'_>], out: &mut String) {
     let Some(from) = tokens.iter().position(|token| token.text() == "in") else {
         return write(tokens, out);
@@ -155,12 +154,12 @@ pub(super) fn write_loop(tokens: &[Token<'_>], out: &mut String) {
     write(condition, out);
 }
 
-/// Whether the `in` at `at` is one of `not in`.
+/// Whether the `in` at `at` is part of `not in`.
 fn is_not_in(tokens: &[Token<'_>], at: usize) -> bool {
     at > 1 && tokens[at - 1].text() == "not" && tokens[at - 2].ends_operand()
 }
 
-/// Where the first colon of a slice stands, in what its brackets hold.
+/// Returns the position of the first colon of a slice, within its brackets.
 fn slice_from(members: &[Token<'_>]) -> Option<usize> {
     let mut depth = 0_usize;
     members.iter().position(|token| {
@@ -173,11 +172,11 @@ fn slice_from(members: &[Token<'_>]) -> Option<usize> {
     })
 }
 
-/// Writes the inside of `value[from:to:step]`. A slice of a text goes through all of it, and nothing may follow
-/// a filter, so the charge is a call around `from` that cannot see the text and counts the longest one there is.
+/// Writes the inside of `value[from:to:step]`. Slicing a text scans all of it, and a filter cannot be followed by
+/// brackets, so the charge is a call around `from`, which cannot see the text and assumes the longest one there is.
 fn write_slice(members: &[Token<'_>], colon: usize, out: &mut String) {
     out.push_str("weft_slice(");
-    // A slice may have no beginning, and a call has to have its argument.
+    // A slice may have no start, but the call needs an argument.
     if colon == 0 {
         out.push_str("none");
     }
@@ -186,12 +185,12 @@ fn write_slice(members: &[Token<'_>], colon: usize, out: &mut String) {
     write_members(&members[colon + 1..], out);
 }
 
-/// Writes what stands between brackets: members with commas or colons between them, each charged.
+/// Writes the content of brackets: members separated by commas or colons, each charged.
 pub(super) fn write_members(tokens: &[Token<'_>], out: &mut String) {
     write_each(tokens, out, write_member);
 }
 
-/// Writes what stands between brackets, each member by `one`.
+/// Writes the content of brackets, each member by `one`.
 fn write_each(tokens: &[Token<'_>], out: &mut String, one: fn(&[Token<'_>], &mut String)) {
     let mut depth = 0_usize;
     let mut from = 0;
@@ -211,7 +210,7 @@ fn write_each(tokens: &[Token<'_>], out: &mut String, one: fn(&[Token<'_>], &mut
     one(&tokens[from..], out);
 }
 
-/// Writes an argument of a call, which may go through it however short its name is.
+/// Writes an argument of a call, which may scan it even if it is a single name.
 fn write_argument(tokens: &[Token<'_>], out: &mut String) {
     match tokens {
         [Token::Operator(spread @ ("*" | "**")), value @ ..] => {
@@ -246,7 +245,7 @@ fn write_member(tokens: &[Token<'_>], out: &mut String) {
     }
 }
 
-/// Writes a value with a charge on it. A name or a literal alone makes nothing new.
+/// Writes a value with a charge on it. A single name or literal builds nothing new.
 pub(super) fn write_charged(tokens: &[Token<'_>], out: &mut String) {
     if tokens.len() < 2 {
         return write(tokens, out);
@@ -256,7 +255,7 @@ pub(super) fn write_charged(tokens: &[Token<'_>], out: &mut String) {
     out.push_str(") ");
 }
 
-/// Where the group that opens at `at` ends.
+/// Returns where the group that opens at `at` ends.
 fn group_end(tokens: &[Token<'_>], at: usize) -> usize {
     let mut depth = 0_usize;
     for (place, token) in tokens.iter().enumerate().skip(at) {
@@ -270,8 +269,8 @@ fn group_end(tokens: &[Token<'_>], at: usize) -> usize {
     tokens.len()
 }
 
-/// Where the operand that begins at `at` ends: signs, a value, then members, calls, filters and
-/// powers, which all bind tighter than the operators that are wrapped.
+/// Returns where the operand that begins at `at` ends: signs, a value, then members, calls, filters and powers, which
+/// all bind tighter than the operators that are wrapped.
 fn operand_end(tokens: &[Token<'_>], mut at: usize) -> usize {
     let is = |at: usize, text: &str| tokens.get(at).is_some_and(|token| token.text() == text);
     loop {

@@ -1,40 +1,41 @@
-//! How far down the engine goes for a template.
+//! Limits how deep the engine recurses for a template.
 //!
-//! Its reader, its compiler and whatever frees its trees go down once for each operator of a chain and once for each
-//! `elif`, without an end. A stack that is too short for that ends the whole process, which no limit on time, steps or
-//! memory prevents: it has to be known before the engine sees the template.
+//! Its parser, its compiler and the code that drops its trees recurse once for each operator of a chain and once for
+//! each `elif`, without a limit. A stack overflow would end the whole process, and no limit on time, steps or memory
+//! prevents it: the depth has to be known before the engine sees the template.
 
 use weft_core::{Error, Result};
 
 use super::Token;
 
-/// How deep brackets may nest.
+/// Maximum nesting depth of brackets.
 pub(super) const NESTING_MAX: usize = 40;
-/// Operators, members, filters and calls that apply to one value, with those around its brackets, at most.
-// Each is up to four levels once the charges are put in.
+/// Maximum number of operators, members, filters and calls that apply to one value, including those around its
+/// brackets.
+// Each takes up to four levels once the charges are inserted.
 pub(super) const CHAIN_MAX: usize = 150;
-/// Branches within one another, at most: an `if`, and each of its `elif`s.
+/// Maximum number of nested branches: an `if`, and each of its `elif`s.
 pub(super) const BRANCHES_MAX: usize = 100;
 
 /// Words that are operators.
 const OPERATORS: [&str; 7] = ["and", "else", "if", "in", "is", "not", "or"];
 
-/// The operators that are open at some place of a block.
+/// The operators that are open at some position in a block.
 #[derive(Debug, Default)]
 pub(super) struct Descent {
-    /// Those before each bracket that is open, in it.
+    /// Number of operators before each open bracket, within the enclosing one.
     around: Vec<usize>,
-    /// Those since the last bracket or comma.
+    /// Number of operators since the last bracket or comma.
     here: usize,
 }
 
 impl Descent {
-    /// How many brackets are open.
+    /// Returns how many brackets are open.
     pub(super) fn nesting(&self) -> usize {
         self.around.len()
     }
 
-    /// Goes on by a token.
+    /// Advances by a token.
     ///
     /// # Errors
     /// `Invalid` when it is too deep.
@@ -45,7 +46,7 @@ impl Descent {
                 self.here = 0;
             }
             Token::Close(_) => self.here = self.around.pop().unwrap_or(self.here),
-            // What follows is beside what came before, and not below it.
+            // What follows is next to what came before, and not below it.
             Token::Operator("," | ":") => self.here = 0,
             Token::Operator(_) => self.here += 1,
             Token::Atom(word) => self.here += usize::from(OPERATORS.contains(word)),
@@ -63,12 +64,12 @@ impl Descent {
     }
 }
 
-/// The branches that are open at some place of a template: how many each `if` has so far.
+/// The branches that are open at some position in a template: the number of branches of each `if` so far.
 #[derive(Debug, Default)]
 pub(super) struct Branches(Vec<usize>);
 
 impl Branches {
-    /// Goes on by a statement.
+    /// Advances by a statement.
     ///
     /// # Errors
     /// `Invalid` when it is too deep.

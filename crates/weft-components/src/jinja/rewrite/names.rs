@@ -1,11 +1,11 @@
-//! What a template asks for by name: filters, tests, methods, and variables that it does not make itself.
+//! The names that a template uses: filters, tests, methods, and variables that it does not define itself.
 
 use std::collections::BTreeSet;
 
 use super::Token;
 use crate::jinja::is_no_member_of_loop;
 
-/// Something that a template asks for by name.
+/// A name that a template uses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Named {
     /// `x|name`
@@ -20,7 +20,7 @@ pub(crate) enum Named {
     Variable(String),
 }
 
-/// Words of expressions.
+/// Keywords of expressions.
 const WORDS: [&str; 15] = [
     "in",
     "and",
@@ -43,14 +43,14 @@ const WORDS: [&str; 15] = [
 #[derive(Debug, Default)]
 pub(super) struct NamesOfTemplate {
     asked: BTreeSet<Named>,
-    /// What it gives a value itself. Where is not followed: a name that is known in one place is no slip in another.
+    /// Names that it defines itself. Scopes are ignored: a name that is defined in one place is not a typo in another.
     made: BTreeSet<String>,
-    /// There is a loop, of which `loop` tells.
+    /// Whether there is a loop, which defines `loop`.
     loops: bool,
 }
 
 impl NamesOfTemplate {
-    /// Notes the names in what stands between the braces; `keyword` is the first token of a statement.
+    /// Records the names within the braces; `keyword` is the first token of a statement.
     pub(super) fn note(&mut self, tokens: &[Token<'_>], keyword: Option<&str>) {
         self.asked.extend(asked(tokens));
         let end = |mark: &str| tokens.iter().position(|token| token.text() == mark);
@@ -61,7 +61,7 @@ impl NamesOfTemplate {
                 self.loops = true;
                 end
             }
-            // A member of a namespace is no variable.
+            // A member of a namespace is not a variable.
             Some("set") if !matches!(tokens.get(2), Some(Token::Operator("."))) => {
                 let end = end("=").unwrap_or(tokens.len());
                 self.made.extend(tokens[1..end].iter().filter_map(name).map(str::to_owned));
@@ -78,7 +78,7 @@ impl NamesOfTemplate {
         for at in from..tokens.len() {
             let Some(variable) = variable(tokens, at) else { continue };
             match tokens.get(at + 1) {
-                // An argument of a call, or what `with` gives a value.
+                // An argument of a call, or a variable that `with` defines.
                 Some(Token::Operator("=")) => {
                     self.made.extend((keyword == Some("with")).then_some(variable));
                 }
@@ -88,7 +88,7 @@ impl NamesOfTemplate {
         }
     }
 
-    /// What it asks for and does not make.
+    /// Returns the names that it uses and does not define.
     pub(super) fn asked_of_others(self) -> BTreeSet<Named> {
         let Self { asked, made, loops } = self;
         let foreign = |named: &Named| match named {
@@ -110,7 +110,7 @@ fn name<'a>(token: &Token<'a>) -> Option<&'a str> {
     }
 }
 
-/// The variable at this place with its members, unless the name there is something else.
+/// Returns the variable at this position with its members, unless the name there is something else.
 fn variable(tokens: &[Token<'_>], at: usize) -> Option<String> {
     let text = |back: usize| at.checked_sub(back).map_or("", |place| tokens[place].text());
     let first = name(&tokens[at]).filter(|name| !WORDS.contains(name))?;
@@ -130,7 +130,7 @@ fn variable(tokens: &[Token<'_>], at: usize) -> Option<String> {
     Some(path)
 }
 
-/// The filter or the test that a filter such as `map('upper')` names by a text.
+/// Returns the filter or test that a filter such as `map('upper')` names by a string.
 fn named_by_text(call: &[Token<'_>]) -> Option<Named> {
     let [Token::Atom(filter), Token::Open("("), arguments @ ..] = call else { return None };
     let text = |token: &Token<'_>| match token {
@@ -145,14 +145,14 @@ fn named_by_text(call: &[Token<'_>]) -> Option<Named> {
         ("selectattr" | "rejectattr", [_, Token::Operator(","), named, end, ..]) => (named, end),
         _ => return None,
     };
-    // What goes on is an expression.
+    // If more follows, it is an expression.
     if !matches!(end, Token::Operator(",") | Token::Close(_)) {
         return None;
     }
     text(named).map(|name| if *filter == "map" { Named::Filter(name) } else { Named::Test(name) })
 }
 
-/// The filters, tests and methods that tokens name.
+/// Returns the filters, tests and methods that tokens name.
 fn asked(tokens: &[Token<'_>]) -> Vec<Named> {
     let mut found = Vec::new();
     for (at, token) in tokens.iter().enumerate() {
@@ -162,7 +162,7 @@ fn asked(tokens: &[Token<'_>]) -> Vec<Named> {
             found.extend(named_by_text(&tokens[at + 1..]));
         }
         found.extend(match token {
-            // A name with a dot is one of somebody's own.
+            // A dotted name is not one of the library's.
             Token::Operator("|") if behind != Some(&Token::Operator(".")) => {
                 name(at + 1).map(|name| Named::Filter(name.to_owned()))
             }

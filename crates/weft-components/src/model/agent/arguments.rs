@@ -1,23 +1,23 @@
-//! Arguments of a model as parameters of a component. A model writes plain text, never references: what
-//! could be read as one reaches the component as the value of a reference.
+//! Turns a model's arguments into parameters of a component. A model writes plain text, never references: text that
+//! could be read as a reference is passed to the component as the value of one.
 
 use std::sync::Arc;
 
 use serde_json::Map;
 use weft_core::{ComponentId, Json, Reference, Value};
 
-/// The component whose outputs stand for what the model wrote. A canvas has none of this name.
+/// Name of the component whose outputs stand for what the model wrote. No component of a canvas has this name.
 pub(super) const ARGUMENTS: &str = "tool-arguments";
 
-/// The parameters of a call, and the values that they refer to.
+/// The parameters of a call, and the values of their references.
 pub(super) struct Laid {
-    /// The canvas's parameters with the arguments over them.
+    /// The canvas's parameters, overridden by the arguments.
     pub params: Map<String, Json>,
-    /// What the references among the arguments stand for.
+    /// Values of the references among the arguments.
     pub values: Vec<(Reference, Value)>,
 }
 
-/// Lays arguments over the parameters that a canvas gives.
+/// Lays arguments over the parameters that a canvas sets.
 pub(super) fn lay(params: &Map<String, Json>, arguments: Map<String, Json>) -> Laid {
     let mut laid = Laid { params: params.clone(), values: Vec::new() };
     for (name, value) in arguments {
@@ -31,8 +31,7 @@ impl Laid {
     fn protected(&mut self, value: Json) -> Json {
         match value {
             Json::String(text) if reads_as_reference(&text) => {
-                // By a number and not by what the model has written: a name could be made to hold a further
-                // reference.
+                // A number rather than what the model wrote: a name could be crafted to contain another reference.
                 let path: Arc<str> = format!("a{}", self.values.len()).into();
                 let reference = Reference::Output { component: ComponentId::from(ARGUMENTS), path };
                 let written = format!("{{{reference}}}");
@@ -50,8 +49,8 @@ impl Laid {
     }
 }
 
-/// Whether any way of reading parameters could take a text, or part of it, for a reference. Some take
-/// braces and blanks off both ends first, so that even `}sys.query` is one to them.
+/// Whether any way of reading parameters could take a text, or part of it, for a reference. Some strip braces and
+/// spaces from both ends first, so that even `}sys.query` counts.
 fn reads_as_reference(text: &str) -> bool {
     let bare = text.trim_start();
     text.contains(['{', '}', '@']) || bare.starts_with("sys.") || bare.starts_with("env.")

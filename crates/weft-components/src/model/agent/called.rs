@@ -1,5 +1,4 @@
-//! Work that an agent calls: it runs within the agent's activation, and what it signals reaches the run
-//! through the agent.
+//! Work that an agent calls: it runs within the agent's activation, and its signals reach the run through the agent.
 
 use std::sync::Arc;
 
@@ -10,21 +9,21 @@ use weft_core::reference::Inputs;
 use weft_core::tool::{Invocation, ToolOutput, ToolStep};
 use weft_core::{ComponentId, Error, Finished, Floor, Json, NodeContext, Result};
 
-/// Where a call runs.
+/// The context of a call.
 pub(super) struct Place {
-    /// The id of the work: the agent's, `-->` and its own name.
+    /// The id of the work: the agent's id, `-->` and the name of the work.
     pub node: ComponentId,
-    /// The name the model calls it by.
+    /// The name by which the model calls it.
     pub function: String,
-    /// What it reads.
+    /// Its inputs.
     pub inputs: Inputs,
 }
 
-/// Runs work for a call, and hands on what it signals. What it says is part of its result and is not
-/// said to the user.
+/// Runs work for a call and forwards its signals. Text that the work emits is part of its result and is not shown to
+/// the user.
 ///
 /// # Errors
-/// What the work fails with.
+/// Errors of the work.
 pub(super) async fn run<F>(
     invocation: &Invocation,
     place: Place,
@@ -34,7 +33,7 @@ where
     F: Future<Output = Result<Finished>>,
 {
     let agent = &invocation.agent;
-    // A channel of its own, because what the work says must not reach the user as if the agent had said it.
+    // A separate channel, because text of the work must not reach the user as if the agent had said it.
     let (send, signals) = mpsc::channel(SIGNALS_IN_FLIGHT_MAX);
     let (resumed, filled) = match &invocation.resumed {
         Some(resumed) => (resumed.get("state").cloned(), resumed.get("answers").and_then(Json::as_object)),
@@ -55,21 +54,21 @@ where
         effects: agent.effects.clone(),
         // The call's own: see `Invocation::agent`.
         part: Arc::clone(&agent.part),
-        // Nobody is to hear the words of a tool as if the agent had said them.
+        // The text of a tool must not reach the user as if the agent had said it.
         heard: false,
-        // An agent that is called by a script has a model of its own, which is told texts.
+        // An agent called by a script has its own model, which receives texts.
         keeps_data: false,
-        // What it says is part of its result, and nobody else's words come in between.
+        // Its text is part of its result, so no other text can interleave with it.
         floor: Floor::default(),
         cancel: agent.cancel.clone(),
         signals: send,
     };
-    // Dropped after the work, so that it hears what the work tells when it is stopped.
+    // Dropped after the work, so that it also receives the signals that the work sends when it is cancelled.
     let mut relay = Relay { agent, signals };
     let mut work = std::pin::pin!(work(ctx));
     loop {
         tokio::select! {
-            // In this order, so that what work has told is handed on before its end.
+            // In this order, so that the work's signals are forwarded before its end.
             biased;
             Some((_, signal)) = relay.signals.recv() => hand_on(agent, signal).await?,
             finished = &mut work => {
@@ -82,7 +81,7 @@ where
     }
 }
 
-/// What work has told and nobody has heard yet.
+/// Signals that the work has sent and that have not been forwarded yet.
 struct Relay<'a> {
     agent: &'a NodeContext,
     signals: mpsc::Receiver<(u32, Signal)>,
@@ -92,7 +91,7 @@ impl Drop for Relay<'_> {
     fn drop(&mut self) {
         while let Ok((_, signal)) = self.signals.try_recv() {
             if reaches_the_run(&signal) {
-                // Nobody can wait here.
+                // `drop` cannot wait.
                 let _ = self.agent.signals.try_send((self.agent.activation, signal));
             }
         }
@@ -103,7 +102,7 @@ async fn hand_on(agent: &NodeContext, signal: Signal) -> Result<()> {
     if reaches_the_run(&signal) { agent.signal(signal).await } else { Ok(()) }
 }
 
-/// What work says is part of its result.
+/// Whether a signal is forwarded to the run; text that the work emits is part of its result instead.
 fn reaches_the_run(signal: &Signal) -> bool {
     match signal {
         Signal::Speak | Signal::Say(_) | Signal::Play(_) | Signal::Publish(..) => false,
@@ -118,7 +117,7 @@ fn reaches_the_run(signal: &Signal) -> bool {
     }
 }
 
-/// What finished work gives the model: its main output, else all of them.
+/// Returns what finished work hands the model: its main output, or all outputs if that is empty.
 pub(super) fn step(finished: Finished, main_output: &str) -> ToolStep {
     if let Some(Suspension { form, state }) = finished.suspended.map(|suspended| *suspended) {
         return ToolStep::Suspended(Suspension { form, state });
@@ -132,7 +131,7 @@ pub(super) fn step(finished: Finished, main_output: &str) -> ToolStep {
     ToolStep::Done(ToolOutput::value(value))
 }
 
-/// A problem of a component as one error.
+/// Combines the problems of a component into one error.
 pub(super) fn refused(kind: &str, problems: &[weft_core::ParamProblem]) -> Error {
     let told = |problem: &weft_core::ParamProblem| {
         let help = problem.help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default();

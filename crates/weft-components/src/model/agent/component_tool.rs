@@ -1,5 +1,4 @@
-//! A component as a tool: built and run afresh for every call, with the model's arguments laid over the
-//! parameters of the canvas.
+//! A component as a tool: built anew for every call, with the model's arguments laid over the parameters of the canvas.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,31 +14,31 @@ use weft_core::{ComponentId, ComponentSpec, Error, Json, NodeSource, Outputs, Re
 use super::arguments::{ARGUMENTS, lay};
 use super::called::{self, Place, refused, step};
 
-/// Calls of one component.
+/// A tool that calls one component.
 #[derive(Clone)]
 pub(super) struct ComponentTool {
     /// The component type.
     pub spec: &'static ComponentSpec,
-    /// The id of the tool: its agent's, `-->` and its own name.
+    /// The id of the tool: its agent's id, `-->` and its own name.
     pub node: ComponentId,
-    /// The name the model calls it by.
+    /// The name by which the model calls it.
     pub function: String,
-    /// The parameters that the canvas gives.
+    /// The parameters that the canvas sets.
     pub params: Arc<Map<String, Json>>,
     /// The schema of what the model may fill in.
     pub parameters: Arc<Json>,
-    /// What its texts may refer to.
+    /// The components that its texts may refer to.
     pub components: Arc<HashSet<ComponentId>>,
-    /// What `{item}` means to it.
+    /// The component that `{item}` refers to.
     pub item: Option<ComponentId>,
 }
 
-/// What a model may fill in: the arguments the component declares, else its parameters; in either case those
-/// that the canvas leaves open.
+/// Returns the schema of what a model may fill in: the arguments the component declares, or else its parameters; in
+/// either case those that the canvas does not set.
 pub(super) fn parameters(spec: &ComponentSpec, params: &Map<String, Json>) -> Json {
     if let Some(mut arguments) = spec.arguments() {
         let set = |name: &str| params.get(name).is_some_and(|value| is_set(name, value));
-        // A language belongs to its program: alone it says nothing about those that a model writes.
+        // A language belongs to its program: without one, it says nothing about the programs that a model writes.
         let fixed = |name: &str| set(name) && (name != "lang" || set("script"));
         if let Some(Json::Object(properties)) = arguments.get_mut("properties") {
             properties.retain(|name, _| !fixed(name));
@@ -58,11 +57,11 @@ pub(super) fn parameters(spec: &ComponentSpec, params: &Map<String, Json>) -> Js
     json!({"type": "object", "properties": open})
 }
 
-/// How programs begin that editors write into every new CodeExec.
+/// How the default programs begin that editors write into every new CodeExec.
 const EDITORS_PROGRAMS: [&str; 2] = ["def main(arg1: str, arg2: str)", "def main(arg1, arg2)"];
 
-/// The parameters of a component that a model calls, without what an editor has written: with a program of its own the
-/// model would be given the arguments of the editor's.
+/// Returns the parameters of a component that a model calls, without an editor's default program: together with its own
+/// program, the model would be given the arguments of the default one.
 pub(super) fn of_canvas(spec: &ComponentSpec, params: &Map<String, Json>) -> Map<String, Json> {
     let mut params = params.clone();
     let is_editors = |script: &Json| !is_set("script", script);
@@ -73,8 +72,8 @@ pub(super) fn of_canvas(spec: &ComponentSpec, params: &Map<String, Json>) -> Map
     params
 }
 
-/// Whether a canvas has set an argument. Editors write an empty text, the user's question as the query, or a
-/// program of their own where nobody has chosen anything.
+/// Whether a canvas has set an argument. Where nothing was chosen, editors write an empty text, the user's question as
+/// the query, or a default program.
 pub(super) fn is_set(name: &str, value: &Json) -> bool {
     match value {
         Json::Null => false,
@@ -93,7 +92,7 @@ pub(super) fn is_set(name: &str, value: &Json) -> bool {
     }
 }
 
-/// What the model calls a component: its own word for it, else its type in lower case with underscores.
+/// Returns the function name of a component: its own, or else its type in lower case with underscores.
 pub(super) fn function(spec: &ComponentSpec) -> String {
     if let Some(tool) = &spec.tool {
         return tool.function.to_owned();
@@ -111,7 +110,7 @@ pub(super) fn function(spec: &ComponentSpec) -> String {
 }
 
 impl ComponentTool {
-    /// What a model was not asked for is not taken from it: else it could change what the canvas has set.
+    /// Refuses arguments that the model was not asked for: otherwise it could override what the canvas has set.
     fn refuse_fixed(&self, arguments: &Map<String, Json>) -> Result<()> {
         let asked = self.parameters.get("properties").and_then(Json::as_object);
         let Some(name) = arguments.keys().find(|name| asked.is_none_or(|asked| !asked.contains_key(*name)))
@@ -137,7 +136,7 @@ impl ComponentTool {
             upstream: &[],
             // As a tool it has no place on the canvas.
             others: &NoOthers,
-            // It was asked when the agent was read, and nothing is built here that was refused there.
+            // This was checked when the agent was read; what was refused then is not built here.
             measuring: true,
         };
         let component = (self.spec.build)(&source).map_err(|problems| refused(self.spec.kind, &problems))?;
@@ -152,7 +151,7 @@ impl ComponentTool {
         let place = Place { node: self.node.clone(), function: self.function.clone(), inputs };
         let work = async |ctx| component.run(&ctx).await;
         let finished = called::run(&invocation, place, work).await?;
-        // Copied and gone through only for those who keep it.
+        // The data is copied and processed only for agents that keep it.
         let data = if invocation.agent.keeps_data {
             self.data(&finished.outputs, shape.main_output)
         } else {
@@ -164,7 +163,7 @@ impl ComponentTool {
         })
     }
 
-    /// What a script is given: the data from which the text for the model was made.
+    /// Returns what a script receives: the data from which the text for the model was generated.
     fn data(&self, outputs: &Outputs, main_output: &str) -> ToolData {
         let value = |name: &str| outputs.get(name).map(|value| (*value.snapshot()).clone());
         let named = data_output(self.spec).filter(|output| output.name != main_output);
@@ -173,7 +172,7 @@ impl ComponentTool {
             return ToolData::Same;
         };
         if self.spec.tool.as_ref().is_some_and(|tool| tool.sources) {
-            // A document could else bring marks of its own into what the script gives the model.
+            // Otherwise a document could bring its own citation marks into what the script passes to the model.
             neutralise(&mut data);
             number(&mut data, value("chunks").as_ref());
         }
@@ -181,12 +180,12 @@ impl ComponentTool {
     }
 }
 
-/// The output that holds what a component gives as data, beside one that is for prompts.
+/// Returns the output that holds a component's result as data, next to one that is for prompts.
 fn data_output(spec: &ComponentSpec) -> Option<&OutputSpec> {
     spec.outputs.iter().find(|output| output.name == "json")
 }
 
-/// What a script is told that a component gives.
+/// Describes to the author of a script what a component returns.
 pub(super) fn returns(spec: &ComponentSpec) -> Option<String> {
     let output = data_output(spec)?;
     Some(format!("{} ({})", output.kind, output.summary))
@@ -204,7 +203,7 @@ fn neutralise(value: &mut Json) {
 /// Writes into sources the numbers that they are cited by.
 fn number(data: &mut Json, chunks: Option<&Json>) {
     let (Json::Array(data), Some(Json::Array(chunks))) = (data, chunks) else { return };
-    // Some hits are no sources, and then nobody knows which is which.
+    // Some hits are not sources, and then the two lists cannot be matched.
     if data.len() != chunks.len() {
         return;
     }

@@ -1,4 +1,4 @@
-//! `tools` and `mcp` of an agent as written.
+//! The parameters `tools` and `mcp` of an agent, as written.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use weft_core::{ComponentId, Json, ParamProblem};
 use crate::params::{Field, Kind, Params, Widget, described, number, pointer, truth};
 use crate::suggest;
 
-/// What an agent may call.
+/// The tools that an agent may call.
 pub(super) static TOOLS: Field =
     Field::raw("tools", Kind::List, "ids of nodes, or components as `{component_name, name, params}`")
         .widget(Widget::Tools);
-/// The MCP servers that it has tools of.
+/// The MCP servers whose tools it may call.
 pub(super) static MCP: Field = Field::raw(
     "mcp",
     Kind::Objects(&[
@@ -29,25 +29,25 @@ pub(super) static MCP: Field = Field::raw(
 )
 .widget(Widget::McpServers);
 
-/// Seconds that a call may be given, at most.
-// No run is given more by itself, and a Duration panics at numbers that a canvas can write.
+/// Maximum number of seconds for a call.
+// No run gets more by default, and a Duration panics at numbers that a canvas can write.
 const TIME_LIMIT_MAX: f64 = 24.0 * 3_600.0;
-/// How long a person may take to agree, in seconds, at most.
-// Ten years: for ever to a person, and still a date that can be added to the clock.
+/// Maximum number of seconds to wait for a person's approval.
+// Ten years: for ever to a person, but still a date that can be added to the clock.
 const WAIT_MAX: f64 = 315_360_000.0;
-/// What may be said of calling a tool, by name.
+/// Returns the names of the flags that a tool may have.
 fn names_of_flags() -> impl Iterator<Item = &'static str> {
     specs(common::OF_A_TOOL).map(|spec| spec.name)
 }
 
-/// What an entry of `tools` has besides.
+/// The other keys of an entry of `tools`.
 const OF_AN_ENTRY: [&str; 4] = ["component_name", "name", "params", "id"];
 
-/// One entry of `tools`.
+/// An entry of `tools`.
 pub(super) struct Entry<'a> {
-    /// Where it is: `/tools/0`.
+    /// Its JSON pointer, such as `/tools/0`.
     pub pointer: String,
-    /// Where its component type is named.
+    /// Pointer to the name of its component type.
     pub named_at: String,
     /// The component type.
     pub kind: &'a str,
@@ -55,13 +55,13 @@ pub(super) struct Entry<'a> {
     pub name: String,
     /// Its parameters.
     pub params: &'a Map<String, Json>,
-    /// What the canvas says about calling it.
+    /// Flags that the canvas sets for calls.
     pub flags: Flags,
-    /// The node that it is, when it was named by id.
+    /// The node it refers to, if it was named by id.
     pub node: Option<ComponentId>,
 }
 
-/// What a canvas may say about calling a tool, beside its parameters.
+/// What a canvas may set for the calls of a tool, besides its parameters.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flags {
     approval: Option<bool>,
@@ -71,15 +71,15 @@ pub(super) struct Flags {
     alone: Option<bool>,
     background: Option<bool>,
     time_limit: Option<Duration>,
-    /// Its name for the model.
+    /// The name shown to the model.
     pub function: Option<String>,
-    /// What it does, for the model.
+    /// The description shown to the model.
     pub description: Option<String>,
 }
 
 impl Flags {
-    /// Reads an entry and the parameters in it; the entry wins. What is none of them is a problem: a
-    /// misspelled approval must not be none.
+    /// Reads an entry and the parameters in it; the entry takes precedence. An invalid value is a problem: a mistyped
+    /// approval must not count as none.
     fn read(
         params: &mut Params<'_>,
         at: &str,
@@ -89,7 +89,7 @@ impl Flags {
         let get = |key: &str| {
             let own = entry.and_then(|entry| entry.get(key)).map(|value| (format!("{at}/{key}"), value));
             let found = own.or_else(|| Some((format!("{at}/params/{key}"), inner.get(key)?)));
-            // Editors write null for what nobody has set.
+            // Editors write null for what was not set.
             found.filter(|(_, value)| !value.is_null())
         };
         let mut flag = |key: &str| {
@@ -117,7 +117,7 @@ impl Flags {
         };
         let time_limit = seconds("tool_time_limit");
         let time_limit = time_limit.map(|seconds| Duration::from_secs_f64(seconds.min(TIME_LIMIT_MAX)));
-        // Whole seconds, and upwards: half of one is not none.
+        // Rounded up to whole seconds: half a second is not zero.
         let approval_timeout = seconds("approval_timeout_seconds")
             .map(|seconds| Duration::from_secs_f64(seconds.ceil().min(WAIT_MAX)).as_secs());
         let mut text = |key: &str| {
@@ -143,7 +143,7 @@ impl Flags {
         }
     }
 
-    /// The traits with what the canvas says about them.
+    /// Returns the traits, overridden by what the canvas sets.
     pub(super) fn over(&self, traits: &ToolTraits) -> ToolTraits {
         ToolTraits {
             approval: self.approval.unwrap_or(traits.approval),
@@ -157,8 +157,8 @@ impl Flags {
         }
     }
 
-    /// The traits of a tool that the operator answers for: a canvas may be stricter than they are, and
-    /// never laxer.
+    /// Returns the traits of a tool that the operator is responsible for: a canvas may make them stricter, but never
+    /// laxer.
     pub(super) fn within(&self, traits: &ToolTraits) -> ToolTraits {
         ToolTraits {
             approval: traits.approval || self.approval == Some(true),
@@ -175,7 +175,7 @@ impl Flags {
 
 static NO_PARAMS: std::sync::LazyLock<Map<String, Json>> = std::sync::LazyLock::new(Map::new);
 
-/// The entries of `tools`: written inline, or the id of a node, or the bare name of a component type.
+/// Returns the entries of `tools`: written inline, as the id of a node, or as the bare name of a component type.
 pub(super) fn tools<'a>(params: &mut Params<'a>) -> Vec<Entry<'a>> {
     let source = params.source;
     let Some(tools) = params.get(&TOOLS) else { return Vec::new() };
@@ -237,15 +237,15 @@ fn is_known(key: &str) -> bool {
     OF_AN_ENTRY.contains(&key) || is_declared(common::OF_A_TOOL, key)
 }
 
-/// One entry of `mcp`: a server and the tools of it that the agent may use.
+/// An entry of `mcp`: a server, and its tools that the agent may use.
 pub(super) struct Server {
     /// The server's id.
     pub id: String,
-    /// The tools by name, with what the canvas knows of each.
+    /// The tools by name, with what the canvas stores about each.
     pub tools: Vec<(String, Map<String, Json>, Flags)>,
 }
 
-/// The entries of `mcp`. `take` takes places for so many tools, or says why there are none.
+/// Returns the entries of `mcp`. `take` reserves places for a number of tools, or returns why there are none left.
 pub(super) fn servers(
     params: &mut Params<'_>,
     take: impl Fn(usize) -> Result<(), ParamProblem>,
@@ -268,7 +268,7 @@ pub(super) fn servers(
                 continue;
             }
         };
-        // Before they are read: a canvas has room for a hundred thousand, and an agent is read as often as it is named.
+        // Before they are read: a canvas has room for a hundred thousand, and an agent is read each time it is named.
         if let Err(problem) = take(listed.len()) {
             params.problem(problem);
             break;
@@ -276,10 +276,10 @@ pub(super) fn servers(
         let mut tools = Vec::new();
         for (name, meta) in listed {
             let meta = meta.as_object().cloned().unwrap_or_default();
-            // As a JSON pointer writes it (RFC 6901).
+            // Escaped as in a JSON pointer (RFC 6901).
             let at = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
             let flags = Flags::read(params, &at, Some(&meta), &NO_PARAMS);
-            // A canvas keeps more of what the server said here than anybody reads.
+            // A canvas stores more of the server's description here than is read, so other unknown keys are fine.
             for key in meta.keys().filter(|key| !is_declared(common::OF_A_TOOL, key)) {
                 if let Some(help) = suggest::did_you_mean(key, names_of_flags()) {
                     params.warn(ParamProblem::new(format!("{at}/{key}"), "has no effect").help(help));

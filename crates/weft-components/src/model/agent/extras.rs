@@ -1,4 +1,4 @@
-//! Parameters of an agent that are objects of their own.
+//! Parameters of an agent that are objects.
 
 use weft_core::budget::BudgetLimits;
 use weft_core::{Json, ParamProblem};
@@ -28,7 +28,7 @@ pub(super) static PLANNER: Field = Field::raw(
 /// Whether a person has to agree to the plan.
 pub(super) static REVIEW_PLAN: Field<bool> =
     Field::flag("review_plan", "whether a person has to agree to the plan; the planner works then");
-/// What the agent may use up.
+/// The budget of the agent.
 pub(super) static BUDGET: Field = Field::raw(
     "budget",
     Kind::Object(&[
@@ -44,12 +44,12 @@ pub(super) static BUDGET: Field = Field::raw(
 const COUNT: Kind = Kind::Whole { min: 0, max: i64::MAX };
 const AMOUNT: Kind = Kind::Number { min: 0.0, max: f64::INFINITY };
 
-/// What `planner` says.
+/// The settings in `planner`.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct PlannerWords {
     /// Whether the model analyses the task first.
     pub analyse: bool,
-    /// Whether the model looks back on each step.
+    /// Whether the model reflects on each step.
     pub reflect: bool,
     /// The language of the answer.
     pub language: Option<String>,
@@ -79,7 +79,7 @@ pub(super) fn planner(params: &mut Params<'_>) -> PlannerWords {
     PlannerWords { analyse, reflect, language: language.map(str::to_owned) }
 }
 
-/// Reads `review_plan`: a plan is what the planner makes.
+/// Reads `review_plan`, which requires the planner.
 pub(super) fn review(params: &mut Params<'_>, drive: Drive) -> bool {
     let review = params.take(&REVIEW_PLAN);
     if review && drive == Drive::Native {
@@ -95,7 +95,7 @@ pub(super) fn budget(params: &mut Params<'_>) -> BudgetLimits {
     let mut limits = BudgetLimits::default();
     let Some(given) = params.object(&BUDGET) else { return limits };
     for (key, value) in given.iter().filter(|(_, value)| !value.is_null()) {
-        // A number that is none of these passes no comparison, so that it is refused like a negative one.
+        // NaN fails every comparison, so it is refused like a negative number.
         let amount = number(value).filter(|amount| *amount >= 0.0);
         let count = amount.and_then(whole).and_then(|count| u64::try_from(count).ok());
         let (place, kind) = match key.as_str() {

@@ -1,4 +1,4 @@
-//! Files that tools have made, as links below the answer of their agent.
+//! Appends links to the files that tools created to the answer of their agent.
 
 use weft_agent::calls::Used;
 use weft_agent::driver::{Answer, End};
@@ -9,11 +9,11 @@ use weft_core::{Json, Result};
 
 use crate::artifact;
 
-/// The outputs of components that say how to get what they have made.
+/// The outputs in which components describe the files they created.
 const OUTPUTS: [&str; 3] = ["artifacts", "download", "attachment"];
 
-/// Puts links to the files that tools have made below an answer that does not show them itself. Models are given the links
-/// and mostly only talk of the files, which nobody else would find.
+/// Appends links to the files that tools created to an answer that does not contain them. Models are given the links,
+/// but mostly only mention the files, and the user would have no other way to find them.
 pub(super) fn shown(mut end: Result<End>, writer: Option<&TextWriter>) -> Result<End> {
     if let Ok(End::Answered(answer)) = &mut end
         && answer.structured.is_none()
@@ -30,14 +30,15 @@ pub(super) fn shown(mut end: Result<End>, writer: Option<&TextWriter>) -> Result
     end
 }
 
-/// Links to what an answer does not show: of files with the same name the last, which took the place of the others.
+/// Returns links to files that an answer does not show; of files with the same name only the last, which replaced the
+/// others.
 fn links(answer: &Answer) -> Vec<String> {
     let mut links: Vec<(String, String)> = Vec::new();
     for file in answer.used.iter().flat_map(made) {
         let said = |key: &str| file.get(key).and_then(Json::as_str).unwrap_or_default();
         let (name, id) = (said("filename"), FileId::from(said("doc_id")));
         let path = download_path(&id);
-        // Any tool may give an object of this form; these are the ones that Weft keeps.
+        // Any tool may return an object of this form; only these are files stored by Weft.
         if said("url") != path {
             continue;
         }
@@ -49,7 +50,7 @@ fn links(answer: &Answer) -> Vec<String> {
     links.into_iter().map(|(_, link)| link).collect()
 }
 
-/// The files that a call has made.
+/// Returns the files that a call created.
 fn made(used: &Used) -> Vec<Json> {
     let outputs = OUTPUTS.iter().filter_map(|name| used.results.get(*name));
     std::iter::once(&used.results).chain(outputs).filter_map(artifact::downloads).flatten().collect()

@@ -16,23 +16,23 @@ use weft_core::{Error, ErrorKind, Json, NodeContext, Result};
 
 use super::entries::{Flags, Server};
 
-/// What there was to a tool when the agent began to work.
+/// Availability of a tool when the agent started.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Was {
-    /// On offer, or its server could not say.
+    /// Offered by its server, or the server could not be reached.
     There,
-    /// Not to be used, for this reason.
+    /// Not available, for this reason.
     Missing(String),
 }
 
-/// Adds the listed tools of the servers to a toolkit whose first `place` places are taken. A server that
-/// cannot be asked is no reason to fail: its tools are there as they were accepted, or else as the canvas
-/// describes them, and a call tries once more. What nobody has described is left out, and so are the tools
-/// of a server that is not configured. The user is told.
+/// Adds the listed tools of the servers to a toolkit whose first `place` places are taken. A server that cannot be
+/// reached is not an error: its tools are used as they were last accepted, or else as the canvas describes them, and a
+/// call tries the server again. Tools without a description are left out, and so are those of a server that is not
+/// configured. The user is warned.
 ///
-/// Which tools there are is kept with the run, and nothing else of them: work that is done again after a
-/// crash has the same ones, also when a server offers others by then or cannot be asked.
+/// Only which tools are available is stored with the run: when work is repeated after a crash it has the same tools,
+/// even if a server offers different ones by then or cannot be reached.
 ///
 /// # Errors
 /// `Cancelled`.
@@ -44,7 +44,7 @@ pub(super) async fn add(
 ) -> Result<()> {
     let run = &ctx.run;
     let asked = servers.iter().map(|server| run.seams.tools.tools(&run.tenant, &server.id));
-    // All at once, so that a server which does not answer holds up no other.
+    // All servers are asked concurrently, so that one that does not answer does not delay the others.
     let asked: Vec<(Offered, Option<Away>)> = join_all(asked).await.into_iter().map(heard).collect();
     let now = servers.iter().zip(&asked).flat_map(|(server, (offered, away))| {
         server.tools.iter().map(move |(name, meta, _)| match listed(offered, &server.id, name) {
@@ -60,8 +60,8 @@ pub(super) async fn add(
         if let (Some(away), true) = (away, made_now) {
             ctx.signal(Signal::Warn(told(server, offered, away))).await?;
         }
-        // A tool that is missing leaves its place empty: the name of each depends on the canvas alone, also
-        // when a person agrees to a call and the server offers less by then.
+        // A missing tool leaves its place empty: the name of each tool depends on the canvas alone, even if a person
+        // approves a call when the server offers fewer tools than before.
         for ((name, meta, flags), (was, place)) in server.tools.iter().zip(&mut were) {
             let tool = match was {
                 Was::Missing(why) => Err(why),
@@ -71,7 +71,7 @@ pub(super) async fn add(
             let tool = tool.map(|tool| named(tool, name, place, flags));
             let added = tool.and_then(|tool| toolkit.register(tool).map_err(|error| error.full()));
             match added {
-                // Of all tools of a server that is away one sentence has told.
+                // One warning already covers all tools of an unreachable server.
                 Err(why) if made_now && away.as_ref().is_none_or(|away| away.why != why) => {
                     ctx.signal(Signal::Warn(why)).await?;
                 }
@@ -82,14 +82,14 @@ pub(super) async fn add(
     Ok(())
 }
 
-/// Why a server could not be asked.
+/// Why a server could not be reached.
 struct Away {
     why: String,
-    /// It is configured, so a call may find it again.
+    /// Whether it is configured, so that a later call may reach it.
     may_return: bool,
 }
 
-/// What is said about a server that cannot be asked: which tools the agent goes on without.
+/// Returns the warning about an unreachable server: which tools the agent continues without.
 fn told(server: &Server, offered: &Offered, away: &Away) -> String {
     let lacking = |(name, meta, _): &&(String, Map<String, Json>, Flags)| {
         listed(offered, &server.id, name).is_err() && !(away.may_return && is_described(meta))
@@ -102,7 +102,7 @@ fn told(server: &Server, offered: &Offered, away: &Away) -> String {
     format!("the tools of the MCP server `{}` can't be used now: {}; {goes_on}", server.id, away.why)
 }
 
-/// What a server offers, and why it could not be asked, if so.
+/// Splits an answer into what a server offers, and why it could not be reached, if so.
 fn heard(answer: Result<Offered>) -> (Offered, Option<Away>) {
     match answer {
         Ok(offered) => {
@@ -116,7 +116,7 @@ fn heard(answer: Result<Offered>) -> (Offered, Option<Away>) {
     }
 }
 
-/// Whether the canvas knows what a tool's arguments are.
+/// Whether the canvas describes a tool's arguments.
 fn is_described(meta: &Map<String, Json>) -> bool {
     ["inputSchema", "parameters"].into_iter().any(|key| meta.get(key).is_some_and(Json::is_object))
 }
@@ -126,7 +126,7 @@ fn named(tool: Tool, name: &str, place: usize, flags: &Flags) -> Tool {
     Tool { name: numbered(flags.function.as_deref().unwrap_or(name), place), traits, ..tool }
 }
 
-/// A tool that the agent lists, if the server offers it.
+/// Returns a tool that the agent lists, if the server offers it.
 fn listed(offered: &Offered, server: &str, name: &str) -> Result<Arc<Tool>> {
     if let Some(tool) = offered.tools.iter().find(|tool| tool.name == name) {
         return Ok(Arc::clone(tool));
@@ -144,7 +144,7 @@ fn listed(offered: &Offered, server: &str, name: &str) -> Result<Arc<Tool>> {
     })
 }
 
-/// A tool as the canvas knows it, for a server that cannot be asked.
+/// Returns a tool as the canvas describes it, for a server that cannot be reached.
 fn described(server: &Server, name: &str, meta: &Map<String, Json>, flags: &Flags) -> Tool {
     let description = meta.get("description").and_then(Json::as_str).unwrap_or_default();
     let agreed = flags.within(&ToolTraits::default()).approval;
@@ -161,12 +161,12 @@ fn unasked(later: &Later) -> Error {
     )
 }
 
-/// Asks the server again when the tool is called.
+/// A tool that asks its server again when it is called.
 #[derive(Clone)]
 struct Later {
     server: String,
     tool: String,
-    /// Whether a person agrees to its calls before.
+    /// Whether a person approves its calls first.
     agreed: bool,
 }
 
@@ -177,7 +177,7 @@ impl ToolBody for Later {
             let run = &invocation.agent.run;
             match run.seams.tools.tools(&run.tenant, &later.server).await {
                 Ok(offered) => match listed(&offered, &later.server, &later.tool) {
-                    // Nobody knew of the operator's word when the server could not be asked.
+                    // The operator's requirement was unknown while the server could not be reached.
                     Ok(tool) if tool.traits.approval && !later.agreed => {
                         stream::once(async move { Err(unasked(&later)) }).boxed()
                     }

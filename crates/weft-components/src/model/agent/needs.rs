@@ -1,5 +1,5 @@
-//! What tools cannot do without and what is known only when the agent works: secrets, and texts that are made of
-//! references, such as a key in a variable.
+//! What tools cannot work without and what is known only when the agent runs: secrets, and texts built from references,
+//! such as a key in a variable.
 
 use weft_core::component::NeededText;
 use weft_core::reference::Inputs;
@@ -7,7 +7,7 @@ use weft_core::{Reference, Shape};
 
 use super::arguments::ARGUMENTS;
 
-/// What one tool fails without at every call.
+/// Requirements without which every call of a tool fails.
 #[derive(Clone, Default)]
 pub(super) struct Needs {
     secrets: Vec<Reference>,
@@ -15,10 +15,10 @@ pub(super) struct Needs {
 }
 
 impl Needs {
-    /// Those of a built component.
+    /// Returns the requirements of a built component.
     pub(super) fn of(shape: &Shape) -> Self {
         let own = shape.reads.all().filter(|reference| !shape.dispensable.contains(reference));
-        // Of a text without references it was known before, and what the model fills in is not known before a call.
+        // A text without references was already checked, and what the model fills in is not known before a call.
         let known = |needed: &&NeededText| {
             let mut references = needed.text.references().peekable();
             references.peek().is_some()
@@ -27,18 +27,18 @@ impl Needs {
         Self { texts: shape.needs.iter().filter(known).cloned().collect(), ..Self::of_references(own) }
     }
 
-    /// Those of a component that cannot be built before a call, which refers to these.
+    /// Returns the requirements of a component that cannot be built before a call, given its references.
     pub(super) fn of_references<'r>(references: impl IntoIterator<Item = &'r Reference>) -> Self {
         let secrets = references.into_iter().filter(|reference| reference.secret().is_some());
         Self { secrets: secrets.cloned().collect(), texts: Vec::new() }
     }
 
-    /// Whether they are always met.
+    /// Whether there are no requirements.
     pub(super) fn is_empty(&self) -> bool {
         self.secrets.is_empty() && self.texts.is_empty()
     }
 
-    /// The first that is not met, as a sentence fragment with a remedy.
+    /// Returns the first unmet requirement, as a sentence fragment with a remedy.
     pub(super) fn unmet(&self, inputs: &Inputs) -> Option<String> {
         let missing = self.secrets.iter().filter(|reference| inputs.json(reference).is_null());
         let secret = missing

@@ -12,18 +12,18 @@ use super::Agent;
 use super::called::{self, Place, step};
 use crate::model::prompt::Asker;
 
-/// Calls of one agent.
+/// A tool that calls an agent.
 #[derive(Clone)]
 pub(super) struct SubAgent {
     /// The agent.
     pub agent: Arc<Agent>,
-    /// The id of the tool: its agent's, `-->` and its own name.
+    /// The id of the tool: its agent's id, `-->` and its own name.
     pub node: ComponentId,
-    /// The name the model calls it by.
+    /// The name by which the model calls it.
     pub function: String,
 }
 
-/// What a calling agent fills in. A canvas may describe the task in its own way.
+/// Returns the schema of what a calling agent fills in. A canvas may override the description of the task.
 pub(super) fn parameters(params: &Map<String, Json>) -> Json {
     let task = match params.get("user_prompt") {
         Some(own @ Json::Object(_)) => own.clone(),
@@ -40,7 +40,7 @@ pub(super) fn parameters(params: &Map<String, Json>) -> Json {
     })
 }
 
-/// The task in labelled parts; the bare task when there is nothing else.
+/// Returns the task in labelled parts, or just the task if there is nothing else.
 fn question(arguments: &Map<String, Json>) -> String {
     let text = |name: &str| arguments.get(name).map(weft_core::value::to_text).unwrap_or_default();
     let (task, reasoning, context) = (text("user_prompt"), text("reasoning"), text("context"));
@@ -67,7 +67,7 @@ impl SubAgent {
             return Err(Error::invalid("`user_prompt` is empty").help("say what the agent is to do"));
         }
         let agent = self.agent;
-        // Agents call agents: the boxed future breaks the circle of types.
+        // Agents call agents: boxing the future breaks the recursive type.
         let work = |ctx| async move { Box::pin(agent.work(&ctx, Asker::Agent(&question))).await };
         let finished = called::run(&invocation, place, work).await?;
         Ok(step(finished, shape.main_output))

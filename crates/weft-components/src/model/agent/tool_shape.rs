@@ -1,4 +1,4 @@
-//! What the plan has to know about an agent because of its tools: the same as of components that stand on the canvas.
+//! What the plan must know about an agent because of its tools: the same as for components on the canvas.
 
 use weft_core::component::{WrittenProgram, WrittenSql};
 use weft_core::{ComponentId, ParamProblem, Reference, Shape};
@@ -7,35 +7,35 @@ use super::arguments::ARGUMENTS;
 use super::component_tool::is_set;
 use super::entries::Entry;
 
-/// What the plan has to know about an agent because of its tools.
+/// What the plan must know about an agent because of its tools.
 #[derive(Clone, Default)]
 pub(super) struct ToolShape {
-    /// What their parameters refer to.
+    /// References in the parameters of the tools.
     pub reads: Vec<Reference>,
-    /// Those of them whose values are secret.
+    /// The references among them whose values are secret.
     pub secrets: Vec<Reference>,
-    /// How many turns they look back.
+    /// Number of history turns that the tools read.
     pub history_turns: usize,
-    /// The models that order passages for them.
+    /// The reranking models that the tools use.
     pub rerankers: Vec<(String, String)>,
-    /// The datasets they search.
+    /// The datasets that the tools search.
     pub datasets: Vec<(String, String)>,
-    /// The models they ask for.
+    /// The models that the tools use.
     pub models: Vec<(String, String)>,
-    /// What they ask databases, where the canvas has written all of it down.
+    /// Their database queries, where the canvas contains them literally.
     pub sql: Vec<WrittenSql>,
-    /// Parameters of theirs without effect.
+    /// Their parameters without effect.
     pub warnings: Vec<ParamProblem>,
-    /// Nodes among them.
+    /// The nodes among the tools.
     pub calls: Vec<ComponentId>,
-    /// Their programs, where the canvas has written them down.
+    /// Their programs, where the canvas contains them literally.
     pub programs: Vec<WrittenProgram>,
 }
 
 impl ToolShape {
-    /// Takes in what a tool needs of the plan.
+    /// Adds what a tool requires of the plan.
     pub(super) fn learn(&mut self, entry: &Entry<'_>, shape: &Shape) {
-        // What the model fills in is nothing that a plan could know.
+        // What the model fills in cannot be known to a plan.
         let foreign = shape.reads.all().filter(|r| r.component().is_none_or(|id| id.as_str() != ARGUMENTS));
         self.reads.extend(foreign.cloned());
         self.secrets.extend(shape.secrets.iter().cloned());
@@ -47,7 +47,8 @@ impl ToolShape {
         self.datasets.extend(shape.datasets.iter().map(named));
         let sql = shape.sql.iter().map(|sql| WrittenSql { pointer: place(&sql.pointer), ..sql.clone() });
         self.sql.extend(sql);
-        // One that an editor has written is left out, and its model writes another. That of an agent below is its own.
+        // An editor's default program is left out, and the model writes another. The program of a nested agent's tool
+        // counts.
         let own = |program: &&WrittenProgram| {
             program.pointer != "/script"
                 || entry.params.get("script").is_some_and(|script| is_set("script", script))
@@ -58,7 +59,7 @@ impl ToolShape {
         let moved =
             |warning: &ParamProblem| ParamProblem { pointer: place(&warning.pointer), ..warning.clone() };
         self.warnings.extend(shape.warnings.iter().map(moved));
-        // What the canvas has not filled in its model does.
+        // Parameters that the canvas leaves open are filled in by the model.
         let filled_in = |problem: &&ParamProblem| {
             let name = problem.pointer.trim_start_matches('/').split('/').next().unwrap_or_default();
             entry.params.get(name).is_some_and(|value| is_set(name, value))

@@ -26,30 +26,30 @@ use super::{Agent, mcp_tools};
 use crate::params::Params;
 use crate::{catalog, ingestion, suggest};
 
-/// How deep agents may be tools of agents, so that agents that name each other end.
-// Each is a future within a future on one stack.
+/// Maximum depth of agents as tools of agents, so that agents that name each other terminate.
+// Each level is a future nested in another on one stack.
 const DEPTH_MAX: usize = 16;
-/// Tools of an agent and of all agents below it, at most: a node that is named twice by an agent that is
-/// named twice is read four times, and so on.
-// Far more than a model chooses well among, and few enough that a canvas of agents which name each other is
+/// Maximum number of tools of an agent and all agents below it: a node that is named twice by an agent that is named
+/// twice is read four times, and so on.
+// Far more than a model can choose among reliably, and few enough that a canvas of agents that name each other is
 // refused within a moment.
 const TOOLS_MAX: usize = 200;
-/// Tools of MCP servers that these agents list, at most.
-// Apart from the others, since a model may search among hundreds of them; each is kept with the plan, looked up in what its
-// server offers and noted in the journal.
+/// Maximum number of MCP tools that these agents list.
+// Counted separately, since a model may search among hundreds of them; each is stored with the plan, looked up in what
+// its server offers, and recorded in the journal.
 const LISTED_MAX: usize = 2_000;
 
-/// Where an agent stands among the agents that have it as a tool.
+/// The position of an agent among the agents that have it as a tool.
 #[derive(Clone, Copy)]
 pub(super) struct Nesting<'n> {
     depth: usize,
-    /// What may still be read, of all of them together.
+    /// What may still be read, shared by all of them.
     left: &'n ToolsLeft,
-    /// The nodes among the agents above, from the nearest.
+    /// The nodes among the agents above, nearest first.
     above: Option<&'n Above<'n>>,
 }
 
-/// Tools that may still be read.
+/// The number of tools that may still be read.
 pub(super) struct ToolsLeft {
     /// Components and agents.
     tools: Cell<usize>,
@@ -63,19 +63,19 @@ impl Default for ToolsLeft {
     }
 }
 
-/// An agent that has tools, and those that have it.
+/// A node whose agent is being read, and the nodes above it.
 struct Above<'n> {
     node: &'n ComponentId,
     above: Option<&'n Above<'n>>,
 }
 
 impl<'n> Nesting<'n> {
-    /// The place of an agent that is a node.
+    /// The position of an agent that is a node.
     pub(super) fn outermost(left: &'n ToolsLeft) -> Self {
         Self { depth: 0, left, above: None }
     }
 
-    /// A node that is its own tool, or that of an agent below it, would have no end.
+    /// Refuses a node that is its own tool, directly or through an agent below it: it would never end.
     fn refuse_circle(self, entry: &Entry<'_>) -> Result<(), ParamProblem> {
         let Some(node) = &entry.node else { return Ok(()) };
         if std::iter::successors(self.above, |above| above.above).all(|above| above.node != node) {
@@ -85,7 +85,7 @@ impl<'n> Nesting<'n> {
         Err(ParamProblem::new(&entry.pointer, message).help("take it out"))
     }
 
-    /// Takes a place for one more tool.
+    /// Reserves a place for one more tool.
     fn take(self) -> Result<(), ParamProblem> {
         if self.depth > DEPTH_MAX {
             let message = format!("agents are tools of agents more than {DEPTH_MAX} deep, or of each other");
@@ -99,7 +99,7 @@ impl<'n> Nesting<'n> {
         Ok(())
     }
 
-    /// Takes places for so many tools of an MCP server.
+    /// Reserves places for `count` tools of an MCP server.
     fn take_listed(self, count: usize) -> Result<(), ParamProblem> {
         let left = self.left.listed.get().checked_sub(count).ok_or_else(|| {
             let message = format!(
@@ -116,14 +116,14 @@ impl<'n> Nesting<'n> {
 #[derive(Default)]
 pub(super) struct Toolbox {
     toolkit: Toolkit,
-    /// Entries so far, those that are left out included: a tool's name does not depend on what this build
+    /// Number of entries so far, including those left out, so that a tool's name does not depend on what this build
     /// has.
     places: usize,
     count: usize,
     servers: Vec<Server>,
-    /// What the agent goes on without, in sentences for those who see its runs.
+    /// What the agent works without, as sentences for viewers of its runs.
     left_out: Vec<String>,
-    /// Tools that are on offer when it turns out that they have what they need: function, name, needs.
+    /// Tools that are offered only if their requirements are met: function, name, requirements.
     conditional: Vec<(String, String, Needs)>,
     shape: ToolShape,
 }
@@ -136,9 +136,9 @@ struct Called {
     components: Arc<HashSet<ComponentId>>,
 }
 
-/// Why an entry is no tool of the agent.
+/// Why an entry is not a tool of the agent.
 enum Lack {
-    /// There is no such thing here: the agent goes on without it.
+    /// It does not exist here: the agent continues without it.
     LeftOut(ParamProblem),
     /// The canvas is wrong.
     Wrong(Vec<ParamProblem>),
@@ -155,10 +155,9 @@ impl Toolbox {
     pub(super) fn read(params: &mut Params<'_>, nesting: Nesting<'_>) -> Self {
         let mut toolbox = Self::default();
         let own = Above { node: params.source.id, above: None };
-        // Of the agents below, [`Self::sub_agent`] has told already.
+        // For agents below, [`Self::sub_agent`] has already set this.
         let nesting = if nesting.depth == 0 { Nesting { above: Some(&own), ..nesting } } else { nesting };
-        // The name is known to references only here, so that no text of the canvas can refer to what a model
-        // has written.
+        // References know this name only here, so that no text of the canvas can refer to what a model has written.
         let mut components = params.source.components.clone();
         components.insert(ComponentId::from(ARGUMENTS));
         let components = Arc::new(components);
@@ -177,22 +176,22 @@ impl Toolbox {
             toolbox.places += 1;
         }
         toolbox.servers = entries::servers(params, |count| nesting.take_listed(count));
-        // An entry without tools asks for none.
+        // An entry without tools needs no request to its server.
         toolbox.servers.retain(|server| !server.tools.is_empty());
         toolbox
     }
 
-    /// Whether there is nothing to call.
+    /// Whether there are no tools.
     pub(super) fn is_empty(&self) -> bool {
         self.count == 0 && self.servers.is_empty()
     }
 
-    /// What the plan has to know.
+    /// Returns what the plan must know.
     pub(super) fn shape(&self) -> ToolShape {
         self.shape.clone()
     }
 
-    /// Notes a tool that is not there: what `check` says about it.
+    /// Records a tool that is not available; returns the warning that `check` shows.
     fn leave_out(&mut self, entry: &Entry<'_>, problem: ParamProblem) -> ParamProblem {
         let message = without(&entry.name, &problem.message);
         self.left_out.push(message.clone());
@@ -200,7 +199,7 @@ impl Toolbox {
         ParamProblem::new(problem.pointer, message).help(help)
     }
 
-    /// Tells those who see the run which tools the agent goes on without.
+    /// Warns viewers of the run which tools the agent works without.
     ///
     /// # Errors
     /// `Cancelled`.
@@ -211,7 +210,7 @@ impl Toolbox {
         Ok(())
     }
 
-    /// The toolkit of one activation.
+    /// Returns the toolkit of one activation.
     ///
     /// # Errors
     /// `Cancelled`.
@@ -224,8 +223,8 @@ impl Toolbox {
         Ok(toolkit)
     }
 
-    /// Takes out the tools that would fail at every call, and tells the user. Which they are is kept with the run: work
-    /// that is done again has the same ones, whatever secrets there are by then.
+    /// Removes the tools that would fail at every call, and warns the user. Which ones is stored with the run: when
+    /// work is repeated it has the same tools, whatever secrets exist by then.
     async fn leave_out_what_is_in_need(&self, toolkit: &Toolkit, ctx: &NodeContext) -> Result<()> {
         if self.conditional.is_empty() {
             return Ok(());
@@ -237,7 +236,7 @@ impl Toolbox {
         let (lacking, made_now) = ctx.effect("tools", Delivery::Idempotent, now).await?;
         for (function, sentence) in lacking {
             toolkit.remove(|tool| tool.name == function);
-            // After each answer of a person the agent begins anew, and this was told.
+            // The agent starts again after each answer of a person; the warning was sent before.
             if made_now && ctx.resumed.is_none() {
                 ctx.signal(Signal::Warn(sentence)).await?;
             }
@@ -254,9 +253,9 @@ impl Toolbox {
     ) -> Result<(), Lack> {
         let spec = spec(agent, entry)?;
         let own: String = entry.name.split_whitespace().collect::<Vec<_>>().join("_");
-        // A tool's node is named after its agent, so that its calls are told apart in the journal.
+        // A tool's node is named after its agent, so that its calls can be distinguished in the journal.
         let node = ComponentId::from(format!("{}-->{own}", agent.id));
-        // Before it is read: reading it would read itself again.
+        // Before it is read: it would read itself recursively.
         nesting.refuse_circle(entry)?;
         let source = NodeSource {
             id: &node,
@@ -272,7 +271,7 @@ impl Toolbox {
         };
         let is_agent = spec.kind == "Agent";
         let stem = if is_agent { own } else { component_tool::function(spec) };
-        // By its place, so that two tools of one kind have names that differ, and the same ones in each
+        // Numbered by its place, so that two tools of one kind have different names, and the same names in each
         // process.
         let name = numbered(entry.flags.function.as_deref().unwrap_or(&stem), self.places);
         let (tool, needs) = if is_agent {
@@ -306,7 +305,7 @@ impl Toolbox {
         let description = entry.flags.description.clone();
         let description = match description {
             None => format!("{}: an agent that works on a task of its own.", entry.name),
-            // Instructions call an agent by its name, which a function's name cannot show then.
+            // Instructions call an agent by its name, which a function name cannot show in this case.
             Some(description) if !entry.name.is_ascii() && !description.contains(&entry.name) => {
                 format!("{}: {description}", entry.name)
             }
@@ -350,7 +349,8 @@ impl Toolbox {
                 Needs::of(&shape)
             }
             Err(problems) => {
-                // What the model will fill in need not be there yet; what is there is the canvas's own mistake.
+                // What the model will fill in may still be missing; a problem with what is present is the canvas's own
+                // mistake.
                 let open = |problem: &ParamProblem| {
                     let name = problem.pointer.trim_start_matches('/').split('/').next().unwrap_or_default();
                     let filled_in = parameters.pointer("/properties").and_then(|all| all.get(name)).is_some();
@@ -399,7 +399,7 @@ impl Toolbox {
     }
 }
 
-/// What is said of a tool that is not on offer.
+/// Returns the warning about a tool that is not offered.
 fn without(name: &str, why: &str) -> String {
     format!("the agent goes on without the tool `{name}`: {why}")
 }
@@ -435,13 +435,13 @@ fn spec(agent: &NodeSource<'_>, entry: &Entry<'_>) -> Result<&'static ComponentS
         .into())
 }
 
-/// Whether a component gives nothing but the names of those that the run goes on with.
+/// Whether a component only outputs the names of the components that the run continues with.
 fn only_chooses(spec: &ComponentSpec) -> bool {
     let names_targets = |output: &OutputSpec| matches!(output.name, "_next" | "next");
     !spec.outputs.is_empty() && spec.outputs.iter().all(names_targets)
 }
 
-/// Problems of a tool's parameters at their place in the agent's.
+/// Moves problems of a tool's parameters to their pointers within the agent's parameters.
 fn below(entry: &Entry<'_>, problems: Vec<ParamProblem>) -> Vec<ParamProblem> {
     let moved = |problem: ParamProblem| {
         let pointer = format!("{}/params{}", entry.pointer, problem.pointer);
@@ -450,7 +450,7 @@ fn below(entry: &Entry<'_>, problems: Vec<ParamProblem>) -> Vec<ParamProblem> {
     problems.into_iter().map(moved).collect()
 }
 
-/// What the texts in a value refer to.
+/// Collects the references in the texts of a value.
 fn references(value: &Json, source: &NodeSource<'_>, found: &mut Vec<Reference>) {
     match value {
         Json::String(text) => found.extend(Template::parse_value(text, source.names()).references().cloned()),

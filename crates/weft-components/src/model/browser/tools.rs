@@ -1,4 +1,4 @@
-//! What a model can do in a browser.
+//! The tools by which a model works in a browser.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use weft_core::seam::file_store::download_path;
 use weft_core::tool::{Invocation, Origin, Tool, ToolBody, ToolOutput, ToolStream, once};
 use weft_core::{Error, Json, NodeContext, Result};
 
-/// Letters of a page that are shown at once.
-// About 3,000 tokens. A page of a shop has ten times as many, and each step shows the whole of it anew, so
-// that a model would have its window full after a few clicks.
+/// Number of letters of a page that are shown at a time.
+// About 3,000 tokens. A shop's page has ten times as many, and each step shows all of it again, so that a few clicks
+// would fill the context window.
 const PART_LETTERS: usize = 12_000;
 
-/// The window of one piece of work, opened at the first step, and what belongs to it.
+/// The browser window of one task, opened at the first step, and its state.
 pub(super) struct Desk {
     profile: Option<String>,
     /// Files that pages may be given.
@@ -28,7 +28,7 @@ pub(super) struct Desk {
 #[derive(Default)]
 struct State {
     window: Option<Box<dyn BrowserWindow>>,
-    /// What the window showed last, for its other parts.
+    /// What the window showed last, for reading its other parts.
     view: PageView,
 }
 
@@ -46,7 +46,7 @@ impl Desk {
     }
 
     async fn act(&self, ctx: &NodeContext, action: BrowserAction) -> Result<ToolOutput> {
-        // Held for the whole step, because there is one window.
+        // Held for the whole step, because there is only one window.
         let mut state = self.state.lock().await;
         if state.window.is_none() {
             if !matches!(action, BrowserAction::Open(_)) {
@@ -59,14 +59,14 @@ impl Desk {
         let Some(window) = &mut state.window else { return Err(Error::internal("no window is open")) };
         let done = window.act(action).await;
         if done.as_ref().is_err_and(|error| error.kind == weft_core::ErrorKind::Unavailable) {
-            // A browser that has ended is of no use; an address without an answer costs a new start at most.
+            // A browser that has exited is useless; if only an address did not answer, this costs a restart at most.
             state.window = None;
         }
         state.view = done?;
         told(ctx, &mut state.view).await
     }
 
-    /// A part of what the page shows.
+    /// Returns a part of what the page shows.
     async fn read(&self, ctx: &NodeContext, number: usize) -> Result<ToolOutput> {
         if number <= 1 {
             return self.act(ctx, BrowserAction::Look).await;
@@ -87,7 +87,7 @@ impl Desk {
     }
 }
 
-/// A part of a text, and how many there are.
+/// Returns a part of a text, with the number of parts.
 fn part(text: &str, number: usize) -> String {
     let count = text.chars().count().div_ceil(PART_LETTERS).max(1);
     let skipped = number.saturating_sub(1).saturating_mul(PART_LETTERS);
@@ -100,7 +100,7 @@ fn part(text: &str, number: usize) -> String {
     }
 }
 
-/// What the model is told of a view; files that have come with it are kept.
+/// Describes a view to the model; downloaded files are stored.
 async fn told(ctx: &NodeContext, view: &mut PageView) -> Result<ToolOutput> {
     let mut lines = vec![format!("Address: {}", view.url), format!("Title: {}", view.title)];
     let mut files = Vec::new();
@@ -184,7 +184,7 @@ async fn take(
     desk.act(ctx, action).await
 }
 
-/// The tools over a desk.
+/// Returns the tools of a desk.
 pub(super) fn toolkit(desk: &Arc<Desk>) -> Result<Toolkit> {
     let tools = Toolkit::new();
     let element =
@@ -193,13 +193,12 @@ pub(super) fn toolkit(desk: &Arc<Desk>) -> Result<Toolkit> {
         let parameters = json!({"type": "object", "properties": properties, "required": required});
         let body = Arc::new(Body { step, desk: Arc::clone(desk) });
         let mut tool = Tool::new(name, description, parameters, Origin::Function, body);
-        // Of what was done before a crash, a window that is opened anew knows nothing: no step does harm by itself twice
-        // but those that use elements, and these are refused there.
+        // A newly opened window knows nothing of the steps before a crash. Repeating a step does no harm by itself,
+        // except for steps that use elements, and those are refused.
         tool.traits.alone = true;
         tool.traits.poll = matches!(step, Step::Scroll | Step::Wait | Step::Read);
         tool.traits.idempotent = matches!(step, Step::Open | Step::Read | Step::Wait);
-        // More than the usual minute of a tool: a page may load for long, and then wait for what its scripts
-        // fetch.
+        // More than a tool's usual minute: a page may take long to load, and then wait for what its scripts fetch.
         tool.traits.time_limit = std::time::Duration::from_secs(180);
         tools.register(tool).map(drop)
     };

@@ -1,4 +1,4 @@
-//! What a research searches.
+//! The sources that a research searches.
 
 use async_trait::async_trait;
 use weft_agent::research::{Found, Source, SourceKind};
@@ -43,7 +43,7 @@ impl Source for Graph<'_> {
     }
 
     async fn search(&self, ctx: &NodeContext, query: &str) -> Result<Found> {
-        // What a graph says comes before all passages.
+        // The graph's result comes before all passages.
         let how = retrieve::Retrieval {
             graph: true,
             limit: 1,
@@ -59,7 +59,7 @@ impl Source for Graph<'_> {
     }
 }
 
-/// An engine of the web.
+/// A web search engine.
 pub(super) struct Web<'a>(pub &'a Asking);
 
 #[async_trait]

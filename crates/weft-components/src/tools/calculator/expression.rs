@@ -1,4 +1,4 @@
-//! Reads an expression and works it out on the way.
+//! Parses an expression and evaluates it on the way.
 //!
 //! ```text
 //! sum     = product *( ("+" | "-") product )
@@ -14,20 +14,20 @@ use weft_core::{Error, Result};
 use super::functions::{FUNCTIONS, call, factorial};
 use super::number::{Fault, Number};
 
-/// Characters of an expression, at most.
-// A model may paste a column of numbers into `sum(…)`; who writes more means a table.
+/// Maximum number of characters in an expression.
+// A model may paste a column of numbers into `sum(…)`; more than that belongs in a table.
 const LENGTH_MAX: usize = 10_000;
-/// How deep parentheses, signs and powers may be nested.
-// Reading goes down several functions for each, on the stack of whoever serves others, too.
+/// Maximum nesting depth of parentheses, signs and powers.
+// Parsing recurses through several functions for each, possibly on the stack of a shared worker thread.
 const DEPTH_MAX: usize = 64;
-/// Steps of one calculation, at most.
-// Each may work with the largest numbers, and all of them together are to take about a second.
+/// Maximum number of steps in one calculation.
+// Each may work with the largest numbers, and all of them together should take about a second.
 const STEPS_MAX: usize = 5_000;
 
-/// Works an expression out.
+/// Evaluates an expression.
 ///
 /// # Errors
-/// `Invalid` that names the character at which something is wrong, counted from 1.
+/// `Invalid` with the position of the offending character, counted from 1.
 pub(super) fn evaluate(text: &str) -> Result<Number> {
     let chars: Vec<char> = text.chars().take(LENGTH_MAX + 1).collect();
     if chars.len() > LENGTH_MAX {
@@ -46,7 +46,7 @@ pub(super) fn evaluate(text: &str) -> Result<Number> {
     })
 }
 
-/// What is wrong, and where.
+/// An error and its position.
 struct Wrong {
     at: usize,
     message: String,
@@ -60,12 +60,12 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The next character that is no space.
+    /// Returns the next character that is not a space.
     fn peek(&mut self) -> Option<char> {
         while self.chars.get(self.at).is_some_and(|c| c.is_whitespace()) {
             self.at += 1;
         }
-        // Signs as people and models type them.
+        // Operators as people and models type them.
         self.chars.get(self.at).map(|c| match c {
             '×' | '·' | '⋅' => '*',
             '÷' => '/',
@@ -97,7 +97,7 @@ impl Reader<'_> {
         })
     }
 
-    /// One step at the place `at`; a fault of it is told with that place.
+    /// Counts a step at the position `at`; its error is reported with that position.
     fn step<T>(&mut self, at: usize, outcome: std::result::Result<T, Fault>) -> Result<T, Wrong> {
         self.steps += 1;
         if self.steps > STEPS_MAX {
@@ -139,7 +139,7 @@ impl Reader<'_> {
                     message: "`//` is not an operator; write `floor(a / b)`".to_owned(),
                 });
             }
-            // Without `-`: a negative number may follow.
+            // Without `-`: it may start a negative number.
             if operator == '%' && matches!(self.peek(), None | Some(')' | ',' | '+' | '*' | '/' | '%' | '^'))
             {
                 let message =
@@ -234,7 +234,7 @@ impl Reader<'_> {
         if let Some('e' | 'E') = self.chars.get(self.at) {
             let signed = matches!(self.chars.get(self.at + 1), Some('+' | '-'));
             let digit = self.at + if signed { 2 } else { 1 };
-            // Without digits the letter is the constant.
+            // Without digits, the letter is the constant.
             if self.chars.get(digit).is_some_and(char::is_ascii_digit) {
                 text.extend(self.chars.get(self.at..digit).unwrap_or_default());
                 self.at = digit;

@@ -7,13 +7,13 @@ use num_traits::{Signed as _, ToPrimitive as _};
 
 use super::number::{Fault, Number};
 
-/// The largest n of n!; what is larger has no exact value here, and hardly a near one.
+/// The largest n of n!; a larger factorial has no exact value here, and hardly an approximate one.
 const FACTORIAL_MAX: u32 = 500;
-/// Digits that `round` takes, at most.
-// Beyond, the scale of a floating-point number would be an infinity, and the result none.
+/// Maximum number of digits that `round` accepts.
+// Beyond it, the scale of a floating-point number would be infinite, and there would be no result.
 const ROUND_MAX: i32 = 300;
 
-/// Their names, for messages.
+/// The function names, for messages.
 pub(super) const FUNCTIONS: &str = "abs, acos, asin, atan, atan2, avg, cbrt, ceil, cos, cosh, degrees, exp, factorial, \
                          floor, gcd, lcm, ln, log, log10, log2, max, min, mod, pow, radians, round, sign, sin, \
                          sinh, sqrt, sum, tan, tanh, trunc";
@@ -21,7 +21,7 @@ pub(super) const FUNCTIONS: &str = "abs, acos, asin, atan, atan2, avg, cbrt, cei
 /// Calls a function with its values.
 ///
 /// # Errors
-/// When there is no such function, not of so many values, or not of these.
+/// When the function does not exist, or does not accept this number of values or these values.
 pub(super) fn call(name: &str, values: &[Number]) -> Result<Number, Fault> {
     match values {
         [] => Err(format!("`{name}` needs a value")),
@@ -46,7 +46,7 @@ fn of_one(name: &str, x: &Number) -> Result<Number, Fault> {
         "sqrt" => return x.sqrt(),
         "factorial" => return factorial(x),
         "min" | "max" | "sum" | "avg" | "gcd" | "lcm" => return of_many(name, x, &[]),
-        // Looked at before: a float would give an infinity and no reason.
+        // Checked first: a float would yield an infinity without a reason.
         "ln" | "log" | "log10" | "log2" if !Number::from(0).is_less(x) => {
             return Err("there is a logarithm of numbers above zero only".to_owned());
         }
@@ -132,13 +132,13 @@ fn integers(
     Number::exact(BigRational::from_integer(work(&a, &b)))
 }
 
-/// The product of the whole numbers up to this one.
+/// Returns the factorial.
 ///
 /// # Errors
 /// For anything but a small whole number.
 pub(super) fn factorial(value: &Number) -> Result<Number, Fault> {
     let n = value.whole().filter(|n| !n.is_negative()).and_then(|n| n.to_u32());
-    // Exact, it would have more digits than anything that reads it.
+    // An exact value would have more digits than any reader could use.
     let Some(n) = n.filter(|n| *n <= FACTORIAL_MAX) else {
         return Err(format!("there are factorials of the whole numbers from 0 to {FACTORIAL_MAX}"));
     };

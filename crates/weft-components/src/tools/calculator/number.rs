@@ -1,17 +1,17 @@
-//! Numbers: exact as long as they are small enough, else near.
+//! Numbers: exact as long as they are small enough, otherwise approximate.
 
 use num_bigint::BigInt;
 use num_rational::BigRational;
 use num_traits::{One as _, Signed as _, ToPrimitive as _, Zero as _};
 
-/// Bits of an exact number, above and below the line each.
-// So that one step takes microseconds: with numbers without a limit `9^9^9` would never come back.
+/// Maximum number of bits of an exact number, for numerator and denominator each.
+// So that a step takes microseconds: with unbounded numbers, `9^9^9` would never return.
 const BITS_MAX: u64 = 4_096;
-/// Digits of a fraction without an end.
-// More than a floating-point number has, so that an exact fraction is told better than a near one.
+/// Number of digits of a non-terminating fraction.
+// More than a floating-point number has, so that an exact fraction is shown more precisely than an approximate one.
 const DIGITS: usize = 20;
-/// Digits behind the point that an exact number is told with.
-// Fractions that end later are told rounded: a text of a thousand digits helps nobody.
+/// Maximum number of decimal places with which an exact number is shown.
+// Longer fractions are shown rounded: a text of a thousand digits is of no use.
 const PLACES_MAX: usize = 40;
 
 /// A number.
@@ -47,35 +47,35 @@ impl From<i64> for Number {
 }
 
 impl Number {
-    /// A constant or a measured value.
+    /// Returns a constant or a measured value.
     ///
     /// # Errors
-    /// For what is not finite.
+    /// For a value that is not finite.
     pub(super) fn near(value: f64) -> Result<Self, Fault> {
         near(value)
     }
 
-    /// The exact value if it is small enough, else the nearest.
+    /// Returns the exact value if it is small enough, otherwise the nearest float.
     pub(super) fn exact(value: BigRational) -> Result<Self, Fault> {
         if fits(&value) { Ok(Self::Exact(value)) } else { near(value.to_f64().unwrap_or(f64::NAN)) }
     }
 
-    /// A number as written: digits, one point at most, and an exponent.
+    /// Parses a number: digits, at most one point, and an exponent.
     pub(super) fn parse(text: &str) -> Result<Self, Fault> {
         let wrong = || format!("`{text}` is not a number");
-        // Also says whether it is a number at all.
+        // This also checks whether the text is a number at all.
         let float: f64 = text.parse().map_err(|_| wrong())?;
         let lower = text.to_ascii_lowercase();
         let (digits, exponent) = lower.split_once('e').unwrap_or((&lower, "0"));
         let (whole, places) = digits.split_once('.').unwrap_or((digits, ""));
         let exponent: i64 = exponent.parse().map_err(|_| wrong())?;
         let size = i64::try_from(places.len()).ok().and_then(|places| exponent.checked_sub(places));
-        // What has more digits than an exact number can have is not worth building up.
+        // A number with more digits than an exact number can have is not worth building.
         let limit = i64::try_from(BITS_MAX / 3).unwrap_or(i64::MAX);
         match size.filter(|size| size.abs() <= limit && digits.len() <= 4 * DIGITS * DIGITS) {
             None => near(float),
             Some(size) => {
-                // With a 0 in front, since `.5` has no whole part.
+                // Prefixed with a 0, since `.5` has no integer part.
                 let digits: BigInt = format!("0{whole}{places}").parse().map_err(|_| wrong())?;
                 let power = BigInt::from(10).pow(u32::try_from(size.unsigned_abs()).unwrap_or(0));
                 let value = if size >= 0 {
@@ -88,7 +88,7 @@ impl Number {
         }
     }
 
-    /// The nearest floating-point number.
+    /// Returns the nearest floating-point number.
     pub(super) fn float(&self) -> f64 {
         match self {
             Self::Exact(value) => value.to_f64().unwrap_or(f64::NAN),
@@ -96,7 +96,7 @@ impl Number {
         }
     }
 
-    /// The whole number, if it is one.
+    /// Returns the whole number, if it is one.
     pub(super) fn whole(&self) -> Option<BigInt> {
         match self {
             Self::Exact(value) => value.is_integer().then(|| value.to_integer()),
@@ -123,22 +123,22 @@ impl Number {
         }
     }
 
-    /// Sum.
+    /// Returns the sum.
     pub(super) fn add(&self, other: &Self) -> Result<Self, Fault> {
         self.with(other, |a, b| a + b, |a, b| a + b)
     }
 
-    /// Difference.
+    /// Returns the difference.
     pub(super) fn sub(&self, other: &Self) -> Result<Self, Fault> {
         self.with(other, |a, b| a - b, |a, b| a - b)
     }
 
-    /// Product.
+    /// Returns the product.
     pub(super) fn mul(&self, other: &Self) -> Result<Self, Fault> {
         self.with(other, |a, b| a * b, |a, b| a * b)
     }
 
-    /// Quotient.
+    /// Returns the quotient.
     pub(super) fn div(&self, other: &Self) -> Result<Self, Fault> {
         if other.is_zero() {
             return Err("this divides by zero".to_owned());
@@ -146,7 +146,7 @@ impl Number {
         self.with(other, |a, b| a / b, |a, b| a / b)
     }
 
-    /// What is left of a division that rounds down: it has the sign of the divisor.
+    /// Returns the remainder of a division that rounds down: it has the sign of the divisor.
     pub(super) fn rem(&self, other: &Self) -> Result<Self, Fault> {
         if other.is_zero() {
             return Err("this divides by zero".to_owned());
@@ -154,7 +154,7 @@ impl Number {
         self.with(other, |a, b| a - b * (a / b).floor(), |a, b| a - b * (a / b).floor())
     }
 
-    /// The opposite.
+    /// Returns the negated number.
     pub(super) fn neg(&self) -> Self {
         match self {
             Self::Exact(value) => Self::Exact(-value),
@@ -162,10 +162,10 @@ impl Number {
         }
     }
 
-    /// Power.
+    /// Returns the power.
     pub(super) fn pow(&self, exponent: &Self) -> Result<Self, Fault> {
         if let (Self::Exact(base), Some(power)) = (self, exponent.whole()) {
-            // Looked at before: the library panics at it.
+            // Checked first: the library panics in this case.
             if base.is_zero() && power.is_negative() {
                 return Err("this divides by zero".to_owned());
             }
@@ -184,7 +184,7 @@ impl Number {
         near(self.float().powf(exponent.float()))
     }
 
-    /// Square root.
+    /// Returns the square root.
     pub(super) fn sqrt(&self) -> Result<Self, Fault> {
         if let Self::Exact(value) = self
             && !value.is_negative()
@@ -197,7 +197,7 @@ impl Number {
         near(self.float().sqrt())
     }
 
-    /// Applies a rounding to a whole number.
+    /// Applies a rounding function to the number.
     pub(super) fn rounded(
         &self,
         exact: impl Fn(&BigRational) -> BigRational,
@@ -209,7 +209,7 @@ impl Number {
         }
     }
 
-    /// Which of two is larger.
+    /// Whether the number is less than another one.
     pub(super) fn is_less(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Exact(a), Self::Exact(b)) => a < b,
@@ -217,7 +217,7 @@ impl Number {
         }
     }
 
-    /// The number as text, and whether that text is the number.
+    /// Returns the number as text, and whether the text is exact.
     pub(super) fn told(&self) -> (String, bool) {
         match self {
             Self::Near(value) => (float_text(*value), false),
@@ -230,7 +230,7 @@ impl Number {
     }
 }
 
-/// How many digits behind the point a fraction with this denominator has, if it ends soon.
+/// Returns the number of decimal places of a fraction with this denominator, if it terminates soon.
 fn places(denominator: &BigInt) -> Option<usize> {
     (1..=PLACES_MAX).find(|places| (power_of_ten(*places) % denominator).is_zero())
 }
@@ -239,7 +239,7 @@ fn power_of_ten(places: usize) -> BigInt {
     BigInt::from(10).pow(u32::try_from(places).unwrap_or(u32::MAX))
 }
 
-/// The value rounded to so many digits behind the point.
+/// Returns the value rounded to `places` decimal places.
 fn decimal(value: &BigRational, places: usize) -> String {
     let scaled = (value * BigRational::from_integer(power_of_ten(places))).round().to_integer();
     let digits = scaled.abs().to_string();
@@ -250,7 +250,7 @@ fn decimal(value: &BigRational, places: usize) -> String {
     if behind.is_empty() { format!("{sign}{whole}") } else { format!("{sign}{whole}.{behind}") }
 }
 
-/// A fraction without an end.
+/// Formats a non-terminating fraction.
 fn rounded_text(value: &BigRational) -> String {
     let whole = value.to_integer();
     if whole.is_zero() && value.abs() < BigRational::new(BigInt::one(), power_of_ten(6)) {
@@ -260,7 +260,7 @@ fn rounded_text(value: &BigRational) -> String {
     decimal(value, DIGITS.saturating_sub(before).max(1))
 }
 
-/// 15 digits, which is what a floating-point number surely knows.
+/// Formats with 15 digits, which a floating-point number is certain to hold.
 fn float_text(value: f64) -> String {
     const PLAIN: std::ops::Range<f64> = 1e-6..1e15;
     let rounded: f64 = format!("{value:.14e}").parse().unwrap_or(value);

@@ -7,7 +7,7 @@ use weft_core::{Error, Json, ParamProblem, Result};
 use crate::params::{self, Params, described, pointer};
 use crate::suggest;
 
-/// Outputs that are filled with something else than the result.
+/// Outputs that are not filled from the result.
 const OTHERS: [&str; 9] = [
     "stdout",
     "stderr",
@@ -20,13 +20,13 @@ const OTHERS: [&str; 9] = [
     "_ATTACHMENT_CONTENT",
 ];
 
-/// The words for types.
+/// The names of types.
 const TYPES: [&str; 16] = [
     "string", "str", "text", "number", "integer", "int", "float", "boolean", "bool", "object", "dict",
     "json", "array", "list", "any", "null",
 ];
 
-/// Names and types, in order; one at least.
+/// Names and types, in order; at least one.
 pub(super) struct Declared(Vec<(String, Type)>);
 
 #[derive(Clone, Debug, PartialEq)]
@@ -40,10 +40,10 @@ enum Type {
 }
 
 impl Declared {
-    /// Reads `outputs`. Without any there is `result`, of any type.
+    /// Reads `outputs`. If there are none, the only output is `result`, of any type.
     pub(super) fn read(params: &Params<'_>) -> Self {
         let declared = params.get(&super::OUTPUTS).and_then(Json::as_object).into_iter().flatten();
-        // Editors declare these beside the results, and nothing that a program returns is meant for them.
+        // Editors declare these among the results, but they are not filled from what a program returns.
         let ours = declared.filter(|(name, _)| !OTHERS.contains(&name.as_str()) && *name != "_ERROR");
         let mut outputs: Vec<_> = ours.map(|(name, output)| (name.clone(), Type::of(output))).collect();
         if outputs.is_empty() {
@@ -52,7 +52,7 @@ impl Declared {
         Self(outputs)
     }
 
-    /// Types of outputs with a slip in their name, which stand for any.
+    /// Returns warnings about mistyped types of outputs, which are treated as any.
     pub(super) fn misspelled(params: &Params<'_>) -> Vec<ParamProblem> {
         let declared = params.get(&super::OUTPUTS).and_then(Json::as_object).into_iter().flatten();
         let slip = |(name, output): (&String, &Json)| {
@@ -68,17 +68,17 @@ impl Declared {
         declared.filter_map(slip).collect()
     }
 
-    /// The names, in order.
+    /// Returns the names, in order.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(name, _)| name.as_str())
     }
 
-    /// The names with their types in the words of JSON Schema, in order.
+    /// Returns the names with their JSON Schema types, in order.
     pub(super) fn kinds(&self) -> impl Iterator<Item = (&str, &'static str)> {
         self.0.iter().map(|(name, kind)| (name.as_str(), kind.schema()))
     }
 
-    /// The outputs that a result fills.
+    /// Returns the outputs that a result fills.
     ///
     /// # Errors
     /// `Invalid` when a value does not have its declared type.
@@ -100,8 +100,8 @@ impl Declared {
         self.0.iter().enumerate().map(fill).collect()
     }
 
-    /// The outputs that a default value fills in the place of a result. What does not have its declared
-    /// type stays as it is written: the canvas says so.
+    /// Returns the outputs that a default value fills in place of a result. A value that does not have its declared
+    /// type is left as written, because the canvas says so.
     pub(super) fn fill_with(&self, default: &Json) -> Vec<(String, Json)> {
         let fill = |(place, (name, kind)): (usize, &(String, Type))| {
             let value = self.part(default, place, name);
@@ -110,11 +110,11 @@ impl Declared {
         self.0.iter().enumerate().map(fill).collect()
     }
 
-    /// What a program has written down as JSON in the place of an object or a list that is declared. A text that is
-    /// declared as one stays a text.
+    /// Parses a result that a program returned as JSON text where an object or a list is declared. A result declared as
+    /// text remains a text.
     fn written(&self, result: &Json) -> Option<Json> {
         let Json::String(text) = result else { return None };
-        // Most texts are none, and need not be read.
+        // Most texts are not JSON, and need not be parsed.
         if !text.trim_start().starts_with(['{', '[']) {
             return None;
         }
@@ -128,10 +128,10 @@ impl Declared {
         fits.then_some(json)
     }
 
-    /// What of a result is for the output with this name at this place.
+    /// Returns the part of a result for the output with this name at this position.
     fn part(&self, result: &Json, place: usize, name: &str) -> Json {
         match result {
-            // An object with other members is itself the one output, unless it names that.
+            // An object with other members is itself the single output, unless it has a member of that name.
             Json::Object(members) if self.0.len() > 1 || leads_somewhere(result, name) => {
                 members.get(name).cloned().unwrap_or_else(|| walk(result, name.split('.')))
             }
@@ -142,16 +142,16 @@ impl Declared {
     }
 }
 
-/// Whether an object has a member of this name, or something at the path that the name is.
+/// Whether an object has a member of this name, or a value at the path that the name spells.
 fn leads_somewhere(object: &Json, name: &str) -> bool {
     object.get(name).is_some() || (name.contains('.') && !walk(object, name.split('.')).is_null())
 }
 
-/// Lists within lists in a declared type, at most: nobody means more.
+/// Maximum nesting depth of lists in a declared type; more is never meant.
 const LISTS_MAX: usize = 8;
 
 impl Type {
-    /// The type of a declared output; a word that is none stands for any.
+    /// Returns the type of a declared output; an unknown name means any.
     fn of(output: &Json) -> Self {
         Self::named(output.get("type").and_then(Json::as_str).unwrap_or_default())
     }
@@ -198,10 +198,10 @@ impl Type {
         }
     }
 
-    /// The value in this type, when nothing is lost. Everything has a text; nothing is of any type.
+    /// Converts the value to this type, if nothing is lost. Every value has a text; null fits any type.
     fn fit(&self, value: Json) -> Option<Json> {
         Some(match (self, value) {
-            // A program may leave an output out: nothing is said about its type.
+            // A program may leave an output out, whatever its type.
             (_, Json::Null) => Json::Null,
             (Self::Any, value) => value,
             (Self::Text, value) => Json::from(to_text(&value)),
@@ -218,7 +218,7 @@ impl Type {
     }
 }
 
-/// The number that a text is, with all its digits.
+/// Parses a number, keeping all of its digits.
 fn number(text: &str) -> Option<Json> {
     let text = text.trim();
     serde_json::from_str(text).ok().filter(|number: &Json| number.is_number() && !is_lost(text))

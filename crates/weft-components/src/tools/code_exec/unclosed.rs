@@ -1,14 +1,14 @@
-//! What a program opens and does not close: no interpreter takes it. It is told from the text alone, and only as far as
-//! that says for certain where texts and comments end; beyond, the interpreter has the word.
+//! Finds what a program opens and does not close, which no interpreter accepts. It is determined from the text alone,
+//! and only as far as that is certain about where strings and comments end; beyond that, the interpreter decides.
 
 use weft_core::seam::sandbox::Language;
 
-/// The first bracket, text or comment of a program that does not come out even, as a sentence fragment.
+/// Returns the first unbalanced bracket, string or comment of a program, as a sentence fragment.
 pub(super) fn first(language: Language, program: &str) -> Option<String> {
     let mut scan = Scan { text: program.as_bytes(), at: 0, line: 1, open: Vec::new() };
     let end = match language {
         Language::Python => scan.python(),
-        // Some of its lines end with characters that end none elsewhere.
+        // Some lines of such a program end with characters that do not end lines elsewhere.
         Language::JavaScript if program.contains(['\u{2028}', '\u{2029}']) => return None,
         Language::JavaScript => scan.javascript(),
     };
@@ -22,16 +22,16 @@ pub(super) fn first(language: Language, program: &str) -> Option<String> {
     }
 }
 
-/// A bracket as the program has it.
+/// Formats a bracket as the program writes it.
 fn shown(bracket: u8) -> String {
     if bracket == b'$' { "${".to_owned() } else { char::from(bracket).to_string() }
 }
 
-/// Why nothing more of a program is looked at.
+/// Why the scan of a program stops.
 enum Stop {
-    /// Something does not come out even.
+    /// Something is unbalanced.
     Uneven(String),
-    /// Where the next text ends depends on more than the characters.
+    /// Where the next string ends depends on more than the characters.
     Uncertain,
 }
 
@@ -39,7 +39,7 @@ struct Scan<'p> {
     text: &'p [u8],
     at: usize,
     line: usize,
-    /// The brackets that are open, with their lines; `$` for the code within a template of JavaScript.
+    /// The brackets that are open, with their lines; `$` for the code within a JavaScript template.
     open: Vec<(u8, usize)>,
 }
 
@@ -48,17 +48,17 @@ impl Scan<'_> {
         self.text[self.at..].starts_with(with.as_bytes())
     }
 
-    /// The next character, or a part of one: what matters here is ASCII.
+    /// Returns the next byte: only ASCII characters matter here.
     fn step(&mut self) -> Option<u8> {
         let byte = *self.text.get(self.at)?;
         self.at += 1;
-        // A line may end with `\r` alone, and `\r\n` is one end.
+        // A line may end with `\r` alone, and `\r\n` is a single line end.
         let ends = byte == b'\n' || byte == b'\r' && self.text.get(self.at) != Some(&b'\n');
         self.line += usize::from(ends);
         Some(byte)
     }
 
-    /// Passes over what stands behind a backslash.
+    /// Skips what follows a backslash.
     fn escaped(&mut self) {
         if self.step() == Some(b'\r') && self.begins("\n") {
             self.step();
@@ -71,7 +71,7 @@ impl Scan<'_> {
         }
     }
 
-    /// The rest of a text that ends with this sign; on its line unless it may go on.
+    /// Skips the rest of a string that ends with `sign`; it must end on its line unless it may continue.
     fn text_until(&mut self, sign: &str, lines: Lines) -> Result<(), Stop> {
         let begun = self.line;
         loop {
@@ -89,7 +89,7 @@ impl Scan<'_> {
         }
     }
 
-    /// A bracket that closes; what it has closed.
+    /// Closes a bracket; returns the one it has closed.
     fn close(&mut self, bracket: u8) -> Result<u8, Stop> {
         let (line, closing) = (self.line, char::from(bracket));
         match self.open.pop() {
@@ -114,7 +114,7 @@ impl Scan<'_> {
                     let before = &self.text[..self.at - 1];
                     let letters = before.iter().rev().take_while(|c| c.is_ascii_alphabetic()).count();
                     let prefix = before[before.len() - letters..].to_ascii_lowercase();
-                    // Within such a text is code, with texts of its own.
+                    // Such a string contains code, with strings of its own.
                     if prefix.contains(&b'f') || prefix.contains(&b't') {
                         return Err(Stop::Uncertain);
                     }
@@ -143,7 +143,7 @@ impl Scan<'_> {
             self.rest_of_line();
         }
         loop {
-            // Old browsers take them for the marks of a comment, and some interpreters do so to this day.
+            // Old browsers treat these as comment markers, and some interpreters still do.
             if self.begins("<!--") || self.begins("-->") {
                 return Err(Stop::Uncertain);
             }
@@ -157,7 +157,7 @@ impl Scan<'_> {
             }
             let Some(byte) = self.step() else { return Ok(()) };
             match byte {
-                // A division, or a pattern with any signs in it.
+                // A division, or a regular expression that may contain any characters.
                 b'/' => return Err(Stop::Uncertain),
                 b'\'' => self.text_until("'", Lines::One)?,
                 b'"' => self.text_until("\"", Lines::One)?,
@@ -169,7 +169,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Behind a bracket that closes: a text goes on there if it was one of its values.
+    /// After a closing bracket, a template continues if the bracket ended one of its values.
     fn closed(&mut self, byte: u8) -> Result<(), Stop> {
         match self.close(byte)? {
             b'$' => self.template(),
@@ -189,7 +189,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// The text of a template, up to its end or to the code within it.
+    /// Skips the text of a template, up to its end or to the code within it.
     fn template(&mut self) -> Result<(), Stop> {
         let begun = self.line;
         loop {
@@ -210,7 +210,7 @@ impl Scan<'_> {
     }
 }
 
-/// Whether a text may go on on the next line.
+/// Whether a string may continue on the next line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lines {
     One,

@@ -1,4 +1,4 @@
-//! Answers of services, read: what is not valid is an error in words.
+//! Reads the answers of services and turns invalid ones into errors with a message.
 
 use weft_core::seam::http::HttpResponse;
 use weft_core::value::to_text;
@@ -6,20 +6,20 @@ use weft_core::{Error, ErrorKind, Json, Result};
 
 use crate::web::said;
 
-/// Where services say that they failed in an answer that has the status of a success.
+/// Where services report failures in an answer with a success status.
 const FAILURES: [&str; 3] = ["/error", "/errors/0", "/errors"];
-/// Where in it they say why, the best words first.
+/// Where they give the reason within it, the best message first.
 const REASONS: [&str; 7] = ["/message", "/info", "/msg", "/detail", "/title", "/description", "/code"];
 
-/// The answer as JSON.
+/// Parses the answer as JSON.
 ///
 /// # Errors
-/// `Garbled` when it is none.
+/// `Garbled` when it is not JSON.
 pub(crate) fn json(answer: &HttpResponse) -> Result<Json> {
     serde_json::from_str(&answer.body).map_err(|cause| garbled("the answer is not JSON").because(cause))
 }
 
-/// The objects of the list at a JSON pointer.
+/// Returns the objects of the list at a JSON pointer.
 ///
 /// # Errors
 /// `Garbled` when there is no list.
@@ -27,21 +27,22 @@ pub(crate) fn rows(json: &Json, pointer: &str) -> Result<Vec<Json>> {
     rows_if_any(json, pointer)?.ok_or_else(|| garbled(&format!("the answer holds no list at `{pointer}`")))
 }
 
-/// The same of a list that is left out when it is empty.
+/// Returns the objects of a list that may be left out when it is empty.
 ///
 /// # Errors
-/// `Unavailable` when there is none and the service says that it failed, `Garbled` when something else is in its place.
+/// `Unavailable` when there is no list and the service reports a failure, `Garbled` when something else is in its
+/// place.
 pub(crate) fn rows_if_any(json: &Json, pointer: &str) -> Result<Option<Vec<Json>>> {
     match json.pointer(pointer) {
-        // Without a look at this a service that is down would be one that knows nothing.
+        // Without this check, a service that is down would appear to have no results.
         None | Some(Json::Null) if json.is_object() => failure(json).map_or(Ok(None), Err),
-        // What is no object has no members to read; one that is amiss must not take the others with it.
+        // An entry that is not an object has no members to read; it must not invalidate the others.
         Some(Json::Array(rows)) => Ok(Some(rows.iter().filter(|row| row.is_object()).cloned().collect())),
         _ => Err(garbled(&format!("the answer holds no list at `{pointer}`"))),
     }
 }
 
-/// The failure that an answer tells of, if it does.
+/// Returns the failure that an answer reports, if any.
 fn failure(json: &Json) -> Option<Error> {
     let is_said = |value: &&Json| match value {
         Json::Null => false,
@@ -58,7 +59,7 @@ fn failure(json: &Json) -> Option<Error> {
     Some(error.help("see what it says, or ask another service"))
 }
 
-/// The text at a JSON pointer; empty when there is nothing.
+/// Returns the text at a JSON pointer; empty if there is none.
 pub(crate) fn text(row: &Json, pointer: &str) -> String {
     match row.pointer(pointer) {
         None | Some(Json::Null) => String::new(),
@@ -67,14 +68,14 @@ pub(crate) fn text(row: &Json, pointer: &str) -> String {
     }
 }
 
-/// Lines `Name: value` for what of a row has a value.
+/// Returns lines `Name: value` for the members of a row that have a value.
 pub(crate) fn lines(row: &Json, names: &[(&str, &str)]) -> String {
     let named = names.iter().map(|(name, pointer)| (name, text(row, pointer)));
     let lines = named.filter(|(_, value)| !value.trim().is_empty());
     lines.map(|(name, value)| format!("{name}: {}", value.trim())).collect::<Vec<_>>().join("\n")
 }
 
-/// An answer that is not valid.
+/// Returns the error for an invalid answer.
 pub(crate) fn garbled(message: &str) -> Error {
     Error::new(ErrorKind::Garbled, message)
         .help("look whether `base_url`, if it is set, leads to the service")

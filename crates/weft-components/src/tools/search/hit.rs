@@ -1,29 +1,29 @@
-//! What was found, as a source.
+//! Search hits as sources.
 
 use sha2::{Digest as _, Sha256};
 use weft_core::Json;
 use weft_core::citation::Chunk;
 
-/// Characters of a title, at most.
-// It is shown beside every passage, and some services give a page's first paragraph as its title.
+/// Maximum number of characters in a title.
+// It is shown next to every passage, and some services return a page's first paragraph as its title.
 const TITLE_MAX: usize = 500;
 
-/// Something that was found.
+/// A search hit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hit {
-    /// Where it can be read.
+    /// Its address.
     pub url: String,
     /// Its title.
     pub title: String,
-    /// What it says.
+    /// Its text.
     pub content: String,
-    /// How well it fits, 0 to 1, where the service says.
+    /// Its relevance from 0 to 1, if the service reports it.
     pub score: Option<f64>,
-    /// It, as the service gives it.
+    /// The hit as the service returned it.
     pub row: Json,
 }
 
-/// A hit as a source. One without an address of the web cannot be cited.
+/// Returns a hit as a source. A hit without a web address cannot be cited.
 pub(super) fn chunk(hit: &Hit, hit_max: usize) -> Option<Chunk> {
     let url = hit.url.trim();
     let lower = url.to_ascii_lowercase();
@@ -32,9 +32,9 @@ pub(super) fn chunk(hit: &Hit, hit_max: usize) -> Option<Chunk> {
         return None;
     }
     let content: String = without_images(&hit.content).chars().take(hit_max).collect();
-    // By characters: a title that is cut within one would be no text.
+    // By characters: a cut within a character would make the title invalid text.
     let title: String = hit.title.trim().chars().take(TITLE_MAX).collect();
-    // A byte between them that no address holds.
+    // A separator byte that no address contains.
     let hash = Sha256::new().chain_update(url).chain_update([0]).chain_update(&content).finalize();
     Some(Chunk {
         id: hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect(),
@@ -47,7 +47,7 @@ pub(super) fn chunk(hit: &Hit, hit_max: usize) -> Option<Chunk> {
     })
 }
 
-/// The text without images that are written into it.
+/// Removes images that are embedded in a text.
 fn without_images(text: &str) -> String {
     let mut rest = text;
     let mut kept = String::with_capacity(text.len());

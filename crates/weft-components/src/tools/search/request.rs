@@ -1,4 +1,4 @@
-//! Requests to services, before anybody sends them.
+//! Requests to services, before they are sent.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use url::Url;
 use weft_core::Json;
 use weft_core::seam::http::{HttpBody, HttpRequest};
 
-/// Who asks, for services that want to know.
+/// User agent for services that require one.
 pub(crate) const AGENT: &str = concat!("Weft/", env!("CARGO_PKG_VERSION"), " (agent workflows)");
-/// Who asks, for pages that are made for browsers and answer nobody else.
+/// User agent for pages that answer only browsers.
 pub(crate) const BROWSER: &str = concat!("Mozilla/5.0 (compatible; Weft/", env!("CARGO_PKG_VERSION"), ")");
 
 /// A request to a service.
@@ -18,14 +18,14 @@ pub struct Request {
     url: Url,
     headers: Vec<(String, String)>,
     body: HttpBody,
-    /// Which answers its reader understands.
+    /// The answers that its reader can read.
     pub(super) accepts: Accepts,
 }
 
-/// Which answers the reader of a request understands.
+/// Which answers the reader of a request can read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Accepts {
-    /// Those that say that all went well.
+    /// Only those that report success.
     Success,
     /// All.
     Any,
@@ -36,30 +36,30 @@ impl Request {
         Self { method, url, headers: Vec::new(), body, accepts: Accepts::Success }
     }
 
-    /// Gets something.
+    /// Creates a GET request.
     pub fn get(url: Url) -> Self {
         Self::of("GET", url, HttpBody::Empty)
     }
 
-    /// Asks with JSON.
+    /// Creates a POST request with JSON.
     pub fn post(url: Url, body: Json) -> Self {
         Self::of("POST", url, HttpBody::Json(body))
     }
 
-    /// With a header.
+    /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: &str, value: impl Into<String>) -> Self {
         self.headers.push((name.to_owned(), value.into()));
         self
     }
 
-    /// With a key, where there is one.
+    /// Adds a bearer key, if it is not empty.
     #[must_use]
     pub fn bearer(self, key: &str) -> Self {
         if key.is_empty() { self } else { self.header("Authorization", format!("Bearer {key}")) }
     }
 
-    /// An answer that says that something went wrong is read as well.
+    /// Passes answers with an error status to the reader as well.
     #[must_use]
     pub fn any_status(self) -> Self {
         Self { accepts: Accepts::Any, ..self }

@@ -1,4 +1,4 @@
-//! Parameters that are lists of texts, also as a reference to a list and as one text with commas.
+//! Parameters that are lists of texts; they may also be a reference to a list, or one text with commas.
 
 use weft_core::reference::Inputs;
 use weft_core::value::to_text;
@@ -6,8 +6,8 @@ use weft_core::{Error, Json, ParamProblem, Result, Template};
 
 use crate::params::{Field, Params};
 
-/// Texts of one parameter, at most.
-// All of them go into one request, whose size services limit without telling.
+/// Maximum number of texts in a parameter.
+// All of them go into one request, whose size services limit without documenting it.
 const TEXTS_MAX: usize = 100;
 
 /// A list of texts that may hold references.
@@ -15,12 +15,12 @@ const TEXTS_MAX: usize = 100;
 pub(crate) struct Several {
     name: &'static str,
     texts: Vec<Template>,
-    /// Written as one text: commas and blanks part it.
+    /// Whether it is written as one text, to be split at commas and white space.
     one: bool,
 }
 
 impl Several {
-    /// Reads one.
+    /// Reads a parameter.
     pub(crate) fn of(params: &mut Params<'_>, field: &Field) -> Self {
         let (name, names) = (field.name(), params.source);
         let template = |value: &Json| Template::parse_value(&to_text(value), names.names());
@@ -38,19 +38,19 @@ impl Several {
         }
     }
 
-    /// The texts as written.
+    /// Returns the texts as written.
     pub(crate) fn texts(&self) -> impl Iterator<Item = &Template> {
         self.texts.iter()
     }
 
-    /// The texts with their references filled in, none of them empty.
+    /// Returns the non-empty texts with their references filled in.
     ///
     /// # Errors
     /// `Invalid` when there are too many, or they grow too large.
     pub(crate) fn rendered(&self, inputs: &Inputs) -> Result<Vec<String>> {
         let mut found = Vec::new();
         for text in &self.texts {
-            // A reference to a list stays a list: its texts may hold commas.
+            // A reference to a list stays a list: its texts may contain commas.
             match text.alone().map(|reference| inputs.json(reference)).as_deref() {
                 Some(Json::Array(items)) => found.extend(items.iter().map(to_text)),
                 _ => found.push(text.render(inputs)?),
@@ -66,7 +66,7 @@ impl Several {
         Ok(parts)
     }
 
-    /// The same for addresses of pages, of which a service takes so many in one request.
+    /// Returns the texts as addresses of pages, of which a service accepts up to `pages_max` per request.
     ///
     /// # Errors
     /// Those of [`Several::rendered`]; `Invalid` also when there are more.

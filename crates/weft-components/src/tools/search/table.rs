@@ -1,19 +1,20 @@
-//! Rows as a table in Markdown, within limits.
+//! Formats rows as a Markdown table, within limits.
 
 use indexmap::IndexSet;
 use weft_core::Json;
 use weft_core::value::to_text;
 
-/// Rows of a table, at most.
+/// Maximum number of rows in a table.
 pub(crate) const ROWS_MAX: usize = 500;
-/// Columns of a table, at most.
-// Rows with a column of their own each would make a table of the square of their number.
+/// Maximum number of columns in a table.
+// If each row had its own columns, the table would grow with the square of their number.
 const COLUMNS_MAX: usize = 40;
-/// Characters of a cell, at most.
-// One cell with a whole document would take the room of all other rows.
+/// Maximum number of characters in a cell.
+// A cell with a whole document would take the space of all other rows.
 const CELL_MAX: usize = 1_000;
 
-/// Objects as a table: their members are the columns, in the order in which they come up. Empty when there are none.
+/// Formats objects as a table: their members are the columns, in the order of their first occurrence. Empty if there
+/// are none.
 pub(crate) fn table(rows: &[Json]) -> String {
     let rows = || rows.iter().filter_map(Json::as_object).take(ROWS_MAX);
     let columns: IndexSet<&String> = rows().flat_map(|row| row.keys()).collect();

@@ -1,4 +1,4 @@
-//! XML answers as small trees. Entities that a document declares itself are never expanded.
+//! Parses XML answers into small trees. Entities that a document declares itself are never expanded.
 
 use quick_xml::events::{BytesRef, BytesStart, Event};
 use quick_xml::reader::Reader;
@@ -6,14 +6,14 @@ use weft_core::Result;
 
 use super::answer::garbled;
 
-/// Elements inside one another, at most.
-// Reading is a loop, but taking texts together and freeing the tree go down once for each.
+/// Maximum nesting depth of elements.
+// Parsing is a loop, but collecting texts and dropping the tree recurse once per level.
 const DEPTH_MAX: usize = 100;
-/// Elements of an answer, at most.
-// Each takes some hundred bytes for the four that `<a/>` has in the answer.
+/// Maximum number of elements in an answer.
+// Each takes some hundred bytes of memory for the four that `<a/>` takes in the answer.
 const ELEMENTS_MAX: usize = 300_000;
 
-/// An element. Its names are without prefixes.
+/// An element. Its names have no namespace prefixes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Element {
     name: String,
@@ -28,7 +28,7 @@ enum Inner {
 }
 
 impl Element {
-    /// Its children with this name.
+    /// Returns its children with this name.
     pub(crate) fn children<'e, 'n>(&'e self, name: &'n str) -> impl Iterator<Item = &'e Self> + use<'e, 'n> {
         self.inner.iter().filter_map(move |inner| match inner {
             Inner::Element(element) if element.name == name => Some(element),
@@ -36,24 +36,24 @@ impl Element {
         })
     }
 
-    /// The first element on a way such as `Article/Journal/Title`.
+    /// Returns the first element at a path such as `Article/Journal/Title`.
     pub(crate) fn at(&self, way: &str) -> Option<&Self> {
         way.split('/').try_fold(self, |element, name| element.children(name).next())
     }
 
-    /// The value of an attribute.
+    /// Returns the value of an attribute.
     pub(crate) fn attribute(&self, name: &str) -> Option<&str> {
         self.attributes.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
-    /// All text in it, on one line.
+    /// Returns all text in it, on one line.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         self.collect(&mut text);
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// The text on a way; empty when there is nothing.
+    /// Returns the text at a path; empty if there is none.
     pub(crate) fn text_at(&self, way: &str) -> String {
         self.at(way).map(Self::text).unwrap_or_default()
     }
@@ -68,14 +68,14 @@ impl Element {
     }
 }
 
-/// Reads a document: what is around its outermost element.
+/// Parses a document; returns the element that contains its root element.
 ///
 /// # Errors
-/// `Garbled` when it is broken, nested too deeply, or none.
+/// `Garbled` when it is malformed, nested too deeply, or not XML.
 pub(crate) fn parse(text: &str) -> Result<Element> {
     let mut reader = Reader::from_str(text);
     let config = reader.config_mut();
-    // So that an empty element is closed as any other is.
+    // So that an empty element produces an end event like any other.
     config.expand_empty_elements = true;
     config.allow_dangling_amp = true;
     let mut open = vec![Element::default()];
@@ -106,8 +106,8 @@ pub(crate) fn parse(text: &str) -> Result<Element> {
             Event::Eof => break,
             Event::Comment(_) | Event::Decl(_) | Event::PI(_) | Event::DocType(_) => continue,
         };
-        // Pieces that touch are one text: an answer of nothing but entities has a piece for every few bytes, and each
-        // would take many times its own length.
+        // Adjacent pieces are joined into one text: an answer that consists only of entities has a piece for every few
+        // bytes, and each would take many times its own length.
         let Some(inner) = open.last_mut().map(|around| &mut around.inner) else { continue };
         match inner.last_mut() {
             Some(Inner::Text(before)) => before.push_str(&text),

@@ -1,4 +1,4 @@
-//! What is known about a stock, as a report.
+//! Formats what is known about a stock as a report.
 
 use serde_json::{Map, json};
 use weft_core::value::to_text;
@@ -9,11 +9,11 @@ use crate::tools::search::table::{ROWS_MAX, table};
 
 use super::statements::Years;
 
-/// News of a report, at most.
+/// Maximum number of news items in a report.
 const NEWS_MAX: usize = 20;
-/// Characters of one figure, at most: the business of a company is told in a paragraph.
+/// Maximum number of characters in one figure: a company's business is described in a paragraph.
 const FIGURE_MAX: usize = 2_000;
-/// What is told about a company, with its place among the figures.
+/// Information about a company, with its pointer among the figures.
 const INFORMATION: [(&str, &str); 26] = [
     ("Name", "/price/longName"),
     ("Exchange", "/price/exchangeName"),
@@ -42,7 +42,7 @@ const INFORMATION: [(&str, &str); 26] = [
     ("Employees", "/assetProfile/fullTimeEmployees"),
     ("Business", "/assetProfile/longBusinessSummary"),
 ];
-/// What is told about its shares.
+/// Information about its shares.
 const SHARES: [(&str, &str); 3] = [
     ("Shares outstanding", "/defaultKeyStatistics/sharesOutstanding"),
     ("Shares that are traded", "/defaultKeyStatistics/floatShares"),
@@ -54,16 +54,16 @@ const SHARES: [(&str, &str); 3] = [
 pub(super) struct Known {
     /// Figures by the service's names.
     pub figures: Json,
-    /// The statements that were asked for.
+    /// The statements that were requested.
     pub years: Vec<Years>,
-    /// One row a day.
+    /// Prices, one row per day.
     pub prices: Vec<Json>,
-    /// Newest first.
+    /// News, newest first.
     pub news: Vec<Json>,
 }
 
 impl Known {
-    /// As data.
+    /// Returns it as data.
     pub(super) fn into_json(self) -> Json {
         let mut known = json!({"info": self.figures, "history": self.prices, "news": self.news});
         if !self.years.is_empty() {
@@ -73,7 +73,7 @@ impl Known {
     }
 }
 
-/// The figures in an answer.
+/// Returns the figures in an answer.
 ///
 /// # Errors
 /// `Garbled` when there is no list of them.
@@ -82,7 +82,7 @@ pub(super) fn figures(answer: &Json) -> Result<Json> {
     found.into_iter().next().ok_or_else(|| garbled("the answer holds no figures"))
 }
 
-/// The prices in an answer, by day.
+/// Returns the prices in an answer, by day.
 ///
 /// # Errors
 /// `Garbled` when there is no list of them.
@@ -102,7 +102,7 @@ pub(super) fn prices(answer: &Json) -> Result<Vec<Json>> {
     Ok(days.iter().enumerate().take(ROWS_MAX).filter_map(row).collect())
 }
 
-/// A price without the digits that only come of how it was computed.
+/// Rounds a price to remove digits that are artefacts of its computation.
 fn rounded(value: &Json) -> Json {
     match value.as_f64() {
         Some(number) if !value.is_u64() => Json::from((number * 10_000.0).round() / 10_000.0),
@@ -110,7 +110,7 @@ fn rounded(value: &Json) -> Json {
     }
 }
 
-/// The news in an answer.
+/// Returns the news in an answer.
 ///
 /// # Errors
 /// `Garbled` when something else is in their place.
@@ -119,7 +119,7 @@ pub(super) fn news(answer: &Json) -> Result<Vec<Json>> {
     Ok(found.into_iter().take(NEWS_MAX).collect())
 }
 
-/// The report; empty when nothing is known.
+/// Returns the report; empty if nothing is known.
 pub(super) fn markdown(symbol: &str, known: &Known) -> String {
     let figures = |names: &[(&str, &str)]| {
         let told =
@@ -142,7 +142,7 @@ pub(super) fn markdown(symbol: &str, known: &Known) -> String {
     if told.is_empty() { String::new() } else { format!("# {symbol}\n\n{}", told.join("\n\n")) }
 }
 
-/// A figure as people read it: numbers come with a form for people.
+/// Formats a figure: numbers come with a human-readable form.
 fn figure(value: &Json) -> String {
     let shown = value.get("fmt").or_else(|| value.get("raw")).unwrap_or(value);
     match shown {

@@ -1,7 +1,7 @@
 //! The statements of a company, year by year.
 //!
-//! The service gives them as one series for each item. What it once gave as whole statements among its figures has been
-//! empty, but for the dates, since 2024.
+//! The service returns them as one series for each item. The whole statements that it once returned among the figures
+//! have been empty, except for the dates, since 2024.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,20 +12,20 @@ use weft_core::{Json, Result};
 use crate::tools::search::answer::{rows_if_any, text};
 use crate::tools::search::table::table;
 
-/// What stands in a table where an item has no figure for a year.
-// An empty cell would be no place at all to scripts that look for numbers in the line of an item: they would take the next
-// year's for this one's.
+/// The cell of an item without a figure for a year.
+// Scripts that look for numbers in the row of an item would skip an empty cell, and take the next year's number for
+// this one's.
 const MISSING: &str = "nan";
 
 /// A kind of statement.
 #[derive(Debug)]
 pub(super) struct Statement {
-    /// What it is called in reports.
+    /// Its title in reports.
     title: &'static str,
-    /// What it is called in data.
+    /// Its name in data.
     name: &'static str,
     /// Its items. The service's names are these without spaces.
-    // Of two where one is the beginning of the other the shorter comes first: scripts take the first line that has a name.
+    // If one is the beginning of another, the shorter comes first: scripts take the first row that contains a name.
     items: &'static [&'static str],
 }
 
@@ -141,12 +141,12 @@ pub(super) static CASH_FLOWS: Statement = Statement {
 };
 
 impl Statement {
-    /// The series of its items by the service's names, with commas between them.
+    /// Returns the series of its items by the service's names, separated by commas.
     pub(super) fn asked_for(&self) -> String {
         self.items.iter().map(|item| series_name(item)).collect::<Vec<_>>().join(",")
     }
 
-    /// What an answer has of it.
+    /// Reads the statement from an answer.
     ///
     /// # Errors
     /// `Garbled` when there is no list of series.
@@ -171,12 +171,12 @@ impl Statement {
     }
 }
 
-/// The service's name of an item's series.
+/// Returns the service's name of an item's series.
 fn series_name(item: &str) -> String {
     format!("annual{}", item.replace(' ', ""))
 }
 
-/// The figures of an item, by the ends of their years.
+/// Returns the figures of an item, by the end of their years.
 fn figures(series: &[Json], item: &str) -> BTreeMap<String, Json> {
     let name = series_name(item);
     let points = series.iter().find_map(|one| one.get(&name)?.as_array());
@@ -192,22 +192,22 @@ fn figures(series: &[Json], item: &str) -> BTreeMap<String, Json> {
 #[derive(Debug)]
 pub(super) struct Years {
     of: &'static Statement,
-    /// A row for each item that has a figure: its name, and a member for each year, the newest first.
+    /// A row for each item that has a figure: its name, and a member for each year, newest first.
     rows: Vec<Json>,
 }
 
 impl Years {
-    /// What it is, for people.
+    /// Returns its display title.
     pub(super) fn title(&self) -> &'static str {
         self.of.title
     }
 
-    /// As a table; empty when there is nothing.
+    /// Returns it as a table; empty if there are no rows.
     pub(super) fn table(&self) -> String {
         let cell = |(name, value): (&String, &Json)| {
             let shown = match value {
                 Json::Null => MISSING.to_owned(),
-                // Sums are whole numbers, and come as fractions.
+                // Sums are whole numbers, but arrive as floats.
                 Json::Number(number) if number.is_f64() => {
                     number.as_f64().map(|number| number.to_string()).unwrap_or_default()
                 }
@@ -219,7 +219,7 @@ impl Years {
         table(&self.rows.iter().map(row).collect::<Vec<_>>())
     }
 
-    /// As data, with what it is.
+    /// Returns its name and its data.
     pub(super) fn into_json(self) -> (String, Json) {
         (self.of.name.to_owned(), self.rows.into())
     }
