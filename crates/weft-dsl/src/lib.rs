@@ -1,7 +1,7 @@
 //! canvas JSON → **plan** → run → components → events → API
 //!
-//! [`load`] reads a document of any of the shapes in use, [`compile`] checks it against a catalog of
-//! component types and links it into a [`Plan`]. Both say everything that is wrong at once.
+//! [`load`] reads a document in any of the shapes in use, [`compile`] checks it against a catalog of component types
+//! and links it into a [`Plan`]. Both report everything that is wrong at once.
 
 mod apart;
 mod assigned;

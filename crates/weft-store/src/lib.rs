@@ -1,9 +1,9 @@
 //! canvas JSON → plan → run → components → events → API: **what outlives a process**
 //!
-//! Canvases, sessions, runs with their journals, datasets, tokens, secrets and accepted tools, in SQLite, PostgreSQL or MariaDB: one
-//! set of tables, one set of queries. [`Store::open`] is the one door. The files of agents are in a
-//! folder: [`FolderWorkspace`]; so are uploads: [`FolderBlobs`]. Files of conversations are both: [`Files`]; the
-//! folders of the file manager are [`Folders`].
+//! Canvases, sessions, runs with their journals, datasets, tokens, secrets and accepted tools, in SQLite, PostgreSQL
+//! or MariaDB: one set of tables, one set of queries. [`Store::open`] is the only entry point. The files of agents are
+//! in a folder: [`FolderWorkspace`]; so are uploads: [`FolderBlobs`]. Files of conversations are in both: [`Files`];
+//! the folders of the file manager are [`Folders`].
 
 mod batch;
 mod blobs;
