@@ -1,8 +1,8 @@
 //! What people do with canvases, as calls that HTTP, MCP and the command line share.
 //!
-//! [`assemble`] puts the seams together, [`app`] offers what can be done with them: canvases and their versions, chat
-//! assistants, sessions, runs, tasks, schedules, tokens, secrets. What works without being asked (the queue, schedules,
-//! retention) is here, too. Nothing here knows how it is asked: no route, no frame, no command.
+//! [`assemble`] puts the seams together, [`app`] offers the use cases: canvases and their versions, chat assistants,
+//! sessions, runs, tasks, schedules, tokens, secrets. Background work (the queue, schedules, retention) is here, too.
+//! Nothing here knows how it is called: no route, no frame, no command.
 
 pub mod accounts;
 mod alone;

@@ -1,7 +1,7 @@
 //! canvas JSON → plan → run → **components' language models** → events → API
 //!
-//! Whatever answers messages, behind the one seam `ChatModel`. [`Directory`] finds models by the
-//! `llm_id` of a canvas; [`discover`] says which there are when nobody configured any.
+//! Everything that answers messages, behind the one seam `ChatModel`. [`Directory`] finds models by the `llm_id` of a
+//! canvas; [`discover`] finds the available ones when none is configured.
 
 mod answer_form;
 mod cache;

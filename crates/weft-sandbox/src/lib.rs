@@ -1,17 +1,17 @@
 //! Programs of canvases and models, run where they can do no harm.
 //!
-//! [`ProcessSandbox`] gives every run a process of its own, which may do nothing but compute within its limits,
-//! and is ended when they are reached. On Linux it is a fork of one that has made ready what programs take, has run none
-//! of anybody's, and ends after a minute without any. Inside it [`work`] runs JavaScript in QuickJS, and Python in CPython as a
-//! WebAssembly component; both know no files, no network and no other module. Both boundaries are needed: the inner
-//! one keeps programs from the machine, the outer one ends those that the inner one cannot interrupt, such as
-//! `[].reverse.call({length: 2 ** 53 - 1})`, and bounds the harm of a defect in the interpreter.
+//! [`ProcessSandbox`] gives every run a process of its own, which may do nothing but compute within its limits, and is
+//! ended when they are reached. On Linux it is a fork of a parent that has prepared what programs need, has never run
+//! anybody's program, and ends after a minute without work. Inside it [`work`] runs JavaScript in QuickJS, and Python
+//! in CPython as a WebAssembly component; both have no access to files, the network or other modules. Both boundaries
+//! are needed: the inner one keeps programs away from the machine, the outer one ends those that the inner one cannot
+//! interrupt, such as `[].reverse.call({length: 2 ** 53 - 1})`, and limits the damage of a defect in the interpreter.
 //!
-//! Tools that are WebAssembly components run in the same way as the interpreter of Python does.
+//! Tools that are WebAssembly components run in the same way as the Python interpreter.
 //!
-//! `SystemPython` runs Python with the packages of the system, where the operator wants that.
+//! `SystemPython` runs Python with the packages of the system, if the operator configures that.
 //!
-//! [`RemoteSandbox`] leaves all of it to a service that runs programs elsewhere.
+//! [`RemoteSandbox`] delegates all of it to a service that runs programs elsewhere.
 
 mod component;
 mod in_process;
