@@ -42,7 +42,7 @@ pub(crate) async fn owned(
     of_kind(state, caller, id, ChatKind::Assistant, missing).await
 }
 
-/// The same for any kind of assistant.
+/// The same for an assistant of the given kind.
 pub(crate) async fn of_kind(
     state: &ServerState,
     caller: &Caller,

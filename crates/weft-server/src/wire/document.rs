@@ -98,7 +98,7 @@ pub(crate) fn is_text(name: &str) -> bool {
     kind(name) == "doc"
 }
 
-/// Returns the chunk method for a new document of a type that has its own. A pipeline itself defines what it reads
+/// Returns the change of the chunk method for a new document of a type that has its own. A pipeline itself defines what it reads
 /// and how.
 pub(crate) fn suited(document: &Document) -> Option<DocumentChange> {
     if document.settings.contains_key(PIPELINE) {
