@@ -98,8 +98,8 @@ pub(crate) fn is_text(name: &str) -> bool {
     kind(name) == "doc"
 }
 
-/// Returns the change of the chunk method for a new document of a type that has its own. A pipeline itself defines what it reads
-/// and how.
+/// Returns the change to the chunk method for a new document whose file type has a method of its own; `None` if
+/// nothing changes. A pipeline itself defines what it reads and how.
 pub(crate) fn suited(document: &Document) -> Option<DocumentChange> {
     if document.settings.contains_key(PIPELINE) {
         return None;
