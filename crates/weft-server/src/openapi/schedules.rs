@@ -1,4 +1,4 @@
-//! When agents are asked by themselves.
+//! Schedules of agents.
 
 use super::Operation;
 use super::agents::PAGE;
