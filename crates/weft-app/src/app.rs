@@ -1,114 +1,49 @@
 //! The operations of the application, shared by the HTTP routes and the command line.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
+use weft_core::seam::DatasetStore;
 use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasHead, PIPELINE_TYPE, StoredCanvas};
 use weft_core::seam::session_store::{Session, SessionMessage};
-use weft_core::seam::{
-    CanvasStore, ChatStore, Clock, Databases, DatasetStore, DocumentReader, FileStore, Knowledge,
-    ModelDirectory, ReadingLog, ReembeddingStore, RunStore, Sandbox, ScheduleStore, Secrets, SessionStore,
-    SpendingStore, TaskStore, TokenStore, UsageStore, VersionStore, WorkQueue,
-};
 use weft_core::{
     CanvasId, CanvasKey, Catalog, Result, RunId, RunKey, SessionId, SessionKey, TaskKey, TenantId, TurnInput,
 };
 use weft_dsl::{Plan, Problem};
-use weft_engine::{Engine, RunHandle, SessionState, StartRun};
-use weft_knowledge::ingest::Library;
-use weft_knowledge::local_documents::LocalDocuments;
-use weft_knowledge::memories::ConversationMemories;
-use weft_plugins::Plugins;
+use weft_engine::{RunHandle, SessionState, StartRun};
 
-use crate::accounts::Accounts;
 use crate::checking::{Purpose, refusal};
 use crate::config::LimitsConfig;
-use crate::file_manager::FileManager;
-use crate::metrics::Meters;
 use crate::new_session::{NewSession, Said, messages};
-use crate::notifications::Notifications;
-use crate::parts::{Close, ModelCheck, Parts, Probe};
+use crate::parts::Parts;
 use crate::plans::{Plans, compact};
 use crate::tokens;
-use crate::tool_servers::TenantServers;
 use crate::turns::Lines;
 
 /// The tenant that owns everything unless others are created.
 pub const DEFAULT_TENANT: &str = "default";
 
-/// The whole application. Cheap to clone; all clones share the same state.
+/// The whole application. Cheap to clone; all clones share the same state. Its parts are fields of it, by dereferencing.
 #[derive(Clone)]
-pub struct App {
-    /// Runs canvases.
-    pub engine: Engine,
-    /// Stores canvases.
-    pub canvases: Arc<dyn CanvasStore>,
-    /// Stores titles, descriptions and labels of their versions.
-    pub versions: Arc<dyn VersionStore>,
-    /// Stores chat assistants.
-    pub chats: Arc<dyn ChatStore>,
-    /// Stores sessions.
-    pub sessions: Arc<dyn SessionStore>,
-    /// Stores runs.
-    pub runs: Arc<dyn RunStore>,
-    /// Stores the usage of runs.
-    pub spending: Arc<dyn SpendingStore>,
-    /// Stores the usage of models, by node, user and session.
-    pub uses: Arc<dyn UsageStore>,
-    /// Stores tasks for people.
-    pub tasks: Arc<dyn TaskStore>,
-    /// Stores API keys.
-    pub tokens: Arc<dyn TokenStore>,
-    /// Users, tenants and access rights.
-    pub accounts: Accounts,
-    /// Sends notifications to people.
-    pub notifications: Notifications,
-    /// Secrets that canvases refer to.
-    pub secrets: Arc<dyn Secrets>,
-    /// Queue of runs for workers.
-    pub queue: Arc<dyn WorkQueue>,
-    /// Stores schedules.
-    pub schedules: Arc<dyn ScheduleStore>,
-    /// Memories of agents.
-    pub memories: ConversationMemories,
+pub struct App(Arc<AppState>);
+
+impl Deref for App {
+    type Target = AppState;
+
+    fn deref(&self) -> &AppState {
+        &self.0
+    }
+}
+
+/// The state behind an [`App`].
+#[derive(Clone)]
+pub struct AppState {
+    parts: Parts,
     /// Datasets and documents, for reading. Changes go through the library.
     pub datasets: Arc<dyn DatasetStore>,
-    /// Datasets and documents, for changes.
-    pub library: Arc<Library>,
-    /// Outcomes of document ingestions.
-    pub readings: Arc<dyn ReadingLog>,
-    /// Tasks that re-embed datasets.
-    pub reembeddings: Arc<dyn ReembeddingStore>,
-    /// Datasets, for searches.
-    pub knowledge: Arc<dyn Knowledge>,
-    /// Documents next to canvases, which are searched like datasets and only known to this process.
-    pub beside: LocalDocuments,
-    /// Files of conversations.
-    pub files: Arc<dyn FileStore>,
-    /// Maximum size of such a file, in bytes.
-    pub file_bytes_max: u64,
-    /// Folders and files of tenants.
-    pub file_manager: FileManager,
-    /// Parses documents.
-    pub(crate) reader: Arc<dyn DocumentReader>,
-    /// External databases that canvases query.
-    pub(crate) databases: Arc<dyn Databases>,
-    /// Parses the programs of canvases that are checked.
-    pub sandbox: Arc<dyn Sandbox>,
-    /// Language models.
-    pub models: Arc<dyn ModelDirectory>,
-    /// The available component types.
-    pub catalog: Arc<Catalog>,
-    /// MCP servers of tenants.
-    pub tool_servers: TenantServers,
-    /// Tools that plugins add at run time.
-    pub plugins: Plugins,
-    /// Metrics of the process.
-    pub meters: Meters,
-    /// Source of the current time.
-    pub clock: Arc<dyn Clock>,
     /// Limits of runs and requests.
     pub limits: LimitsConfig,
     /// Questions that wait for their sessions.
@@ -119,11 +54,16 @@ pub struct App {
     pub(crate) wake: Arc<Notify>,
     /// Tasks that run to completion even if the caller goes away.
     pub(crate) unfinished: TaskTracker,
-    pub(crate) model_check: Arc<ModelCheck>,
     pub(crate) plans: Arc<Plans>,
     pub(crate) measuring: bool,
-    probe: Arc<Probe>,
-    close: Arc<Close>,
+}
+
+impl Deref for AppState {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.parts
+    }
 }
 
 impl std::fmt::Debug for App {
@@ -135,58 +75,32 @@ impl std::fmt::Debug for App {
 impl App {
     /// Creates an app from its parts.
     pub fn new(parts: Parts, limits: LimitsConfig) -> Self {
-        Self {
-            engine: parts.engine,
-            canvases: parts.canvases,
-            versions: parts.versions,
-            chats: parts.chats,
-            sessions: parts.sessions,
-            runs: parts.runs,
-            spending: parts.spending,
-            uses: parts.uses,
-            tasks: parts.tasks,
-            tokens: parts.tokens,
-            accounts: parts.accounts,
-            notifications: parts.notifications,
-            secrets: parts.secrets,
-            queue: parts.queue,
-            schedules: parts.schedules,
-            memories: parts.memories,
+        Self(Arc::new(AppState {
             datasets: Arc::clone(parts.library.store()),
-            library: parts.library,
-            readings: parts.readings,
-            reembeddings: parts.reembeddings,
-            knowledge: parts.knowledge,
-            beside: parts.beside,
-            files: parts.files,
-            file_bytes_max: parts.file_bytes_max,
-            file_manager: parts.file_manager,
-            reader: parts.reader,
-            databases: parts.databases,
-            sandbox: parts.sandbox,
-            models: parts.models,
-            catalog: parts.catalog,
-            tool_servers: parts.tool_servers,
-            plugins: parts.plugins,
-            meters: parts.meters,
-            clock: parts.clock,
+            parts,
             lines: Arc::default(),
             token_uses: Arc::default(),
             wake: Arc::default(),
             unfinished: TaskTracker::new(),
-            model_check: parts.model_check,
             plans: Arc::new(Plans::new(limits.plans_kept)),
             measuring: false,
-            probe: parts.probe,
-            close: parts.close,
             limits,
-        }
+        }))
+    }
+
+    /// Returns the same app with other parts; what its calls share stays shared.
+    #[must_use]
+    pub fn with_parts(&self, change: impl FnOnce(&mut Parts)) -> Self {
+        let mut state = AppState::clone(self);
+        change(&mut state.parts);
+        Self(Arc::new(state))
     }
 
     /// Returns the same app with the components that are only for benchmarks.
     #[must_use]
     pub fn for_measuring(self) -> Self {
-        Self { measuring: true, plans: Arc::new(Plans::new(self.limits.plans_kept)), ..self }
+        let plans = Arc::new(Plans::new(self.limits.plans_kept));
+        Self(Arc::new(AppState { measuring: true, plans, ..AppState::clone(&self) }))
     }
 
     /// Stores a new or changed canvas, and returns the problems found in it. A canvas with errors is stored anyway,

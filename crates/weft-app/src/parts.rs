@@ -32,6 +32,7 @@ pub(crate) type Close = dyn Fn() -> BoxFuture<'static, Result<()>> + Send + Sync
 pub(crate) type Probe = dyn Fn() -> BoxFuture<'static, Result<()>> + Send + Sync;
 
 /// The parts of an [`App`](crate::App).
+#[derive(Clone)]
 pub struct Parts {
     /// Runs canvases.
     pub engine: Engine,
