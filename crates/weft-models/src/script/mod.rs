@@ -23,7 +23,7 @@
 //! | `{"call_part": {"index", "id"?, "name"?, "arguments"}}` | a piece of call number `index`, for interleaved calls |
 //! | `{"tool_search": {"id"?, "query"?, "found"?, "error"?}}` | a search for tools by the provider, in wire formats that have one; without `found` and `error` its result is missing, without `query` the search |
 //! | `{"wait": 500}` | a pause in milliseconds |
-//! | `{"error": {"kind", "message", "retry_after_ms"?}}` | an error: of the request if it is the first step, otherwise in the middle |
+//! | `{"error": {"kind", "message", "retry_after_ms"?}}` | an error: of the request as the first step, else in the middle |
 //! | `{"fault": "cut"}`, `{"fault": "garbage"}` | a stream that stops, or something that is not an answer |
 //!
 //! Besides `say`, a reply has `text` (sent in one piece before it), `delay_ms` (before each piece), `times`, `stop`
