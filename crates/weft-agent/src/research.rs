@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`Mode::Iterative`] | the model reasons aloud and requests searches until it says that it has enough |
 //! | [`Mode::Tree`] | the results are judged; what is missing becomes subquestions, down to a maximum depth |
-//! | [`Mode::Agentic`] | investigates the points of the question in parallel; checks each report against its passages |
+//! | [`Mode::Agentic`] | its points are investigated in parallel; each report is checked against its passages |
 //!
 //! All sources are searched concurrently; a source that fails is reported, and the others count. Passages get numbers
 //! among the turn's citations, so that an answer can cite all of them. The course of a research depends only on the

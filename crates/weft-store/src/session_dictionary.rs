@@ -32,7 +32,7 @@ const DICTIONARY_BYTES_MIN: usize = 512;
 /// A dictionary is replaced when it saves less than one byte in this many.
 const SAVED_PART_MIN: usize = 8;
 
-/// A run depends on its dictionary, and a dictionary is kept until the last of its runs is removed.
+/// Maximum number of uses of a dictionary: it can only be removed with the last of the runs that depend on it.
 const USES_MAX: u32 = 256;
 
 /// The beginning of an earlier journal of a session.

@@ -226,7 +226,7 @@ impl UserStore for Store {
         let row = login::Entity::find_by_id(text(hash)).one(&self.inner.read).await.map_err(fail)?;
         let login = Login::from(row.ok_or_else(unknown)?);
         let user = Entity::find_by_id(text(login.user.as_str())).one(&self.inner.read).await.map_err(fail)?;
-        // At each use and not when a user is disabled: a sign-in that was already in progress has to end as well.
+        // At each use and not when a user is disabled: existing sign-ins have to end as well.
         if user.is_none_or(|user| user.enabled == 0) {
             return Err(unknown());
         }
