@@ -284,7 +284,7 @@ async fn read_kept(reading: &FileReading<'_>, file: &StoredFile, bytes: Bytes) -
         method: ChunkMethod::One,
         settings: serde_json::Map::new(),
     };
-    let read = reading.documents.read(&request, bytes).await?;
+    let read = reading.documents.read(reading.tenant, &request, bytes).await?;
     let mut text = String::new();
     for piece in &read.pieces {
         if !text.is_empty() {

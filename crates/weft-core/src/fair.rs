@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -12,6 +13,9 @@ use crate::id::TenantId;
 /// Who may wait in line of one tenant, at most: each holds what it will work on.
 pub const WAITING_MAX: usize = 10_000;
 
+/// After this time a caller that was refused may try again.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
 /// So many places and no more. A free place goes to the tenant whose turn it is: each that waits gets one
 /// before any gets a second one.
 #[derive(Clone, Debug)]
@@ -20,9 +24,20 @@ pub struct FairSlots(Arc<Mutex<TenantLine>>);
 #[derive(Debug)]
 struct TenantLine {
     free: usize,
+    limit: WaitingLimit,
     waiting: HashMap<TenantId, VecDeque<oneshot::Sender<Slot>>>,
     /// The tenants that wait, in the order of their turns.
     turns: VecDeque<TenantId>,
+}
+
+/// How many may wait for a place.
+#[derive(Clone, Copy, Debug)]
+enum WaitingLimit {
+    /// This many of each tenant.
+    PerTenant(usize),
+    /// This many in all. A tenant may have only as many of them as it leaves free for the others, so that a single
+    /// tenant never has more than half, and one that has filled its share does not have the others refused.
+    Shared(usize),
 }
 
 /// A place. It is free again when this is dropped.
@@ -36,14 +51,24 @@ fn locked(line: &Mutex<TenantLine>) -> MutexGuard<'_, TenantLine> {
 impl FairSlots {
     /// So many places; at least one.
     pub fn new(count: usize) -> Self {
-        let line = TenantLine { free: count.max(1), waiting: HashMap::new(), turns: VecDeque::new() };
-        Self(Arc::new(Mutex::new(line)))
+        Self::limited(count, WaitingLimit::PerTenant(WAITING_MAX))
+    }
+
+    /// The same for work that is too large for [`WAITING_MAX`] of each tenant: at most `waiting_max` wait in all, and
+    /// none of the tenants can take all of that.
+    pub fn with_waiting_max(count: usize, waiting_max: usize) -> Self {
+        Self::limited(count, WaitingLimit::Shared(waiting_max))
+    }
+
+    fn limited(count: usize, limit: WaitingLimit) -> Self {
+        let (free, waiting, turns) = (count.max(1), HashMap::new(), VecDeque::new());
+        Self(Arc::new(Mutex::new(TenantLine { free, limit, waiting, turns })))
     }
 
     /// Waits for a place. Whoever stops waiting leaves the line.
     ///
     /// # Errors
-    /// `QuotaExceeded` when very many of this tenant wait already.
+    /// `RateLimited` when as many of this tenant wait already as may.
     pub async fn acquire(&self, tenant: &TenantId) -> Result<Slot> {
         let coming = {
             let mut line = locked(&self.0);
@@ -52,16 +77,12 @@ impl FairSlots {
                 line.free -= 1;
                 return Ok(Slot(Some(Arc::clone(&self.0))));
             }
-            let waiting = line.waiting.entry(tenant.clone()).or_default();
-            // Those who have gone away are still in line: nobody takes them out before it is their turn.
-            waiting.retain(|other| !other.is_closed());
-            if waiting.len() >= WAITING_MAX {
-                return Err(Error::new(
-                    ErrorKind::QuotaExceeded,
-                    format!("{WAITING_MAX} others wait already"),
-                )
-                .help("try again when some of them are done"));
+            if !line.has_room(tenant) {
+                let full = Error::new(ErrorKind::RateLimited, "too many others wait already")
+                    .help("try again when some of them are done");
+                return Err(Error { retry_after: Some(RETRY_AFTER), ..full });
             }
+            let waiting = line.waiting.entry(tenant.clone()).or_default();
             let (give, coming) = oneshot::channel();
             let first = waiting.is_empty();
             waiting.push_back(give);
@@ -102,7 +123,25 @@ impl Drop for Slot {
     }
 }
 
+/// How many of a tenant wait. Those who have gone away are still in line: nobody takes them out before it is their turn.
+fn present(waiting: &mut VecDeque<oneshot::Sender<Slot>>) -> usize {
+    waiting.retain(|other| !other.is_closed());
+    waiting.len()
+}
+
 impl TenantLine {
+    /// Whether one more of this tenant may wait.
+    fn has_room(&mut self, tenant: &TenantId) -> bool {
+        match self.limit {
+            WaitingLimit::PerTenant(most) => self.waiting.get_mut(tenant).map_or(0, present) < most,
+            WaitingLimit::Shared(most) => {
+                let all: usize = self.waiting.values_mut().map(present).sum();
+                let own = self.waiting.get(tenant).map_or(0, VecDeque::len);
+                own < most.saturating_sub(all)
+            }
+        }
+    }
+
     fn next(&mut self) -> Option<oneshot::Sender<Slot>> {
         while let Some(tenant) = self.turns.pop_front() {
             let Some(waiting) = self.waiting.get_mut(&tenant) else { continue };
@@ -161,5 +200,33 @@ mod tests {
         assert!((&mut late).now_or_never().is_some());
         assert_eq!(locked(&slots.0).free, 2);
         assert!(locked(&slots.0).turns.is_empty());
+    }
+
+    #[test]
+    fn a_tenant_that_is_refused_has_no_other_refused() {
+        let slots = FairSlots::with_waiting_max(1, 8);
+        let (loud, quiet) = (TenantId::from("loud"), TenantId::from("quiet"));
+        let first = slots.acquire(&loud).now_or_never().unwrap().unwrap();
+        let mut waiting: Vec<_> = (0..4).map(|_| Box::pin(slots.acquire(&loud))).collect();
+        waiting.iter_mut().for_each(|one| assert!(one.now_or_never().is_none()));
+        let refused = slots.acquire(&loud).now_or_never().unwrap().unwrap_err();
+        assert_eq!((refused.kind, refused.retry_after), (ErrorKind::RateLimited, Some(RETRY_AFTER)));
+        // What is left is shared in the same way, and the other one is served next but one.
+        let mut others: Vec<_> = (0..2).map(|_| Box::pin(slots.acquire(&quiet))).collect();
+        others.iter_mut().for_each(|one| assert!(one.now_or_never().is_none()));
+        assert!(slots.acquire(&quiet).now_or_never().unwrap().is_err());
+        drop(first);
+        let second = (&mut waiting[0]).now_or_never().unwrap().unwrap();
+        drop(second);
+        assert!((&mut others[0]).now_or_never().unwrap().is_ok());
+        // Who goes away makes room, and one who was never let in leaves nothing behind.
+        let stranger = TenantId::from("stranger");
+        let full = FairSlots::with_waiting_max(1, 0);
+        let _held = full.acquire(&loud).now_or_never().unwrap().unwrap();
+        assert!(full.acquire(&stranger).now_or_never().unwrap().is_err());
+        assert!(locked(&full.0).waiting.is_empty());
+        drop(waiting);
+        drop(others);
+        assert!(slots.acquire(&loud).now_or_never().unwrap().is_ok());
     }
 }

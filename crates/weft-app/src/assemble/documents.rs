@@ -134,7 +134,7 @@ mod tests {
     #[tokio::test]
     async fn whoever_works_on_a_document_hears_what_its_recordings_use() {
         let reader = MediaReader::new(Arc::new(NoReader), None, Some(Arc::new(Hears)));
-        let heard = Arc::new(Heard::default());
+        let (heard, tenant) = (Arc::new(Heard::default()), TenantId::new("t"));
         let watched = reader.watched(Arc::clone(&heard) as Arc<dyn ModelWatcher>).unwrap();
         let request = ReadRequest {
             name: "a.mp3".to_owned(),
@@ -142,9 +142,9 @@ mod tests {
             settings: serde_json::Map::new(),
         };
         // Nothing here reads what was written down, which has been paid for all the same.
-        watched.read(&request, Bytes::from_static(b"ID3 sound")).await.unwrap_err();
+        watched.read(&tenant, &request, Bytes::from_static(b"ID3 sound")).await.unwrap_err();
         assert_eq!(*heard.0.lock().unwrap(), [("ears".to_owned(), 14)]);
-        reader.read(&request, Bytes::from_static(b"ID3 sound")).await.unwrap_err();
+        reader.read(&tenant, &request, Bytes::from_static(b"ID3 sound")).await.unwrap_err();
         assert_eq!(heard.0.lock().unwrap().len(), 1, "it is somebody else's document");
     }
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Metadata;
+use crate::id::TenantId;
 use crate::seam::picture_reader::Picture;
 use crate::value::Json;
 use crate::watched_models::ModelWatcher;
@@ -313,7 +314,8 @@ pub struct PictureReading {
 
 /// Reads documents.
 ///
-/// An implementation reads any bytes without harm to its process, within limits of time and memory.
+/// An implementation reads any bytes without harm to its process, within limits of time and memory. Where it reads only a
+/// few files at the same time, tenants take turns.
 #[async_trait]
 pub trait DocumentReader: Send + Sync {
     /// Reads a file and cuts it into pieces.
@@ -321,15 +323,20 @@ pub trait DocumentReader: Send + Sync {
     /// # Errors
     /// `Invalid` with a reason that a person understands: a kind of file that is not known, a file that
     /// is broken, has no text, or is too large; `Timeout` when it takes too long; `Unavailable` when no
-    /// process can be started.
-    async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument>;
+    /// process can be started; `RateLimited` when as many files of the tenant wait already as may.
+    async fn read(&self, tenant: &TenantId, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument>;
 
     /// The pictures of a file that hold text which the file itself does not have: scanned pages, figures, the file
     /// as a whole. None where a reader knows nothing of pictures.
     ///
     /// # Errors
     /// As [`DocumentReader::read`].
-    async fn pictures(&self, _request: &ReadRequest, _bytes: Bytes) -> Result<FoundPictures> {
+    async fn pictures(
+        &self,
+        _tenant: &TenantId,
+        _request: &ReadRequest,
+        _bytes: Bytes,
+    ) -> Result<FoundPictures> {
         Ok(FoundPictures::default())
     }
 
@@ -340,11 +347,12 @@ pub trait DocumentReader: Send + Sync {
     /// As [`DocumentReader::read`].
     async fn kept_pictures(
         &self,
+        tenant: &TenantId,
         request: &ReadRequest,
         bytes: Bytes,
         wanted: &[u32],
     ) -> Result<FoundPictures> {
-        let mut found = self.pictures(request, bytes).await?;
+        let mut found = self.pictures(tenant, request, bytes).await?;
         found.keep(wanted);
         Ok(found)
     }
@@ -355,11 +363,12 @@ pub trait DocumentReader: Send + Sync {
     /// As [`DocumentReader::read`].
     async fn read_with(
         &self,
+        tenant: &TenantId,
         request: &ReadRequest,
         bytes: Bytes,
         _readings: &[PictureReading],
     ) -> Result<ReadDocument> {
-        self.read(request, bytes).await
+        self.read(tenant, request, bytes).await
     }
 
     /// Whether the ending of a file's name is that of a kind which is read.
@@ -379,7 +388,7 @@ pub struct NoReader;
 
 #[async_trait]
 impl DocumentReader for NoReader {
-    async fn read(&self, request: &ReadRequest, _bytes: Bytes) -> Result<ReadDocument> {
+    async fn read(&self, _: &TenantId, request: &ReadRequest, _: Bytes) -> Result<ReadDocument> {
         let message = format!("`{}` cannot be read: nothing here reads files", request.name);
         Err(Error::new(ErrorKind::Unavailable, message).help("name a program that does in the configuration"))
     }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::id::TenantId;
 use crate::value::Json;
 
 /// What kind of file a document becomes.
@@ -158,21 +159,22 @@ impl From<Vec<u8>> for MadeDocument {
 
 /// Makes documents, and reads tables.
 ///
-/// An implementation works on any input without harm to its process, within limits of time and memory.
+/// An implementation works on any input without harm to its process, within limits of time and memory. Where it works on
+/// only a few files at the same time, tenants take turns.
 #[async_trait]
 pub trait DocumentWriter: Send + Sync + fmt::Debug {
     /// Makes a file.
     ///
     /// # Errors
     /// `Invalid` for what the format cannot hold, with a reason that a person understands; `Timeout`; `Unavailable`
-    /// when no process can be started.
-    async fn write(&self, request: &WriteRequest) -> Result<MadeDocument>;
+    /// when no process can be started; `RateLimited` when as many files of the tenant wait already as may.
+    async fn write(&self, tenant: &TenantId, request: &WriteRequest) -> Result<MadeDocument>;
 
     /// The sheets of a spreadsheet or of a file of separated values, as its name's ending says.
     ///
     /// # Errors
     /// As [`DocumentReader::read`](super::DocumentReader::read).
-    async fn sheets(&self, name: &str, bytes: Bytes) -> Result<Vec<Sheet>>;
+    async fn sheets(&self, tenant: &TenantId, name: &str, bytes: Bytes) -> Result<Vec<Sheet>>;
 }
 
 /// Where no document can be made.
@@ -186,11 +188,11 @@ fn none() -> Error {
 
 #[async_trait]
 impl DocumentWriter for NoWriter {
-    async fn write(&self, _: &WriteRequest) -> Result<MadeDocument> {
+    async fn write(&self, _: &TenantId, _: &WriteRequest) -> Result<MadeDocument> {
         Err(none())
     }
 
-    async fn sheets(&self, _: &str, _: Bytes) -> Result<Vec<Sheet>> {
+    async fn sheets(&self, _: &TenantId, _: &str, _: Bytes) -> Result<Vec<Sheet>> {
         Err(none())
     }
 }

@@ -23,7 +23,8 @@ impl DocumentWork<'_> {
         if wanted.is_empty() {
             return Ok(PictureNames::new());
         }
-        let bytes = parts.blobs.get(&document.key.dataset.tenant, &document.blob).await?;
+        let tenant = &document.key.dataset.tenant;
+        let bytes = parts.blobs.get(tenant, &document.blob).await?;
         // It is there already, as the file.
         if pictures::image_id(&document.key, &document.name).is_some()
             && pictures::media_type(&bytes).is_some()
@@ -32,7 +33,7 @@ impl DocumentWork<'_> {
         }
         let wanted: Vec<u32> = wanted.into_iter().collect();
         // For their bytes alone, and after the text: while somebody reads pictures none is held for longer than that takes.
-        let mut kept = match parts.reader.kept_pictures(request, bytes, &wanted).await {
+        let mut kept = match parts.reader.kept_pictures(tenant, request, bytes, &wanted).await {
             Ok(kept) => kept,
             Err(error) => {
                 self.warn(format!("Its pictures are not shown: {}", error.full()));
