@@ -55,7 +55,7 @@ impl MediaReader {
         request: &ReadRequest,
         recording: Recording,
     ) -> Result<ReadDocument> {
-        let mut said = model.transcribe(&recording).await?;
+        let mut said = model.transcribe(tenant, &recording).await?;
         // A program may write marks for a terminal, and with a character 0 it would not be taken for text.
         said.retain(|letter| !letter.is_control() || matches!(letter, '\n' | '\r' | '\t'));
         if said.trim().is_empty() {
@@ -70,12 +70,13 @@ impl MediaReader {
     async fn read_pictures(
         &self,
         reader: &dyn PictureReader,
+        tenant: &TenantId,
         found: Vec<FoundPicture>,
         warnings: &mut Vec<String>,
     ) -> Result<Vec<PictureReading>> {
         let read = |(number, one): (u32, FoundPicture)| {
             async move {
-                let lines = reader.read(&one.picture).await;
+                let lines = reader.read(tenant, &one.picture).await;
                 let FoundPicture { place, part, is_figure, .. } = one;
                 let picture = Some(number);
                 (PictureReading { place, part, is_figure, picture, lines: Vec::new() }, lines)
@@ -235,7 +236,7 @@ impl DocumentReader for MediaReader {
                         FoundPictures { pictures: Vec::new(), warnings: vec![error.full()] }
                     });
                 warnings.extend(found.warnings);
-                self.read_pictures(&**reader, found.pictures, &mut warnings).await?
+                self.read_pictures(&**reader, tenant, found.pictures, &mut warnings).await?
             }
             None => Vec::new(),
         };

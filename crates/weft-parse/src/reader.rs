@@ -24,6 +24,8 @@ pub use worker::work;
 use worker::{ORDER_BYTES_MAX, READINGS_BYTES_MAX, ReaderAnswer};
 pub(crate) use worker::{ReaderJob, ReaderOrder};
 
+use crate::slots;
+
 const DUTY: Duty = Duty { thing: "a document", does: "reads documents", section: "documents" };
 /// Bytes that a worker answers, at most.
 const ANSWER_BYTES_MAX: u64 = 1 << 30;
@@ -129,10 +131,7 @@ impl ChildReader {
         bytes: &[u8],
     ) -> Result<(ReaderAnswer, Vec<u8>)> {
         let FileRef { tenant, name } = file;
-        let _slot = self.slots.acquire(tenant).await.map_err(|error| {
-            let message = format!("cannot work on `{name}` now: {}", error.message);
-            Error { message, ..error }
-        })?;
+        let _slot = slots::acquire(&self.slots, tenant, &format!("`{name}`")).await?;
         let order =
             ReaderOrder::new(job, self.limits, before.len() + bytes.len()).with_confinement(self.confinement);
         let mut order = serde_json::to_vec(&order)

@@ -112,11 +112,11 @@ mod tests {
             "ears"
         }
 
-        async fn transcribe(&self, recording: &Recording) -> Result<String> {
-            self.transcribe_counted(recording).await.map(|counted| counted.given)
+        async fn transcribe(&self, tenant: &TenantId, recording: &Recording) -> Result<String> {
+            self.transcribe_counted(tenant, recording).await.map(|counted| counted.given)
         }
 
-        async fn transcribe_counted(&self, _: &Recording) -> Result<Counted<String>> {
+        async fn transcribe_counted(&self, _: &TenantId, _: &Recording) -> Result<Counted<String>> {
             let usage = Usage { prompt_tokens: 14, calls: 1, ..Usage::default() };
             Ok(Counted { given: "Hello".to_owned(), usage, prices: None })
         }

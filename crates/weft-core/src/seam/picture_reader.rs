@@ -5,6 +5,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
+use crate::id::TenantId;
 use crate::usage::Counted;
 
 /// Pixels of a picture that is read, at most: a page of A3 at 600 dots per inch has 70 million.
@@ -53,7 +54,8 @@ pub struct PictureLine {
 /// Reads pictures: writes down their text, and may describe what else they show.
 ///
 /// An implementation gives lines in reading order, with places inside the picture if it knows any. A picture without
-/// text has no lines. It stays within limits of time and memory whatever the bytes are.
+/// text has no lines. It stays within limits of time and memory whatever the bytes are. Where it reads only a few pictures at the
+/// same time, tenants take turns.
 #[async_trait]
 pub trait PictureReader: Send + Sync {
     /// Its name in the configuration.
@@ -64,13 +66,13 @@ pub trait PictureReader: Send + Sync {
     /// # Errors
     /// `Invalid` for bytes that are no picture of a kind that it reads, or one that is too large; `Timeout`;
     /// otherwise what keeps it from reading any picture now, by kind.
-    async fn read(&self, picture: &Picture) -> Result<Vec<PictureLine>>;
+    async fn read(&self, tenant: &TenantId, picture: &Picture) -> Result<Vec<PictureLine>>;
 
     /// The same, with what that has used, where the reader is a model that tells.
     ///
     /// # Errors
     /// As [`PictureReader::read`].
-    async fn read_counted(&self, picture: &Picture) -> Result<Counted<Vec<PictureLine>>> {
-        self.read(picture).await.map(Counted::untold)
+    async fn read_counted(&self, tenant: &TenantId, picture: &Picture) -> Result<Counted<Vec<PictureLine>>> {
+        self.read(tenant, picture).await.map(Counted::untold)
     }
 }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
+use crate::id::TenantId;
 use crate::seam::chat_model::Prices;
 use crate::usage::Counted;
 
@@ -48,7 +49,7 @@ pub trait SpeechModel: Send + Sync {
     async fn speak(&self, text: &str) -> Result<Audio>;
 }
 
-/// A model that writes down what is said in a recording.
+/// A model that writes down what is said in a recording. Where it does so for only a few at the same time, tenants take turns.
 #[async_trait]
 pub trait TranscriptionModel: Send + Sync {
     /// The name in the configuration.
@@ -58,13 +59,13 @@ pub trait TranscriptionModel: Send + Sync {
     ///
     /// # Errors
     /// What the provider or the way to it said, by kind.
-    async fn transcribe(&self, recording: &Recording) -> Result<String>;
+    async fn transcribe(&self, tenant: &TenantId, recording: &Recording) -> Result<String>;
 
     /// The same, with what that has used, where the provider tells.
     ///
     /// # Errors
     /// As [`TranscriptionModel::transcribe`].
-    async fn transcribe_counted(&self, recording: &Recording) -> Result<Counted<String>> {
-        self.transcribe(recording).await.map(Counted::untold)
+    async fn transcribe_counted(&self, tenant: &TenantId, recording: &Recording) -> Result<Counted<String>> {
+        self.transcribe(tenant, recording).await.map(Counted::untold)
     }
 }

@@ -37,7 +37,7 @@ impl PictureReader for Says {
         "says"
     }
 
-    async fn read(&self, picture: &Picture) -> Result<Vec<PictureLine>> {
+    async fn read(&self, _: &TenantId, picture: &Picture) -> Result<Vec<PictureLine>> {
         self.1.fetch_add(1, Ordering::Relaxed);
         assert!(picture.width > 0 && picture.height > 0 && !picture.bytes.is_empty());
         match self.0 {
@@ -57,7 +57,7 @@ impl PictureReader for Columns {
         "columns"
     }
 
-    async fn read(&self, _: &Picture) -> Result<Vec<PictureLine>> {
+    async fn read(&self, _: &TenantId, _: &Picture) -> Result<Vec<PictureLine>> {
         let line = |text: &str, top: f32| PictureLine {
             text: text.to_owned(),
             place: Some(PicturePlace { left: 0.1, right: 0.9, top, bottom: top + 0.02 }),
@@ -452,7 +452,7 @@ impl TranscriptionModel for Ears {
         "ears"
     }
 
-    async fn transcribe(&self, recording: &Recording) -> Result<String> {
+    async fn transcribe(&self, _: &TenantId, recording: &Recording) -> Result<String> {
         assert_eq!(recording.media_type, "audio/mpeg");
         Ok(String::from_utf8_lossy(&recording.bytes[3..]).into_owned())
     }
@@ -525,12 +525,13 @@ async fn tesseract_is_bounded() {
     let Some(reader) = tesseract(limits) else { return };
     let picture = weft_testkit::contracts::picture_reader::picture(WORDS, 600, 300);
     // It ends within the time that a worker is waited for, whatever became of it.
-    let ended = tokio::time::timeout(Duration::from_secs(20), reader.read(&picture)).await.unwrap();
+    let ended =
+        tokio::time::timeout(Duration::from_secs(20), reader.read(&"t".into(), &picture)).await.unwrap();
     if let Err(error) = ended {
         assert!(matches!(error.kind, ErrorKind::Timeout | ErrorKind::Invalid), "{}", error.full());
     }
     let limits = Limits { memory_bytes: 0, ..Limits::default() };
     let Some(small) = tesseract(limits) else { return };
     // With the little that the program has for itself it still ends in words.
-    drop(small.read(&picture).await);
+    drop(small.read(&"t".into(), &picture).await);
 }

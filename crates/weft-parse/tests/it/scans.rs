@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use weft_core::Result;
 use weft_core::seam::document_reader::{ChunkMethod, FoundPictures, ReadRequest};
 use weft_core::seam::picture_reader::{Picture, PictureLine};
 use weft_core::seam::{DocumentReader, PictureReader};
+use weft_core::{Result, TenantId};
 use weft_parse::{ChildReader, InProcess, Limits, MediaReader, Worker};
 
 use crate::build::pdf_with_scans;
@@ -137,7 +137,7 @@ impl PictureReader for Says {
         "says"
     }
 
-    async fn read(&self, _: &Picture) -> Result<Vec<PictureLine>> {
+    async fn read(&self, _: &TenantId, _: &Picture) -> Result<Vec<PictureLine>> {
         Ok(vec![PictureLine { text: "The pump is broken.".to_owned(), place: None }])
     }
 }
