@@ -275,7 +275,8 @@ async fn read_kept(reading: &FileReading<'_>, file: &StoredFile, bytes: Bytes) -
     }
     if kind.starts_with("audio/") {
         let recording = Recording { name: file.name.clone(), media_type: kind.to_owned(), bytes };
-        let text = reading.models.transcription(reading.tenant, "")?.transcribe(&recording).await?;
+        let model = reading.models.transcription(reading.tenant, "")?;
+        let text = model.transcribe(reading.tenant, &recording).await?;
         return Ok(as_text(&file.name, &file.id, &text).into());
     }
     let request = ReadRequest {
@@ -284,7 +285,7 @@ async fn read_kept(reading: &FileReading<'_>, file: &StoredFile, bytes: Bytes) -
         method: ChunkMethod::One,
         settings: serde_json::Map::new(),
     };
-    let read = reading.documents.read(&request, bytes).await?;
+    let read = reading.documents.read(reading.tenant, &request, bytes).await?;
     let mut text = String::new();
     for piece in &read.pieces {
         if !text.is_empty() {

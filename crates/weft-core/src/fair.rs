@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -12,6 +13,9 @@ use crate::id::TenantId;
 /// Maximum number of waiters per tenant. Each holds its work in memory.
 pub const WAITING_MAX: usize = 10_000;
 
+/// How long a caller that was refused should wait before it tries again.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
 /// A fixed number of slots. A free slot goes to the next tenant in turn: every waiting tenant gets one before any
 /// tenant gets a second one.
 #[derive(Clone, Debug)]
@@ -20,9 +24,20 @@ pub struct FairSlots(Arc<Mutex<TenantLine>>);
 #[derive(Debug)]
 struct TenantLine {
     free: usize,
+    limit: WaitingLimit,
     waiting: HashMap<TenantId, VecDeque<oneshot::Sender<Slot>>>,
     /// The waiting tenants, in the order of their turns.
     turns: VecDeque<TenantId>,
+}
+
+/// How many callers may wait for a slot.
+#[derive(Clone, Copy, Debug)]
+enum WaitingLimit {
+    /// This many of each tenant.
+    PerTenant(usize),
+    /// This many in total. A tenant may have only as many waiters as it leaves room for others, so no single tenant
+    /// takes more than half, and a tenant that has used up its share does not cause others to be refused.
+    Shared(usize),
 }
 
 /// A slot. Dropping it frees it.
@@ -36,14 +51,24 @@ fn locked(line: &Mutex<TenantLine>) -> MutexGuard<'_, TenantLine> {
 impl FairSlots {
     /// Creates this many slots; at least one.
     pub fn new(count: usize) -> Self {
-        let line = TenantLine { free: count.max(1), waiting: HashMap::new(), turns: VecDeque::new() };
-        Self(Arc::new(Mutex::new(line)))
+        Self::limited(count, WaitingLimit::PerTenant(WAITING_MAX))
+    }
+
+    /// Like [`FairSlots::new`], for work that is too large for [`WAITING_MAX`] waiters per tenant: at most `waiting_max`
+    /// wait in total, and no tenant can take all of that.
+    pub fn with_waiting_max(count: usize, waiting_max: usize) -> Self {
+        Self::limited(count, WaitingLimit::Shared(waiting_max))
+    }
+
+    fn limited(count: usize, limit: WaitingLimit) -> Self {
+        let (free, waiting, turns) = (count.max(1), HashMap::new(), VecDeque::new());
+        Self(Arc::new(Mutex::new(TenantLine { free, limit, waiting, turns })))
     }
 
     /// Waits for a slot. A caller that stops waiting leaves the queue.
     ///
     /// # Errors
-    /// `QuotaExceeded` when the tenant already has [`WAITING_MAX`] waiters.
+    /// `RateLimited` when the tenant already has as many waiters as it may have.
     pub async fn acquire(&self, tenant: &TenantId) -> Result<Slot> {
         let coming = {
             let mut line = locked(&self.0);
@@ -52,17 +77,12 @@ impl FairSlots {
                 line.free -= 1;
                 return Ok(Slot(Some(Arc::clone(&self.0))));
             }
-            let waiting = line.waiting.entry(tenant.clone()).or_default();
-            // Waiters that have gone away are still queued, because they are otherwise removed only when it is their
-            // turn.
-            waiting.retain(|other| !other.is_closed());
-            if waiting.len() >= WAITING_MAX {
-                return Err(Error::new(
-                    ErrorKind::QuotaExceeded,
-                    format!("{WAITING_MAX} others wait already"),
-                )
-                .help("try again when some of them are done"));
+            if !line.has_room(tenant) {
+                let full = Error::new(ErrorKind::RateLimited, "too many others wait already")
+                    .help("try again when some of them are done");
+                return Err(Error { retry_after: Some(RETRY_AFTER), ..full });
             }
+            let waiting = line.waiting.entry(tenant.clone()).or_default();
             let (give, coming) = oneshot::channel();
             let first = waiting.is_empty();
             waiting.push_back(give);
@@ -103,7 +123,26 @@ impl Drop for Slot {
     }
 }
 
+/// Counts the waiters of a tenant. Those that have gone away are still queued, because they are otherwise removed only
+/// when it is their turn.
+fn present(waiting: &mut VecDeque<oneshot::Sender<Slot>>) -> usize {
+    waiting.retain(|other| !other.is_closed());
+    waiting.len()
+}
+
 impl TenantLine {
+    /// Returns whether one more caller of this tenant may wait.
+    fn has_room(&mut self, tenant: &TenantId) -> bool {
+        match self.limit {
+            WaitingLimit::PerTenant(most) => self.waiting.get_mut(tenant).map_or(0, present) < most,
+            WaitingLimit::Shared(most) => {
+                let all: usize = self.waiting.values_mut().map(present).sum();
+                let own = self.waiting.get(tenant).map_or(0, VecDeque::len);
+                own < most.saturating_sub(all)
+            }
+        }
+    }
+
     fn next(&mut self) -> Option<oneshot::Sender<Slot>> {
         while let Some(tenant) = self.turns.pop_front() {
             let Some(waiting) = self.waiting.get_mut(&tenant) else { continue };
@@ -162,5 +201,33 @@ mod tests {
         assert!((&mut late).now_or_never().is_some());
         assert_eq!(locked(&slots.0).free, 2);
         assert!(locked(&slots.0).turns.is_empty());
+    }
+
+    #[test]
+    fn a_tenant_that_is_refused_has_no_other_refused() {
+        let slots = FairSlots::with_waiting_max(1, 8);
+        let (loud, quiet) = (TenantId::from("loud"), TenantId::from("quiet"));
+        let first = slots.acquire(&loud).now_or_never().unwrap().unwrap();
+        let mut waiting: Vec<_> = (0..4).map(|_| Box::pin(slots.acquire(&loud))).collect();
+        waiting.iter_mut().for_each(|one| assert!(one.now_or_never().is_none()));
+        let refused = slots.acquire(&loud).now_or_never().unwrap().unwrap_err();
+        assert_eq!((refused.kind, refused.retry_after), (ErrorKind::RateLimited, Some(RETRY_AFTER)));
+        // What is left is shared in the same way, and the other one is served next but one.
+        let mut others: Vec<_> = (0..2).map(|_| Box::pin(slots.acquire(&quiet))).collect();
+        others.iter_mut().for_each(|one| assert!(one.now_or_never().is_none()));
+        assert!(slots.acquire(&quiet).now_or_never().unwrap().is_err());
+        drop(first);
+        let second = (&mut waiting[0]).now_or_never().unwrap().unwrap();
+        drop(second);
+        assert!((&mut others[0]).now_or_never().unwrap().is_ok());
+        // Who goes away makes room, and one who was never let in leaves nothing behind.
+        let stranger = TenantId::from("stranger");
+        let full = FairSlots::with_waiting_max(1, 0);
+        let _held = full.acquire(&loud).now_or_never().unwrap().unwrap();
+        assert!(full.acquire(&stranger).now_or_never().unwrap().is_err());
+        assert!(locked(&full.0).waiting.is_empty());
+        drop(waiting);
+        drop(others);
+        assert!(slots.acquire(&loud).now_or_never().unwrap().is_ok());
     }
 }

@@ -373,13 +373,13 @@ impl TranscriptionModel for Watched<Arc<dyn TranscriptionModel>> {
         self.inner.name()
     }
 
-    async fn transcribe(&self, recording: &Recording) -> Result<String> {
-        self.transcribe_counted(recording).await.map(|counted| counted.given)
+    async fn transcribe(&self, tenant: &TenantId, recording: &Recording) -> Result<String> {
+        self.transcribe_counted(tenant, recording).await.map(|counted| counted.given)
     }
 
-    async fn transcribe_counted(&self, recording: &Recording) -> Result<Counted<String>> {
+    async fn transcribe_counted(&self, tenant: &TenantId, recording: &Recording) -> Result<Counted<String>> {
         let mut call = self.begins(ModelKind::Speech, self.inner.name());
-        let text = self.inner.transcribe_counted(recording).await;
+        let text = self.inner.transcribe_counted(tenant, recording).await;
         call.see_counted(&text);
         text
     }
@@ -391,13 +391,13 @@ impl PictureReader for Watched<Arc<dyn PictureReader>> {
         self.inner.name()
     }
 
-    async fn read(&self, picture: &Picture) -> Result<Vec<PictureLine>> {
-        self.read_counted(picture).await.map(|counted| counted.given)
+    async fn read(&self, tenant: &TenantId, picture: &Picture) -> Result<Vec<PictureLine>> {
+        self.read_counted(tenant, picture).await.map(|counted| counted.given)
     }
 
-    async fn read_counted(&self, picture: &Picture) -> Result<Counted<Vec<PictureLine>>> {
+    async fn read_counted(&self, tenant: &TenantId, picture: &Picture) -> Result<Counted<Vec<PictureLine>>> {
         let mut call = self.begins(ModelKind::Ocr, self.inner.name());
-        let lines = self.inner.read_counted(picture).await;
+        let lines = self.inner.read_counted(tenant, picture).await;
         call.see_counted(&lines);
         lines
     }
@@ -560,11 +560,11 @@ mod tests {
             "sees"
         }
 
-        async fn read(&self, picture: &Picture) -> Result<Vec<PictureLine>> {
-            self.read_counted(picture).await.map(|counted| counted.given)
+        async fn read(&self, tenant: &TenantId, picture: &Picture) -> Result<Vec<PictureLine>> {
+            self.read_counted(tenant, picture).await.map(|counted| counted.given)
         }
 
-        async fn read_counted(&self, picture: &Picture) -> Result<Counted<Vec<PictureLine>>> {
+        async fn read_counted(&self, _: &TenantId, picture: &Picture) -> Result<Counted<Vec<PictureLine>>> {
             if picture.bytes.is_empty() { Err(Error::invalid("nothing")) } else { told(Vec::new()) }
         }
     }
@@ -575,28 +575,28 @@ mod tests {
             "hears"
         }
 
-        async fn transcribe(&self, recording: &Recording) -> Result<String> {
-            self.transcribe_counted(recording).await.map(|counted| counted.given)
+        async fn transcribe(&self, tenant: &TenantId, recording: &Recording) -> Result<String> {
+            self.transcribe_counted(tenant, recording).await.map(|counted| counted.given)
         }
 
-        async fn transcribe_counted(&self, recording: &Recording) -> Result<Counted<String>> {
+        async fn transcribe_counted(&self, _: &TenantId, recording: &Recording) -> Result<Counted<String>> {
             told(recording.name.clone())
         }
     }
 
     #[tokio::test]
     async fn pictures_and_recordings_count_what_their_models_tell() {
-        let heard = Arc::new(Heard::default());
+        let (heard, tenant) = (Arc::new(Heard::default()), TenantId::new("t"));
         let watcher = || Arc::clone(&heard) as Arc<dyn ModelWatcher>;
         // Two hear of one call: one that counts for the process, and one for whoever pays.
         let reader = watched_reader(watched_reader(Arc::new(Tells), watcher()), watcher());
         let picture = Picture { bytes: "png".into(), ..Picture::default() };
-        reader.read(&picture).await.unwrap();
-        reader.read(&Picture::default()).await.unwrap_err();
+        reader.read(&tenant, &picture).await.unwrap();
+        reader.read(&tenant, &Picture::default()).await.unwrap_err();
         let hears = watched_transcription(Arc::new(Tells), watcher());
         let recording =
             Recording { name: "a".to_owned(), media_type: "audio/mpeg".to_owned(), bytes: "a".into() };
-        assert_eq!(hears.transcribe(&recording).await.unwrap(), "a");
+        assert_eq!(hears.transcribe(&tenant, &recording).await.unwrap(), "a");
         let invalid = CallOutcome::Failed(ErrorKind::Invalid);
         let one = |model: &str, outcome, tokens| (model.to_owned(), outcome, tokens, tokens);
         let expected = [

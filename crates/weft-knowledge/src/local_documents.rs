@@ -70,7 +70,7 @@ impl LocalDocuments {
         let settings: Settings = [("chunk_token_num".to_owned(), PIECE_TOKENS.into())].into_iter().collect();
         let request =
             ReadRequest { name: name.to_owned(), method: ChunkMethod::Naive, settings: settings.clone() };
-        let read = self.0.reader.read(&request, bytes).await?;
+        let read = self.0.reader.read(&dataset.tenant, &request, bytes).await?;
         let now_ms = self.0.clock.now_ms();
         let document = Document {
             size,

@@ -10,7 +10,7 @@ use serde_json::json;
 use weft_core::seam::chat_model::{Prices, Usage};
 use weft_core::seam::speech::{Audio, Recording, SpeechModel, TranscriptionModel};
 use weft_core::usage::Counted;
-use weft_core::{Error, Json, Result};
+use weft_core::{Error, Json, Result, TenantId};
 
 use crate::config::ModelEntry;
 use crate::factories::Provider;
@@ -122,11 +122,11 @@ impl TranscriptionModel for HttpTranscription {
         &self.remote.name
     }
 
-    async fn transcribe(&self, recording: &Recording) -> Result<String> {
-        self.transcribe_counted(recording).await.map(|counted| counted.given)
+    async fn transcribe(&self, tenant: &TenantId, recording: &Recording) -> Result<String> {
+        self.transcribe_counted(tenant, recording).await.map(|counted| counted.given)
     }
 
-    async fn transcribe_counted(&self, recording: &Recording) -> Result<Counted<String>> {
+    async fn transcribe_counted(&self, _: &TenantId, recording: &Recording) -> Result<Counted<String>> {
         let part = || {
             let part = Part::stream_with_length(recording.bytes.clone(), recording.bytes.len() as u64)
                 .file_name(recording.name.clone());

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use lettre::address::Envelope;
@@ -30,6 +31,9 @@ use crate::tls;
 
 /// The port of TLS from the first byte on.
 const IMPLICIT_TLS: u16 = 465;
+/// How long a server may take to greet. One that expects TLS from the first byte on never does.
+// Servers that let clients wait, to keep spam away, do so for a few seconds.
+const GREETING_LIMIT: Duration = Duration::from_secs(10);
 /// Bytes that a server says in one conversation, at most. The client reads an answer of many lines anew with each of them.
 const SAID_MAX: usize = 64 * 1024;
 /// Recipients of one mail, at most.
@@ -87,6 +91,7 @@ impl SmtpMailer {
             let stream = Box::new(Bounded::new(secured));
             return AsyncSmtpConnection::connect_with_transport(stream, &hello).await.map_err(failed);
         }
+        greeted(&stream, server).await?;
         let stream = Box::new(Bounded::new(stream));
         let mut connection =
             AsyncSmtpConnection::connect_with_transport(stream, &hello).await.map_err(failed)?;
@@ -104,6 +109,19 @@ impl SmtpMailer {
         }
         Ok(connection)
     }
+}
+
+/// Waits until a server says something, or ends the connection; what it is, is read by whoever comes next.
+async fn greeted(stream: &TcpStream, server: &MailServer) -> Result<()> {
+    let first = tokio::time::timeout(GREETING_LIMIT, stream.peek(&mut [0])).await;
+    first.map(drop).map_err(|_| {
+        let (MailServer { host, port, .. }, seconds) = (server, GREETING_LIMIT.as_secs());
+        let message = format!("the mail server `{host}` says nothing at port {port} within {seconds} s");
+        Error::new(ErrorKind::Unavailable, message).help(format!(
+            "it may expect TLS from the beginning, which is spoken at port {IMPLICIT_TLS} alone: use that port, or one \
+             with STARTTLS, mostly 587"
+        ))
+    })
 }
 
 /// Says who is there and whom a mail is for, up to where its text follows.

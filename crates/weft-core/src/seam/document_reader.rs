@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Metadata;
+use crate::id::TenantId;
 use crate::seam::picture_reader::Picture;
 use crate::value::Json;
 use crate::watched_models::ModelWatcher;
@@ -313,22 +314,29 @@ pub struct PictureReading {
 
 /// Parses documents.
 ///
-/// An implementation parses arbitrary bytes without harm to its process, within limits of time and memory.
+/// An implementation parses arbitrary bytes without harm to its process, within limits of time and memory. If it
+/// parses only a few files at a time, tenants take turns.
 #[async_trait]
 pub trait DocumentReader: Send + Sync {
     /// Parses a file and splits it into pieces.
     ///
     /// # Errors
     /// `Invalid` with a reason that people understand: the file has an unknown type, is broken, has no text, or is
-    /// too large; `Timeout` when it takes too long; `Unavailable` when no process can be started.
-    async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument>;
+    /// too large; `Timeout` when it takes too long; `Unavailable` when no process can be started; `RateLimited` when too
+    /// many files of the tenant are waiting.
+    async fn read(&self, tenant: &TenantId, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument>;
 
     /// Returns the pictures of a file that contain text which the file itself does not: scanned pages, figures, or
     /// the file as a whole. None if the reader does not support pictures.
     ///
     /// # Errors
     /// As [`DocumentReader::read`].
-    async fn pictures(&self, _request: &ReadRequest, _bytes: Bytes) -> Result<FoundPictures> {
+    async fn pictures(
+        &self,
+        _tenant: &TenantId,
+        _request: &ReadRequest,
+        _bytes: Bytes,
+    ) -> Result<FoundPictures> {
         Ok(FoundPictures::default())
     }
 
@@ -339,11 +347,12 @@ pub trait DocumentReader: Send + Sync {
     /// As [`DocumentReader::read`].
     async fn kept_pictures(
         &self,
+        tenant: &TenantId,
         request: &ReadRequest,
         bytes: Bytes,
         wanted: &[u32],
     ) -> Result<FoundPictures> {
-        let mut found = self.pictures(request, bytes).await?;
+        let mut found = self.pictures(tenant, request, bytes).await?;
         found.keep(wanted);
         Ok(found)
     }
@@ -354,11 +363,12 @@ pub trait DocumentReader: Send + Sync {
     /// As [`DocumentReader::read`].
     async fn read_with(
         &self,
+        tenant: &TenantId,
         request: &ReadRequest,
         bytes: Bytes,
         _readings: &[PictureReading],
     ) -> Result<ReadDocument> {
-        self.read(request, bytes).await
+        self.read(tenant, request, bytes).await
     }
 
     /// Returns whether files with the extension of this name can be parsed.
@@ -378,7 +388,7 @@ pub struct NoReader;
 
 #[async_trait]
 impl DocumentReader for NoReader {
-    async fn read(&self, request: &ReadRequest, _bytes: Bytes) -> Result<ReadDocument> {
+    async fn read(&self, _: &TenantId, request: &ReadRequest, _: Bytes) -> Result<ReadDocument> {
         let message = format!("`{}` cannot be read: nothing here reads files", request.name);
         Err(Error::new(ErrorKind::Unavailable, message).help("name a program that does in the configuration"))
     }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::id::TenantId;
 use crate::value::Json;
 
 /// The format of a document.
@@ -158,21 +159,22 @@ impl From<Vec<u8>> for MadeDocument {
 
 /// Creates documents and reads tables.
 ///
-/// An implementation processes any input without harm to its process, within limits of time and memory.
+/// An implementation processes any input without harm to its process, within limits of time and memory. If it
+/// processes only a few files at a time, tenants take turns.
 #[async_trait]
 pub trait DocumentWriter: Send + Sync + fmt::Debug {
     /// Creates a file.
     ///
     /// # Errors
     /// `Invalid` for content that the format cannot represent, with a reason that people understand; `Timeout`;
-    /// `Unavailable` when no process can be started.
-    async fn write(&self, request: &WriteRequest) -> Result<MadeDocument>;
+    /// `Unavailable` when no process can be started; `RateLimited` when too many files of the tenant are waiting.
+    async fn write(&self, tenant: &TenantId, request: &WriteRequest) -> Result<MadeDocument>;
 
     /// Returns the sheets of a spreadsheet or of a file of separated values, according to the extension of its name.
     ///
     /// # Errors
     /// As [`DocumentReader::read`](super::DocumentReader::read).
-    async fn sheets(&self, name: &str, bytes: Bytes) -> Result<Vec<Sheet>>;
+    async fn sheets(&self, tenant: &TenantId, name: &str, bytes: Bytes) -> Result<Vec<Sheet>>;
 }
 
 /// A writer that can create no documents.
@@ -186,11 +188,11 @@ fn none() -> Error {
 
 #[async_trait]
 impl DocumentWriter for NoWriter {
-    async fn write(&self, _: &WriteRequest) -> Result<MadeDocument> {
+    async fn write(&self, _: &TenantId, _: &WriteRequest) -> Result<MadeDocument> {
         Err(none())
     }
 
-    async fn sheets(&self, _: &str, _: Bytes) -> Result<Vec<Sheet>> {
+    async fn sheets(&self, _: &TenantId, _: &str, _: Bytes) -> Result<Vec<Sheet>> {
         Err(none())
     }
 }

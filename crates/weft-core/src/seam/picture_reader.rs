@@ -5,6 +5,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
+use crate::id::TenantId;
 use crate::usage::Counted;
 
 /// Maximum number of pixels in a picture: an A3 page at 600 dots per inch has 70 million.
@@ -53,7 +54,8 @@ pub struct PictureLine {
 /// Reads pictures: extracts their text, and may describe what else they show.
 ///
 /// An implementation returns lines in reading order, with positions within the picture if known. A picture without
-/// text has no lines. It stays within limits of time and memory, whatever the bytes are.
+/// text has no lines. It stays within limits of time and memory, whatever the bytes are. If it reads only a few
+/// pictures at a time, tenants take turns.
 #[async_trait]
 pub trait PictureReader: Send + Sync {
     /// Its name in the configuration.
@@ -64,13 +66,13 @@ pub trait PictureReader: Send + Sync {
     /// # Errors
     /// `Invalid` for bytes that are not a picture of a supported type, or for a picture that is too large; `Timeout`;
     /// otherwise, by kind, whatever prevents it from reading any picture at the moment.
-    async fn read(&self, picture: &Picture) -> Result<Vec<PictureLine>>;
+    async fn read(&self, tenant: &TenantId, picture: &Picture) -> Result<Vec<PictureLine>>;
 
     /// Like [`PictureReader::read`], with the usage if the reader is a model that reports it.
     ///
     /// # Errors
     /// As [`PictureReader::read`].
-    async fn read_counted(&self, picture: &Picture) -> Result<Counted<Vec<PictureLine>>> {
-        self.read(picture).await.map(Counted::untold)
+    async fn read_counted(&self, tenant: &TenantId, picture: &Picture) -> Result<Counted<Vec<PictureLine>>> {
+        self.read(tenant, picture).await.map(Counted::untold)
     }
 }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
+use crate::id::TenantId;
 use crate::seam::chat_model::Prices;
 use crate::usage::Counted;
 
@@ -48,7 +49,7 @@ pub trait SpeechModel: Send + Sync {
     async fn speak(&self, text: &str) -> Result<Audio>;
 }
 
-/// A transcription model.
+/// A transcription model. If it transcribes only a few recordings at a time, tenants take turns.
 #[async_trait]
 pub trait TranscriptionModel: Send + Sync {
     /// Its name in the configuration.
@@ -58,13 +59,13 @@ pub trait TranscriptionModel: Send + Sync {
     ///
     /// # Errors
     /// The failure of the provider or of the connection to it, by kind.
-    async fn transcribe(&self, recording: &Recording) -> Result<String>;
+    async fn transcribe(&self, tenant: &TenantId, recording: &Recording) -> Result<String>;
 
     /// Like [`TranscriptionModel::transcribe`], with the usage if the provider reports it.
     ///
     /// # Errors
     /// As [`TranscriptionModel::transcribe`].
-    async fn transcribe_counted(&self, recording: &Recording) -> Result<Counted<String>> {
-        self.transcribe(recording).await.map(Counted::untold)
+    async fn transcribe_counted(&self, tenant: &TenantId, recording: &Recording) -> Result<Counted<String>> {
+        self.transcribe(tenant, recording).await.map(Counted::untold)
     }
 }

@@ -288,7 +288,6 @@ async fn the_output_lists_the_tools_that_were_used() {
         .collect();
     assert_eq!(used, json!(traced));
     assert_eq!(ran.output("Agent:A", "stop_reason"), "completed");
-    assert!(trace(&ran).iter().all(|call| call.elapsed >= 0.0));
 }
 
 /// Row 45: every mark in the text leads to a source; variants become marks; unknown ones go.

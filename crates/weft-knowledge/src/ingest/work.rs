@@ -226,14 +226,15 @@ impl<'a> DocumentWork<'a> {
         }
         let parts = &self.library.parts;
         let document = &self.taken.document;
-        let bytes = parts.blobs.get(&document.key.dataset.tenant, &document.blob).await?;
+        let tenant = &document.key.dataset.tenant;
+        let bytes = parts.blobs.get(tenant, &document.blob).await?;
         let request = ReadRequest {
             name: document.name.clone(),
             method: document.method,
             settings: document.settings.clone(),
         };
         let reader = self.models.reader(&parts.reader);
-        let mut read = reader.read(&request, bytes).await.map_err(|error| match error.kind {
+        let mut read = reader.read(tenant, &request, bytes).await.map_err(|error| match error.kind {
             // What takes too long once will do so again.
             ErrorKind::Timeout => Error { kind: ErrorKind::Invalid, ..error },
             _ => error,

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use weft_core::seam::PictureReader;
 use weft_core::seam::picture_reader::{Picture, PictureLine, PicturePlace, TEXT_CHARS_MAX};
-use weft_core::{Error, Result};
+use weft_core::{Error, Result, TenantId};
 
 use super::check;
 use crate::config::ModelEntry;
@@ -118,7 +118,7 @@ impl PictureReader for HttpPictureReader {
         &self.remote.name
     }
 
-    async fn read(&self, picture: &Picture) -> Result<Vec<PictureLine>> {
+    async fn read(&self, _: &TenantId, picture: &Picture) -> Result<Vec<PictureLine>> {
         check(picture)?;
         // Otherwise it returns the picture with boxes drawn into it.
         let body = json!({"file": STANDARD.encode(&picture.bytes), "fileType": PICTURE, "visualize": false});

@@ -12,7 +12,7 @@ use weft_core::seam::chat_model::{
 };
 use weft_core::seam::picture_reader::{Picture, PictureLine, TEXT_CHARS_MAX};
 use weft_core::usage::Counted;
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, TenantId};
 
 use super::check;
 
@@ -46,11 +46,11 @@ impl PictureReader for VisionPictureReader {
         &self.model.info().name
     }
 
-    async fn read(&self, picture: &Picture) -> Result<Vec<PictureLine>> {
-        self.read_counted(picture).await.map(|counted| counted.given)
+    async fn read(&self, tenant: &TenantId, picture: &Picture) -> Result<Vec<PictureLine>> {
+        self.read_counted(tenant, picture).await.map(|counted| counted.given)
     }
 
-    async fn read_counted(&self, picture: &Picture) -> Result<Counted<Vec<PictureLine>>> {
+    async fn read_counted(&self, _: &TenantId, picture: &Picture) -> Result<Counted<Vec<PictureLine>>> {
         check(picture)?;
         if !KINDS.contains(&picture.media_type.as_str()) {
             let message = format!("models take no pictures of the type {}", picture.media_type);

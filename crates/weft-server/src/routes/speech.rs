@@ -115,6 +115,6 @@ pub(crate) async fn transcribe(
     };
     let recording = Recording { media_type: kind.to_owned(), name, bytes };
     let model = state.app.models.transcription(&caller.tenant, "").map_err(|error| without(error, "ASR"))?;
-    let text = model.transcribe(&recording).await?;
+    let text = model.transcribe(&caller.tenant, &recording).await?;
     Ok(Success(json!({"text": text})).into_response())
 }

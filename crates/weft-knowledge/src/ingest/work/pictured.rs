@@ -23,7 +23,8 @@ impl DocumentWork<'_> {
         if wanted.is_empty() {
             return Ok(PictureNames::new());
         }
-        let bytes = parts.blobs.get(&document.key.dataset.tenant, &document.blob).await?;
+        let tenant = &document.key.dataset.tenant;
+        let bytes = parts.blobs.get(tenant, &document.blob).await?;
         // The picture is stored already, as the file itself.
         if pictures::image_id(&document.key, &document.name).is_some()
             && pictures::media_type(&bytes).is_some()
@@ -33,7 +34,7 @@ impl DocumentWork<'_> {
         let wanted: Vec<u32> = wanted.into_iter().collect();
         // A separate call, after the text was read, so that pictures are held in memory only for as long as
         // they are needed.
-        let mut kept = match parts.reader.kept_pictures(request, bytes, &wanted).await {
+        let mut kept = match parts.reader.kept_pictures(tenant, request, bytes, &wanted).await {
             Ok(kept) => kept,
             Err(error) => {
                 self.warn(format!("Its pictures are not shown: {}", error.full()));
