@@ -32,8 +32,8 @@ use crate::tls;
 /// The port of TLS from the first byte on.
 const IMPLICIT_TLS: u16 = 465;
 /// How long a server may take to greet. One that expects TLS from the first byte on never does.
-// Servers that let clients wait, to keep spam away, do so for a few seconds.
-const GREETING_LIMIT: Duration = Duration::from_secs(10);
+// Servers that let clients wait, to keep spam away, do so for up to half a minute.
+const GREETING_LIMIT: Duration = Duration::from_secs(30);
 /// Bytes that a server says in one conversation, at most. The client reads an answer of many lines anew with each of them.
 const SAID_MAX: usize = 64 * 1024;
 /// Recipients of one mail, at most.
