@@ -1,4 +1,4 @@
-//! What an agent says: handed on piece by piece, with citation marks put right, and kept.
+//! The visible answer of an agent: streamed piece by piece with its citation marks corrected, and accumulated.
 
 use std::sync::Arc;
 
@@ -10,31 +10,31 @@ use crate::driver::Job;
 use crate::marks::MarkFilter;
 use crate::research::tags::TagFilter;
 
-/// What stands between the texts of two rounds.
-// A blank line: in Markdown a single line break would run two rounds into one paragraph. The same between what was
-// thought in them.
+/// Separates the texts of two rounds.
+// A blank line: in Markdown a single line break would run two rounds into one paragraph. Also separates the reasoning
+// of two rounds.
 const BETWEEN: &str = "\n\n";
 
-/// The visible text of an agent while it grows.
+/// The visible text of an agent while it is being written.
 pub struct AnswerStream<'a> {
     writer: Option<&'a TextWriter>,
-    /// How often the writer's text had been taken back when it was last looked.
+    /// How often the writer's text had been taken back when it was last checked.
     taken_back: u32,
     citations: Option<Citations>,
     filter: Option<MarkFilter>,
-    /// Takes out the tags by which a model asks for searches, where it may write them out of habit.
+    /// Removes the tags with which a model asks for searches, for models that may write them out of habit.
     tags: Option<TagFilter>,
     told_to_cite: bool,
     said: String,
-    /// What comes next stands apart from what was said.
+    /// Whether the next text has to be separated from what was said before.
     apart: bool,
-    /// The blanks that a message begins with: they are said when something follows.
+    /// The whitespace at the start of a message; written once other text follows it.
     blanks: String,
-    /// The message has said something.
+    /// Whether the message has produced text.
     begun: bool,
-    /// Something was thought in an earlier message.
+    /// Whether an earlier message contained reasoning.
     thought: bool,
-    /// The message has thought something.
+    /// Whether the current message contains reasoning.
     thinks: bool,
 }
 
@@ -45,19 +45,19 @@ impl std::fmt::Debug for AnswerStream<'_> {
 }
 
 impl<'a> AnswerStream<'a> {
-    /// The voice of a job that has said `said` already, before it waited for a person.
+    /// The stream of a job that had already said `said` before it waited for a person.
     pub fn of(job: &Job<'a>, said: &str) -> Self {
         let citations = job.options.citing.as_ref().map(|_| job.ctx.run.citations.clone());
         Self::new(job.writer, citations, said)
     }
 
-    /// A voice that has said `said` already; a writer begins anew and gets it once more. Pieces go to
-    /// `writer`; with `citations` their marks are put right.
+    /// A stream that has already said `said`. A writer starts empty, so it is sent that text again. Pieces go to
+    /// `writer`; with `citations`, citation marks are corrected.
     pub fn new(writer: Option<&'a TextWriter>, citations: Option<Citations>, said: &str) -> Self {
         let (said_before, said) = (said, String::with_capacity(said.len()));
         let mut voice = Self {
             writer,
-            // As it stands now: what was taken back before this voice began is none of its text.
+            // The current count: what was taken back before this stream began is not part of its text.
             taken_back: writer.map_or(0, TextWriter::taken_back),
             citations,
             filter: None,
@@ -76,19 +76,19 @@ impl<'a> AnswerStream<'a> {
         voice
     }
 
-    /// The model has been asked for marks; see [`MarkFilter::told_to_cite`].
+    /// Marks that the model has been asked for citation marks; see [`MarkFilter::told_to_cite`].
     #[must_use]
     pub fn told_to_cite(self) -> Self {
         Self { told_to_cite: true, ..self }
     }
 
-    /// The model may ask for searches out of habit, although nobody does them any more: nothing of that is said.
+    /// Drops search tags: the model may write them out of habit although they are no longer carried out.
     #[must_use]
     pub fn without_search_tags(self) -> Self {
         Self { tags: Some(TagFilter::default()), ..self }
     }
 
-    /// Takes a piece as a model gives it.
+    /// Takes a piece of the model's output.
     pub fn piece(&mut self, piece: Piece) {
         self.forget_what_was_taken_back();
         match (piece, &mut self.tags) {
@@ -107,15 +107,15 @@ impl<'a> AnswerStream<'a> {
         let begins = !std::mem::replace(&mut self.thinks, true);
         // Between rounds there may be nothing but calls, and some clients show all reasoning as one text.
         let text: Arc<str> = if begins && self.thought { format!("{BETWEEN}{text}").into() } else { text };
-        // Not kept in `said`: reasoning is shown while it comes, and is no part of the answer.
+        // Not added to `said`: reasoning is shown as it comes, but is not part of the answer.
         writer.push(Piece::Thinking(text));
     }
 
-    /// Takes text of the answer, whose marks may have to be put right.
+    /// Takes text of the answer, whose marks may have to be corrected.
     fn text(&mut self, text: &str) {
         let Some(citations) = &self.citations else { return self.put(text) };
-        // Made with the first text and not before: the sources of this message may come while it is
-        // written, and half a mark of the last message must not reach into this one.
+        // Created with the first text and not earlier: the sources of this message may arrive while it is being
+        // written, and half a mark at the end of the last message must not be combined with this one.
         let told = self.told_to_cite;
         let filter = self.filter.get_or_insert_with(|| {
             let filter = MarkFilter::new(citations.clone());
@@ -125,15 +125,15 @@ impl<'a> AnswerStream<'a> {
         self.put(&text);
     }
 
-    /// Says something that is no model's: it stands by itself.
+    /// Says something that does not come from the model; it is set apart from the text around it.
     pub fn say(&mut self, text: &str) {
         self.pause();
         self.put(text);
         self.pause();
     }
 
-    /// A model whose answer broke off was asked again, as nobody had read a word of it: what it said the first time
-    /// is no longer in the text, and was never said.
+    /// Drops the text of a broken-off answer. When an answer breaks off before any of it was shown to a reader, the
+    /// model is asked again, and the text of the first attempt is taken back.
     fn forget_what_was_taken_back(&mut self) {
         let Some(writer) = self.writer else { return };
         let taken_back = writer.taken_back();
@@ -150,7 +150,7 @@ impl<'a> AnswerStream<'a> {
         self.apart = !self.said.is_empty();
     }
 
-    /// One message of the model is over; what comes next stands apart from it.
+    /// Ends a message of the model; what comes next is set apart from it.
     pub fn pause(&mut self) {
         self.forget_what_was_taken_back();
         if let Some(tags) = self.tags.take() {
@@ -163,20 +163,20 @@ impl<'a> AnswerStream<'a> {
             self.put(&rest);
         }
         self.thought |= std::mem::take(&mut self.thinks);
-        // Blanks at the end of a message were held back and are dropped with it, so that two rounds always
-        // stand the same distance apart.
+        // Whitespace at the end of a message was held back and is dropped here, so that the distance between two
+        // rounds is always the same.
         self.blanks.clear();
         self.begun = false;
         self.apart = !self.said.is_empty();
     }
 
-    /// Everything said.
+    /// Ends the stream and returns everything that was said.
     pub fn finish(mut self) -> String {
         self.pause();
         self.said
     }
 
-    /// Everything said up to the last pause.
+    /// Everything that was said up to the last pause.
     pub fn said(&self) -> &str {
         &self.said
     }
@@ -191,12 +191,12 @@ impl<'a> AnswerStream<'a> {
             self.begun = true;
             let blanks = std::mem::take(&mut self.blanks);
             if !std::mem::take(&mut self.apart) {
-                // Nothing was said before: the blanks are the model's own (an indented code block begins with
-                // them) and stay.
+                // Nothing was said before: the whitespace is the model's own and stays (an indented code block begins
+                // with it).
                 return self.push(&format!("{blanks}{rest}"));
             }
-            // A text that ends its line itself, such as a list or a call that was shown, needs no second
-            // blank line.
+            // A text that ends with a line break, such as a list or a call that was shown, needs no second blank
+            // line.
             if !self.said.ends_with('\n') {
                 self.push(BETWEEN);
             }

@@ -1,5 +1,5 @@
-//! JSON that models write: arguments of tool calls, lists of next steps. Read strictly, then leniently;
-//! checked against the tool's schema.
+//! JSON written by models, such as arguments of tool calls and lists of next steps. Parsed strictly first, then
+//! leniently, and checked against the tool's schema.
 
 mod coerce;
 mod cost;
@@ -16,45 +16,44 @@ pub(crate) use cost::affordable;
 pub(crate) use schema::validator;
 pub use schema::{ArgumentSchema, Problem};
 
-/// Bytes of text that are looked at, at most.
-// Far above any call that a model can write within its limit of tokens, and small enough that one reading
-// takes well under a second.
+/// Maximum number of bytes of text that are parsed.
+// Far above any call that a model can write within its token limit, and small enough that parsing takes well under a
+// second.
 pub const TEXT_MAX: usize = 4 << 20;
 
-/// What a model's text means.
+/// The result of parsing a model's text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed {
     /// The value.
     pub value: Json,
-    /// Whether the text as it stands was no JSON.
+    /// Whether the text was not valid JSON as it stood.
     pub repaired: bool,
 }
 
-/// The JSON in a text. Text that is JSON is taken as it is. Otherwise reasoning up to the last `</think>`,
-/// prose and code fences around the value are left out, and what is wrong in it is mended as long as its
-/// meaning is plain: other quotes, commas too many or missing, comments, bare keys and words, the words of
-/// other languages for true, false and null, line breaks and quotes inside strings, brackets and strings
-/// that are not closed. Several values after each other become a list. An integer with more digits than a number keeps
-/// becomes a text of them.
+/// Parses the JSON in a text. Valid JSON is taken as it is. Otherwise reasoning up to the last `</think>`, and prose
+/// and code fences around the value, are skipped, and errors in it are repaired as long as the meaning is clear:
+/// other quotes, extra or missing commas, comments, unquoted keys and words, words of other languages for true, false
+/// and null, line breaks and quotes inside strings, unclosed brackets and strings. Several values in a row become a
+/// list. An integer with more digits than a number can hold becomes a string of its digits.
 ///
-/// Takes time in proportion to the text's length and knows a depth of 128 brackets at most.
+/// Takes time linear in the length of the text and supports at most 128 nested brackets.
 ///
 /// # Errors
-/// `Garbled`, with the place, when there is no value or its meaning would be a guess.
+/// `Garbled`, with the position, when there is no value or its meaning would be a guess.
 pub fn parse(text: &str) -> Result<Parsed> {
-    // Before anything is read: the mender looks ahead at each quote, so its cost grows faster than that of
+    // Checked before parsing: the repairing parser looks ahead at each quote, so its cost grows faster than that of
     // plain JSON.
     if text.len() > TEXT_MAX {
         let message = format!("the text has {} bytes, and {TEXT_MAX} are the most that is read", text.len());
         return Err(Error::new(ErrorKind::Garbled, message).help("write less at once"));
     }
-    // The strict reader first: what is JSON means what it says, and no mending may change it.
+    // The strict parser first: valid JSON means what it says, and no repair may change it.
     let strict = match serde_json::from_str(&exact::kept(text)) {
         Ok(value) => return Ok(Parsed { value, repaired: false }),
         Err(error) => error,
     };
     let answer = match text.rsplit_once("</think>") {
-        // Without a bracket after it, the tag is part of a string.
+        // When no bracket follows, the tag is part of a string.
         Some((_, answer)) if answer.contains(['{', '[']) => answer,
         _ => text,
     };
@@ -66,10 +65,11 @@ pub fn parse(text: &str) -> Result<Parsed> {
     }
 }
 
-/// The arguments of a call, and whether the text had to be repaired. Nothing and null mean no arguments.
+/// Parses the arguments of a call, and tells whether the text had to be repaired. Empty text and null mean no
+/// arguments.
 ///
 /// # Errors
-/// `Garbled`, when the text is no JSON object.
+/// `Garbled` when the text is not a JSON object.
 pub fn object(text: &str) -> Result<(Map<String, Json>, bool)> {
     if text.trim().is_empty() {
         return Ok((Map::new(), false));
@@ -94,11 +94,11 @@ pub fn object(text: &str) -> Result<(Map<String, Json>, bool)> {
     }
 }
 
-/// A list of objects, such as the next calls of a plan, and whether the text had to be repaired. A single
-/// object is a list of one.
+/// Parses a list of objects, such as the next calls of a plan, and tells whether the text had to be repaired. A
+/// single object is a list of one.
 ///
 /// # Errors
-/// `Garbled`, when the text is neither, naming the element that is no object.
+/// `Garbled` when the text is neither, naming the element that is not an object.
 pub fn list(text: &str) -> Result<(Vec<Json>, bool)> {
     let Parsed { value, repaired } = parse(text)?;
     let fault = match value {

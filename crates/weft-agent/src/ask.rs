@@ -1,4 +1,4 @@
-//! One call of a model: collects its answer and hands it on while it is being written.
+//! One model call: collects the answer and passes it on while it is being written.
 
 use futures::StreamExt as _;
 use serde::{Deserialize, Serialize};
@@ -14,23 +14,23 @@ use weft_core::{Error, ErrorKind, Json, NodeContext, Piece, Result};
 
 use crate::structured::Schema;
 
-/// Bytes of one answer, its reasoning and its calls included, at most.
-// A provider that never ends its answer must not fill the memory of all other runs.
+/// Maximum number of bytes of one answer, including its reasoning and its calls.
+// A provider that never ends its answer must not use up the memory of all other runs.
 const ANSWER_MAX: usize = 16 * 1024 * 1024;
-/// Calls of one answer, at most. What goes beyond is left out and told to the model.
-// Some models fall into a loop and write the same call until their limit of tokens.
+/// Maximum number of calls in one answer. Further calls are dropped, and the model is told so.
+// Some models fall into a loop and write the same call until they reach their token limit.
 pub const CALLS_MAX: usize = 64;
-/// Characters of a tool's name in an error, at most.
+/// Maximum number of characters of a tool's name in an error.
 const NAME_CHARS_MAX: usize = 80;
 
 /// How an answer ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// By itself.
+    /// Normally.
     #[default]
     Whole,
-    /// At its limit of tokens, so that the end of the text or of the last call may be missing.
+    /// Its token limit was reached, so the end of the text or of the last call may be missing.
     CutOff,
 }
 
@@ -45,7 +45,7 @@ pub struct Reply {
     /// The provider's seal on the reasoning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<String>,
-    /// The calls it asks for, put together from their pieces, with whatever ids the model gave.
+    /// The calls it asks for, assembled from their pieces, with whatever ids the model gave.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ToolCall>,
     /// How many calls there were beyond [`CALLS_MAX`].
@@ -55,12 +55,12 @@ pub struct Reply {
     pub ending: Ending,
 }
 
-/// An answer as it is kept with the run.
+/// An answer as it is recorded with the run.
 #[derive(Debug, Serialize, Deserialize)]
 struct Answered {
     #[serde(flatten)]
     reply: Reply,
-    /// The model that answered in the place of the one that was asked.
+    /// The model that answered instead of the requested one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     by: Option<ModelInfo>,
     end: End,
@@ -69,40 +69,40 @@ struct Answered {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum End {
-    /// The model came to an end.
+    /// The model finished its answer.
     Whole { reason: StopReason, usage: Usage },
     /// It failed after a part of its text had been shown.
     Broken { kind: ErrorKind, message: String },
 }
 
-/// Asks the model and waits for the whole answer. Pieces go to `show` as they come, or, when the request
-/// says that nobody listens, the whole text once it is there. The call counts for the budget of `ctx`, and
-/// so does what it used, at the prices of the model that answered.
+/// Asks the model and waits for the whole answer. Pieces go to `show` as they arrive; when the request has no
+/// audience, `show` gets the whole text at the end. The call counts towards the budget of `ctx`, and so does its
+/// usage, at the prices of the model that answered.
 ///
-/// An answer that was given before a crash is not asked for again: its text is shown in one piece, and
-/// it counts for the budget as it did then. The run has been told what it used.
+/// An answer that was recorded before a crash is not requested again: its text is shown in one piece, and it counts
+/// towards the budget as it did then. The run has already been notified of its usage.
 ///
 /// # Errors
-/// What the model fails with; `Garbled` for an answer without an end or one that is too long,
-/// `Filtered` when the provider held it back, `QuotaExceeded` when the budget is used up.
+/// The model's errors; `Garbled` for an answer without an end or one that is too long, `Filtered` when the provider
+/// withheld it, `QuotaExceeded` when the budget is used up.
 pub async fn ask(
     ctx: &NodeContext,
     model: &dyn ChatModel,
     mut request: ChatRequest,
     show: &mut (dyn FnMut(Piece) + Send),
 ) -> Result<Reply> {
-    // Before the fingerprint and before anything is sent or kept: from here on the request has no secret in
-    // it.
+    // Before the fingerprint is taken and before anything is sent or stored: from here on the request contains no
+    // secret.
     ctx.run.masks.request(&mut request);
-    // The place is taken before the call begins, so that agents side by side cannot both have the last one.
+    // Reserved before the call begins, so that two agents working in parallel cannot both take the last one.
     if let Err(limit) = ctx.budget.take_model_call() {
         return Err(out_of(ctx, limit).await);
     }
-    // Our own limit of time is around the call: it is nothing that the model gave.
+    // Our own time limit is outside the recorded effect: reaching it is not an answer of the model.
     let mut failure = None;
     let question = ctx.effects.question("model", &request);
     let unheard = request.audience == Audience::Nobody;
-    // Boxed: what is done with it would have room for it at each of its steps, for as long as the answer takes.
+    // Boxed: otherwise each enclosing future would reserve room for this one, for as long as the answer takes.
     let call = Box::pin(answered(ctx, model, request, &mut *show, &mut failure));
     let asking = ctx.effect_asking("model", Delivery::Idempotent, question, call);
     let answered = match ctx.budget.time_left() {
@@ -115,19 +115,18 @@ pub async fn ask(
     };
     let (Answered { reply, by, end }, made_now) = answered?;
     if (unheard || !made_now) && !reply.text.is_empty() {
-        // Whoever did the work before has shown it to a text that is gone; this one begins anew and needs all
-        // of it.
+        // Whoever did the work before showed it in a text that is gone; this one starts empty and needs all of it.
         show(Piece::Text(reply.text.as_str().into()));
     }
     let (reason, usage) = match end {
         End::Whole { reason, usage } => (reason, usage),
         End::Broken { kind, message } => return Err(failure.unwrap_or_else(|| Error::new(kind, message))),
     };
-    // A call made now has noted its use when its end came, so that a failure behind it still counts it.
+    // A call made just now recorded its usage when the answer ended, so that it counts even when a later step fails.
     if !made_now {
         let used = used(ctx, by.as_ref().unwrap_or(model.info()), usage);
         if ctx.effects.are_recorded() {
-            // What was told then was told to another run.
+            // The notification at the time of the recording went to another run.
             ctx.signal(Signal::Used(Box::new(used))).await?;
         }
     }
@@ -138,20 +137,21 @@ pub async fn ask(
     Ok(reply)
 }
 
-/// Notes what a call has used of the budgets.
+/// Charges the usage of a call to the budgets.
 fn used(ctx: &NodeContext, model: &ModelInfo, usage: Usage) -> UsedModel {
     let micros = ctx.budget.used(usage, model.prices);
     UsedModel { model: model.name.as_str().into(), usage, micros }
 }
 
-/// The error of work that a budget has ended; the run is told, too.
+/// The error of work that a budget has ended; the run is notified as well.
 pub async fn out_of(ctx: &NodeContext, limit: Limit) -> Error {
-    // A run that no longer listens has ended, and so will this.
+    // If the run is no longer listening, it has ended, and this work is about to end too.
     let _ = ctx.signal(Signal::Limited(Limited::Budget(limit))).await;
     ctx.budget.error(limit)
 }
 
-/// Makes the call. A failure whose beginning was shown is an answer, too: it goes to `failure`.
+/// Makes the call. A failure after part of the text was shown counts as an answer as well; the error itself goes to
+/// `failure`.
 async fn answered(
     ctx: &NodeContext,
     model: &dyn ChatModel,
@@ -161,31 +161,30 @@ async fn answered(
 ) -> Result<Answered> {
     let unheard = request.audience == Audience::Nobody;
     let mut nobody = |_: Piece| {};
-    // Nothing is handed on of what may be taken back: an answer that breaks off is then asked for again in
-    // silence.
+    // Without an audience nothing is shown, so an answer that breaks off can be requested again unnoticed.
     let show = if unheard { &mut nobody } else { show };
     let mut coming = Coming::default();
     let error = match coming.collect(ctx, model, request, show).await {
         Ok((reason, usage)) => {
             let Coming { reply, by, .. } = coming;
-            // Also a filtered answer: it was given and paid for, and doing the work again must come to the
-            // same.
+            // Also for a filtered answer: it was produced and paid for, and replaying the work must have the same
+            // result.
             return Ok(Answered { reply, by, end: End::Whole { reason, usage } });
         }
         Err(error) => error,
     };
-    // Nobody has read a word of it, so it is not kept: work that is done again may ask again.
+    // Nobody has seen any of it, so it is not recorded: replayed work may ask again.
     if unheard || coming.reply.text.is_empty() || error.kind == ErrorKind::Cancelled {
         return Err(error);
     }
     let end = End::Broken { kind: error.kind, message: error.full() };
     *failure = Some(error);
-    // Without its calls: half a call must never be made when the work is done again.
+    // Without its calls: half a call must never be made when the work is replayed.
     let reply = Reply { text: coming.reply.text, ..Reply::default() };
     Ok(Answered { reply, by: coming.by, end })
 }
 
-/// An answer as far as it has come.
+/// An answer that is still arriving.
 #[derive(Default)]
 struct Coming {
     reply: Reply,
@@ -248,21 +247,20 @@ impl Coming {
                 self.size += arguments.len() + length(&id) + length(&name) + size_of::<usize>();
                 self.calls.add(index, id, name, &arguments);
             }
-            // The pieces so far were taken back by who reads them; which model answers stays, as its prices
-            // do.
+            // The reader has taken back the pieces so far; which model answers is kept, because its prices apply.
             ChatDelta::Restarted => *self = Self { by: self.by.take(), ..Self::default() },
             ChatDelta::AnsweredBy(info) => self.by = Some((*info).clone()),
-            // They are told to the run, which takes waiting.
+            // They are sent to the run, which has to be awaited.
             ChatDelta::Warning(_) | ChatDelta::End { .. } => {}
         }
     }
 }
 
-/// Asks the model for a value of this form, unseen. An answer that is not of the form is sent back with what is
-/// wrong about it, so many times.
+/// Asks the model for a value that matches this schema, without showing the answer. An answer that does not match is
+/// sent back with the reason, up to `repairs_left` times.
 ///
 /// # Errors
-/// Those of [`ask_text`]; `Garbled` when no answer keeps to the form.
+/// Those of [`ask_text`]; `Garbled` when no answer matches the schema.
 pub async fn ask_structured(
     ctx: &NodeContext,
     model: &dyn ChatModel,
@@ -279,25 +277,24 @@ pub async fn ask_structured(
         if repairs_left == 0 {
             return Err(Schema::given_up(problem));
         }
-        // The model sees its own answer with what is wrong with it: without it, it would often give the same
-        // one.
+        // The model sees its own answer and what is wrong with it: without that, it would often repeat the answer.
         repairs_left -= 1;
         request.messages.push(ChatMessage::new(Author::Assistant, answer));
         request.messages.push(ChatMessage::new(Author::User, Schema::complaint(&problem)));
     }
 }
 
-/// Asks for a text and nothing else.
+/// Asks for text only.
 ///
 /// # Errors
-/// As [`ask`]; `Garbled` also for an empty answer.
+/// As for [`ask`]; also `Garbled` for an empty answer.
 pub async fn ask_text(
     ctx: &NodeContext,
     model: &dyn ChatModel,
     request: ChatRequest,
     show: &mut (dyn FnMut(Piece) + Send),
 ) -> Result<String> {
-    // Nothing was offered, so a call is a model's slip; the text around it counts.
+    // No tools were offered, so a call is a mistake of the model; the text around it counts.
     let reply = ask(ctx, model, request, show).await?;
     if reply.text.trim().is_empty() {
         return Err(empty_answer(reply.ending, &reply.calls));
@@ -308,16 +305,16 @@ pub async fn ask_text(
     Ok(reply.text)
 }
 
-/// Tells the run that an answer was cut off.
+/// Warns the run that an answer was cut off.
 ///
 /// # Errors
-/// `Cancelled` when the run no longer listens.
+/// `Cancelled` when the run is no longer listening.
 pub async fn warn_of_cut(ctx: &NodeContext) -> Result<()> {
     let message = "the answer is incomplete: the model reached its limit of tokens".to_owned();
     ctx.signal(Signal::Warn(message)).await
 }
 
-/// The error of an answer that says nothing, with the calls that stand in its place although no tool was on offer.
+/// The error of an answer without text. `unasked` are the calls it contains instead, although no tool was offered.
 pub fn empty_answer(ending: Ending, unasked: &[ToolCall]) -> Error {
     let (message, help) = match (ending, unasked.first()) {
         (Ending::CutOff, _) => (
@@ -328,7 +325,7 @@ pub fn empty_answer(ending: Ending, unasked: &[ToolCall]) -> Error {
             ("the model's answer is empty".to_owned(), "try again, or try another model")
         }
         (Ending::Whole, Some(call)) => (
-            // Whatever a model writes as a name, which may be long.
+            // The name is whatever the model wrote and may be long.
             format!(
                 "the model calls the tool `{}` in place of an answer, and no tool is on offer",
                 shortened(&call.name, NAME_CHARS_MAX)
@@ -339,7 +336,7 @@ pub fn empty_answer(ending: Ending, unasked: &[ToolCall]) -> Error {
     Error::new(ErrorKind::Garbled, message).help(help).for_nothing()
 }
 
-/// Calls that arrive in pieces, told apart by their index, in any order.
+/// Collects calls that arrive in pieces, identified by their index, in any order.
 #[derive(Default)]
 pub(crate) struct Calls {
     by_index: Vec<(usize, ToolCall)>,
@@ -352,7 +349,7 @@ impl Calls {
         let at = match known {
             Some(at) => at,
             None if self.by_index.len() >= CALLS_MAX => {
-                // The size of the whole answer bounds this set.
+                // Bounded by the size limit of the whole answer.
                 self.left_out.insert(index);
                 return;
             }
@@ -363,7 +360,7 @@ impl Calls {
             }
         };
         let Some((_, call)) = self.by_index.get_mut(at) else { return };
-        // Some providers repeat both in every piece.
+        // Some providers repeat both the id and the name in every piece.
         if let Some(id) = id.filter(|_| call.id.is_empty()) {
             call.id = id;
         }
@@ -373,12 +370,12 @@ impl Calls {
         call.arguments.push_str(arguments);
     }
 
-    /// The calls as far as they have come, with their indices, in the order in which they began.
+    /// The calls received so far, with their indices, in the order in which they began.
     pub(crate) fn so_far(&self) -> impl Iterator<Item = (usize, &ToolCall)> {
         self.by_index.iter().map(|(index, call)| (*index, call))
     }
 
-    /// The calls by index, and how many there were beyond them.
+    /// The calls ordered by index, and how many were dropped.
     fn finish(mut self) -> (Vec<ToolCall>, usize) {
         // Providers send the pieces of several calls interleaved; the index is the model's own order.
         self.by_index.sort_by_key(|(index, _)| *index);

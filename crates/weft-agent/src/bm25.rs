@@ -1,25 +1,25 @@
-//! Which texts have the words of a question, by Okapi BM25.
+//! Ranks texts by the words of a question, with Okapi BM25.
 
 use std::collections::{HashMap, HashSet};
 
-/// How much a word that comes again and again adds, and how much long texts are held back: the usual values of Okapi BM25
+/// How strongly repeated words count, and how strongly long texts are penalized: the usual values of Okapi BM25
 /// (Robertson and Zaragoza, 2009).
 const K1: f64 = 1.2;
 const B: f64 = 0.75;
 
-/// How often each word stands in a text.
+/// How often each word occurs in a text.
 pub type Counts = HashMap<String, usize>;
 
-/// How well each text fits a question; 0 where none of its words stands.
+/// Scores how well each text matches a question; 0 when it contains none of its words.
 pub fn scores(query: &str, texts: &[Counts]) -> Vec<f64> {
     let texts: Vec<(&Counts, usize)> = texts.iter().map(|text| (text, text.values().sum())).collect();
     weighed(&words(query).collect::<HashSet<_>>(), &texts)
 }
 
-/// The same for texts that nothing was counted in before.
+/// Same as [`scores`], for texts whose words have not been counted yet.
 pub(crate) fn scores_of<'t>(query: &str, texts: impl Iterator<Item = &'t str>) -> Vec<f64> {
     let asked: HashSet<String> = words(query).collect();
-    // Only the words of the question are kept of each: all words of all texts would take gigabytes.
+    // Only the words of the question are counted: all words of all texts would take gigabytes.
     let of_question = |text: &str| {
         let (mut counts, mut length) = (Counts::new(), 0);
         for word in words(text) {
@@ -34,15 +34,15 @@ pub(crate) fn scores_of<'t>(query: &str, texts: impl Iterator<Item = &'t str>) -
     weighed(&asked, &texts.iter().map(|(counts, length)| (counts, *length)).collect::<Vec<_>>())
 }
 
-/// The scores of texts, each with the number of its words.
+/// Scores texts that are each given with their number of words.
 #[expect(clippy::cast_precision_loss, reason = "no text has so many words")]
 fn weighed(asked: &HashSet<String>, texts: &[(&Counts, usize)]) -> Vec<f64> {
     let all: usize = texts.iter().map(|(_, length)| *length).sum();
-    // At least 1: without a single word the division below would make every score not a number.
+    // At least 1: without a single word, the division below would make every score NaN.
     let average = (all as f64 / texts.len().max(1) as f64).max(1.0);
     let rarity = |word: &str| {
         let with = texts.iter().filter(|(text, _)| text.contains_key(word)).count() as f64;
-        // With the 1 inside, a word that stands in most texts still counts a little; without it such words
+        // Because of the 1 inside, a word that occurs in most texts still counts a little; without it such words
         // would lower a score.
         (1.0 + (texts.len() as f64 - with + 0.5) / (with + 0.5)).ln()
     };
@@ -58,16 +58,15 @@ fn weighed(asked: &HashSet<String>, texts: &[(&Counts, usize)]) -> Vec<f64> {
     scores
 }
 
-/// The places of the scores above 0, best first; of equal ones the first.
+/// The positions of the scores above 0, best first; equal scores keep their order.
 pub fn best(scores: &[f64]) -> Vec<usize> {
     let mut best: Vec<usize> = (0..scores.len()).filter(|place| scores[*place] > 0.0).collect();
-    // `total_cmp`, so that the order is one order whatever the numbers, and the place after it, so that it is
-    // always the same one.
+    // `total_cmp` orders all numbers, NaN included, and the position breaks ties, so the order is deterministic.
     best.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]).then(a.cmp(b)));
     best
 }
 
-/// The first `words_max` words of a text, counted.
+/// Counts the first `words_max` words of a text.
 pub fn counted(text: &str, words_max: usize) -> Counts {
     let mut counts = Counts::new();
     for word in words(text).take(words_max) {
@@ -76,15 +75,15 @@ pub fn counted(text: &str, words_max: usize) -> Counts {
     counts
 }
 
-/// The words of a text in small letters: cut where neither letters nor digits are and within `camelCase`, without a
-/// plural's `s`. Where words are not set apart each sign is one.
+/// The words of a text in lower case: split at everything that is neither letter nor digit and within `camelCase`,
+/// without the `s` of a plural. In scripts that do not separate words, each character is a word.
 pub fn words(text: &str) -> impl Iterator<Item = String> {
     let mut found = Vec::new();
     let mut word = String::new();
     let mut small = false;
     let mut end = |word: &mut String| {
         let stem = match word.strip_suffix('s') {
-            // "this" and "gas" are no plurals, and neither is "class".
+            // "this", "gas" and "class" are not plurals.
             Some(stem) if stem.len() > 2 && !stem.ends_with('s') => stem.to_owned(),
             _ => word.clone(),
         };
@@ -95,7 +94,7 @@ pub fn words(text: &str) -> impl Iterator<Item = String> {
     };
     for letter in text.chars() {
         let alone =
-            // Kana, Han and Hangul: written without blanks, a sentence would be a single word.
+            // Kana, Han and Hangul are written without spaces: a whole sentence would be a single word.
             matches!(letter, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}');
         if alone || !letter.is_alphanumeric() || (small && letter.is_uppercase()) {
             end(&mut word);

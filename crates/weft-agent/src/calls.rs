@@ -1,4 +1,4 @@
-//! One round of tool calls: which may be made, which wait for a person, and what came of each.
+//! One round of tool calls: which of them may be made, which wait for a person, and their outcomes.
 
 mod background;
 mod people;
@@ -28,22 +28,22 @@ pub use self::background::{BACKGROUND_MAX, Background, BackgroundCall, Backgroun
 pub use self::people::INSIDE;
 pub(crate) use self::people::{Decision, decision, limit_wait};
 
-/// What an agent has used, as its node tells it: `use_tools`.
+/// A tool call as the agent's node reports it in `use_tools`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Used {
     /// The function's name.
     pub name: String,
-    /// What it was called with.
+    /// Its arguments.
     pub arguments: Json,
-    /// What it gave.
+    /// Its result.
     pub results: Json,
-    /// Where the model reads what it gave, when that is too long for the conversation.
+    /// The file in which the model reads the result, when it is too long for the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<FileId>,
 }
 
 impl Used {
-    /// A call of a tool, and what came of it.
+    /// A tool call and its outcome.
     pub(crate) fn of(name: String, done: &Done) -> Self {
         Self {
             name,
@@ -54,23 +54,23 @@ impl Used {
     }
 }
 
-/// A call of the round that is under way.
+/// A call of the current round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OpenCall {
     /// As the model wrote it.
     pub call: ToolCall,
-    /// How far it is.
+    /// Its progress.
     pub state: CallState,
-    /// Why it will not be made, if so.
+    /// Why it will not be made, if that was decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<String>,
-    /// Why a person's answer did not count, if so.
+    /// Why a person's answer was not accepted, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unclear: Option<String>,
 }
 
 impl OpenCall {
-    /// A call nothing has happened to.
+    /// A call that has not been handled yet.
     pub fn new(call: ToolCall) -> Self {
         Self { call, state: CallState::New, left_out: None, unclear: None }
     }
@@ -81,40 +81,40 @@ impl OpenCall {
     }
 }
 
-/// How far a call is.
+/// The progress of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallState {
-    /// It has not been looked at.
+    /// Not handled yet.
     New,
-    /// A person has to agree to it first.
+    /// Waits for a person's approval.
     Asked,
     /// Its tool waits for a person.
     Suspended(Suspension),
-    /// It is over.
+    /// Finished.
     Done(Done),
 }
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Done {
-    /// What it was called with.
+    /// Its arguments.
     pub arguments: Json,
-    /// What it gave, for programs.
+    /// Its result, for programs.
     pub result: Json,
-    /// What it gave, for the model.
+    /// Its result, for the model.
     pub text: String,
-    /// Images it gave.
+    /// Images in its result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<String>,
     /// Whether it failed.
     pub failed: bool,
-    /// Its tool is meant to be asked again and again.
+    /// Whether its tool is meant to be called repeatedly (polled).
     pub poll: bool,
-    /// The file that holds all of it, when the text is a part.
+    /// The file with the whole result, when the text is only a part of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<FileId>,
-    /// What it gave, for a script that made it.
+    /// Its result for a script, when a script made the call.
     #[serde(default, skip_serializing_if = "ToolData::is_same")]
     pub data: ToolData,
 }
@@ -126,7 +126,7 @@ impl Done {
         Self::over(arguments, result, text)
     }
 
-    /// Of a call for which a budget has nothing left.
+    /// The outcome of a call for which the budget does not suffice.
     fn unpaid(open: &OpenCall, limit: Limit) -> Self {
         let arguments = read(&open.call, Ending::Whole)
             .map_or_else(|_| Json::from(open.call.arguments.as_str()), |(arguments, _)| arguments.into());
@@ -144,7 +144,7 @@ impl Done {
         Self { images, failed: output.failed, ..Self::over(arguments, output.to_json(), output.to_text()) }
     }
 
-    /// One that failed, of which there is nothing else to say.
+    /// A failed call with only these details.
     fn over(arguments: Json, result: Json, text: String) -> Self {
         Self {
             arguments,
@@ -158,27 +158,27 @@ impl Done {
         }
     }
 
-    /// As the message that answers the call with this id.
+    /// Converts it to the message that answers the call with this id.
     pub fn into_message(self, call: impl Into<String>) -> ChatMessage {
         ChatMessage { images: self.images, ..ChatMessage::tool(call, self.text) }
     }
 }
 
-/// How a round went.
+/// The outcome of a round.
 #[derive(Debug)]
 pub struct RoundEnd {
-    /// What has to be asked before the round can end.
+    /// The questions that people have to answer before the round can end.
     pub form: Option<Form>,
-    /// The budget that kept calls from being made.
+    /// The limit that kept calls from being made.
     pub limit: Option<Limit>,
-    /// The calls that are over since it was looked at last, by their places.
+    /// The positions of the calls that finished since the last look.
     pub over: Vec<usize>,
 }
 
-/// The arguments as an object, and whether they had to be repaired.
+/// Parses the arguments as an object, and tells whether they had to be repaired.
 fn read(call: &ToolCall, ending: Ending) -> Result<(Map<String, Json>, bool)> {
     let (arguments, repaired) = arguments::object(&call.arguments)?;
-    // Nothing at all may be the beginning of anything.
+    // Empty arguments may be the beginning of anything.
     if ending == Ending::CutOff && (repaired || call.arguments.trim().is_empty()) {
         return Err(Error::new(ErrorKind::Garbled, "the call was cut off at the limit of tokens")
             .help("make the call again with shorter arguments"));
@@ -186,7 +186,7 @@ fn read(call: &ToolCall, ending: Ending) -> Result<(Map<String, Json>, bool)> {
     Ok((arguments, repaired))
 }
 
-/// A call that is to be made now.
+/// A call that is ready to be made.
 struct Ready {
     place: usize,
     tool: Option<Arc<Tool>>,
@@ -201,12 +201,12 @@ impl Ready {
     }
 }
 
-/// Makes the calls of a round that can be made, with what people have answered so far. A failing call
-/// is a result like any other; only a run that has ended is an error. Where there is no `background`, a tool that works
-/// there is one like any other.
+/// Makes the calls of a round that can be made, given what people have answered so far. A failed call is a result
+/// like any other; only a run that has ended is an error. Without `background`, a background tool is called like any
+/// other tool.
 ///
 /// # Errors
-/// `Cancelled` when the run no longer listens.
+/// `Cancelled` when the run is no longer listening.
 pub async fn make<'a>(
     job: &'a Job<'_>,
     open: &mut [OpenCall],
@@ -216,7 +216,7 @@ pub async fn make<'a>(
 ) -> Result<RoundEnd> {
     let tools = job.tools.tools();
     let mut end = RoundEnd { form: None, limit: None, over: Vec::new() };
-    // A round that goes on after a wait has its place already.
+    // A round that continues after a wait was counted when it began.
     let begins = open.iter().all(|open| open.state == CallState::New);
     let round = if begins { job.ctx.budget.take_round().err() } else { None };
     let mut ready = Vec::new();
@@ -229,8 +229,8 @@ pub async fn make<'a>(
         let done = match next {
             Next::Wait => continue,
             Next::Over(done) => done,
-            // Places are taken in order, before anything begins, so that calls side by side cannot
-            // exceed the budget. A call that goes on after a wait has its place already.
+            // Calls are charged in order, before any of them begins, so that parallel calls cannot exceed the budget.
+            // A call that continues after a wait was charged when it began.
             Next::Make(call) if call.resumed.is_some() => {
                 ready.push(call);
                 continue;
@@ -251,7 +251,7 @@ pub async fn make<'a>(
         end.over.push(place);
     }
     if let Some(background) = background {
-        // Begun before the others, so that they go on while those are made.
+        // Started before the others, so that they run while those are made.
         for call in ready.extract_if(.., |call| call.goes_on_beside()) {
             let Some(open) = open.get_mut(call.place) else { continue };
             end.over.push(call.place);
@@ -275,7 +275,7 @@ pub async fn make<'a>(
             }
         }
     }
-    // In the order of the calls, whichever of them was faster.
+    // In the order of the calls, regardless of which finished first.
     end.over.sort_unstable();
     end.limit = round.or(end.limit).or_else(|| job.ctx.budget.exhausted().filter(|l| *l == Limit::Seconds));
     end.form = form(open, &tools, job.options.approval_timeout);
@@ -288,7 +288,7 @@ enum Next {
     Make(Ready),
 }
 
-/// What is to be done about a call now.
+/// Decides what to do about a call now.
 fn next(
     open: &mut OpenCall,
     tool: Option<&Arc<Tool>>,
@@ -348,7 +348,8 @@ fn next(
     }
 }
 
-/// Calls that may be made side by side, in order. A call that must be alone is.
+/// Groups the calls into batches that may run in parallel, in order. A call that must run alone is a batch of its
+/// own.
 fn batches(ready: Vec<Ready>) -> Vec<Vec<Ready>> {
     let mut batches: Vec<Vec<Ready>> = Vec::new();
     let alone = |call: &Ready| call.tool.as_ref().is_some_and(|tool| tool.traits.alone);

@@ -1,9 +1,9 @@
-//! Code mode: the tools of an agent as functions of a script that the model writes. What they give stays in the script; the
-//! model sees what the script returns.
+//! Code mode: the agent's tools are functions of a script that the model writes. Results of calls stay in the script;
+//! the model sees only what the script returns.
 //!
-//! A script runs in the sandbox, which has no way out. So it is run until it waits for calls, these are made like any others
-//! (policy, budget, approval, journal), and it is run again from its start with what they gave, until it ends. A script
-//! is told the same time and the same random numbers each time, so it comes to the same place.
+//! A script runs in the sandbox, which has no access to anything outside. It runs until it waits for calls; these are
+//! made like any other calls (policy, budget, approval, journal), and the script runs again from its start with their
+//! results, until it ends. Each run sees the same time and the same random numbers, so it reaches the same point.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -31,27 +31,27 @@ use crate::window::tokens;
 /// The name of the tool that runs scripts.
 pub const SCRIPT_FUNCTION: &str = "run_script";
 
-/// Calls of one script, at most.
-// Each round of calls runs the script anew with all answers, so the cost grows with the square of this.
+/// Maximum number of calls of one script.
+// Each round of calls runs the script again with all answers, so the cost grows with the square of this.
 const CALLS_MAX: usize = 200;
-/// Bytes of everything that calls gave one script, at most: it is told all of it each time.
-// It also goes into the state of a run that waits for a person, which is a row in the store.
+/// Maximum bytes of all results of a script's calls: each run is given all of them.
+// They are also part of the state of a run that waits for a person, which is a row in the store.
 const ANSWERS_BYTES_MAX: usize = 8 << 20;
-/// Tokens of the signatures of tools in the description.
-// The description is part of every request; a search for tools finds the rest.
+/// Maximum tokens of tool signatures in the description.
+// The description is part of every request; the other tools are found by searching.
 const SIGNATURES_TOKENS_MAX: usize = 4_000;
-/// Letters of a tool's description beside its signature.
+/// Maximum characters of a tool's description after its signature.
 const SUMMARY_LETTERS_MAX: usize = 160;
-/// Letters of what it says that a tool gives.
+/// Maximum characters of the description of a tool's result.
 const RETURNS_LETTERS_MAX: usize = 120;
-/// Digits of a text that is read as a number.
-// With more of them a script would work with another number, and keys of records are written like that.
+/// Maximum digits of a text that is read as a number.
+// With more digits a script would get a different number, and keys of records are written like that.
 const DIGITS_MAX: usize = 15;
-/// How long a script may take with all its calls.
+/// Time limit of a script, including all its calls.
 const TIME_LIMIT: Duration = Duration::from_secs(20 * 60);
-/// What one run of a script may use.
-// Short, since a script only computes between two rounds of calls: what takes long are the calls, and their
-// time is counted elsewhere.
+/// Limits of one run of a script.
+// Short, because a script only computes between two rounds of calls: the calls take the time, and that is counted
+// elsewhere.
 const LIMITS: Limits = Limits {
     time: Duration::from_secs(10),
     memory_bytes: 128 << 20,
@@ -59,17 +59,19 @@ const LIMITS: Limits = Limits {
     printed_bytes: 64 << 10,
 };
 
-/// What runs a script. Its arguments are `source`, `names`, `answers` and `now`; it gives `{asked}` or `{result}`.
+/// The programs that run a script. Arguments: `source`, `names`, `answers` and `now`; result: `{asked}` or
+/// `{result}`.
 const JAVASCRIPT: &str = include_str!("code_mode/script.js");
 const PYTHON: &str = include_str!("code_mode/script.py");
 
-/// Adds the tool that runs scripts to a toolkit that has others. Their definitions are then not shown one by one.
+/// Adds the tool that runs scripts to a toolkit that has other tools. Their definitions are then no longer shown
+/// individually.
 ///
 /// # Errors
-/// What registering it fails with.
+/// The errors of registering it.
 pub fn add_scripts(tools: &Toolkit, model: Arc<dyn ChatModel>, options: &Options) -> Result<()> {
     let work: Vec<Arc<Tool>> = of_work(tools);
-    // A script without tools has nothing that the model could not write itself.
+    // Without tools, a script could do nothing that the model could not write itself.
     if work.is_empty() {
         return Ok(());
     }
@@ -82,7 +84,7 @@ pub fn add_scripts(tools: &Toolkit, model: Arc<dyn ChatModel>, options: &Options
         },
         "required": ["code"],
     });
-    // Whatever a call gives goes to the script and not into the conversation.
+    // The results of calls go to the script and not into the conversation.
     let options = Options { result_tokens: usize::MAX, ..options.clone() };
     let body = Arc::new(Scripts { tools: tools.downgrade(), model, options });
     let mut tool = Tool::new(SCRIPT_FUNCTION, description(&work), parameters, Origin::Function, body);
@@ -106,8 +108,8 @@ fn description(work: &[Arc<Tool>]) -> String {
     let mut left = work.len();
     for tool in work {
         let line = format!("\n- {}", signature(tool));
-        // Stops at the first that does not fit, so that what is shown is the start of one order and stays the
-        // same from request to request, which providers' caches need.
+        // Stops at the first one that does not fit, so that the list is a prefix of a fixed order and the same in
+        // every request, as providers' prompt caches require.
         if tokens(&text) + tokens(&line) > SIGNATURES_TOKENS_MAX {
             break;
         }
@@ -115,13 +117,13 @@ fn description(work: &[Arc<Tool>]) -> String {
         left -= 1;
     }
     if left > 0 {
-        // Writing to a String cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(text, "\n- and {left} more, which a search for tools finds");
     }
     text
 }
 
-/// A tool in one line: `name(city: string, days?: integer) -> what it gives: what it does`.
+/// Describes a tool in one line: `name(city: string, days?: integer) -> its result: what it does`.
 pub(crate) fn signature(tool: &Tool) -> String {
     let required: Vec<&str> =
         tool.parameters["required"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
@@ -142,16 +144,16 @@ pub(crate) fn signature(tool: &Tool) -> String {
     format!("{}({}){returns}: {summary}", tool.name, parameters.join(", "))
 }
 
-/// The beginning of a text on one line.
+/// The beginning of a text, on one line.
 fn shortened(text: &str, letters_max: usize) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(letters_max).collect()
 }
 
-/// What a call gave, as a script works with it.
+/// The result of a call in the form in which a script gets it.
 fn data(name: &str, result: Json, data: ToolData) -> Result<Json> {
     match data {
         ToolData::Value(value) => Ok(value),
-        // A part would be taken for all of it.
+        // The script would take a part for the whole.
         ToolData::TooLarge(bytes) => {
             Err(Error::invalid(format!("`{name}` gave {bytes} bytes, which is too much for a script"))
                 .help("ask it for less at once"))
@@ -163,14 +165,14 @@ fn data(name: &str, result: Json, data: ToolData) -> Result<Json> {
     }
 }
 
-/// The value that a text is as a whole: an object, a list, a number, or true, false and null.
+/// The JSON value of a text that is an object, a list, a number, or true, false or null as a whole.
 fn parsed(text: String) -> Json {
     let trimmed = text.trim();
     let exact = trimmed.bytes().filter(u8::is_ascii_digit).count() <= DIGITS_MAX;
     match serde_json::from_str::<Json>(trimmed) {
         Ok(Json::Number(_)) if !exact => Json::String(text),
         Ok(Json::String(_)) | Err(_) => Json::String(text),
-        // What nests deeper could not be read back from the state of the script.
+        // A value nested more deeply could not be read back from the state of the script.
         Ok(value) if weight(&value).is_none() => Json::String(text),
         Ok(value) => value,
     }
@@ -186,9 +188,9 @@ impl ToolBody for Scripts {
     fn call(&self, invocation: Invocation) -> ToolStream {
         let (tools, model, options) = (self.tools.clone(), Arc::clone(&self.model), self.options.clone());
         Box::pin(futures::stream::once(async move {
-            // Weak, as this tool is in the toolkit itself: a strong one would keep both for ever.
+            // Weak, because this tool is in the toolkit itself: a strong reference would keep both alive forever.
             let tools = tools.upgrade().ok_or_else(|| Error::internal("the tools are not there any more"))?;
-            // Its calls are told as calls of the script.
+            // Its calls are reported as calls of the script.
             let name = format!("{}-->{SCRIPT_FUNCTION}", invocation.agent.name).into();
             let ctx = Arc::new(NodeContext { name, keeps_data: true, ..(*invocation.agent).clone() });
             Script::begin(&invocation)?.work(&tools, &*model, &options, &ctx).await
@@ -196,23 +198,23 @@ impl ToolBody for Scripts {
     }
 }
 
-/// A script under way. It is plain data, so that it can wait for a person.
+/// A script in progress. It is plain data, so that it can wait for a person.
 #[derive(Debug, Serialize, Deserialize)]
 struct Script {
     source: String,
     language: Language,
-    /// Milliseconds since 1970 that the script takes for now.
+    /// The time that the script sees as the current one, in milliseconds since 1970.
     now_ms: i64,
-    /// The calls that are over, with what they gave, in the order in which they were asked for.
+    /// The finished calls with their results, in the order in which the script asked for them.
     answers: Vec<Answered>,
-    /// Those that it waits for.
+    /// The calls it waits for.
     open: Vec<OpenCall>,
-    /// What people have answered.
+    /// The answers of people.
     #[serde(skip)]
     said: Map<String, Json>,
 }
 
-/// A call that is over, as the script is told of it.
+/// A finished call in the form in which it is passed to the script.
 #[derive(Debug, Serialize, Deserialize)]
 struct Answered {
     name: String,
@@ -228,7 +230,7 @@ enum Gave {
     Error(String),
 }
 
-/// What one run of a script came to.
+/// The outcome of one run of a script.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Outcome {
@@ -252,14 +254,15 @@ impl Script {
             return Ok(script);
         }
         let text = |name: &str| invocation.arguments.get(name).and_then(Json::as_str).unwrap_or_default();
-        // A script that is run in another way than its model thinks tells it nothing.
+        // An unknown argument means that the model expects the script to be run differently, so the result would
+        // mislead it.
         const KNOWN: [&str; 3] = ["code", "language", "lang"];
         if let Some(other) = invocation.arguments.keys().find(|name| !KNOWN.contains(&name.as_str())) {
             return Err(Error::invalid(format!("a script has no argument `{other}`")).help(
                 "give the script as `code` and its `language`; what it works on stands in the script",
             ));
         }
-        // The tool that runs programs calls it `lang`. It comes first: `language` has a default.
+        // The tool that runs programs calls the language `lang`. It takes precedence: `language` has a default.
         let language = match [text("lang"), text("language")].into_iter().find(|name| !name.is_empty()) {
             None => Language::JavaScript,
             Some(name) => Language::named(name)
@@ -277,9 +280,9 @@ impl Script {
         options: &Options,
         ctx: &Arc<NodeContext>,
     ) -> Result<ToolStep> {
-        // Without a writer: what a script's calls say is no part of the agent's text.
+        // Without a writer: what a script's calls say is not part of the agent's text.
         let job = Job { ctx, model, tools, options, writer: None };
-        // The time that the script sees is that of its first run, also when that was in another process.
+        // The script sees the time of its first run, even when that was in another process.
         (self.now_ms, _) = ctx.effect("time", Delivery::Idempotent, async { Ok(self.now_ms) }).await?;
         loop {
             if !self.open.is_empty() {
@@ -291,7 +294,7 @@ impl Script {
                     })?;
                     return Ok(ToolStep::Suspended(Suspension { form, state }));
                 }
-                // Before the budget: what was given is in the state even when there is no more.
+                // Before the budget is checked: results are then in the state even when the budget is used up.
                 self.called()?;
                 if let Some(limit) = end.limit {
                     return Err(ctx.budget.error(limit));
@@ -327,7 +330,7 @@ impl Script {
         ctx.effect_asking("code", Delivery::Idempotent, question, run).await.map(|(ran, _)| ran)
     }
 
-    /// Takes in what it waits for now.
+    /// Adds the calls that the script waits for now.
     fn ask(&mut self, asked: Vec<Asked>, tools: &Toolkit) -> Result<()> {
         let first = self.answers.len();
         if first + asked.len() > CALLS_MAX {
@@ -336,7 +339,7 @@ impl Script {
         }
         let work = of_work(tools);
         for (Asked { name, arguments }, place) in asked.into_iter().zip(first..) {
-            // By their exact names: a script does not run scripts.
+            // By exact name: a script must not run scripts.
             let known = work.iter().any(|tool| tool.name == name);
             let arguments = if arguments.is_null() { "{}".to_owned() } else { arguments.to_string() };
             let call = ToolCall { id: format!("call{place}"), name: name.clone(), arguments };
@@ -349,7 +352,7 @@ impl Script {
         Ok(())
     }
 
-    /// Takes in what the calls gave.
+    /// Adds the results of the calls.
     fn called(&mut self) -> Result<()> {
         for OpenCall { call, state, .. } in self.open.drain(..) {
             let CallState::Done(done) = state else { continue };
@@ -358,7 +361,7 @@ impl Script {
                 Ok(value) => Gave::Value(value),
                 Err(error) => Gave::Error(failure_text(&error)),
             };
-            // As the script wrote them: it compares them with what it asks for when it runs again.
+            // As the script wrote them: when it runs again, it compares them with those it asks for.
             let arguments = serde_json::from_str(&call.arguments).unwrap_or_default();
             self.answers.push(Answered { name: call.name, arguments, gave });
         }
@@ -373,11 +376,11 @@ impl Script {
     }
 }
 
-/// What a run came to, or what is wrong with the script.
+/// The outcome of a run, or the error of a script that failed.
 fn outcome(ran: &Ran, limits: Limits) -> Result<Outcome> {
     let value = match &ran.result {
         Ok(value) => value.clone(),
-        // The place is one in what runs the script.
+        // The position is dropped: it refers to the program that runs the script.
         Err(Failure::Program { message, .. }) => {
             let error = Error::invalid(format!("the script failed: {message}"));
             return Err(error.help("mend the script and run it again"));
@@ -385,7 +388,7 @@ fn outcome(ran: &Ran, limits: Limits) -> Result<Outcome> {
         Err(failure) => return Err(failure.error(limits)),
     };
     match serde_json::from_value(value) {
-        // A script may change what runs it. One that waits for nothing would be run again for ever.
+        // A script may change the program that runs it. One that waits for no calls would be run again forever.
         Ok(Outcome::Asked(asked)) if !asked.is_empty() => Ok(Outcome::Asked(asked)),
         Ok(Outcome::Result(result)) => Ok(Outcome::Result(result)),
         Ok(Outcome::Asked(_)) | Err(_) => Err(Error::invalid("the script did not end as it should")
@@ -393,14 +396,14 @@ fn outcome(ran: &Ran, limits: Limits) -> Result<Outcome> {
     }
 }
 
-/// What the model is told of a script.
+/// The output that the model gets for a script.
 fn told(result: Result<Json>, ran: &Ran, calls: usize) -> ToolOutput {
     let mut value = json!({"calls": calls});
     let failed = result.is_err();
     match result {
         Ok(result) => value["result"] = result,
         Err(error) => {
-            // The same form as every failure, but beside what was printed, which mostly says why.
+            // In the form of every failure, but beside the printed output, which usually says why.
             let told: Json = serde_json::from_str(&failure_text(&error)).unwrap_or_default();
             value["error"] = told["error"].clone();
         }

@@ -1,4 +1,4 @@
-//! What every driver of the agent loop is given and gives back.
+//! The input and output of every driver of the agent loop.
 
 use std::sync::Arc;
 
@@ -16,54 +16,55 @@ use crate::calls::Used;
 use crate::structured::Schema;
 use crate::window::Line;
 
-/// The format of what a suspended loop remembers.
-// Raised when a state that an older program wrote would be misread; a person's answer may come weeks later.
+/// The format version of a suspended loop's state.
+// Raised when a state written by an older program would be misread; a person's answer may come weeks later.
 const FORMAT: u32 = 1;
 
-/// Tokens of one result in the conversation unless somebody says otherwise.
+/// Default maximum of tokens of one result in the conversation.
 // About a long article: the usual window has room for several, and few results are longer.
 pub const RESULT_TOKENS: usize = 10_000;
 
-/// How an agent works, whatever its driver.
+/// How an agent works, independent of its driver.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Rounds of tool calls after the first one: so many requests and one more are made with tools and
-    /// their calls carried out. Only then, and only when the last of them asked for calls, one without
-    /// tools follows.
+    /// Rounds of tool calls after the first one: up to one more than this many requests are made with tools and their
+    /// calls carried out. Only then, and only when the last of them asked for calls, one request without tools
+    /// follows.
     pub rounds_max: u32,
-    /// Calls of one round that are made side by side, at most.
+    /// Maximum number of parallel calls in one round.
     pub parallel: usize,
     /// How answers are generated.
     pub sampling: Sampling,
-    /// Tries of a model call after the first; absent: as many as the model's settings say.
+    /// Retries of a model call after the first try; absent: as in the model's settings.
     pub retries: Option<u32>,
     /// How long to wait before the second try; absent: the model's own policy.
     pub retry_delay: Option<std::time::Duration>,
-    /// Whether equal requests may be answered from memory.
+    /// Whether equal requests may be answered from a cache.
     pub cached: bool,
-    /// What the answer has to look like.
+    /// The form of the answer.
     pub schema: Option<Arc<Schema>>,
-    /// The rules by which the answer cites; absent when it must not.
+    /// The rules for citations in the answer; absent when it must not cite.
     pub citing: Option<String>,
     /// Whether calls and their results are part of the visible text.
     pub verbose: bool,
-    /// How long a person may take to agree to something, in seconds; for ever without it. No answer is a no.
+    /// How long a person may take to approve something, in seconds; unlimited when absent. No answer counts as a
+    /// refusal.
     pub approval_timeout: Option<u64>,
-    /// Tokens of one result in the conversation; a longer one goes to a file that the model reads by parts. Results that
-    /// answers cite stay as they are.
+    /// Maximum tokens of one result in the conversation; a longer one goes to a file that the model reads in parts.
+    /// Results that answers cite stay as they are.
     pub result_tokens: usize,
     /// How the planner works.
     pub planner: PlannerOptions,
 }
 
 impl Options {
-    /// Requests with tools, at most, when there are any: canvases that come from other editors say 1 and
-    /// rely on a second try.
+    /// Maximum number of requests with tools, if there are any. One more than `rounds_max`: canvases from other
+    /// editors say 1 and rely on a second try.
     pub fn requests_with_tools(&self) -> u32 {
         self.rounds_max.saturating_add(1)
     }
 
-    /// How often an answer that does not keep to its schema may be put right.
+    /// How often an answer that does not match its schema may be corrected.
     pub fn repairs(&self) -> u32 {
         self.retries.unwrap_or(0).saturating_add(1)
     }
@@ -91,21 +92,21 @@ impl Default for Options {
 /// How the planner works.
 #[derive(Clone, Debug, Default)]
 pub struct PlannerOptions {
-    /// Whether the model analyses the task first; otherwise instructions and request are all there is.
+    /// Whether the model analyses the task first; otherwise the prompt has only instructions and request.
     pub analyse: bool,
-    /// Whether a person has to agree to the analysis before any tool is called.
+    /// Whether a person has to approve the analysis before any tool is called.
     pub review: bool,
-    /// Whether the model reflects on what tools gave; otherwise it only sees it.
+    /// Whether the model reflects on the results of tools; otherwise it only sees them.
     pub reflect: bool,
-    /// What replaces our own instructions for a stage.
+    /// Replacements for our own instructions, by stage.
     pub prompts: Overrides,
-    /// The language that a rewritten question has; absent: the user's.
+    /// The language of a rewritten question; absent: the user's.
     pub language: Option<String>,
-    /// Today as people write it, `YYYY-MM-DD`, with the days before and after.
+    /// Yesterday, today and tomorrow, as `YYYY-MM-DD`.
     pub days: [String; 3],
 }
 
-/// Instructions of a canvas in the place of our own, by stage.
+/// Instructions from a canvas that replace our own, by stage.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overrides {
     /// `TASK_ANALYSIS`
@@ -118,7 +119,7 @@ pub struct Overrides {
     pub citation_guidelines: Option<String>,
 }
 
-/// One piece of work for a driver.
+/// One task for a driver.
 pub struct Job<'a> {
     /// The agent's activation. Its budget is the agent's own.
     pub ctx: &'a Arc<NodeContext>,
@@ -126,19 +127,19 @@ pub struct Job<'a> {
     pub model: &'a dyn ChatModel,
     /// The tools.
     pub tools: &'a dyn ToolSession,
-    /// How.
+    /// How the agent works.
     pub options: &'a Options,
-    /// Where visible text goes while it is being written.
+    /// Where visible text is written as it arrives.
     pub writer: Option<&'a TextWriter>,
 }
 
 impl Job<'_> {
-    /// Who sees the model's pieces as they come.
+    /// The audience of the model's pieces as they arrive.
     pub fn audience(&self) -> Audience {
         Audience::of(self.writer)
     }
 
-    /// A request with these messages that is made as the options say. It offers no tools.
+    /// A request with these messages and the settings of the options. It offers no tools.
     pub(crate) fn request(&self, messages: Vec<ChatMessage>) -> ChatRequest {
         ChatRequest {
             messages,
@@ -152,39 +153,39 @@ impl Job<'_> {
     }
 }
 
-/// Where a driver begins.
+/// How a driver starts.
 #[derive(Debug)]
 pub enum Start {
     /// With a conversation: instructions, history, question.
     Conversation(Vec<Line>),
-    /// Where it stopped to wait for a person.
+    /// From the state in which it was suspended to wait for a person.
     Resumed {
-        /// What it had to remember.
+        /// The state it saved.
         state: Json,
-        /// What people have answered, by task.
+        /// The answers of people, by task.
         answers: Map<String, Json>,
     },
 }
 
-/// What a driver gave.
+/// The result of a driver.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
     /// Everything said, or the last text before the value was found.
     pub text: String,
     /// The value, when there is a schema.
     pub structured: Option<Json>,
-    /// The calls made, in order.
+    /// The calls that were made, in order.
     pub used: Vec<Used>,
-    /// What cut the work short, if anything.
+    /// The limit that cut the work short, if any.
     pub limited: Option<Limited>,
 }
 
-/// How a driver ended.
+/// How a driver stopped.
 #[derive(Clone, Debug, PartialEq)]
 pub enum End {
     /// With an answer.
     Answered(Answer),
-    /// It waits for a person.
+    /// Suspended until a person answers.
     Suspended(Suspension),
 }
 
@@ -194,11 +195,11 @@ pub trait Driver: Send + Sync {
     /// Works until there is an answer or a person has to decide.
     ///
     /// # Errors
-    /// What the model fails with, `QuotaExceeded` when a budget is used up, `Cancelled`.
+    /// The model's errors, `QuotaExceeded` when a budget is used up, `Cancelled`.
     async fn run(&self, job: &Job<'_>, start: Start) -> Result<End>;
 }
 
-/// What a suspended loop remembers, with the name of its driver, so that no other one reads it.
+/// The state of a suspended loop, with the name of its driver so that no other driver reads it.
 #[derive(Serialize, Deserialize)]
 struct Kept<T> {
     format: u32,
@@ -206,7 +207,7 @@ struct Kept<T> {
     state: T,
 }
 
-/// Puts a state into words for [`Suspension::state`].
+/// Serializes a state for [`Suspension::state`].
 ///
 /// # Errors
 /// `Internal` when it cannot be written as JSON.
@@ -215,7 +216,7 @@ pub fn keep<T: Serialize>(driver: &str, state: &T) -> Result<Json> {
         .map_err(|cause| Error::internal("cannot write down what the agent was doing").because(cause))
 }
 
-/// Reads a state again.
+/// Deserializes a state written by [`keep`].
 ///
 /// # Errors
 /// `Conflict` when it was written by another driver or another version of this program.
@@ -232,6 +233,6 @@ pub fn kept<T: for<'de> Deserialize<'de>>(driver: &str, state: Json) -> Result<T
         }
     };
     let kept: Kept<T> = serde_json::from_value(state).map_err(|cause| refuse(Some(cause)))?;
-    // A canvas may have been changed to another driver while its run waited.
+    // A canvas may have been changed to another driver while its run was suspended.
     if kept.format == FORMAT && kept.driver == driver { Ok(kept.state) } else { Err(refuse(None)) }
 }

@@ -1,5 +1,5 @@
-//! Tools from functions of the program that embeds the engine. A function takes a struct of its own, from
-//! which the model's schema is made, and gives a value, or pieces of one.
+//! Tools from functions of the program that embeds the engine. A function takes its arguments as a struct, from which
+//! the model's schema is derived, and returns a value, or a value in pieces.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -17,25 +17,25 @@ use weft_core::{Error, Json, Result, Tool, ToolBody, ToolOutput};
 
 use crate::toolkit::{BLOCKS_MAX, OUTPUT_MAX};
 
-// What the code has at hand that the attribute `tool` writes.
+// Used by the code that the attribute `tool` generates.
 #[doc(hidden)]
 pub use {schemars, serde};
 
-/// A tool, or why there is none.
+/// The result of a generated function that makes a tool.
 pub type Made = Result<Tool>;
 
-/// Pieces that an iterator may be ahead of its reader.
-// Enough that the thread need not wait for each reading, few enough that an iterator without end fills
-// nothing.
+/// How many pieces an iterator may be ahead of its reader.
+// Enough that the thread does not wait for each read, and few enough that an endless iterator does not fill the
+// memory.
 const PIECES_AHEAD_MAX: usize = 16;
 
-/// What a function of the program may give: anything that can be written as JSON, as one value or as a piece
-/// of one. A [`ToolOutput`] is taken as it is.
+/// The possible results of a function: anything that serializes to JSON, as one value or as a piece of one. A
+/// [`ToolOutput`] is used as it is.
 pub trait IntoOutput: Send + 'static {
-    /// The same as the output of a tool.
+    /// Converts it to the output of a tool.
     ///
     /// # Errors
-    /// When it cannot be written as JSON.
+    /// When it cannot be serialized to JSON.
     fn into_output(self) -> Result<ToolOutput>;
 }
 
@@ -63,7 +63,7 @@ impl IntoOutput for Json {
     }
 }
 
-/// A value that is given as JSON.
+/// A value whose output is its JSON.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AsJson<T>(pub T);
 
@@ -75,8 +75,8 @@ impl<T: Serialize + Send + 'static> IntoOutput for AsJson<T> {
     }
 }
 
-/// A tool from an asynchronous function. Its schema is that of `A`, whose doc comments describe the tool's
-/// arguments to the model; arguments that do not fit never reach the function.
+/// Creates a tool from an asynchronous function. Its schema is that of `A`, whose doc comments describe the tool's
+/// arguments to the model; invalid arguments never reach the function.
 ///
 /// ```
 /// use weft_agent::function::tool;
@@ -94,7 +94,7 @@ impl<T: Serialize + Send + 'static> IntoOutput for AsJson<T> {
 /// ```
 ///
 /// # Errors
-/// `Invalid` when `A` is no struct with named fields.
+/// `Invalid` when `A` is not a struct with named fields.
 pub fn tool<A, R, F, Fut>(
     name: impl Into<String>,
     description: impl Into<String>,
@@ -112,11 +112,12 @@ where
     })
 }
 
-/// A tool from a function that gives a stream of pieces. What the tool gives is all pieces so far, so every
-/// chunk contains the one before it; the last one comes once more, marked as such, when the stream has ended.
+/// Creates a tool from a function that returns a stream of pieces. The tool's output is the concatenation of all
+/// pieces so far, so every chunk contains the one before it; when the stream has ended, the last chunk is sent again,
+/// marked as final.
 ///
 /// # Errors
-/// As [`tool`].
+/// As for [`tool`].
 pub fn streaming_tool<A, R, F, S>(
     name: impl Into<String>,
     description: impl Into<String>,
@@ -131,11 +132,11 @@ where
     typed::<A>(name.into(), description.into(), move |arguments| accumulated(function(arguments).boxed()))
 }
 
-/// The same for an iterator. It may block: it runs on a thread of its own, a few pieces ahead of whoever
-/// reads them, and stops at its next piece when nobody does any more.
+/// Creates a tool from a function that returns an iterator of pieces. It may block: it runs on a thread of its own, a
+/// few pieces ahead of its reader, and stops at its next piece when the reader is gone.
 ///
 /// # Errors
-/// As [`tool`].
+/// As for [`tool`].
 pub fn iterator_tool<A, R, F, I>(
     name: impl Into<String>,
     description: impl Into<String>,
@@ -160,20 +161,19 @@ where
     })
 }
 
-/// The items that blocking work sends, as a stream that owns the work.
+/// Turns the items sent by blocking work into a stream that owns the work.
 fn on_a_thread<R: Send + 'static>(
     work: impl FnOnce(mpsc::Sender<Result<R>>) + Send + 'static,
 ) -> BoxStream<'static, Result<R>> {
     async_stream::stream! {
         let (send, mut pieces) = mpsc::channel(PIECES_AHEAD_MAX);
-        // Owned by the stream: a reader that goes away lets the channel close, and the thread ends at its
-        // next piece.
+        // Owned by the stream: when the reader is gone, the channel closes, and the thread ends at its next piece.
         let mut thread = JoinSet::new();
         thread.spawn_blocking(move || work(send));
         while let Some(piece) = pieces.recv().await {
             yield piece;
         }
-        // A panic of the iterator closes the channel like its end does; only the join tells them apart.
+        // A panic of the iterator closes the channel just like its end; only the join distinguishes them.
         if let Some(Err(cause)) = thread.join_next().await {
             yield Err(Error::internal("the tool broke").because(cause));
         }
@@ -181,7 +181,7 @@ fn on_a_thread<R: Send + 'static>(
     .boxed()
 }
 
-/// Pieces as the steps of a call: each has everything that came before it.
+/// Converts pieces to the steps of a call: each contains everything before it.
 fn accumulated<R: IntoOutput>(mut pieces: BoxStream<'static, Result<R>>) -> ToolStream {
     async_stream::stream! {
         let mut whole = ToolOutput::default();
@@ -193,7 +193,7 @@ fn accumulated<R: IntoOutput>(mut pieces: BoxStream<'static, Result<R>>) -> Tool
                     return;
                 }
             }
-            // Cumulative, as chunks of every tool are: a reader may skip any of them.
+            // Cumulative, as the chunks of every tool are: a reader may skip any of them.
             yield Ok(ToolStep::Progress(whole.clone()));
         }
         yield Ok(ToolStep::Done(whole));
@@ -201,10 +201,10 @@ fn accumulated<R: IntoOutput>(mut pieces: BoxStream<'static, Result<R>>) -> Tool
     .boxed()
 }
 
-/// Adds a piece: text goes on where text ended. Of what nobody would be shown no more is kept.
+/// Appends a piece: text continues the last text block. What exceeds the limits of a result is not kept.
 fn append(whole: &mut ToolOutput, piece: ToolOutput) {
     for block in piece.blocks {
-        // One more than may be shown, so that the toolkit sees that there was more and says so.
+        // One more than may be shown, so that the toolkit sees that there was more and adds its note.
         let room = whole.blocks.len() <= BLOCKS_MAX;
         match (whole.blocks.last_mut(), block) {
             (Some(Block::Text { text }), Block::Text { text: more }) => {
@@ -220,7 +220,7 @@ fn append(whole: &mut ToolOutput, piece: ToolOutput) {
     whole.metadata.extend(piece.metadata);
 }
 
-/// A tool whose body reads its arguments as `A`.
+/// A tool whose body deserializes its arguments as `A`.
 fn typed<A>(
     name: String,
     description: String,
@@ -248,7 +248,7 @@ where
     fn call(&self, invocation: Invocation) -> ToolStream {
         match serde_json::from_value(Json::Object(invocation.arguments)) {
             Ok(arguments) => (self.begin)(arguments),
-            // What the schema cannot say, such as a number's range, the type still may.
+            // The type may still enforce what the schema cannot express, such as the range of a number.
             Err(cause) => {
                 let error = Error::invalid("the arguments are wrong").because(cause);
                 let error = error.help("call it again with arguments that follow its schema");
@@ -258,26 +258,26 @@ where
     }
 }
 
-/// The JSON schema of a struct, as models and validators get it: without titles, without references where
-/// the type is not recursive.
+/// The JSON schema of a struct, for models and validators: without titles, and without references unless the type is
+/// recursive.
 ///
 /// # Errors
-/// `Invalid` when the type's JSON is no object with named members.
+/// `Invalid` when the type's JSON is not an object with named members.
 pub fn arguments_schema<A: JsonSchema>() -> Result<Json> {
-    // Some providers refuse `$ref` in the schema of a tool.
+    // Some providers reject `$ref` in the schema of a tool.
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let schema = settings.into_generator().into_root_schema_for::<A>();
     let mut schema = schema.to_value();
     if let Json::Object(members) = &mut schema {
-        // Providers check for fields that they know.
+        // Providers accept only fields that they know.
         members.shift_remove("$schema");
-        // The type's own words are about the type, and the tool has a description.
+        // The type's description is about the type, and the tool has its own description.
         members.shift_remove("description");
         if members.get("type").and_then(Json::as_str) == Some("object") {
             members.entry("properties").or_insert_with(|| Json::Object(Map::new()));
         }
     }
-    // Titles repeat the names of fields; in each request they would cost tokens and say nothing.
+    // Titles repeat the names of fields; they would cost tokens in each request and add nothing.
     without_titles(&mut schema, Place::Schema);
     match schema.get("properties") {
         Some(Json::Object(_)) => Ok(schema),
@@ -285,7 +285,7 @@ pub fn arguments_schema<A: JsonSchema>() -> Result<Json> {
     }
 }
 
-/// What a part of a schema is: in a map of properties a `title` is a name.
+/// The kind of a part of a schema: in a map of properties, `title` is a property name.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     Schema,
@@ -302,7 +302,7 @@ fn without_titles(schema: &mut Json, place: Place) {
                 let names = matches!(name.as_str(), "properties" | "$defs" | "patternProperties");
                 let place = match place {
                     Place::Schema if names => Place::Names,
-                    // Values, not schemas: nothing in them is ours.
+                    // Values, not schemas: nothing in them must be changed.
                     Place::Schema if matches!(name.as_str(), "default" | "examples" | "enum" | "const") => {
                         continue;
                     }

@@ -1,18 +1,18 @@
-//! The agent loop as a graph of small nodes, each step of which is kept, for programs that embed the engine.
+//! The agent loop as a graph of small nodes whose state is saved after each step, for programs that embed the engine.
 //!
 //! ```text
 //! init_state → memory_trigger → agent ─(calls)→ tools → agent
 //!                                    └─────────→ finalize
 //! ```
 //!
-//! A [`GraphAgent`] replies to messages in threads. The thread is the conversation: [`GraphState`], kept by a
-//! [`Checkpointer`] after every node. When the process ends in the middle of a turn, [`GraphAgent::resume`] goes
-//! on with it in another one, and neither a call of the model nor a tool that has given its result is called
-//! again. A tool that was cut off in the middle is called again only when it is declared idempotent; otherwise
-//! the model is told that nobody knows whether it was carried out.
+//! A [`GraphAgent`] replies to messages in threads. A thread is a conversation: a [`GraphState`] that a
+//! [`Checkpointer`] saves after every node. When the process ends in the middle of a turn, [`GraphAgent::resume`]
+//! continues it in another process, without repeating any model call or tool call whose result is known. A tool call
+//! that was interrupted is repeated only if the tool is declared idempotent; otherwise the model is told that it is
+//! unknown whether it was carried out.
 //!
-//! What decides is pure: [`next`] the edges, [`GraphState::apply`] what a node's [`Update`] changes,
-//! [`GraphState::is_looping`] whether the model goes round in circles.
+//! All decisions are pure functions: [`next`] follows the edges, [`GraphState::apply`] applies a node's [`Update`],
+//! [`GraphState::is_looping`] detects whether the model goes round in circles.
 
 mod checkpoint;
 mod events;
@@ -46,34 +46,34 @@ pub use events::{EVENT_RESULT_MAX, EventKind, GraphEvent};
 pub use state::{GraphState, Metadata, STATUS, StopReason, ToolCallRecord, Update};
 pub use topology::{EDGES, Edge, EdgeKind, Node, next, to_mermaid};
 
-/// What follows when the last rounds of tool calls were alike.
+/// What happens when the last rounds of tool calls were alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AfterLoop {
-    /// The model is asked once more, without tools, for an answer from what it has.
+    /// The model is asked once more, without tools, to answer with what it has.
     #[default]
     Answer,
-    /// The turn ends with a sentence that says so.
+    /// The turn ends with a sentence that explains it.
     Explain,
 }
 
 /// How a graph agent works.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GraphSettings {
-    /// Rounds of tool calls in one turn, at most; then the model has to answer without tools.
+    /// Maximum number of rounds of tool calls in one turn; after that the model has to answer without tools.
     pub max_steps: u32,
-    /// Rounds alike that make a loop, two at least.
+    /// How many similar rounds make a loop, at least two.
     pub loop_window: usize,
-    /// What follows then.
+    /// What happens then.
     pub after_loop: AfterLoop,
     /// How the calls of one message are made.
     pub tool_calls: ToolCalls,
     /// How answers are generated.
     pub sampling: Sampling,
-    /// Tokens of a prompt, at most; absent: what the model's window has room for.
+    /// Maximum tokens of a prompt; absent: as many as fit in the model's window.
     pub prompt_tokens_max: Option<usize>,
-    /// What one turn may use.
+    /// Limits of what one turn may use.
     pub budget: BudgetLimits,
-    /// How long a turn waits, when all else is done, until what it has to remember is stored.
+    /// How long a turn waits at its end until its memories are stored.
     pub memory_time_limit: Duration,
 }
 
@@ -92,29 +92,29 @@ impl Default for GraphSettings {
     }
 }
 
-/// What one turn is to be like.
+/// Options of a single turn.
 #[derive(Clone, Debug, Default)]
 pub struct TurnOptions {
-    /// Whose memories it may add to; without it those of the agent in this thread.
+    /// The owner of memories that it adds; absent: the agent in this thread.
     pub owner: Option<Owner>,
-    /// Ends the turn soon when it is cancelled: it then has the stop reason [`StopReason::Cancelled`].
+    /// When cancelled, ends the turn soon, with the stop reason [`StopReason::Cancelled`].
     pub cancel: CancellationToken,
 }
 
-/// The reply of a turn.
+/// The result of a turn.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GraphReply {
-    /// The reply.
+    /// The text of the reply.
     pub reply: String,
-    /// How the turn went.
+    /// A summary of the turn.
     pub metadata: Metadata,
-    /// What its requests have used in this process.
+    /// The usage of its requests in this process.
     pub usage: Usage,
-    /// What is worth knowing and no failure, such as that a memory could not be stored.
+    /// Problems that did not fail the turn, such as a memory that could not be stored.
     pub warnings: Vec<String>,
 }
 
-/// What a stream of a turn consists of: events, and the reply at its end.
+/// An item of a turn's stream: an event, or the reply at its end.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StreamItem {
     /// An event.
@@ -127,7 +127,7 @@ pub enum StreamItem {
 #[derive(Clone)]
 pub struct GraphAgent(Arc<Definition>);
 
-/// What an agent is.
+/// The definition of an agent.
 struct Definition {
     name: Arc<str>,
     instructions: String,
@@ -146,7 +146,7 @@ impl fmt::Debug for GraphAgent {
 }
 
 impl GraphAgent {
-    /// Begins an agent of this name that asks this model.
+    /// Starts building an agent with this name that asks this model.
     pub fn builder(name: impl Into<String>, model: Arc<dyn ChatModel>) -> GraphAgentBuilder {
         GraphAgentBuilder {
             name: name.into(),
@@ -160,21 +160,20 @@ impl GraphAgent {
         }
     }
 
-    /// Replies to a message in a thread. A turn that was cut off before is closed first.
+    /// Replies to a message in a thread. An unfinished previous turn is closed first.
     ///
     /// # Errors
-    /// What the model fails with; the thread stands as it was after the last node then, and
-    /// [`GraphAgent::resume`] tries again from there. `QuotaExceeded` when the budget is used up, what the
-    /// checkpointer fails with, `Conflict` when two turns of one thread go on at the same time. Tools do not
-    /// fail a turn: the model is told.
+    /// The model's errors; the thread then stays as it was after the last node, and [`GraphAgent::resume`] tries
+    /// again from there. `QuotaExceeded` when the budget is used up, the errors of the checkpointer, `Conflict` when
+    /// two turns of one thread run at the same time. Tools do not fail a turn: the model is told.
     pub async fn process_message(&self, thread: &str, message: impl Into<Message>) -> Result<GraphReply> {
         self.process_message_with(thread, message, TurnOptions::default()).await
     }
 
-    /// The same in a particular way.
+    /// Same as [`GraphAgent::process_message`], with options.
     ///
     /// # Errors
-    /// As [`GraphAgent::process_message`].
+    /// As for [`GraphAgent::process_message`].
     pub async fn process_message_with(
         &self,
         thread: &str,
@@ -184,8 +183,8 @@ impl GraphAgent {
         turn::whole(&self.0, thread, Some(message.into()), options).await
     }
 
-    /// The same as events while it goes on, and the reply as the last item. The work is done while the stream is
-    /// read; dropping it stops the work.
+    /// Same as [`GraphAgent::process_message_with`], as a stream of events with the reply as the last item. The work
+    /// is done while the stream is read; dropping it stops the work.
     pub fn process_message_stream(
         &self,
         thread: impl Into<String>,
@@ -195,25 +194,25 @@ impl GraphAgent {
         turn::streamed(Arc::clone(&self.0), thread.into(), Some(message.into()), options).boxed()
     }
 
-    /// Goes on with a turn that was cut off, in this process or in another one. The reply of a turn that is over
-    /// is given once more.
+    /// Continues an unfinished turn, in this process or in another one. If the turn has ended, returns its reply
+    /// again.
     ///
     /// # Errors
-    /// As [`GraphAgent::process_message`]; `NotFound` when there is no such thread.
+    /// As for [`GraphAgent::process_message`]; `NotFound` when there is no such thread.
     pub async fn resume(&self, thread: &str, options: TurnOptions) -> Result<GraphReply> {
         turn::whole(&self.0, thread, None, options).await
     }
 
-    /// The state of a thread; nothing when there is none of this name.
+    /// The state of a thread; `None` when there is no thread of this name.
     ///
     /// # Errors
-    /// What the checkpointer fails with.
+    /// The errors of the checkpointer.
     pub async fn state(&self, thread: &str) -> Result<Option<GraphState>> {
         Ok(self.0.checkpointer.latest(thread).await?.map(|saved| saved.state))
     }
 }
 
-/// An agent that is being put together.
+/// Builds an agent.
 #[derive(Clone)]
 pub struct GraphAgentBuilder {
     name: String,
@@ -233,54 +232,53 @@ impl fmt::Debug for GraphAgentBuilder {
 }
 
 impl GraphAgentBuilder {
-    /// What the model is told first in every request.
+    /// Instructions for the model, at the start of every request.
     #[must_use]
     pub fn instructions(self, instructions: impl Into<String>) -> Self {
         Self { instructions: instructions.into(), ..self }
     }
 
-    /// What it may call.
+    /// The tools it may call.
     #[must_use]
     pub fn toolkit(self, tools: Toolkit) -> Self {
         Self { tools, ..self }
     }
 
-    /// How it works.
+    /// Its settings.
     #[must_use]
     pub fn settings(self, settings: GraphSettings) -> Self {
         Self { settings, ..self }
     }
 
-    /// Where its threads are kept. Without it they are kept as long as the agent lives.
+    /// Where its threads are stored. Without it they exist as long as the agent.
     #[must_use]
     pub fn checkpointer(self, checkpointer: Arc<dyn Checkpointer>) -> Self {
         Self { checkpointer: Some(checkpointer), ..self }
     }
 
-    /// Where it stores what a user asks to be remembered. Without it nothing is stored.
+    /// Where it stores what a user asks it to remember. Without it nothing is stored.
     #[must_use]
     pub fn memory(self, memory: Arc<dyn LongTermMemory>) -> Self {
         Self { memory: Some(memory), ..self }
     }
 
-    /// What its tools find around them. Without it there is a clock and nothing else.
+    /// The environment of its tools. Without it there is only a clock.
     #[must_use]
     pub fn seams(self, seams: Arc<Seams>) -> Self {
         Self { seams: Some(seams), ..self }
     }
 
-    /// The agent.
+    /// Builds the agent.
     ///
     /// # Errors
-    /// `Invalid` for an empty name, and for a model that cannot call tools when there are some.
+    /// `Invalid` for an empty name, and for tools with a model that cannot call tools.
     pub fn build(self) -> Result<GraphAgent> {
         let Self { name, model, instructions, tools, settings, checkpointer, memory, seams } = self;
         if name.trim().is_empty() {
             return Err(Error::invalid("an agent needs a name"));
         }
         use weft_core::tool::ToolSession as _;
-        // Found when the agent is made: in the first turn the provider would only say that the request is
-        // wrong.
+        // Checked when the agent is built: in the first turn the provider would only report an invalid request.
         if !model.info().tools && !tools.tools().is_empty() {
             let message = format!("the model `{}` cannot call tools", model.info().name);
             return Err(Error::invalid(message).help("choose another model"));

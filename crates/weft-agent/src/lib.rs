@@ -5,9 +5,9 @@
 //!
 //! # For programs that embed the engine
 //!
-//! A [`ReActAgent`] says what an agent is, a [`Session`] is one conversation with it. Tools come from plain
-//! asynchronous functions, by an attribute ([`macro@tool`]) or from a closure ([`function`]); a [`Toolkit`] checks what a
-//! model writes for them, and limits what they may take and give.
+//! A [`ReActAgent`] defines an agent; a [`Session`] is one conversation with it. Tools are made from plain
+//! asynchronous functions, with the attribute [`macro@tool`] or from a closure ([`function`]). A [`Toolkit`]
+//! validates the arguments that a model writes for them and limits the time and the output of each call.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -43,41 +43,43 @@
 //! # }
 //! ```
 //!
-//! * **Ending.** The model ends a reply by calling [`react::FINISH_FUNCTION`], which is always on offer; words
-//!   alone count as such a call. [`Session::reply_as`] asks for a value of a Rust type beside the words, and
-//!   sends the model back until the value fits. After [`react::Settings::max_iters`] requests it has to sum up.
-//!   With [`react::FinishStyle::Text`] words alone end a reply, and take fewer tokens.
-//! * **Failures.** A tool that fails, is too slow or is called wrongly is text for the model. What fails a
-//!   reply is an error of the model, of a hook, or of the budget.
-//! * **Seeing the work.** Put a [`react::message_queue`] into a session and read
-//!   [`react::PrintedMessages::during`] the reply. Every item is a whole message so far; the last one of each
-//!   says so.
-//! * **Changing the work.** [`react::Hooks`] run before and after each stage, for one session, for all of an
-//!   agent, or for whoever shares them.
-//! * **Stopping.** [`react::Interrupt`] ends a reply with a message that asks what to do. No call stays
-//!   without a result, so the conversation can go on.
-//! * **Messages in between.** What is put into [`Session::inbox`] while a reply goes on is read before the next
-//!   request to the model.
-//! * **Work in the background.** A call of a [`react::ReActAgentBuilder::background_tool`] becomes a task that the
-//!   model looks at, waits for and stops, and that goes on between replies.
-//! * **Questions to people.** The tool of [`react::UserQuestions`], put there, asks people while the model works on;
-//!   their answer is the result of its task.
-//! * **Long conversations.** [`react::Settings::compression`] says how they are kept short for the model: results of
-//!   old calls left out, the last turns only, or a summary with a fixed form. The memory keeps everything.
-//! * **Groups of tools.** Tools may be in groups that are switched off; with
-//!   [`react::ReActAgentBuilder::with_meta_tool`] the model switches on what it needs.
+//! * **Ending.** The model ends a reply by calling [`react::FINISH_FUNCTION`], which is always offered; a message of
+//!   text alone counts as such a call. [`Session::reply_as`] additionally asks for a value of a Rust type, and asks
+//!   the model again until the value fits. After [`react::Settings::max_iters`] requests the model has to sum up.
+//!   With [`react::FinishStyle::Text`] text alone ends a reply, which takes fewer tokens.
+//! * **Failures.** A tool that fails, times out or is called with wrong arguments is reported to the model as text.
+//!   Only an error of the model, of a hook or of the budget fails a reply.
+//! * **Observing the work.** Put a [`react::message_queue`] into a session and read
+//!   [`react::PrintedMessages::during`] the reply. Every item is the whole message so far; the last item of each
+//!   message is marked as such.
+//! * **Changing the work.** [`react::Hooks`] run before and after each stage, for one session, for all sessions of
+//!   an agent, or for everything that shares them.
+//! * **Stopping.** [`react::Interrupt`] ends a reply with a message that asks what to do. No call is left without a
+//!   result, so the conversation can continue.
+//! * **Messages in between.** What is put into [`Session::inbox`] during a reply is read before the next request to
+//!   the model.
+//! * **Background work.** A call of a [`react::ReActAgentBuilder::background_tool`] becomes a task that the model can
+//!   inspect, wait for and stop, and that keeps running between replies.
+//! * **Questions to people.** Registered as a background tool, the tool of [`react::UserQuestions`] asks people while
+//!   the model works on; their answer is the result of its task.
+//! * **Long conversations.** [`react::Settings::compression`] selects how the prompt is kept short: by leaving out
+//!   the
+//!   results of old calls, by sending the last turns only, or with a summary of a fixed form. The memory keeps
+//!   everything.
+//! * **Groups of tools.** Tools may be in groups that can be switched off; with
+//!   [`react::ReActAgentBuilder::with_meta_tool`] the model switches on the groups it needs.
 //! * **Plans.** [`react::ReActAgentBuilder::with_plan_notebook`] gives each session a notebook in which the model
 //!   plans larger tasks, and hints that keep it to its plan; see [`plan_notebook`].
-//! * **Memory and knowledge.** A [`long_term`] memory lasts beyond a session, a [`react::KnowledgeBase`] is looked
-//!   up before the model reasons. Neither fails a reply.
-//! * **Keeping.** [`Session::state`] is plain data; [`ReActAgent::resume`] goes on with it in any process.
+//! * **Memory and knowledge.** A [`long_term`] memory outlives a session; a [`react::KnowledgeBase`] is searched
+//!   before the model reasons. A failure of either does not fail a reply.
+//! * **Persistence.** [`Session::state`] is plain data; [`ReActAgent::resume`] continues from it in any process.
 //!
 //! # A graph of small steps
 //!
-//! A [`GraphAgent`] keeps the same loop as nodes, each of which is kept before the next begins, so that another
-//! process can go on with a turn; see [`graph`].
+//! A [`GraphAgent`] runs the same loop as a graph of nodes. Its state is saved after each node, before the next
+//! begins, so that another process can continue the turn; see [`graph`].
 //!
-//! The folder `examples` has whole programs.
+//! The folder `examples` has complete programs.
 
 pub mod answer_stream;
 pub mod arguments;

@@ -1,4 +1,4 @@
-//! Results that are too long for a conversation: they go to a file, and the model reads it part by part.
+//! Results that are too long for a conversation: they are stored in a file that the model reads part by part.
 
 use std::sync::Arc;
 
@@ -17,28 +17,29 @@ use crate::window::tokens;
 /// The name of the tool that reads them.
 pub const READ_FUNCTION: &str = "read_result";
 
-/// Letters that the model sees of a long result at once.
-// Enough to see what it is, and mostly to know whether the rest is needed.
+/// Characters of a long result that the model sees immediately.
+// Enough to see what it is, and usually to know whether the rest is needed.
 const HEAD_LETTERS: usize = 2_000;
-/// Letters that one reading gives when the model does not say.
+/// Default number of characters of one read.
 const PART_LETTERS: usize = 8_000;
-/// Letters that one reading gives, at most.
+/// Maximum number of characters of one read.
 const PART_LETTERS_MAX: usize = 40_000;
-/// What names of the files begin with.
+/// The prefix of the names of the files.
 const FILE_PREFIX: &str = "result-";
 
-/// A result that was put into a file.
+/// A result that was stored in a file.
 pub(crate) struct Shelved {
     /// The file.
     pub file: FileId,
-    /// What the model is told in its place.
+    /// The text that replaces the result for the model.
     pub text: String,
 }
 
-/// Puts the text of a result into a file when it has more tokens than allowed; `reader` is the tool that reads it.
+/// Stores the text of a result in a file when it has more tokens than allowed; `reader` is the name of the tool that
+/// reads it.
 ///
 /// # Errors
-/// What keeping it fails with.
+/// The errors of storing it.
 pub(crate) async fn shelve(
     ctx: &NodeContext,
     tool: &str,
@@ -51,7 +52,7 @@ pub(crate) async fn shelve(
     }
     let name = format!("{FILE_PREFIX}{tool}.txt");
     let keep = async { run_files::keep(ctx, &name, "text/plain", text.as_bytes().to_vec().into()).await };
-    // As an effect: a run that goes on after a cut tells the model of the same file as before.
+    // As an effect: a run that resumes after an interruption refers the model to the same file.
     let (file, _) = ctx.effect("file", Delivery::Idempotent, keep).await?;
     let letters = text.chars().count();
     let head: String = text.chars().take(HEAD_LETTERS).collect();
@@ -63,10 +64,10 @@ pub(crate) async fn shelve(
     Ok(Some(Shelved { file: file.id, text }))
 }
 
-/// Adds the tool that reads long results to a toolkit that has others.
+/// Adds the tool that reads long results to a toolkit that has other tools.
 ///
 /// # Errors
-/// What registering it fails with.
+/// The errors of registering it.
 pub fn add_reader(tools: &Toolkit) -> Result<()> {
     if !tools.tools().is_empty() {
         tools.register_own(read_tool())?;
@@ -91,7 +92,7 @@ fn read_tool() -> Tool {
     });
     let mut tool = Tool::new(READ_FUNCTION, description, parameters, Origin::Function, Arc::new(Read));
     tool.traits.purpose = Purpose::ReadsResults;
-    // Files do not change, so a reading that was cut off may be made again.
+    // Files do not change, so an interrupted read may be repeated.
     tool.traits.idempotent = true;
     tool
 }
@@ -116,7 +117,7 @@ async fn read(ctx: &NodeContext, arguments: &Map<String, Json>) -> Result<ToolOu
             weft_core::ErrorKind::NotFound => unknown(),
             _ => error,
         })?;
-    // Other conversations' files are not this agent's, nor are this one's that are no results.
+    // Only result files of this conversation may be read.
     if file.session.as_ref() != Some(&ctx.run.session) || !file.name.starts_with(FILE_PREFIX) {
         return Err(unknown());
     }
@@ -126,7 +127,7 @@ async fn read(ctx: &NodeContext, arguments: &Map<String, Json>) -> Result<ToolOu
     Ok(ToolOutput::text(part(&text, whole("offset").unwrap_or(0), length, find)))
 }
 
-/// So many letters of a text, with a line that says where they stand.
+/// A number of characters of a text, with a line that gives their position.
 fn part(text: &str, offset: usize, length: usize, find: Option<&str>) -> String {
     let letters = text.chars().count();
     let byte = |offset: usize| text.char_indices().nth(offset).map_or(text.len(), |(at, _)| at);

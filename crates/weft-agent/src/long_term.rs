@@ -1,4 +1,4 @@
-//! What is remembered beyond one conversation.
+//! Memories that last beyond one conversation.
 
 mod local;
 mod mem0;
@@ -12,10 +12,10 @@ pub use local::{LocalMemory, MEMORIES_MAX, MEMORY_BYTES_MAX};
 pub use mem0::Mem0;
 pub use request::asked_to_remember;
 
-/// Whose memories they are. One of the three has to be there.
+/// The owner of memories. At least one of the three ids has to be set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Owner {
-    /// The person who is talked to.
+    /// The user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<String>,
     /// The agent.
@@ -32,10 +32,10 @@ impl Owner {
         Self { user_id: Some(id.into()), ..Self::default() }
     }
 
-    /// Whether it names anybody.
+    /// Checks that at least one id is set.
     ///
     /// # Errors
-    /// `Invalid` when it does not.
+    /// `Invalid` when none is.
     pub fn check(&self) -> Result<()> {
         let ids = [&self.user_id, &self.agent_id, &self.run_id];
         if ids.into_iter().flatten().any(|id| !id.is_empty()) {
@@ -45,25 +45,25 @@ impl Owner {
     }
 }
 
-/// How what is to be remembered is kept.
+/// How a text is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Storing {
-    /// Word by word.
+    /// Verbatim.
     #[default]
     Verbatim,
-    /// As the facts that the store finds in it.
+    /// As the facts that the store extracts from it.
     Inferred,
 }
 
-/// Something that is remembered.
+/// A stored memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Remembered {
-    /// What the store calls it.
+    /// Its id in the store.
     pub id: String,
-    /// What it says.
+    /// Its text.
     #[serde(alias = "memory")]
     pub text: String,
-    /// How well it fits what was looked for; larger is better, and scores compare within one answer only.
+    /// How well it matches the query; larger is better, and scores are comparable only within one answer.
     #[serde(default)]
     pub score: f64,
 }
@@ -71,15 +71,15 @@ pub struct Remembered {
 /// A store of memories.
 #[async_trait]
 pub trait LongTermMemory: Send + Sync {
-    /// Remembers a text. The ids of what was made of it, which may be nothing.
+    /// Stores a text. Returns the ids of the resulting memories, of which there may be none.
     ///
     /// # Errors
-    /// `Invalid` without an owner, otherwise what the store fails with.
+    /// `Invalid` without an owner, otherwise the errors of the store.
     async fn add(&self, owner: &Owner, text: &str, storing: Storing) -> Result<Vec<String>>;
 
-    /// What fits a question best, at most `limit` of what this owner has.
+    /// Returns the memories of this owner that best match a question, up to `limit`.
     ///
     /// # Errors
-    /// As [`LongTermMemory::add`].
+    /// As for [`LongTermMemory::add`].
     async fn search(&self, owner: &Owner, query: &str, limit: usize) -> Result<Vec<Remembered>>;
 }

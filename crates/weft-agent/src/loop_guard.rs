@@ -1,5 +1,5 @@
-//! Notices when an agent goes round in circles: the same calls with the same results, or the same words
-//! that lead to no call.
+//! Detects when an agent goes round in circles: the same calls with the same results, or the same text without a
+//! call.
 
 mod print;
 mod text;
@@ -12,26 +12,26 @@ use text::{TextPrint, Work};
 
 use crate::calls::Done;
 
-/// Rounds alike that make a loop, at least.
+/// Minimum number of similar rounds that make a loop.
 const WINDOW_MIN: usize = 2;
-/// From which similarity on two texts count as the same: 0 is nothing in common, 1 is equal.
+/// Minimum similarity of two texts that count as the same, from 0 (nothing in common) to 1 (equal).
 pub(crate) const SIMILAR: f64 = 0.90;
 
-/// A call that is over.
+/// A finished call.
 #[derive(Clone, Debug)]
 pub(crate) struct Observed {
     /// The tool's name.
     pub name: String,
-    /// What it was called with.
+    /// Its arguments.
     pub arguments: Json,
-    /// What came of it.
+    /// Its outcome.
     pub result: Outcome,
-    /// Whether asking the same again is the tool's purpose, as with the status of a job.
+    /// Whether the tool is meant to be polled, such as for the status of a job.
     pub poll: bool,
 }
 
 impl Observed {
-    /// What is looked at of a call to this tool.
+    /// The parts of a tool call that are compared.
     pub(crate) fn of(name: &str, done: &Done) -> Self {
         let result =
             if done.failed { Outcome::Error(done.text.clone()) } else { Outcome::Text(done.text.clone()) };
@@ -39,7 +39,7 @@ impl Observed {
     }
 }
 
-/// What came of a call, as the model sees it.
+/// The outcome of a call, as the model sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// A result.
@@ -48,27 +48,26 @@ pub(crate) enum Outcome {
     Error(String),
 }
 
-/// Whether to go on.
+/// Whether to continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// There is progress, as far as one can tell.
+    /// Progress, as far as can be told.
     Continue,
-    /// The last rounds were alike.
+    /// The last rounds were similar.
     Loop,
 }
 
-/// Compares each round with the one before it. Keeps about 64,000 characters at most, however large the
-/// calls are.
+/// Compares each round with the previous one. Stores at most about 64,000 characters, however large the calls are.
 ///
-/// Two rounds are alike when they have the same calls in any order: same tool, arguments that are equal
-/// value by value or, as to longer texts, similar and with the same digits in them, and similar results.
-/// Results are compared without what changes by itself (times, durations, random ids); errors must be
-/// equal without it. Calls of polling tools do not count.
+/// Two rounds are similar when they have the same calls in any order: the same tool, arguments that are equal value
+/// by value or, for longer texts, similar and with the same digits, and similar results. Results are compared without
+/// parts that change by themselves (times, durations, random ids); errors must be equal after that. Calls of polling
+/// tools do not count.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct LoopGuard {
     window: usize,
     alike: usize,
-    /// How similar the last two rounds were in what they differ most in, 0 to 1.
+    /// The lowest similarity between the parts of the last two rounds, 0 to 1.
     similarity: f64,
     last: Last,
 }
@@ -89,23 +88,23 @@ impl Default for LoopGuard {
 }
 
 impl LoopGuard {
-    /// A guard that stops after `window` rounds alike, two at least.
+    /// A guard that stops after `window` similar rounds, at least two.
     pub(crate) fn new(window: usize) -> Self {
         Self { window: window.max(WINDOW_MIN), alike: 0, similarity: 0.0, last: Last::Nothing }
     }
 
-    /// The calls of a round are over.
+    /// Adds a finished round of calls.
     pub(crate) fn observe(&mut self, round: &[Observed]) -> Verdict {
-        // Nothing was called, so nothing was repeated; the row before it goes on.
+        // Nothing was called, so nothing was repeated; the current series of similar rounds continues.
         if round.is_empty() {
             return Verdict::Continue;
         }
-        // One limit for the round and not for each call: the guard is part of what is kept while a loop
-        // waits.
+        // One limit for the round and not for each call: the guard is part of the state saved while a loop is
+        // suspended.
         let mut left = ROUND_MAX;
         let counted = round.iter().filter(|call| !call.poll);
         let calls: Vec<CallPrint> = counted.map(|call| CallPrint::of(call, &mut left)).collect();
-        // A round that only looks after a job breaks a row of rounds alike: waiting is no loop.
+        // A round that only polls a job ends a series of similar rounds: waiting is not a loop.
         if calls.is_empty() {
             return self.next(Last::Nothing, 0.0);
         }
@@ -116,7 +115,7 @@ impl LoopGuard {
         self.next(Last::Calls(calls), similarity)
     }
 
-    /// The model has replied with something that leads to no call, such as a plan that cannot be read.
+    /// Adds a reply of the model that leads to no call, such as a plan that cannot be parsed.
     pub(crate) fn idle(&mut self, reply: &str) -> Verdict {
         let mut left = ROUND_MAX;
         let reply = TextPrint::of_value(reply, &mut left);
@@ -139,7 +138,7 @@ impl LoopGuard {
     }
 }
 
-/// The lowest similarity among the pairs that the calls of two rounds form; 0 when one has no partner.
+/// The lowest similarity among the pairs formed by the calls of two rounds; 0 when a call has no partner.
 fn similar_calls(before: &[CallPrint], now: &[CallPrint]) -> f64 {
     if before.len() != now.len() {
         return 0.0;
@@ -153,7 +152,7 @@ fn similar_calls(before: &[CallPrint], now: &[CallPrint]) -> f64 {
             (similarity >= SIMILAR).then_some((index, similarity))
         });
         let Some((index, similarity)) = partner else { return 0.0 };
-        // Each counts once: two equal calls of this round do not both match one of the round before.
+        // Each call is paired once: two equal calls of this round do not both match one of the previous round.
         partners.swap_remove(index);
         lowest = lowest.min(similarity);
     }

@@ -1,4 +1,4 @@
-//! Citation marks in the text of a model: all of one form, `[ID:n]`, and each leading to a source.
+//! Citation marks in a model's text: normalized to the form `[ID:n]`, each leading to a source.
 
 mod code;
 mod neutral;
@@ -12,47 +12,47 @@ use code::Code;
 use neutral::restored;
 use scan::{Ahead, Mark, Seen, recognise};
 
-/// Puts the marks of a text right while it is being written.
+/// Corrects the citation marks of a text while it is being written.
 ///
 /// Variants such as `(ID: 3)`, `【ID: 3】`, `[ref 3]`, `ref3`, `##3$$` and `[ID:0, 2]` become `[ID:3]` or
-/// `[ID:0][ID:2]`; marks that lead nowhere are left out, together with one blank before them. Code, in
-/// fences or in line, stays as it is. So does everything as long as there are no sources at all; but `[ID:n]` leads
-/// nowhere where sources were looked for, or the model has been [told to cite](MarkFilter::told_to_cite). Marks that a document holds ([`neutral`]) look as
-/// they were written and are none.
+/// `[ID:0][ID:2]`; marks without a source are removed, together with one space before them. Code, fenced or inline,
+/// is unchanged. So is everything else while there are no sources at all, except `[ID:n]` when sources were searched
+/// for or the model has been [told to cite](MarkFilter::told_to_cite). Marks contained in a document ([`neutral`])
+/// look as they were written, but are not citations.
 ///
-/// The output does not depend on how the text is cut into pieces. Not more than 80 characters are held back.
+/// The output does not depend on how the text is split into pieces. At most 80 characters are held back.
 #[derive(Debug)]
 pub struct MarkFilter {
     sources: Citations,
     held: String,
     code: Code,
     before: Option<char>,
-    /// How much of `[ID:` and a number stands at the end of what is written: a mark that is left out must
-    /// not make a new one of what stands around it.
+    /// How much of `[ID:` and a number the output ends with: removing a mark must not form a new one from the text
+    /// around it.
     begun: u8,
     told: bool,
 }
 
 impl MarkFilter {
-    /// A filter for marks that lead to these sources, which may become more while the text grows.
+    /// A filter for marks that lead to these sources, more of which may be added while the text grows.
     pub fn new(sources: Citations) -> Self {
         Self { sources, held: String::new(), code: Code::default(), before: None, begun: 0, told: false }
     }
 
-    /// The model has been asked for marks of the form `[ID:n]`: those lead nowhere also when nothing was
-    /// found that they could lead to.
+    /// Marks that the model was asked for marks of the form `[ID:n]`: those are then removed even when no sources
+    /// were found.
     #[must_use]
     pub fn told_to_cite(self) -> Self {
         Self { told: true, ..self }
     }
 
-    /// Takes a piece of text and returns what is certain by now.
+    /// Takes a piece of text and returns the text that is final by now.
     pub fn push(&mut self, text: &str) -> String {
         self.held.push_str(text);
         self.settle(Ahead::Unknown)
     }
 
-    /// The text is over: the rest of it.
+    /// Ends the text and returns the rest of it.
     pub fn finish(mut self) -> String {
         self.settle(Ahead::Nothing)
     }
@@ -61,7 +61,7 @@ impl MarkFilter {
         let held = std::mem::take(&mut self.held);
         let mut out = String::with_capacity(held.len());
         let mut rest = held.as_str();
-        // Character by character, so that the same text comes out however it was cut into pieces.
+        // Character by character, so that the output is the same however the text is split into pieces.
         while let Some(c) = rest.chars().next() {
             let seen = if self.code.is_prose() { recognise(rest, self.before, ahead) } else { Seen::Nothing };
             match seen {
@@ -83,7 +83,7 @@ impl MarkFilter {
         out
     }
 
-    /// What to write for a mark. Nothing when there are no sources that it could lead to or miss.
+    /// The replacement of a mark; `None` when there are no sources that it could refer to or miss.
     fn replacement(&self, mark: &Mark, as_written: &str) -> Option<String> {
         let sources = self.sources.all();
         let expected = self.told || self.sources.was_searched();
@@ -113,13 +113,13 @@ impl MarkFilter {
                 _ => 0,
             };
         }
-        // A mark that is left out leaves what stood before it as its neighbour.
+        // When a mark is removed, the character before it becomes the neighbour of what follows.
         self.before = text.chars().next_back().or(self.before);
         text.chars().for_each(|c| restored(c, out));
     }
 }
 
-/// Puts the marks of a whole text right, as [`MarkFilter`] does.
+/// Corrects the marks of a whole text, as [`MarkFilter`] does.
 pub fn repair(text: &str, sources: &Citations) -> String {
     let mut filter = MarkFilter::new(sources.clone());
     let mut repaired = filter.push(text);

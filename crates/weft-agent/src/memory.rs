@@ -1,4 +1,4 @@
-//! What an agent remembers of a conversation: its messages in the order in which they came.
+//! An agent's memory of a conversation: its messages, in order.
 
 use std::collections::HashSet;
 
@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 use crate::message::{ContentBlock, Message, ToolResult, ToolUse};
 use crate::react::Summary;
 
-/// Messages that a memory holds, at most. Beyond that the oldest go, a call never without its results.
-// A memory is written as a whole each time that its session is kept.
+/// Maximum number of messages in a memory. Beyond that the oldest are dropped, a call always together with its
+/// results.
+// A memory is written as a whole each time its session is saved.
 pub const MESSAGES_MAX: usize = 10_000;
 
-/// The messages of one conversation. Every message is in it once, by its id.
+/// The messages of one conversation. Messages are unique by their ids.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Saved", into = "Saved")]
 pub struct Memory {
@@ -19,7 +20,7 @@ pub struct Memory {
     summary: Option<Summarized>,
 }
 
-/// A memory in JSON: the list of its messages, or an object where there is more.
+/// The JSON form of a memory: the list of its messages, or an object if there is more.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Saved {
@@ -46,21 +47,21 @@ impl From<Memory> for Saved {
     }
 }
 
-/// What stands for the older part of a memory in prompts. The messages themselves stay in the memory.
+/// Replaces the older part of a memory in prompts. The messages themselves stay in the memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summarized {
-    /// What that part came to.
+    /// The summary of that part.
     pub summary: Summary,
     /// The id of its last message.
     pub through: String,
 }
 
-/// A call of a tool that a memory holds.
+/// A tool call in a memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedToolUse {
-    /// The call: its name and its input.
+    /// The call.
     pub call: ToolUse,
-    /// What came of it, if that is there.
+    /// Its result, if there is one.
     pub result: Option<ToolResult>,
 }
 
@@ -70,9 +71,9 @@ impl Memory {
         Self::default()
     }
 
-    /// Adds a message at the end, unless it is there already.
+    /// Appends a message, unless it is already there.
     pub fn add(&mut self, message: Message) {
-        // The hub of several agents and a reply that is taken up again may bring the same one.
+        // A hub of several agents, and a reply that is resumed, may add the same message again.
         if self.messages.iter().any(|known| known.id == message.id) {
             return;
         }
@@ -82,7 +83,7 @@ impl Memory {
         }
     }
 
-    /// Drops the oldest message, and the results of the calls it asks for with it.
+    /// Drops the oldest message together with the results of its calls.
     fn forget_oldest(&mut self) {
         let oldest = self.messages.remove(0);
         let calls: HashSet<String> = oldest.tool_uses().map(|call| call.id.clone()).collect();
@@ -106,7 +107,7 @@ impl Memory {
         self.messages.is_empty()
     }
 
-    /// Removes the messages with these ids; unknown ids are left alone. How many there were.
+    /// Removes the messages with these ids; unknown ids are ignored. Returns how many were removed.
     pub fn remove(&mut self, ids: &[&str]) -> usize {
         let before = self.messages.len();
         self.messages.retain(|message| !ids.contains(&message.id.as_str()));
@@ -119,7 +120,7 @@ impl Memory {
         self.summary = None;
     }
 
-    /// What stands for its older part in prompts, if anything.
+    /// The summary that replaces its older part in prompts, if any.
     pub fn summary(&self) -> Option<&Summarized> {
         self.summary.as_ref()
     }
@@ -128,7 +129,7 @@ impl Memory {
         self.summary = Some(summary);
     }
 
-    /// The calls of tools, oldest first, with what came of them. With a name only the calls of that tool.
+    /// The tool calls with their results, oldest first. With a name, only the calls of that tool.
     pub fn tool_uses(&self, name: Option<&str>) -> Vec<RecordedToolUse> {
         let results: Vec<&ToolResult> = self.messages.iter().flat_map(Message::tool_results).collect();
         let calls = self.messages.iter().flat_map(Message::tool_uses);
@@ -140,7 +141,7 @@ impl Memory {
         recorded.collect()
     }
 
-    /// How many calls there are; with a name, of that tool.
+    /// The number of calls; with a name, only those of that tool.
     pub fn count_tool_uses(&self, name: Option<&str>) -> usize {
         let calls = self.messages.iter().flat_map(Message::tool_uses);
         calls.filter(|call| name.is_none_or(|name| call.name == name)).count()
@@ -159,8 +160,8 @@ impl Memory {
         calls.filter(|call| !results.contains(&*call.id)).cloned().collect()
     }
 
-    /// Gives every call without a result one that says `note`, right behind the message that asks for it
-    /// and the results that are there. Providers refuse a conversation with calls that nobody has answered.
+    /// Gives every call without a result one with the text `note`, right after the message with the call and the
+    /// results that follow it. Providers refuse a conversation with open calls.
     pub fn close_tool_uses(&mut self, note: &str) {
         let open: HashSet<String> = self.open_tool_uses().into_iter().map(|call| call.id).collect();
         if open.is_empty() {
@@ -169,7 +170,7 @@ impl Memory {
         let mut closed = Vec::with_capacity(self.messages.len() + open.len());
         let mut due: Vec<Message> = Vec::new();
         for message in self.messages.drain(..) {
-            // Behind the results that are there: providers want those of one message together.
+            // After the existing results: providers require those of one message to be together.
             if message.tool_results().next().is_none() {
                 closed.append(&mut due);
             }

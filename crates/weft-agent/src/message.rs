@@ -5,34 +5,34 @@ use serde_json::Map;
 use weft_core::Json;
 use weft_core::tool::{Block, ToolOutput};
 
-/// Who speaks.
+/// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// A person, or another agent that is talked to.
+    /// A person, or another agent that talks to this one.
     User,
     /// The agent.
     Assistant,
-    /// The surroundings: instructions, and results of tools.
+    /// The environment: instructions, and results of tools.
     System,
 }
 
-/// One message. Its JSON has the same fields; `content` may also be read from a plain string.
+/// One message. Its JSON has the same fields; `content` may also be a plain string.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// Unique. Every chunk of a message that is still being written has the same one.
+    /// A unique id. All chunks of a message that is still being written share it.
     pub id: String,
-    /// The name of who speaks.
+    /// The name of the author.
     pub name: String,
-    /// Who speaks.
+    /// The role of the author.
     pub role: Role,
-    /// What is said.
+    /// The content.
     #[serde(deserialize_with = "blocks")]
     pub content: Vec<ContentBlock>,
-    /// What programs are told beside it, such as a structured answer.
+    /// Additional data for programs, such as a structured answer.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Json>,
-    /// When it began, in milliseconds since 1970-01-01 UTC; 0 when nobody has said.
+    /// When it began, in milliseconds since 1970-01-01 UTC; 0 when unknown.
     #[serde(default)]
     pub timestamp_ms: i64,
 }
@@ -50,13 +50,13 @@ pub enum ContentBlock {
     Thinking {
         /// The reasoning.
         thinking: String,
-        /// The provider's seal on it, which has to come back with it.
+        /// The provider's signature of it, which has to be sent back with it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signature: Option<String>,
     },
     /// A call of a tool.
     ToolUse(ToolUse),
-    /// What came of a call.
+    /// The result of a call.
     ToolResult(ToolResult),
     /// A picture.
     Image {
@@ -68,7 +68,7 @@ pub enum ContentBlock {
         /// Where it is.
         source: Source,
     },
-    /// A moving picture.
+    /// A video.
     Video {
         /// Where it is.
         source: Source,
@@ -78,25 +78,25 @@ pub enum ContentBlock {
 /// A call of a tool, as a model asks for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolUse {
-    /// Unique within a conversation; the result has the same one.
+    /// Unique within a conversation; its result has the same id.
     pub id: String,
-    /// Which tool.
+    /// The name of the tool.
     pub name: String,
     /// Its arguments.
     pub input: Map<String, Json>,
-    /// The arguments as the model wrote them, when they are not plain JSON or not all there yet.
+    /// The arguments as the model wrote them, when they are not plain JSON or not complete yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw_input: Option<String>,
 }
 
-/// What came of a call of a tool.
+/// The result of a tool call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
     /// The id of the call.
     pub id: String,
     /// The tool.
     pub name: String,
-    /// What it gave: a string, or blocks of text, image, audio and video.
+    /// The content of the result: a string, or blocks of text, image, audio and video.
     #[serde(deserialize_with = "blocks")]
     pub output: Vec<ContentBlock>,
 }
@@ -105,14 +105,14 @@ pub struct ToolResult {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Source {
-    /// Here.
+    /// Inline.
     Base64 {
-        /// Of which kind they are, such as `image/png`.
+        /// Their media type, such as `image/png`.
         media_type: String,
         /// The bytes.
         data: String,
     },
-    /// Elsewhere.
+    /// At a URL.
     Url {
         /// The address.
         url: String,
@@ -120,9 +120,9 @@ pub enum Source {
 }
 
 impl Source {
-    /// Reads an address; a data URL with base64 becomes its bytes.
+    /// Reads a URL; a base64 data URL becomes its bytes.
     pub fn of_url(url: &str) -> Self {
-        // As bytes in a message of their own kind: an address of a megabyte would be shown to the model as
+        // Stored as bytes in a block of their own kind: as a URL, a megabyte of data would be shown to the model as
         // text.
         let inline = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
         match inline {
@@ -133,7 +133,7 @@ impl Source {
         }
     }
 
-    /// The address, for bytes a data URL.
+    /// The URL; for bytes, a data URL.
     pub fn to_url(&self) -> String {
         match self {
             Self::Base64 { media_type, data } => format!("data:{media_type};base64,{data}"),
@@ -142,7 +142,7 @@ impl Source {
     }
 }
 
-/// Content written as a list of blocks or as one string.
+/// Content as a list of blocks or as a single string.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Content {
@@ -196,7 +196,7 @@ impl ContentBlock {
     }
 }
 
-/// What a tool gave, as content. A resource becomes text, or a video when it is one.
+/// The output of a tool as content. A resource becomes text, or a video if it is one.
 pub fn content_of(output: &ToolOutput) -> Vec<ContentBlock> {
     let content = |block: &Block| match block {
         Block::Text { text } => ContentBlock::text(text),
@@ -215,7 +215,7 @@ pub fn content_of(output: &ToolOutput) -> Vec<ContentBlock> {
     output.blocks.iter().map(content).collect()
 }
 
-/// What a model that reads only text is told of content; calls and results of tools are left out.
+/// The content as text, for a model that reads only text; calls and results of tools are left out.
 pub(crate) fn text_of(content: &[ContentBlock]) -> String {
     let shown = |what: &str, source: &Source| match source {
         Source::Base64 { .. } => format!("[{what}]"),
@@ -227,14 +227,14 @@ pub(crate) fn text_of(content: &[ContentBlock]) -> String {
         ContentBlock::Image { source } => Some(shown("an image", source)),
         ContentBlock::Audio { source } => Some(shown("a recording", source)),
         ContentBlock::Video { source } => Some(shown("a video", source)),
-        // Those go to the model in forms of their own, or not at all.
+        // These have their own form in the request, or are not sent.
         ContentBlock::Thinking { .. } | ContentBlock::ToolUse(_) | ContentBlock::ToolResult(_) => None,
     });
     parts.collect::<Vec<_>>().join("\n")
 }
 
 impl Message {
-    /// A message with an id of its own.
+    /// A message with a new id.
     pub fn new(role: Role, name: impl Into<String>, content: Vec<ContentBlock>) -> Self {
         Self {
             id: weft_core::id::generate(),
@@ -246,17 +246,17 @@ impl Message {
         }
     }
 
-    /// What a person says, under the name `user`.
+    /// A message of a person, under the name `user`.
     pub fn user(text: impl Into<String>) -> Self {
         Self::new(Role::User, "user", vec![ContentBlock::text(text)])
     }
 
-    /// What came of a call of a tool: a message of the system with one block.
+    /// The result of a tool call: a message of the system with one block.
     pub fn tool_result(result: ToolResult) -> Self {
         Self::new(Role::System, "system", vec![ContentBlock::ToolResult(result)])
     }
 
-    /// The same with a time, unless it has one.
+    /// Sets its time, unless it has one.
     pub(crate) fn stamped(mut self, now_ms: i64) -> Self {
         if self.timestamp_ms == 0 {
             self.timestamp_ms = now_ms;
@@ -264,7 +264,7 @@ impl Message {
         self
     }
 
-    /// Its text: the blocks of text, a line each.
+    /// Its text blocks, separated by line breaks.
     pub fn text(&self) -> String {
         let texts = self.content.iter().filter_map(|block| match block {
             ContentBlock::Text { text } => Some(text.as_str()),
@@ -291,7 +291,7 @@ impl Message {
         })
     }
 
-    /// The results that it brings.
+    /// The results that it contains.
     pub fn tool_results(&self) -> impl Iterator<Item = &ToolResult> {
         self.content.iter().filter_map(|block| match block {
             ContentBlock::ToolResult(result) => Some(result),

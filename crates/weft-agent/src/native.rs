@@ -1,4 +1,4 @@
-//! The driver for models that call tools themselves.
+//! The driver for models that support tool calls natively.
 
 use std::sync::Arc;
 
@@ -19,14 +19,14 @@ use crate::toolkit::Offered;
 use crate::turns::{Offer, Step, Turns};
 use crate::window::{add_to_system, fit, room};
 
-/// The name under which a waiting loop is kept.
+/// The name under which the state of a suspended loop is stored.
 const NAME: &str = "native";
 
-/// Asks the model, makes the calls it asks for, tells it the results, and again, until it answers.
+/// Asks the model, makes the calls it asks for, passes it the results, and repeats until it answers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Native;
 
-/// The turns of a new conversation, or those of a loop that has waited, with what it was answered.
+/// The state of a new conversation, or of a loop that was suspended, with the answers it waited for.
 fn begin(job: &Job<'_>, start: Start) -> Result<(Turns, Map<String, Json>)> {
     match start {
         Start::Conversation(mut lines) => {
@@ -46,10 +46,10 @@ fn begin(job: &Job<'_>, start: Start) -> Result<(Turns, Map<String, Json>)> {
 impl Driver for Native {
     async fn run(&self, job: &Job<'_>, start: Start) -> Result<End> {
         let (mut turns, answers) = begin(job, start)?;
-        // Taken out of the turns while it is under way: what is kept is put back in only where the loop stops
+        // Taken out of the turns while the loop runs; what remains of it is put back only where the loop is suspended
         // for a person.
         let background = Background::after(std::mem::take(&mut turns.background));
-        // Boxed: the loop's future holds those of a request and of a round, and sits inside that of a
+        // Boxed: the loop's future contains those of a request and of a round, and is itself inside that of a
         // component.
         background.beside(Box::pin(work(job, turns, answers, &background))).await
     }
@@ -70,12 +70,12 @@ async fn work<'a>(
     let mut repairs = job.options.repairs();
     let mut requests = 0;
     loop {
-        // Read before the step, which borrows the turns: the calls were written in that answer.
+        // Read before the step, which borrows `turns`: the calls were written in that answer.
         let ending = turns.ending;
         match turns.step() {
             Step::Ask { offer } => {
                 if offer == Offer::Nothing {
-                    // What is still to come would be too late for its last word.
+                    // Results that are still to come would be too late for the final answer.
                     background.rest().await?;
                 }
                 learn(job, &mut turns, background, requests).await?;
@@ -83,7 +83,7 @@ async fn work<'a>(
                 let request = request(job, &turns, offer, &mut offered).await?;
                 let asked = ask(job.ctx, job.model, request, &mut |piece| voice.piece(piece)).await;
                 let reply = match asked {
-                    // Nobody knows beforehand whether a model takes images.
+                    // Whether a model accepts images is not known in advance.
                     Err(error) if error.kind == ErrorKind::Invalid && turns.transcript.forget_images() => {
                         let message =
                             "the images that tools gave are left out: the model refused the request";
@@ -96,7 +96,7 @@ async fn work<'a>(
                 turns.replied(reply)?;
             }
             Step::Call(open) => {
-                // Only the first round after a wait has answers; those of a later one would have the ids of
+                // Only the first round after a suspension has answers; in a later round their ids would belong to
                 // other calls.
                 let said = std::mem::take(&mut answers);
                 let end = calls::make(job, open, &said, ending, Some(background)).await?;
@@ -104,7 +104,7 @@ async fn work<'a>(
                     blocks(open, &end.over).for_each(|block| voice.say(&block));
                 }
                 if let Some(form) = end.form {
-                    // While a run waits for a person there is no task of it that could go on with them.
+                    // While a run is suspended for a person, none of its tasks could continue them.
                     background.rest().await?;
                     turns.background = background.kept();
                     voice.pause();
@@ -116,16 +116,16 @@ async fn work<'a>(
                     turns.close(Limited::Budget(limit));
                 }
             }
-            // What it said while calls were under way is not its last word.
+            // What the model said while calls were running is not its final answer.
             Step::Done if background.something_to_tell().await? => turns.reopen(),
-            // Behind the look at what has come: an answer that is to be put right is the last one.
+            // Checked after background results: an answer that has to be corrected is the last one.
             Step::Done => match checked(job, &turns)? {
                 Checked::Text => return answered(job, turns, voice.finish(), None).await,
                 Checked::Value(value) => return answered(job, turns, voice.finish(), Some(value)).await,
                 Checked::Wrong(complaint, problem) => {
                     if repairs == 0 {
-                        // Without a limit a model that cannot keep to the form would be asked until the
-                        // budget is gone.
+                        // Without a limit, a model that cannot follow the schema would be asked until the budget is
+                        // used up.
                         return Err(Schema::given_up(problem));
                     }
                     repairs -= 1;
@@ -136,7 +136,8 @@ async fn work<'a>(
     }
 }
 
-/// Takes in what has come since the last request: what calls in the background gave, and what people say to the run.
+/// Adds what has arrived since the last request: results of background calls, and messages that people sent to the
+/// run.
 async fn learn(job: &Job<'_>, turns: &mut Turns, background: &Background<'_>, request: u32) -> Result<()> {
     for call in background.over_before(job, request).await? {
         turns.ended(call);
@@ -147,8 +148,8 @@ async fn learn(job: &Job<'_>, turns: &mut Turns, background: &Background<'_>, re
     Ok(())
 }
 
-/// The rules by which to cite, when there is or may be something to cite. They are there from the
-/// first request on, so that every request begins like the one before it.
+/// The rules for citations, when there is or may be something to cite. They are included from the first request on,
+/// so that every request has the previous one as its prefix.
 fn citing<'a>(job: &Job<'a>) -> Option<&'a str> {
     let sources = job.tools.tools().iter().any(|tool| tool.traits.sources);
     let rules = job.options.citing.as_deref()?;
@@ -160,9 +161,9 @@ fn rounds(job: &Job<'_>) -> u32 {
     if job.tools.tools().is_empty() { 0 } else { job.options.requests_with_tools() }
 }
 
-/// The next request: the whole transcript, unchanged at its front as long as it fits.
+/// Builds the next request: the whole transcript, with an unchanged beginning as long as it fits.
 async fn request(job: &Job<'_>, turns: &Turns, offer: Offer, offered: &mut Offered) -> Result<ChatRequest> {
-    // Also when none may be called: providers refuse calls in a conversation of tools that are not defined.
+    // Also when none may be called: providers refuse a conversation with calls of tools that are not defined.
     let (tools, tokens) = if offer == Offer::Tools || turns.transcript.has_calls() {
         offered.now(on_offer(job.tools.tools(), &turns.used))
     } else {
@@ -175,8 +176,7 @@ async fn request(job: &Job<'_>, turns: &Turns, offer: Offer, offered: &mut Offer
         job.ctx.signal(Signal::Warn(note)).await?;
     }
     Ok(ChatRequest {
-        // A schema on the request keeps some providers from calling tools, so it is there only where none may
-        // be called.
+        // A schema on the request keeps some providers from calling tools, so it is set only when none may be called.
         schema: options.schema.as_ref().filter(|_| offer == Offer::Nothing).map(|schema| schema.json.clone()),
         tools,
         tool_choice: if offer == Offer::Tools { ToolChoice::Auto } else { ToolChoice::None },
@@ -208,13 +208,13 @@ async fn answered(job: &Job<'_>, turns: Turns, text: String, structured: Option<
     Ok(End::Answered(Answer { text, structured, used: turns.used, limited: turns.limited }))
 }
 
-/// The calls at these places with their results as text, for canvases that ask for it.
+/// Formats the calls at these positions with their results as text, for canvases that ask for it.
 pub fn blocks(open: &[OpenCall], places: &[usize]) -> impl Iterator<Item = String> {
     places.iter().filter_map(|place| open.get(*place)).filter_map(|open| {
         let CallState::Done(done) = &open.state else { return None };
         let block =
             serde_json::json!({"name": open.call.name, "args": done.arguments, "result": done.result});
-        // No text in it can look like the end of the block.
+        // No text inside it can look like the end of the block.
         let block = serde_json::to_string_pretty(&block).ok()?.replace("</", "<\\/");
         Some(format!("<tool_call>{block}</tool_call>"))
     })

@@ -1,4 +1,4 @@
-//! Several agents on one task: one after another, side by side, or in one conversation.
+//! Several agents on one task: sequentially, in parallel, or in one conversation.
 //!
 //! ```
 //! use weft_agent::pipeline::{MessageHub, sequential};
@@ -32,21 +32,21 @@ use weft_core::{Error, Result};
 use crate::message::Message;
 use crate::react::Session;
 
-/// How agents that are given the same message work.
+/// How agents that are given the same message run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FanOut {
-    /// At the same time.
+    /// In parallel.
     #[default]
     Gathered,
     /// One after another.
     InTurn,
 }
 
-/// The reply of each agent is the message to the next. The reply of the last one; the message itself where there
-/// is none.
+/// Passes the reply of each agent to the next as its message. Returns the last reply, or the message itself when
+/// there are no agents.
 ///
 /// # Errors
-/// As [`Session::reply`], by the first that fails; those behind it are not asked.
+/// As for [`Session::reply`], from the first agent that fails; the agents after it are not asked.
 pub async fn sequential(agents: &mut [&mut Session], message: impl Into<Message>) -> Result<Message> {
     let mut message = message.into();
     for agent in agents {
@@ -55,7 +55,8 @@ pub async fn sequential(agents: &mut [&mut Session], message: impl Into<Message>
     Ok(message)
 }
 
-/// Each agent is given the message. Their replies, in the order of the agents; one that fails stops no other.
+/// Gives each agent the message. Returns their replies in the order of the agents; an agent that fails does not stop
+/// the others.
 pub async fn fan_out(
     agents: &mut [&mut Session],
     message: impl Into<Message>,
@@ -74,7 +75,7 @@ pub async fn fan_out(
     }
 }
 
-/// A conversation of several agents: what one says, the others have heard.
+/// A conversation of several agents: each hears what the others say.
 #[derive(Debug, Default)]
 pub struct MessageHub<'a> {
     participants: Vec<&'a mut Session>,
@@ -86,25 +87,25 @@ impl<'a> MessageHub<'a> {
         Self { participants: participants.into_iter().collect() }
     }
 
-    /// One more takes part from now on. It has heard nothing yet. Its place.
+    /// Adds a participant, who has heard nothing yet, and returns its position.
     pub fn join(&mut self, session: &'a mut Session) -> usize {
         self.participants.push(session);
         self.participants.len() - 1
     }
 
-    /// One takes part no more; those behind it move up.
+    /// Removes a participant; those after it move up by one.
     ///
     /// # Errors
-    /// `NotFound` when there is none at this place.
+    /// `NotFound` when there is none at this position.
     pub fn leave(&mut self, place: usize) -> Result<&'a mut Session> {
         self.check(place)?;
         Ok(self.participants.remove(place))
     }
 
-    /// Everybody hears a message.
+    /// Sends a message to all participants.
     ///
     /// # Errors
-    /// As [`Session::observe`]; those before the one that fails have heard it.
+    /// As for [`Session::observe`]; the participants before the failing one have heard the message.
     pub async fn announce(&mut self, message: impl Into<Message>) -> Result<()> {
         let message = message.into();
         for participant in &mut self.participants {
@@ -113,16 +114,15 @@ impl<'a> MessageHub<'a> {
         Ok(())
     }
 
-    /// The participant at this place replies to what was said so far, and all others hear it.
+    /// The participant at this position replies to what has been said so far, and all others hear it.
     ///
     /// # Errors
-    /// `NotFound` when there is none at this place; as [`Session::reply_to_memory`] and [`Session::observe`].
+    /// `NotFound` when there is none at this position; as for [`Session::reply_to_memory`] and [`Session::observe`].
     pub async fn speak(&mut self, place: usize) -> Result<Message> {
         self.check(place)?;
         let Some(speaker) = self.participants.get_mut(place) else { return Err(nobody(place)) };
         let reply = speaker.reply_to_memory().await?;
-        // Not the speaker, whose memory has the reply already; told as said by somebody it would be read as
-        // another's.
+        // Not the speaker: its memory has the reply already, and hearing it would make it look like another agent's.
         let others = self.participants.iter_mut().enumerate().filter(|(other, _)| *other != place);
         for (_, participant) in others {
             participant.observe(reply.clone()).await?;
@@ -130,10 +130,10 @@ impl<'a> MessageHub<'a> {
         Ok(reply)
     }
 
-    /// Everybody speaks once, in their order.
+    /// Each participant speaks once, in order.
     ///
     /// # Errors
-    /// As [`MessageHub::speak`].
+    /// As for [`MessageHub::speak`].
     pub async fn round(&mut self) -> Result<Vec<Message>> {
         let mut replies = Vec::new();
         for place in 0..self.participants.len() {

@@ -1,7 +1,7 @@
-//! A plan that an agent makes for a larger task and keeps to: subtasks with their states, a history of plans, and
-//! hints that tell the model what to do next.
+//! Plans that an agent makes for larger tasks: subtasks with their states, a history of plans, and hints that tell
+//! the model what to do next.
 //!
-//! [`Notebook`] is plain data and decides; [`PlanNotebook`] is one that a session and its tools share.
+//! [`Notebook`] is plain data and contains the rules; [`PlanNotebook`] is one that a session and its tools share.
 
 mod hints;
 mod tools;
@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 use weft_core::seam::Clock;
 use weft_core::{Error, ErrorKind, Result};
 
-/// The group of its tools where the model chooses which groups it needs.
+/// The group of its tools, for agents whose model chooses the groups it needs.
 pub const PLAN_GROUP: &str = "plan_related";
-/// Plans of the past that are kept, at most; the oldest go first.
+/// Maximum number of past plans that are kept; the oldest are dropped first.
 // The history is part of a session's state, which is written as a whole.
 pub const HISTORY_MAX: usize = 100;
-/// Subtasks of one plan where nobody says otherwise, at most.
+/// Default maximum of subtasks in one plan.
 pub const SUBTASKS_MAX: usize = 50;
 
 /// How far a plan or a subtask is.
@@ -39,7 +39,7 @@ pub enum PlanState {
 }
 
 impl PlanState {
-    /// Whether nothing is left to do.
+    /// Whether it is done or abandoned.
     pub fn is_over(self) -> bool {
         matches!(self, Self::Done | Self::Abandoned)
     }
@@ -69,19 +69,19 @@ pub struct SubtaskDraft {
 /// A part of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Subtask {
-    /// What the model wrote of it.
+    /// The part that the model writes.
     #[serde(flatten)]
     pub draft: SubtaskDraft,
-    /// What came of it.
+    /// Its outcome.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
-    /// How far it is.
+    /// Its state.
     #[serde(default)]
     pub state: PlanState,
-    /// When it was written down, in milliseconds since 1970-01-01 UTC.
+    /// When it was created, in milliseconds since 1970-01-01 UTC.
     #[serde(default)]
     pub created_ms: i64,
-    /// When it was over.
+    /// When it was done or abandoned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_ms: Option<i64>,
 }
@@ -99,22 +99,22 @@ pub struct Plan {
     pub id: String,
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub description: String,
-    /// What is there when it is done.
+    /// The expected outcome.
     pub expected_outcome: String,
-    /// Its parts, in the order in which they are done.
+    /// Its subtasks, in the order in which they are done.
     pub subtasks: Vec<Subtask>,
-    /// How far it is. While it is the current one this follows from its parts.
+    /// Its state. While it is the current plan, the state follows from its subtasks.
     #[serde(default)]
     pub state: PlanState,
-    /// When it was made, in milliseconds since 1970-01-01 UTC.
+    /// When it was created, in milliseconds since 1970-01-01 UTC.
     #[serde(default)]
     pub created_ms: i64,
-    /// When it was over.
+    /// When it was done or abandoned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_ms: Option<i64>,
-    /// What came of it.
+    /// Its outcome.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
 }
@@ -132,21 +132,21 @@ pub struct PlanDraft {
     pub subtasks: Vec<SubtaskDraft>,
 }
 
-/// What is changed about the parts of a plan.
+/// A change of a plan's subtasks.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Revision {
-    /// A part is put in at this place; those from there on move back.
+    /// Inserts a subtask at this position; those from there on move back.
     Add(usize, SubtaskDraft),
-    /// The part at this place is another one.
+    /// Replaces the subtask at this position.
     Revise(usize, SubtaskDraft),
-    /// The part at this place goes.
+    /// Deletes the subtask at this position.
     Delete(usize),
 }
 
-/// The plan of one conversation and those before it.
+/// The current plan of one conversation and the plans before it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Notebook {
-    /// The plan that is worked on.
+    /// The plan that is being worked on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current: Option<Plan>,
     /// The plans before it, oldest first.
@@ -165,10 +165,10 @@ impl Notebook {
         })
     }
 
-    /// Begins a plan. One that is worked on goes to the history as abandoned; its name is given.
+    /// Starts a plan. A current plan moves to the history as abandoned; its name is returned.
     ///
     /// # Errors
-    /// `Invalid` for a plan without parts, or with more than `subtasks_max`.
+    /// `Invalid` for a plan without subtasks, or with more than `subtasks_max`.
     pub fn create(&mut self, draft: PlanDraft, subtasks_max: usize, now_ms: i64) -> Result<Option<String>> {
         let count = draft.subtasks.len();
         if count == 0 {
@@ -177,8 +177,7 @@ impl Notebook {
         if count > subtasks_max {
             return refused(format!("the plan has {count} subtasks; {subtasks_max} are allowed"));
         }
-        // Not refused: a model that begins anew has mostly forgotten the plan, and the history keeps what was
-        // done.
+        // Not refused: a model that starts over has usually forgotten the plan, and the history keeps what was done.
         let replaced = self.current.take().map(|plan| {
             let name = plan.name.clone();
             self.archive(plan, PlanState::Abandoned, now_ms);
@@ -199,21 +198,21 @@ impl Notebook {
     }
 
     fn archive(&mut self, plan: Plan, state: PlanState, now_ms: i64) {
-        // A plan that was finished is not abandoned by the next one.
+        // A finished plan is not marked as abandoned by the next one.
         let state = if plan.state.is_over() { plan.state } else { state };
         let finished_ms = plan.finished_ms.or(Some(now_ms));
-        // One that was taken up again is in the history once, at its new place.
+        // A recovered plan is in the history only once, at its new position.
         self.history.retain(|known| known.id != plan.id);
         self.history.push(Plan { state, finished_ms, ..plan });
         let more = self.history.len().saturating_sub(HISTORY_MAX);
         self.history.drain(..more);
     }
 
-    /// Changes the parts of the plan.
+    /// Changes the subtasks of the plan.
     ///
     /// # Errors
-    /// `NotFound` without a plan, `Invalid` for a place that is not there, for more parts than `subtasks_max`, and
-    /// for the last part of a plan.
+    /// `NotFound` without a plan, `Invalid` for a position that does not exist, for more subtasks than
+    /// `subtasks_max`, and for deleting the only subtask of a plan.
     pub fn revise(&mut self, revision: Revision, subtasks_max: usize, now_ms: i64) -> Result<()> {
         let plan = self.plan()?;
         let count = plan.subtasks.len();
@@ -228,7 +227,7 @@ impl Notebook {
                 return refused(format!("there is no place {at}: use one from 0 to {count}"));
             }
             Revision::Revise(at, draft) => plan.subtask(at)?.draft = draft,
-            // A plan without parts would count as over, and the hint would ask for its end.
+            // A plan without subtasks would count as done, and the hint would ask to finish it.
             Revision::Delete(_) if count == 1 => {
                 return refused("it is the plan's only subtask: finish the plan as abandoned instead");
             }
@@ -237,23 +236,23 @@ impl Notebook {
                 plan.subtasks.remove(at);
             }
         }
-        // Derived each time and never set by the model: the two cannot disagree.
+        // Always derived and never set by the model, so the two cannot disagree.
         plan.follow_subtasks();
         Ok(())
     }
 
-    /// Says how far a part is.
+    /// Sets the state of a subtask.
     ///
     /// # Errors
-    /// `NotFound` without a plan; `Invalid` for a place that is not there, for `done`, which needs an outcome, and
-    /// for `in_progress` before all earlier parts are over or while another one is in progress.
+    /// `NotFound` without a plan; `Invalid` for a position that does not exist, for `done`, which needs an outcome,
+    /// and for `in_progress` before all earlier subtasks are done or abandoned or while another one is in progress.
     pub fn update(&mut self, at: usize, state: PlanState, now_ms: i64) -> Result<()> {
         let plan = self.plan()?;
         plan.subtask(at)?;
         match state {
             PlanState::Done => return refused("use `finish_subtask` for a subtask that is done"),
             PlanState::InProgress => {
-                // In order, since each part is written with the outcome of those before it in mind.
+                // In order, because each subtask is written with the outcomes of the earlier ones in mind.
                 plan.check_earlier(at)?;
                 let other = plan.subtasks.iter().position(|one| one.state == PlanState::InProgress);
                 if let Some(other) = other.filter(|other| *other != at) {
@@ -269,10 +268,11 @@ impl Notebook {
         Ok(())
     }
 
-    /// A part is done; the next one that is to be done begins.
+    /// Marks a subtask as done, starts the next one and returns its position.
     ///
     /// # Errors
-    /// `NotFound` without a plan; `Invalid` for a place that is not there and while an earlier part is not over.
+    /// `NotFound` without a plan; `Invalid` for a position that does not exist and while an earlier subtask is not
+    /// done or abandoned.
     pub fn finish_subtask(&mut self, at: usize, outcome: String, now_ms: i64) -> Result<Option<usize>> {
         let plan = self.plan()?;
         plan.check_earlier(at)?;
@@ -281,8 +281,8 @@ impl Notebook {
         subtask.outcome = Some(outcome);
         subtask.finished_ms = Some(now_ms);
         let next = plan.subtasks.iter().position(|one| !one.state.is_over());
-        // A part that was put in meanwhile comes before the one in progress, which then has to wait: one is worked on
-        // at a time, and in order.
+        // A subtask that was inserted meanwhile comes before the one in progress, which then has to wait: subtasks
+        // are worked on in order, one at a time.
         for later in plan.subtasks.iter_mut().filter(|one| one.state == PlanState::InProgress) {
             later.state = PlanState::Todo;
         }
@@ -293,10 +293,10 @@ impl Notebook {
         Ok(next)
     }
 
-    /// The plan is over and goes to the history.
+    /// Finishes the plan and moves it to the history.
     ///
     /// # Errors
-    /// `NotFound` without a plan, `Invalid` for a state in which it is not over.
+    /// `NotFound` without a plan, `Invalid` for a state other than `done` and `abandoned`.
     pub fn finish(&mut self, state: PlanState, outcome: String, now_ms: i64) -> Result<()> {
         if !state.is_over() {
             return refused("a plan ends as `done` or as `abandoned`");
@@ -308,10 +308,11 @@ impl Notebook {
         Ok(())
     }
 
-    /// A plan of the history is worked on again. The current one goes to the history; its name is given.
+    /// Makes a plan of the history the current one. The previous current plan moves to the history; its name is
+    /// returned.
     ///
     /// # Errors
-    /// `NotFound` when there is none with this id.
+    /// `NotFound` when there is no plan with this id.
     pub fn recover(&mut self, id: &str, now_ms: i64) -> Result<Option<String>> {
         let Some(at) = self.history.iter().position(|plan| plan.id == id) else {
             return Err(Error::not_found(format!("there is no plan `{id}` in the history"))
@@ -323,7 +324,7 @@ impl Notebook {
             self.archive(plan, PlanState::Abandoned, now_ms);
             name
         });
-        // What had come of it then does not count any more; what came of its parts does.
+        // Its former outcome no longer counts; the outcomes of its subtasks do.
         let mut plan = Plan { state: PlanState::Todo, finished_ms: None, outcome: None, ..plan };
         plan.follow_subtasks();
         self.current = Some(plan);
@@ -347,17 +348,17 @@ impl Plan {
         }
     }
 
-    /// A plan that is worked on is in progress while one of its parts is.
+    /// Derives its state: a current plan is in progress while one of its subtasks is.
     fn follow_subtasks(&mut self) {
         let working = self.subtasks.iter().any(|one| one.state == PlanState::InProgress);
         self.state = if working { PlanState::InProgress } else { PlanState::Todo };
     }
 }
 
-/// Is told of every change, with the plan that is worked on.
+/// Called after every change, with the current plan.
 type ChangeHook = dyn Fn(Option<&Plan>) + Send + Sync;
 
-/// A notebook that a session and its tools share. Clones are the same one.
+/// A notebook that a session and its tools share. Clones share the same notebook.
 #[derive(Clone)]
 pub struct PlanNotebook(Arc<Shared>);
 
@@ -384,20 +385,20 @@ impl PlanNotebook {
         self.0.notebook.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A copy of what is in it.
+    /// A copy of its content.
     pub fn notebook(&self) -> Notebook {
         self.lock().clone()
     }
 
-    /// Calls `hook` after every change from now on, in the place of the one that has this name. It is called by
-    /// whoever makes the change and should return soon.
+    /// Calls `hook` after every change from now on; it replaces the hook of the same name. It is called by whoever
+    /// makes the change and should return quickly.
     pub fn on_change(&self, name: &str, hook: impl Fn(Option<&Plan>) + Send + Sync + 'static) {
         let mut hooks = self.0.hooks.lock().unwrap_or_else(PoisonError::into_inner);
         hooks.retain(|(known, _)| known != name);
         hooks.push((name.to_owned(), Arc::new(hook)));
     }
 
-    /// Calls the hook of this name no more. Whether there was one.
+    /// Removes the hook of this name. Returns whether there was one.
     pub fn remove_hook(&self, name: &str) -> bool {
         let mut hooks = self.0.hooks.lock().unwrap_or_else(PoisonError::into_inner);
         let before = hooks.len();
@@ -405,23 +406,23 @@ impl PlanNotebook {
         hooks.len() < before
     }
 
-    /// Changes the notebook, then tells of it.
+    /// Changes the notebook, then calls the hooks.
     ///
     /// # Errors
-    /// What the change is refused with; nobody is told then.
+    /// The error with which the change is refused; the hooks are not called then.
     pub fn change<T>(&self, change: impl FnOnce(&mut Notebook, usize, i64) -> Result<T>) -> Result<T> {
         let (value, plan) = {
             let mut notebook = self.lock();
             let value = change(&mut notebook, self.0.subtasks_max, self.0.clock.now_ms())?;
             (value, notebook.current.clone())
         };
-        // Not under the lock: a hook may look into the notebook.
+        // Not under the lock: a hook may read the notebook.
         let hooks = self.0.hooks.lock().unwrap_or_else(PoisonError::into_inner).clone();
         hooks.iter().for_each(|(_, hook)| hook(plan.as_ref()));
         Ok(value)
     }
 
-    /// What the model is told before its next step.
+    /// The hint that the model gets before its next step.
     pub fn hint(&self) -> String {
         hints::hint(self.lock().current.as_ref())
     }

@@ -1,4 +1,4 @@
-//! The driver for models that don't call tools themselves: the next calls are asked for as a list.
+//! The driver for models without native tool calls: it asks for the next calls as a list.
 
 mod answer;
 mod prompts;
@@ -27,14 +27,14 @@ use crate::tool_search::on_offer;
 use crate::toolkit::schemas;
 use crate::window::{Line, fit, room};
 
-/// The name under which a waiting planner is kept.
+/// The name under which the state of a suspended planner is stored.
 const NAME: &str = "planner";
-/// A conversation with more messages than this has a question that may lean on it.
-// Instructions, a greeting and the question: there is nothing before it that it could lean on.
+/// In a conversation with more messages than this, the question may depend on earlier ones.
+// Instructions, a greeting and the question: there is nothing before the question that it could depend on.
 const STANDALONE_MAX: usize = 3;
 
-/// Analyses the task, asks for the next calls, makes them, looks at what they gave, and again, until it
-/// can write the answer.
+/// Analyses the task, asks for the next calls, makes them, observes their results, and repeats until it can write the
+/// answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Planner;
 
@@ -57,8 +57,7 @@ impl Driver for Planner {
                     }
                 }
                 Step::Plan => {
-                    // Taken right before the request, with its number: work that
-                    // is done again reads them at the same place.
+                    // Taken right before the request, with its number: replayed work reads them at the same point.
                     for message in job.ctx.messages_before(requests).await? {
                         steps.say(Author::User, &prompts::meanwhile(&message));
                     }
@@ -89,23 +88,23 @@ impl Driver for Planner {
     }
 }
 
-/// Works out what is asked and what is known about it.
+/// Determines what is asked and what is known about it.
 async fn begin(job: &Job<'_>, lines: Vec<Line>, tools: &[ToolSchema]) -> Result<Steps> {
     let options = &job.options.planner;
     let asked = lines.iter().rev().map(|line| &line.message).find(|message| message.author == Author::User);
     let asked = asked.map(|message| message.text.clone()).unwrap_or_default();
     if tools.is_empty() {
-        // There is nothing to plan with.
+        // Without tools there is nothing to plan.
         return Ok(Steps::new(lines, Task { request: asked, plan: String::new() }, 0));
     }
     let request = if lines.len() > STANDALONE_MAX { rewritten(job, &lines, asked).await? } else { asked };
     let instructions = instructions(&lines);
     let mut shown = None;
-    // What a person is to agree to is made by the model.
+    // A plan that a person has to approve is made by the model.
     let plan = if options.analyse || options.review {
         let messages = prompts::analyse(instructions, &request, tools, options);
         let plan = staged(job, Stage::first("analyze_task"), messages).await?.unwrap_or_default();
-        // The analysis is a help, not a condition: the task itself says what is to be done.
+        // The analysis helps but is not required: the task itself says what is to be done.
         if plan.is_empty() {
             prompts::concat(instructions, &request, options)
         } else {
@@ -128,7 +127,7 @@ fn instructions(lines: &[Line]) -> &str {
     first.map_or("", |message| &message.text)
 }
 
-/// Does what a person said about the plan; what has to be asked, when nothing is decided yet.
+/// Applies what a person said about the plan. Returns the question for the person if nothing is decided yet.
 async fn look_at_plan(
     job: &Job<'_>,
     steps: &mut Steps,
@@ -159,19 +158,19 @@ async fn look_at_plan(
     Ok(steps.review.as_ref().map(|review| review.form(job.options.approval_timeout)))
 }
 
-/// The question in words that stand on their own; its own words when the model fails.
+/// Rewrites the question so that it can be understood on its own; returns it unchanged when the model fails.
 async fn rewritten(job: &Job<'_>, lines: &[Line], asked: String) -> Result<String> {
     let rest = lines.iter().filter(|line| line.message.author != Author::System).cloned().collect();
-    // What stands last is what it is all about, so the oldest of a long conversation goes.
+    // The last messages matter most, so the oldest ones of a long conversation are dropped.
     let room = room(job.model.info().window, job.options.sampling.max_tokens, 0) / 2;
-    // Half the window, so that the question in its new words has room, too.
+    // Half of the window, so that there is also room for the rewritten question.
     let Ok((said, _)) = fit(rest, room) else { return Ok(asked) };
     let messages = prompts::rewrite(&said, &job.options.planner);
     let rewritten = staged(job, Stage::first("Multi-turn conversation optimization"), messages).await?;
     Ok(rewritten.filter(|text| !text.trim().is_empty()).map_or(asked, |text| text.trim().to_owned()))
 }
 
-/// Whether a request asks for the form of the final answer.
+/// Whether a request includes the schema of the final answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Free,
@@ -182,8 +181,8 @@ async fn request(job: &Job<'_>, lines: Vec<Line>, form: Form) -> Result<ChatRequ
     let options = job.options;
     let room = room(job.model.info().window, options.sampling.max_tokens, 0);
     let (messages, note) = fit(lines, room)?;
-    // Some chat templates fail on two messages of one author in a row; models that cannot call tools mostly
-    // have such.
+    // Some chat templates fail on two consecutive messages of one author, mostly those of models that cannot call
+    // tools.
     let messages = alternating(messages);
     if let Some(note) = note {
         job.ctx.signal(Signal::Warn(note)).await?;
@@ -192,7 +191,7 @@ async fn request(job: &Job<'_>, lines: Vec<Line>, form: Form) -> Result<ChatRequ
     Ok(ChatRequest { schema, ..job.request(messages) })
 }
 
-/// Messages whose authors alternate: what one says after the other becomes one message.
+/// Merges consecutive messages of one author, so that authors alternate.
 fn alternating(messages: Vec<ChatMessage>) -> Vec<ChatMessage> {
     let mut merged: Vec<ChatMessage> = Vec::with_capacity(messages.len());
     for message in messages {
@@ -208,7 +207,7 @@ fn alternating(messages: Vec<ChatMessage>) -> Vec<ChatMessage> {
     merged
 }
 
-/// Asks for the next step. Its reasoning is shown, its list is not.
+/// Asks for the next step. Its reasoning is shown, its list of calls is not.
 async fn next_step(
     job: &Job<'_>,
     steps: &Steps,
@@ -221,7 +220,7 @@ async fn next_step(
     let lines = lines.chain(std::iter::once(prompts::next_nudge()).map(Line::pinned)).collect();
     let request = request(job, lines, Form::Free).await?;
     let mut show = |piece| {
-        // The list of calls is for us; shown, it would be part of the answer.
+        // The list of calls is for the driver; shown, it would be part of the answer.
         if matches!(piece, Piece::Thinking(_)) {
             voice.piece(piece);
         }
@@ -229,7 +228,7 @@ async fn next_step(
     ask(job.ctx, job.model, request, &mut show).await
 }
 
-/// Tells the planner what its calls gave, with a look back on it when that is wanted.
+/// Adds the results of the calls, with a reflection on them if the options ask for it.
 async fn look_at_results(job: &Job<'_>, steps: &mut Steps) -> Result<()> {
     let Some(results) = steps.results() else { return Ok(()) };
     let seen = observation(&results, None);
@@ -237,7 +236,7 @@ async fn look_at_results(job: &Job<'_>, steps: &mut Steps) -> Result<()> {
     let looked_back = if job.options.planner.reflect {
         staged(job, reflection, prompts::reflect(&steps.request, &seen, &job.options.planner)).await?
     } else {
-        // In the trace all the same, so that clients see the same stages with and without a model.
+        // In the trace in any case, so that clients see the same stages with and without a model.
         report(job, reflection, seen.as_str()).await?;
         None
     };

@@ -1,10 +1,10 @@
 //! The agent for programs that embed the engine: it reasons and acts in turns, and ends a reply by calling a
 //! function.
 //!
-//! A [`ReActAgent`] says what an agent is: model, instructions, tools, settings, hooks. A [`Session`] is one
-//! conversation with it, with a memory of its own; any number may go on at the same time. The loop of calls,
-//! the checks of arguments and the bounds are those of the agents on a canvas ([`crate::calls`],
-//! [`crate::toolkit`], [`crate::ask`], [`crate::window`]).
+//! A [`ReActAgent`] defines an agent: model, instructions, tools, settings, hooks. A [`Session`] is one conversation
+//! with it, with its own memory; any number of them may run concurrently. The loop of calls, the validation of
+//! arguments and the limits are those of the agents on a canvas ([`crate::calls`], [`crate::toolkit`],
+//! [`crate::ask`], [`crate::window`]).
 
 mod acting;
 mod ask_user;
@@ -65,8 +65,8 @@ pub enum ToolCalls {
     /// One after another, in order.
     #[default]
     Sequential,
-    /// Side by side, but for tools that have to be alone. Their results are remembered in the order of the
-    /// calls all the same.
+    /// In parallel, except for tools that have to run alone. Their results are still remembered in the order of the
+    /// calls.
     Parallel,
 }
 
@@ -83,15 +83,15 @@ pub enum Output {
 /// How the model ends a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FinishStyle {
-    /// By calling the finish function; words alone are made such a call.
+    /// By calling the finish function; a message of text alone is converted to such a call.
     #[default]
     Function,
-    /// By words alone, which takes fewer tokens. The finish function is there only where a reply has to bring
-    /// a structured value.
+    /// With a message of text alone, which takes fewer tokens. The finish function is offered only where a reply has
+    /// to include a structured value.
     Text,
 }
 
-/// Whether the user sees what only the model is told.
+/// Whether the user sees the hints that are meant for the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hints {
     /// They do not.
@@ -101,37 +101,37 @@ pub enum Hints {
     Printed,
 }
 
-/// Settings that go together.
+/// Predefined combinations of settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
-    /// 10 iterations, calls one after another, whole messages. The settings of an agent that says nothing.
+    /// 10 iterations, sequential calls, whole messages. The default settings.
     Basic,
-    /// 20 iterations, calls side by side, streamed messages.
+    /// 20 iterations, parallel calls, streamed messages.
     Fast,
-    /// 3 iterations, calls one after another, whole messages, hints shown.
+    /// 3 iterations, sequential calls, whole messages, hints shown.
     Debug,
 }
 
 /// How an agent works.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// How often the model may be asked for calls in one reply; then it has to sum up.
+    /// How often the model may be asked for calls in one reply; after that it has to sum up.
     pub max_iters: u32,
     /// How the calls of one message are made.
     pub tool_calls: ToolCalls,
     /// How messages of the model are shown.
     pub output: Output,
-    /// Whether the user sees what only the model is told.
+    /// Whether the user sees the hints that are meant for the model.
     pub hints: Hints,
     /// How the model ends a reply.
     pub finish: FinishStyle,
     /// How answers are generated.
     pub sampling: Sampling,
-    /// Tokens of a prompt, at most; absent: what the model's window has room for.
+    /// Maximum tokens of a prompt; absent: as many as fit in the model's window.
     pub prompt_tokens_max: Option<usize>,
-    /// How a long conversation is kept short for the model.
+    /// How the prompt of a long conversation is kept short.
     pub compression: Compression,
-    /// What one reply may use.
+    /// Limits of what one reply may use.
     pub budget: BudgetLimits,
 }
 
@@ -163,14 +163,14 @@ impl Default for Settings {
     }
 }
 
-/// What one reply is to be like.
+/// Options of a single reply.
 #[derive(Clone, Debug, Default)]
 pub struct ReplyOptions {
-    /// A value that the reply has to bring. The finish function gets its fields, and the reply's metadata the
-    /// value.
+    /// A value that the reply has to include. Its fields become parameters of the finish function, and the value is
+    /// put in the reply's metadata.
     pub structured: Option<StructuredOutput>,
-    /// Whether the model must call tools. A named tool is forced in the first request of the reply only,
-    /// everything else in all of them.
+    /// Whether the model must call tools. A named tool is forced only in the first request of the reply; every other
+    /// choice applies to all requests.
     pub tool_choice: ToolChoice,
 }
 
@@ -178,7 +178,7 @@ pub struct ReplyOptions {
 #[derive(Clone, Debug)]
 pub struct ReActAgent(Arc<Definition>);
 
-/// What an agent is.
+/// The definition of an agent.
 struct Definition {
     name: Arc<str>,
     instructions: String,
@@ -190,29 +190,29 @@ struct Definition {
     extras: Extras,
 }
 
-/// What an agent has beside its tools, if its builder was told to.
+/// Optional features of an agent.
 #[derive(Clone, Default)]
 struct Extras {
     /// Whether the model chooses its groups of tools.
     equips: bool,
-    /// Subtasks of a plan, at most, where there is a notebook.
+    /// Maximum number of subtasks in a plan; present if there is a notebook.
     plans: Option<usize>,
     memory: Option<AgentMemory>,
     knowledge: Vec<Arc<dyn KnowledgeBase>>,
     rewrite: QueryRewrite,
-    /// Sums up long conversations; absent: the agent's own model does.
+    /// The model that summarizes long conversations; absent: the agent's own model.
     summary_model: Option<Arc<dyn ChatModel>>,
-    /// Tools whose calls go on beside the conversation.
+    /// Tools whose calls run in the background.
     background: Vec<Tool>,
 }
 
 impl Definition {
-    /// The tools of a session that begins now.
+    /// The tools of a new session.
     ///
     /// # Errors
-    /// `Conflict` when one of the agent's own has the name of one that is added here.
+    /// `Conflict` when a tool of the agent has the name of one that is added here.
     fn equipped(&self, notebook: Option<&PlanNotebook>, tasks: &Tasks) -> Result<Toolkit> {
-        // Each session switches its groups on and off; what a shared toolkit has active would be everybody's.
+        // Each session switches groups on and off; in a shared toolkit this would affect all sessions.
         let tools = self.tools.fork();
         for tool in &self.extras.background {
             tools.register(tasks.starting(tool)?)?;
@@ -260,7 +260,7 @@ impl fmt::Debug for Definition {
 }
 
 impl ReActAgent {
-    /// Begins an agent of this name that asks this model.
+    /// Starts building an agent with this name that asks this model.
     pub fn builder(name: impl Into<String>, model: Arc<dyn ChatModel>) -> ReActAgentBuilder {
         ReActAgentBuilder {
             name: name.into(),
@@ -279,34 +279,33 @@ impl ReActAgent {
         &self.0.name
     }
 
-    /// How it works.
+    /// Its settings.
     pub fn settings(&self) -> &Settings {
         &self.0.settings
     }
 
-    /// The hooks of all its sessions, those that have begun included. A session has hooks of its own, which
-    /// run first.
+    /// The hooks of all its sessions, including those that already exist. A session's own hooks run first.
     pub fn hooks(&self) -> &Hooks {
         &self.0.hooks
     }
 
-    /// Begins a conversation. It has the tools that the agent has now; which groups of them are active is its
-    /// own affair.
+    /// Starts a conversation. It has the tools that the agent has now; it activates and deactivates groups
+    /// independently.
     pub fn session(&self) -> Session {
         Session::new(self.clone())
     }
 
-    /// Goes on with a conversation that was saved.
+    /// Continues a saved conversation.
     ///
     /// # Errors
-    /// `Conflict` when the state is another agent's or was written by another version of this program,
-    /// `NotFound` when a group of tools that was active is not there any more.
+    /// `Conflict` when the state belongs to another agent or was written by another version of this program,
+    /// `NotFound` when a group of tools that was active no longer exists.
     pub fn resume(&self, state: SessionState) -> Result<Session> {
         Session::resumed(self.clone(), state)
     }
 }
 
-/// An agent that is being put together.
+/// Builds an agent.
 #[derive(Clone)]
 pub struct ReActAgentBuilder {
     name: String,
@@ -326,64 +325,63 @@ impl fmt::Debug for ReActAgentBuilder {
 }
 
 impl ReActAgentBuilder {
-    /// What the model is told first in every request.
+    /// Instructions for the model, at the start of every request.
     #[must_use]
     pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
         self.instructions = instructions.into();
         self
     }
 
-    /// What it may call, beside the finish function.
+    /// The tools it may call, besides the finish function.
     #[must_use]
     pub fn toolkit(mut self, tools: Toolkit) -> Self {
         self.tools = tools;
         self
     }
 
-    /// How it works: those of a preset, with what is changed.
+    /// Its settings: those of a preset, with changes if needed.
     #[must_use]
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
         self
     }
 
-    /// Settings that go together.
+    /// Uses the settings of a preset.
     #[must_use]
     pub fn preset(self, preset: Preset) -> Self {
         self.settings(Settings::of(preset))
     }
 
-    /// Hooks that it shares with whoever else has a clone of them, such as all agents of a kind.
+    /// Hooks that it shares with all other holders of a clone, such as all agents of a kind.
     #[must_use]
     pub fn hooks(mut self, hooks: Hooks) -> Self {
         self.hooks = hooks;
         self
     }
 
-    /// What its tools find around them: the clock, the way to the network and so on. Without it there is a
-    /// clock and nothing else.
+    /// The environment of its tools: the clock, network access and so on. Without it there is only a clock.
     #[must_use]
     pub fn seams(mut self, seams: Arc<Seams>) -> Self {
         self.seams = Some(seams);
         self
     }
 
-    /// The model chooses which groups of tools it needs, by [`EQUIP_FUNCTION`].
+    /// Lets the model choose the groups of tools it needs, with [`EQUIP_FUNCTION`].
     #[must_use]
     pub fn with_meta_tool(mut self) -> Self {
         self.extras.equips = true;
         self
     }
 
-    /// Each session has a notebook for plans of at most `subtasks_max` subtasks, which the model makes and follows
-    /// by tools; see [`crate::plan_notebook`]. With a meta tool the tools are in the group [`PLAN_GROUP`].
+    /// Gives each session a notebook for plans of up to `subtasks_max` subtasks, which the model makes and follows
+    /// with tools; see [`crate::plan_notebook`]. With a meta tool, these tools are in the group [`PLAN_GROUP`].
     #[must_use]
     pub fn with_plan_notebook(mut self, subtasks_max: usize) -> Self {
         self.extras.plans = Some(subtasks_max);
         self
     }
 
-    /// What it remembers beyond a session, and of whom.
+    /// A memory that lasts beyond a session, and the owner of its content.
     #[must_use]
     pub fn long_term_memory(
         mut self,
@@ -395,41 +393,42 @@ impl ReActAgentBuilder {
         self
     }
 
-    /// Each reply begins with what this collection knows about the message, beside those that were given before.
+    /// Searches this collection for the message at the start of each reply, in addition to those added before.
     #[must_use]
     pub fn knowledge(mut self, base: Arc<dyn KnowledgeBase>) -> Self {
         self.extras.knowledge.push(base);
         self
     }
 
-    /// Whether the model words the question anew for its knowledge.
+    /// Whether the model rewrites the question for the search in its knowledge.
     #[must_use]
     pub fn query_rewrite(mut self, rewrite: QueryRewrite) -> Self {
         self.extras.rewrite = rewrite;
         self
     }
 
-    /// The model that sums up long conversations, for [`Compression::Summary`]. Without it the agent's own does.
+    /// The model that summarizes long conversations, for [`Compression::Summary`]. Without it, the agent's own model
+    /// does.
     #[must_use]
     pub fn summary_model(mut self, model: Arc<dyn ChatModel>) -> Self {
         self.extras.summary_model = Some(model);
         self
     }
 
-    /// A tool whose calls go on beside the conversation. A call gives the id of a task at once; the model looks
-    /// at it, waits for it and stops it by [`VIEW_FUNCTION`], [`WAIT_FUNCTION`] and [`CANCEL_FUNCTION`], and is
-    /// told once when it is over. The tool's time limit is that of the task.
+    /// Adds a tool whose calls run in the background. A call immediately returns the id of a task; the model inspects
+    /// it, waits for it and stops it with [`VIEW_FUNCTION`], [`WAIT_FUNCTION`] and [`CANCEL_FUNCTION`], and is
+    /// notified once when it has finished. The tool's time limit applies to the task.
     #[must_use]
     pub fn background_tool(mut self, tool: Tool) -> Self {
         self.extras.background.push(tool);
         self
     }
 
-    /// The agent.
+    /// Builds the agent.
     ///
     /// # Errors
-    /// `Invalid` for an empty name, for no iterations, for a model that cannot call tools and for a long-term
-    /// memory that is nobody's; `Conflict` when a tool has the name of one that the agent brings itself.
+    /// `Invalid` for an empty name, for zero iterations, for a model that cannot call tools and for a long-term
+    /// memory without an owner; `Conflict` when a tool has the name of one that the agent adds itself.
     pub fn build(self) -> Result<ReActAgent> {
         let Self { name, model, instructions, tools, settings, hooks, seams, extras } = self;
         if name.trim().is_empty() {
@@ -452,7 +451,7 @@ impl ReActAgentBuilder {
             memory.owner.check()?;
         }
         let definition = Definition { name, instructions, model, tools, settings, hooks, seams, extras };
-        // Tried once now, so that a clash of names is found when the agent is made and not in a conversation.
+        // Tried once now, so that a name conflict is found when the agent is built and not in a conversation.
         definition.equipped(definition.notebook(Notebook::default()).as_ref(), &Tasks::default())?;
         Ok(ReActAgent(Arc::new(definition)))
     }

@@ -1,14 +1,15 @@
-//! Deep research: a question is looked into in several searches before it is answered.
+//! Deep research: investigates a question with several searches before it is answered.
 //!
 //! | mode | how |
 //! |---|---|
-//! | [`Mode::Iterative`] | the model reasons aloud and has things looked up until it says that it is enough |
-//! | [`Mode::Tree`] | what was found is judged; what is missing becomes questions of its own, down to a depth |
-//! | [`Mode::Agentic`] | the points of the question are looked into side by side; each report is checked against its passages |
+//! | [`Mode::Iterative`] | the model reasons aloud and requests searches until it says that it has enough |
+//! | [`Mode::Tree`] | the results are judged; what is missing becomes subquestions, down to a maximum depth |
+//! | [`Mode::Agentic`] | its points are investigated in parallel; each report is checked against its passages |
 //!
-//! All sources are asked at the same time; one that fails is told, and the others count. What was found is numbered in
-//! the turn's citations, so that an answer can cite all of it. The course of a research is made of what models and
-//! sources said, and of the journal's clock, so it goes on after a crash without asking anybody twice.
+//! All sources are searched concurrently; a source that fails is reported, and the others count. Passages get numbers
+//! among the turn's citations, so that an answer can cite all of them. The course of a research depends only on the
+//! answers of models and sources and on the recorded clock, so after a crash it continues without repeating any
+//! request.
 
 mod agentic;
 mod effort;
@@ -37,39 +38,39 @@ use self::known::Known;
 use crate::trace::{Gave, Traced};
 use crate::window::cut;
 
-/// Tokens of what was found for one query, at most, as the model reads it.
-// A search of its own is read by a request of its own; several of these must fit beside the reasoning.
+/// Maximum tokens of the results of one query, as the model reads them.
+// The results of each search are read in a request of their own; several of these must fit beside the reasoning.
 const FOUND_MAX: usize = 4_096;
-/// What a query is called where the run is told of it.
+/// The name under which a query is reported to the run.
 const QUERY_TOOL: &str = "research_query";
 
-/// How a question is looked into.
+/// How a question is investigated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// Searches while it reasons.
     #[default]
     Iterative,
-    /// Takes the question apart.
+    /// Splits the question into subquestions.
     Tree,
-    /// Looks into the points of the question, and checks what is said of each.
+    /// Investigates the points of the question, and checks what is said about each.
     Agentic,
 }
 
-/// What a research may use.
+/// Limits of a research.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Rounds of reasoning, of the iterative mode.
+    /// Rounds of reasoning in the iterative mode.
     pub steps: usize,
-    /// Queries of one round, or questions or points that one question is taken apart into.
+    /// Queries of one round, or the number of questions or points that one question is split into.
     pub queries: usize,
-    /// How often a question is taken apart, or its open points are looked into again.
+    /// How often a question is split, or its open points are investigated again.
     pub depth: usize,
     /// Queries of the whole tree, or for all points.
     pub nodes: usize,
-    /// How long it may go on. What has begun is ended.
+    /// Time limit for starting new work. What has started is completed.
     pub time: Duration,
-    /// How sure one has to be of the points of the agentic mode, and what is done for that.
+    /// How certain the points of the agentic mode have to be, and the effort spent on that.
     pub effort: Effort,
 }
 
@@ -86,7 +87,7 @@ impl Default for Limits {
     }
 }
 
-/// Where passages come from.
+/// The kinds of sources of passages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SourceKind {
@@ -109,116 +110,116 @@ impl SourceKind {
     }
 }
 
-/// What a source has for a query.
+/// The results of a source for a query.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// The passages, with the numbers they are cited by.
+    /// The passages, with their citation numbers.
     pub cited: Vec<Cited>,
-    /// The same as a model reads them.
+    /// The same passages as text for the model.
     pub text: String,
 }
 
-/// Something that can be searched.
+/// A source that can be searched.
 #[async_trait]
 pub trait Source: Send + Sync {
-    /// What it is.
+    /// Its kind.
     fn kind(&self) -> SourceKind;
 
-    /// What it has for a query. Calls go through `ctx`, so that they are kept.
+    /// Searches for a query. Calls go through `ctx`, so that they are recorded.
     ///
     /// # Errors
-    /// What the search fails with.
+    /// The errors of the search.
     async fn search(&self, ctx: &NodeContext, query: &str) -> Result<Found>;
 }
 
-/// A question that is looked into.
+/// The investigation of a question.
 pub struct Research<'a> {
-    /// Whose work it is.
+    /// The context of the work.
     pub ctx: &'a NodeContext,
-    /// Who reasons, reads and judges.
+    /// The model that reasons, reads and judges.
     pub model: &'a dyn ChatModel,
-    /// A request to it.
+    /// Builds a request to it.
     pub request: &'a (dyn Fn(Vec<ChatMessage>) -> ChatRequest + Sync),
-    /// What is searched, in the order in which passages are shown.
+    /// The sources, in the order in which passages are shown.
     pub sources: &'a [&'a dyn Source],
-    /// How.
+    /// The mode.
     pub mode: Mode,
-    /// Within which limits.
+    /// The limits.
     pub limits: Limits,
 }
 
-/// A query, and what came of it.
+/// A query and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Query {
-    /// The words that were looked for.
+    /// The text that was searched for.
     pub query: String,
-    /// How many passages there were.
+    /// The number of passages found.
     pub hits: usize,
-    /// What they say about it, or what is missing after all.
+    /// What they say about it, or what is still missing.
     pub summary: String,
     /// The sources that failed, with the reasons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<String>,
 }
 
-/// Why a research ended.
+/// Why a research stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
     /// There is enough to answer.
     Enough,
-    /// As many rounds, levels or queries as there may be.
+    /// The maximum of rounds, levels or queries was reached.
     Limit,
-    /// Its time was up.
+    /// The time limit was reached.
     Time,
-    /// No source has answered a single query.
+    /// No source answered any query.
     Failed,
 }
 
-/// What came of a research.
+/// The outcome of a research.
 #[derive(Clone, Debug)]
 pub struct Findings {
-    /// The queries in their order.
+    /// The queries, in order.
     pub queries: Vec<Query>,
     /// How many passages each kind of source gave, each passage counted once.
     pub sources: BTreeMap<SourceKind, usize>,
     /// The passages, each once, in the order in which they were found.
     pub cited: Vec<Cited>,
-    /// The points of the question, of the agentic mode.
+    /// The points of the question, in the agentic mode.
     pub claims: Vec<Claim>,
-    /// What is still missing, as far as a model said it.
+    /// What is still missing, as far as a model named it.
     pub gaps: Vec<String>,
-    /// Why it ended.
+    /// Why it stopped.
     pub stopped: StopReason,
     /// What could not be done.
     pub notes: Vec<String>,
 }
 
 impl Research<'_> {
-    /// Looks into a question. Reasoning goes to `show` as it comes.
+    /// Investigates a question. Reasoning goes to `show` as it arrives.
     ///
     /// # Errors
-    /// What the model fails with. A source that fails is told in the findings.
+    /// The errors of the model. A source that fails is reported in the findings.
     pub async fn run(&self, question: &str, show: &mut (dyn FnMut(&str) + Send)) -> Result<Findings> {
         let time_ms = i64::try_from(self.limits.time.as_millis()).unwrap_or(i64::MAX);
-        // The beginning is kept in the journal: a research that is
-        // taken up after a cut has no more time than before.
+        // The start time is in the journal: a research that resumes after an interruption has no more time than
+        // before.
         let mut course = self.course(show, self.now_ms().await?.saturating_add(time_ms));
         let stopped = match self.mode {
             Mode::Iterative => iterative::run(&mut course, question).await?,
             Mode::Tree => tree::run(&mut course, question).await?,
             Mode::Agentic => agentic::run(&mut course, question).await?,
         };
-        // Nobody knows whether it is enough when nobody has said anything.
+        // Without any answer, there is nothing to judge whether it is enough.
         let failed = !course.answered && !course.findings.queries.is_empty();
         course.findings.stopped = if failed { StopReason::Failed } else { stopped };
         Ok(course.findings)
     }
 
-    /// Searches once for the question itself.
+    /// Searches once, for the question itself.
     ///
     /// # Errors
-    /// What ends the work as a whole.
+    /// The errors that end the whole work.
     pub async fn once(&self, question: &str) -> Result<Findings> {
         let mut quiet = |_: &str| {};
         let mut course = self.course(&mut quiet, i64::MAX);
@@ -227,15 +228,15 @@ impl Research<'_> {
         Ok(course.findings)
     }
 
-    /// The sources that there are.
+    /// The kinds of the sources.
     fn kinds(&self) -> Vec<SourceKind> {
         self.sources.iter().map(|source| source.kind()).collect()
     }
 
-    /// Asks these sources for these queries, which follow so many others.
+    /// Searches these sources for these queries; `before` queries precede them.
     async fn search(&self, before: usize, queries: &[String], of: &[SourceKind]) -> Result<Vec<Answer>> {
-        // Numbered over the whole research: the number is the place in the journal, whoever of them is
-        // faster.
+        // Numbered over the whole research: the number is the position in the journal, regardless of which query
+        // finishes first.
         let answers = queries.iter().enumerate().map(|(place, query)| self.answer(before + place, query, of));
         join_all(answers).await.into_iter().collect()
     }
@@ -248,11 +249,11 @@ impl Research<'_> {
             (kind, source.search(&inside, query).await)
         });
         let traced = self.traced(place, query).await?;
-        // All of them, also when one fails: what the others have found is kept in the journal and counts.
+        // Waits for all of them, even when one fails: the results of the others are recorded and count.
         let found = join_all(each).await;
         let mut answer = Answer { query: query.to_owned(), found };
-        // A run that is over or has no budget left is no failure of a source, and going on would only fail
-        // again.
+        // A run that has ended or whose budget is used up is not a failure of a source, and continuing would only
+        // fail again.
         let ends = |found: &Result<Found>| found.as_ref().is_err_and(|error| ends_the_work(error.kind));
         let ended = answer.found.iter().position(|(_, found)| ends(found));
         let failed = ended.is_some() || answer.found.iter().all(|(_, found)| found.is_err());
@@ -267,7 +268,7 @@ impl Research<'_> {
         Ok(answer)
     }
 
-    /// A query is shown as the call of a tool.
+    /// Reports a query as a tool call.
     async fn traced(&self, place: usize, query: &str) -> Result<Traced<'_>> {
         let ctx = self.ctx;
         let started = ToolStarted {
@@ -280,7 +281,7 @@ impl Research<'_> {
         Traced::start(ctx, started).await
     }
 
-    /// Work that has a part of its own in the journal, because others of its kind go on beside it.
+    /// A context with its own part in the journal, because similar work runs concurrently.
     fn inside(&self, name: &str) -> NodeContext {
         NodeContext { part: format!("{}research-{name}/", self.ctx.part).into(), ..self.ctx.clone() }
     }
@@ -299,7 +300,7 @@ impl Research<'_> {
         Course { research: self, show, end_ms, done, known, looks: 0, answered: false, findings }
     }
 
-    /// The time, as it was when this was first asked.
+    /// The time as recorded when it was first asked for.
     async fn now_ms(&self) -> Result<i64> {
         let clock = &self.ctx.run.seams.clock;
         let now = self.ctx.effect("clock", Delivery::Idempotent, async { Ok(clock.now_ms()) });
@@ -307,30 +308,30 @@ impl Research<'_> {
     }
 }
 
-/// A research under way.
+/// A research in progress.
 struct Course<'r, 'a> {
     research: &'r Research<'a>,
     show: &'r mut (dyn FnMut(&str) + Send),
     end_ms: i64,
-    /// Queries that were made, in one way of writing.
+    /// The queries made so far, normalized.
     done: BTreeSet<String>,
-    /// What they found, of the agentic mode.
+    /// What they found, in the agentic mode.
     known: Known,
-    /// How many reports were asked for, each of which has a part of its own in the journal.
+    /// The number of reports requested so far; each has its own part in the journal.
     looks: usize,
-    /// Some source has answered a query.
+    /// Whether any source has answered a query.
     answered: bool,
     findings: Findings,
 }
 
-/// What all sources have for one query.
+/// The results of all sources for one query.
 struct Answer {
     query: String,
     found: Vec<(SourceKind, Result<Found>)>,
 }
 
 impl Answer {
-    /// What was found as a model reads it, within a budget.
+    /// The results as text for a model, up to a number of tokens.
     fn text(&self, tokens_max: usize) -> String {
         let texts = self.found.iter().filter_map(|(_, found)| found.as_ref().ok());
         let texts: Vec<&str> = texts.map(|found| found.text.trim()).filter(|text| !text.is_empty()).collect();
@@ -351,26 +352,26 @@ impl Course<'_, '_> {
         Ok(self.research.now_ms().await? >= self.end_ms)
     }
 
-    /// Whether a query is new, however it is written.
+    /// Whether a query is new, regardless of how it is written.
     fn is_new(&mut self, query: &str) -> bool {
         self.done.insert(known::plain(query))
     }
 
-    /// Asks these sources for these queries, all at the same time.
+    /// Searches these sources for these queries, all concurrently.
     async fn search(&mut self, queries: &[String], of: &[SourceKind]) -> Result<Vec<Answer>> {
         let answers = self.research.search(self.findings.queries.len(), queries, of).await?;
         self.answered |= answers.iter().flat_map(|answer| &answer.found).any(|(_, found)| found.is_ok());
         Ok(answers)
     }
 
-    /// Counts what was found.
+    /// Adds the results of a query to the findings.
     fn keep(&mut self, answer: &Answer, summary: String) {
         let findings = &mut self.findings;
         for (kind, found) in &answer.found {
             let Ok(found) = found else { continue };
             for cited in &found.cited {
-                // Several queries find the same passage; counted once, a source's number says how much it has
-                // contributed.
+                // Several queries may find the same passage; counting it once makes a source's number show how much
+                // it contributed.
                 if !findings.cited.iter().any(|known| known.number == cited.number) {
                     findings.cited.push(cited.clone());
                     *findings.sources.entry(*kind).or_default() += 1;
@@ -379,7 +380,7 @@ impl Course<'_, '_> {
         }
         let failed = failures(answer);
         for failure in &failed {
-            // A source that is down fails every query in the same words.
+            // A source that is down fails every query with the same message.
             if !findings.notes.contains(failure) {
                 findings.notes.push(failure.clone());
             }
@@ -395,7 +396,7 @@ fn failures(answer: &Answer) -> Vec<String> {
     answer.found.iter().filter_map(|(kind, found)| Some((kind, found.as_ref().err()?))).map(told).collect()
 }
 
-/// What ends a research and not only a search.
+/// Whether an error ends the research and not only a search.
 fn ends_the_work(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Cancelled | ErrorKind::QuotaExceeded | ErrorKind::Interrupted)
 }

@@ -1,4 +1,4 @@
-//! Files that runs make.
+//! Files created by runs.
 
 use std::borrow::Cow;
 
@@ -8,25 +8,25 @@ use weft_core::id::FileId;
 use weft_core::seam::file_store::{StoredFile, plain_name};
 use weft_core::{NodeContext, Result};
 
-/// Bytes of an id that follows from a run's work.
-// Enough that no two works of a store meet by chance; nothing is secret about it.
+/// Bytes of a file id that is derived from a run's work.
+// Enough that no two ids in a store collide by chance; the id is not a secret.
 const ID_BYTES: usize = 16;
 
-/// Keeps a file with the conversation of a run. To be called within an effect.
+/// Stores a file with the conversation of a run. To be called within an effect.
 ///
 /// # Errors
-/// What keeping it fails with.
+/// The errors of the file store.
 pub async fn keep(ctx: &NodeContext, name: &str, mime_type: &str, bytes: Bytes) -> Result<StoredFile> {
     let name = plain_name(name);
-    // A file is kept, and read by others: no secret goes into a text.
+    // Files are stored and read by others, so secrets in text are masked.
     let bytes = match std::str::from_utf8(&bytes).map(|text| ctx.run.masks.text(text)) {
         Ok(Cow::Owned(masked)) => Bytes::from(masked),
         Ok(Cow::Borrowed(_)) | Err(_) => bytes,
     };
-    // It follows from the work, so that doing the work again keeps one file.
+    // Derived from the work, so that repeating the work stores one file only.
     let mut hash = Sha256::new();
     for part in [ctx.call_key().as_bytes(), name.as_bytes()] {
-        // With its length before each part, no two pairs of key and name run together to the same bytes.
+        // With the length before each part, different pairs of key and name never give the same bytes.
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }

@@ -1,4 +1,4 @@
-//! What is around an agent that no canvas and no run is around.
+//! The surroundings of an agent that runs without a canvas and without a run.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -28,10 +28,10 @@ use weft_core::seam::workspace::NoWorkspace;
 use weft_core::seam::{Clock, Http, Seams};
 use weft_core::{Error, ErrorKind, NodeContext, Result, TenantId};
 
-/// What an agent signals while it works.
+/// The signals that an agent sends while it works.
 pub(crate) type Signals = mpsc::Receiver<(u32, Signal)>;
 
-/// A clock, and nothing else.
+/// An environment with a clock and nothing else.
 pub(crate) fn seams() -> Seams {
     Seams {
         models: Arc::new(NoModels),
@@ -53,10 +53,10 @@ pub(crate) fn seams() -> Seams {
     }
 }
 
-/// The run around work of a program. Nothing of it is kept: there is no journal.
+/// The run context for the work of a program. Nothing of it is stored: there is no journal.
 pub(crate) fn run_context(seams: &Arc<Seams>, limits: BudgetLimits, session: &str) -> Arc<RunContext> {
     Arc::new(RunContext {
-        // A program that embeds the engine is one tenant, but every seam asks for one.
+        // An embedding program is a single tenant, but every seam requires one.
         tenant: TenantId::from("program"),
         run: weft_core::id::generate().as_str().into(),
         canvas: "".into(),
@@ -74,7 +74,7 @@ pub(crate) fn run_context(seams: &Arc<Seams>, limits: BudgetLimits, session: &st
     })
 }
 
-/// The context of one piece of work of an agent, and what it signals.
+/// The context of one task of an agent, and the receiver of its signals.
 pub(crate) fn node_context(
     run: &Arc<RunContext>,
     agent: &Arc<str>,
@@ -127,7 +127,7 @@ struct WallClock(Instant);
 
 impl Clock for WallClock {
     fn now_ms(&self) -> i64 {
-        // A clock that stands before 1970 is no reason to fail.
+        // A clock set to a time before 1970 is no reason to fail.
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
     }

@@ -1,4 +1,4 @@
-//! Answers that are JSON of a given form: asked for, read leniently, checked strictly.
+//! Answers that are JSON of a given schema: requested, parsed leniently, validated strictly.
 
 use weft_core::{Error, ErrorKind, Json, Result};
 
@@ -6,7 +6,7 @@ use crate::arguments;
 
 const FORM: &str = include_str!("prompts/structured.md");
 const REPAIR: &str = include_str!("prompts/repair.md");
-/// Problems that a repair request lists, at most.
+/// Maximum number of problems that a repair request lists.
 const PROBLEMS_MAX: usize = 10;
 
 /// A JSON schema that answers are checked against.
@@ -18,10 +18,10 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Reads a schema.
+    /// Compiles a schema.
     ///
     /// # Errors
-    /// `Invalid` when it is none, or one that would take too long to follow.
+    /// `Invalid` when it is not a valid schema, or one that would take too long to check.
     pub fn new(json: Json) -> Result<Self> {
         match arguments::validator(&json) {
             Ok(validator) => Ok(Self { json, validator }),
@@ -29,15 +29,15 @@ impl Schema {
         }
     }
 
-    /// What tells the model about the form.
+    /// Instructions that tell the model to follow the schema.
     pub fn instructions(&self) -> String {
         format!("{FORM}{}", self.json)
     }
 
-    /// The value in an answer, if it is what was asked for.
+    /// Parses an answer and checks it against the schema.
     ///
     /// # Errors
-    /// `Garbled`, saying what is wrong.
+    /// `Garbled`, with the problems.
     pub fn check(&self, answer: &str) -> Result<Json> {
         let value = arguments::parse(answer)?.value;
         if !arguments::affordable(&self.json, &value) {
@@ -56,12 +56,12 @@ impl Schema {
         if problems.is_empty() { Ok(value) } else { Err(Error::new(ErrorKind::Garbled, problems.join("\n"))) }
     }
 
-    /// What to say about an answer that could not be used.
+    /// The message to the model about an answer that could not be used.
     pub fn complaint(problem: &Error) -> String {
         REPAIR.replace("{problems}", &problem.full())
     }
 
-    /// The failure of a model that never kept to the form.
+    /// The error of a model that never followed the schema.
     pub fn given_up(problem: Error) -> Error {
         Error::new(ErrorKind::Garbled, "the model's answer doesn't follow the schema of `outputs.structured`")
             .because(problem)

@@ -1,6 +1,6 @@
-//! Many tools: when their definitions would fill the prompt, the model is offered one tool that finds the
-//! others, and gets the definitions of what it has found or called. Where the model's provider has such a search itself, it is
-//! sent all definitions, to be kept back until the model has found them.
+//! Search for tools: when their definitions would fill the prompt, the model is offered one tool that finds the
+//! others, and gets only the definitions of those it has found or called. If the model's provider has such a search
+//! itself, the provider is sent all definitions, to be withheld from the model until it has found them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,48 +18,48 @@ use crate::code_mode::signature;
 use crate::toolkit::{Toolkit, WeakToolkit, schemas};
 use crate::window::{tokens, tokens_of_tools};
 
-/// The name of the tool that finds others.
+/// The name of the tool that finds other tools.
 pub const SEARCH_FUNCTION: &str = "search_tools";
 
-/// Tokens of definitions that go into every prompt before tools are searched for. A smaller window has less room:
+/// Maximum tokens of definitions in a prompt before tools are searched for. A smaller window has less room:
 /// [`WINDOW_SHARE`].
 const TOKENS_MAX: usize = 10_000;
-/// The part of a window that definitions may take.
+/// Definitions may take one part in this many of a window.
 const WINDOW_SHARE: usize = 2;
-/// Tools that one search gives when the model does not say.
+/// Default number of tools that one search returns.
 const FOUND: usize = 5;
-/// Tools that one search gives, at most.
+/// Maximum number of tools that one search returns.
 const FOUND_MAX: usize = 20;
-/// Found tools that are on offer at the same time: those found or called last.
-// Beyond some dozens models choose worse, and each definition costs tokens in every request.
+/// Maximum number of found tools that are offered at the same time: those found or called last.
+// Beyond a few dozen, models choose worse, and each definition costs tokens in every request.
 const ON_OFFER_MAX: usize = 40;
-/// Tokens of names in the description of the search, so that the model knows what there may be.
-// In every request, as the search's description is.
+/// Maximum tokens of names in the description of the search, which tell the model what it may find.
+// The description is part of every request.
 const NAMES_TOKENS_MAX: usize = 600;
-/// Letters of a description in the answer of a search; the whole of it comes with the definition.
+/// Characters of a description in the result of a search; the full description is in the definition.
 const SUMMARY_LETTERS_MAX: usize = 200;
-/// Words that are read of one tool.
+/// Maximum number of words that are read per tool.
 // Descriptions come from servers, and each search reads all of them.
 const WORDS_MAX: usize = 2_000;
 
-/// Whether tools are searched for.
+/// When tools are searched for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToolSearch {
-    /// When their definitions would take much of the window.
+    /// When their definitions would take up much of the window.
     #[default]
     Auto,
     /// Always.
     Always,
-    /// Never: every prompt holds all definitions.
+    /// Never: every prompt contains all definitions.
     Never,
 }
 
-/// What a model has for many tools.
+/// The properties of a model that matter for a search of tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seeker {
-    /// Tokens of its window.
+    /// The size of its window in tokens.
     pub window: usize,
-    /// How many tools it finds by the search of its provider; 0 when it has none.
+    /// The number of tools among which its provider's search can find; 0 without such a search.
     pub found_by_provider_max: usize,
 }
 
@@ -69,18 +69,18 @@ impl Seeker {
         Self { window: model.window, found_by_provider_max: model.deferred_tools_max }
     }
 
-    /// One that reads of its tools in the prompt, where no provider looks for them.
+    /// The same model where its tools are described in the prompt, so that the provider cannot search them.
     #[must_use]
     pub fn by_prompt(self) -> Self {
         Self { found_by_provider_max: 0, ..self }
     }
 }
 
-/// Adds a search to a toolkit for such a model, if it is needed: the provider's, if it can be, or else our own.
-/// Whether it was needed.
+/// Adds a search to a toolkit for such a model if one is needed: the provider's if possible, otherwise our own.
+/// Returns whether one was needed.
 ///
 /// # Errors
-/// What registering it fails with.
+/// The errors of registering it.
 pub fn add_search(tools: &Toolkit, how: ToolSearch, seeker: Seeker) -> Result<bool> {
     let all = tools.tools();
     let needed = match how {
@@ -91,7 +91,7 @@ pub fn add_search(tools: &Toolkit, how: ToolSearch, seeker: Seeker) -> Result<bo
     if needed {
         let mut search = search_tool(tools, &all);
         if all.len() <= seeker.found_by_provider_max {
-            // It is there to be called by work that has begun without the provider's.
+            // Still registered, because work that started without the provider's search may call it.
             search.traits.purpose = Purpose::LeavesFindingToProvider;
         }
         tools.register_own(search)?;
@@ -99,32 +99,33 @@ pub fn add_search(tools: &Toolkit, how: ToolSearch, seeker: Seeker) -> Result<bo
     Ok(needed)
 }
 
-/// Whether the provider keeps the definitions of these tools back until the model has found them.
+/// Whether the provider withholds the definitions of these tools until the model has found them.
 pub fn found_by_provider(tools: &[Arc<Tool>]) -> bool {
     tools.iter().any(|tool| tool.traits.purpose == Purpose::LeavesFindingToProvider)
 }
 
-/// The tools that a request is made of: all of them, or those it has found and called when there is our own search. What reads long results is there when there are some. `used` are the calls so far.
+/// The tools that a request offers: all of them, or those that were found or called when our own search is used. The
+/// tool that reads long results is offered when there are any. `used` are the calls so far.
 pub fn on_offer(tools: Vec<Arc<Tool>>, used: &[Used]) -> Vec<Arc<Tool>> {
     let has_long = used.iter().any(|call| call.file.is_some());
     let searches = tools.iter().find(|tool| tool.traits.purpose == Purpose::FindsTools).cloned();
     let known = searches.map(|search| found(&search.name, used));
     let scripted = tools.iter().any(|tool| tool.traits.purpose == Purpose::RunsScripts);
     let wanted = |tool: &Arc<Tool>| match tool.traits.purpose {
-        // Scripts call them by name; their definitions would fill the prompt that scripts are to keep short.
+        // Scripts call them by name; their definitions would fill the prompt that scripts are meant to keep short.
         Purpose::Work if scripted => false,
         Purpose::Work => known.as_ref().is_none_or(|known| known.contains(tool.name.as_str())),
-        // The provider's is no definition; it is what says that the others are to be found.
+        // The provider's search is not a definition; it indicates that the others have to be found.
         Purpose::FindsTools | Purpose::LeavesFindingToProvider | Purpose::RunsScripts => true,
         Purpose::ReadsResults => has_long,
     };
     tools.into_iter().filter(wanted).collect()
 }
 
-/// The names of what was found and called last.
+/// The names of the tools that were found or called last.
 fn found<'a>(search: &str, used: &'a [Used]) -> HashSet<&'a str> {
     let mut names = HashSet::new();
-    // From the last call backwards: when there is no room for all, what was found long ago goes.
+    // From the last call backwards: when there is no room for all, tools found long ago are dropped.
     for call in used.iter().rev() {
         let listed = call.results["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
         let of_search = if call.name == search { listed } else { &[] };
@@ -189,7 +190,7 @@ impl Search {
             let tool = &tools[*place];
             let summary: String = tool.description.chars().take(SUMMARY_LETTERS_MAX).collect();
             if scripted {
-                // A script needs no definition, and there is none in the request.
+                // A script needs no definition, and the request contains none.
                 json!({"name": tool.name, "signature": signature(tool)})
             } else {
                 json!({"name": tool.name, "description": summary})
@@ -211,21 +212,21 @@ impl ToolBody for Search {
     }
 }
 
-/// A word of the name counts as so many of the description.
+/// A word of the name counts as much as this many words of the description.
 const NAME_WEIGHT: usize = 3;
 
-/// The places of the tools that have words of the query, best first.
+/// The positions of the tools that contain words of the query, best first.
 fn ranked(query: &str, tools: &[Arc<Tool>]) -> Vec<usize> {
     let texts: Vec<Counts> = tools.iter().map(|tool| counted(tool)).collect();
     let mut scores = bm25::scores(query, &texts);
-    // Who knows the name gets the tool.
+    // A query that is exactly the name of a tool always finds it first.
     if let Some(place) = tools.iter().position(|tool| tool.name.eq_ignore_ascii_case(query.trim())) {
         scores[place] = f64::INFINITY;
     }
     bm25::best(&scores)
 }
 
-/// How often each word stands in what is said of a tool: its name, its description, its parameters.
+/// How often each word occurs in the name, the description and the parameters of a tool.
 fn counted(tool: &Tool) -> Counts {
     let mut counts = Counts::new();
     for word in words(&tool.name) {

@@ -1,4 +1,4 @@
-//! The tools of one agent: unique names, groups, and the way a call is carried out whatever its tool does.
+//! The tools of one agent: unique names, groups, and a uniform way to carry out calls.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::AssertUnwindSafe;
@@ -20,31 +20,31 @@ use crate::arguments::ArgumentSchema;
 use crate::tool_search::{found_by_provider, on_offer};
 use crate::window::tokens_of_tools;
 
-/// Characters of a function name, at most.
-// The least that providers allow.
+/// Maximum length of a function name in characters.
+// The lowest limit among providers.
 const NAME_MAX: usize = 64;
-/// Bytes of text that one call gives the model, at most; the rest is left out and said so.
-// The journal keeps every result, and a run has a limit of what its journal takes.
+/// Maximum bytes of text in one result for the model; the rest is left out with a note.
+// The journal stores every result, and the size of a run's journal is limited.
 pub const OUTPUT_MAX: usize = 1 << 20;
-/// Bytes of data that one call gives a script, at most.
-// As many as a statement's rows may have.
+/// Maximum bytes of data in one result for a script.
+// The same limit as for the rows of a statement.
 pub const DATA_MAX: usize = 4 << 20;
-/// Blocks of one result, at most.
+/// Maximum number of blocks in one result.
 pub(crate) const BLOCKS_MAX: usize = 1_000;
-/// Bytes of images, recordings and files that one call gives, at most.
+/// Maximum bytes of images, recordings and files in one result.
 const MEDIA_MAX: usize = 16 << 20;
-/// How long one call may take, whatever its tool says.
-// An instant that far ahead can still be computed; a duration without end cannot be added to now.
+/// Upper limit on the duration of one call, whatever its tool declares.
+// An instant this far ahead can still be computed; adding an unlimited duration to the current time would overflow.
 const TIME_LIMIT_MAX: Duration = Duration::from_secs(30 * 24 * 3_600);
 
 /// A group of tools that are switched on and off together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Whether its tools are on offer.
+    /// Whether its tools are offered.
     pub active: bool,
-    /// What it is for.
+    /// Its purpose.
     pub description: String,
-    /// How to use its tools; told to the model when it is switched on.
+    /// How to use its tools; shown to the model when the group is activated.
     pub notes: String,
 }
 
@@ -77,25 +77,25 @@ impl Toolkit {
         Self::default()
     }
 
-    /// A toolkit with the same tools that is changed on its own.
+    /// A copy of the toolkit with the same tools that can be changed independently.
     pub fn fork(&self) -> Self {
         let copy = self.state().clone();
         Self(Arc::new(Mutex::new(copy)))
     }
 
-    /// Adds a tool. Its name is made a function name that providers take.
+    /// Adds a tool. Its name is converted to a function name that providers accept.
     ///
     /// # Errors
-    /// `Conflict` when there is a tool of that name, `NotFound` for an unknown group, `Invalid` for
-    /// a schema of arguments that is none.
+    /// `Conflict` when there is a tool of that name, `NotFound` for an unknown group, `Invalid` for an invalid schema
+    /// of arguments.
     pub fn register(&self, mut tool: Tool) -> Result<Arc<Tool>> {
         tool.name = function_name(&tool.name);
-        // Before the schema is read: what is preset is neither asked for nor checked.
+        // Before the schema is compiled: preset arguments are neither requested nor checked.
         hide(&mut tool.parameters, &tool.preset);
         let named = |error: Error| {
             Error::new(error.kind, format!("the tool `{}` cannot be used", tool.name)).because(error)
         };
-        // Outside of the lock, as making a schema ready may take milliseconds.
+        // Outside of the lock, because compiling a schema may take milliseconds.
         let schema = ArgumentSchema::shared(&tool.parameters).map_err(named)?;
         let mut state = self.state();
         if tool.group != BASIC_GROUP && !state.groups.contains_key(&tool.group) {
@@ -112,10 +112,10 @@ impl Toolkit {
         Ok(tool)
     }
 
-    /// Adds a tool of the agent itself, under another name when one of its tools has that already.
+    /// Adds a tool of the agent itself, under another name if its name is already taken.
     ///
     /// # Errors
-    /// As [`Toolkit::register`].
+    /// As for [`Toolkit::register`].
     pub fn register_own(&self, tool: Tool) -> Result<Arc<Tool>> {
         let taken = |name: &str| self.state().by_name.contains_key(name);
         let others = (2..).map(|place| numbered(&tool.name, place));
@@ -123,13 +123,13 @@ impl Toolkit {
         self.register(Tool { name: name.unwrap_or_default(), ..tool })
     }
 
-    /// Removes tools, such as those of one server. How many there were.
+    /// Removes tools, such as those of one server. Returns how many were removed.
     pub fn remove(&self, which: impl Fn(&Tool) -> bool) -> usize {
         let mut state = self.state();
         let before = state.tools.len();
         state.tools.retain(|entry| !which(&entry.tool));
         state.by_name =
-            // Places behind a removed tool have moved.
+            // The positions after a removed tool have changed.
             (0..).zip(&state.tools).map(|(place, entry)| (entry.tool.name.clone(), place)).collect();
         before - state.tools.len()
     }
@@ -150,14 +150,14 @@ impl Toolkit {
         Ok(())
     }
 
-    /// Makes exactly these groups active, besides the basic one.
+    /// Activates exactly these groups, in addition to the basic one.
     ///
     /// # Errors
-    /// `NotFound` naming the first unknown group; then nothing changes.
+    /// `NotFound` naming the first unknown group; nothing changes then.
     pub fn set_active(&self, names: &BTreeSet<String>) -> Result<()> {
         let mut state = self.state();
-        // Looked at before anything changes: half of a change would leave the model with groups that it did
-        // not ask for.
+        // Checked before anything changes: a partial change would leave the model with groups that it did not ask
+        // for.
         if let Some(name) =
             names.iter().find(|name| *name != BASIC_GROUP && !state.groups.contains_key(*name))
         {
@@ -181,7 +181,7 @@ impl Toolkit {
         self.state().groups.clone()
     }
 
-    /// The same toolkit for one of its own tools, which must not keep it alive.
+    /// A weak reference, for one of its own tools, which must not keep the toolkit alive.
     pub(crate) fn downgrade(&self) -> WeakToolkit {
         WeakToolkit(Arc::downgrade(&self.0))
     }
@@ -190,7 +190,7 @@ impl Toolkit {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The tool of a name, or one that was most likely meant.
+    /// The tool with this name, or the one that was most likely meant.
     pub(crate) fn find(&self, name: &str) -> Result<(Arc<Tool>, Arc<ArgumentSchema>)> {
         let state = self.state();
         let exact = state.by_name.get(name).and_then(|place| state.tools.get(*place));
@@ -209,24 +209,24 @@ impl Toolkit {
     }
 }
 
-/// A toolkit that does not keep itself alive.
+/// A weak reference to a toolkit.
 #[derive(Clone)]
 pub(crate) struct WeakToolkit(Weak<Mutex<State>>);
 
 impl WeakToolkit {
-    /// The toolkit, as long as somebody else has it.
+    /// The toolkit, while a strong reference to it exists.
     pub(crate) fn upgrade(&self) -> Option<Toolkit> {
         self.0.upgrade().map(Toolkit)
     }
 }
 
-/// The tool that a name means: the one with this name, or else the only one that has it when a number is
-/// left out and a spelling mended that saved canvases and their prompts have.
+/// The tool that a name refers to: the one with exactly this name, or else the only one that matches without its
+/// number and with a misspelling corrected that occurs in saved canvases and their prompts.
 pub(crate) fn meant<'a>(tools: &'a [Arc<Tool>], name: &str) -> Option<&'a Arc<Tool>> {
     if let Some(tool) = tools.iter().find(|tool| tool.name == name) {
         return Some(tool);
     }
-    // The name as an older engine spelt it stands in saved canvases and in prompts that people wrote.
+    // Saved canvases and prompts written by people still contain an older engine's spelling of the name.
     let mended = |name: &str| name.replace("search_my_dateset", "search_my_dataset");
     let name = mended(name);
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -247,13 +247,13 @@ fn active(state: &State) -> Vec<Arc<Tool>> {
     active.map(|entry| Arc::clone(&entry.tool)).collect()
 }
 
-/// That there is no tool of a name, with what there is.
+/// The error for an unknown tool name, with the names that exist.
 fn unknown(name: &str, active: Vec<Arc<Tool>>) -> Error {
     let unknown = Error::not_found(format!("there is no tool `{name}`"));
     if found_by_provider(&active) {
         return unknown.help("search for one that does it");
     }
-    // Those that are shown from the beginning: of many there is a search, whose name says enough.
+    // Those offered from the beginning: when there are many tools, these include a search, whose name says enough.
     let shown = on_offer(active, &[]);
     let known: Vec<&str> = shown.iter().map(|tool| &*tool.name).collect();
     unknown.help(format!("use one of these: {}", known.join(", ")))
@@ -272,10 +272,10 @@ impl ToolSession for Toolkit {
     }
 }
 
-/// The arguments as the tool gets them: those the model may set are checked, presets are laid over them.
+/// The arguments that the tool gets: those the model may set are validated, then presets override them.
 fn arguments(tool: &Tool, schema: &ArgumentSchema, invocation: &Invocation) -> Result<Map<String, Json>> {
     let mut given = invocation.arguments.clone();
-    // Taken out and not refused: a model that sets a preset has guessed a name it was never shown.
+    // Removed and not refused: a model that sets a preset has guessed a name it was never shown.
     given.retain(|name, _| !tool.preset.contains_key(name));
     let mut arguments = schema.check(given).map_err(|problem| {
         Error::invalid(format!("the arguments of `{}` are wrong: {problem}", tool.name))
@@ -285,7 +285,7 @@ fn arguments(tool: &Tool, schema: &ArgumentSchema, invocation: &Invocation) -> R
     Ok(arguments)
 }
 
-/// A call under way.
+/// A call in progress.
 struct Call {
     tool: Arc<Tool>,
     invocation: Invocation,
@@ -295,7 +295,7 @@ struct Call {
     over: bool,
 }
 
-/// A call that ends within its time, whatever its tool does: too slow, silent, endless or panicking.
+/// Carries out a call that ends within its time limit even if its tool is slow, silent, endless or panics.
 fn carry_out(tool: Arc<Tool>, invocation: Invocation) -> ToolStream {
     let deadline = Instant::now() + tool.traits.time_limit.min(TIME_LIMIT_MAX);
     let call = Call { tool, invocation, steps: None, deadline, so_far: None, over: false };
@@ -308,8 +308,8 @@ fn carry_out(tool: Arc<Tool>, invocation: Invocation) -> ToolStream {
             Ok(ToolStep::Progress(output)) => call.so_far = Some(output.clone()),
             Ok(ToolStep::Done(_) | ToolStep::Suspended(_)) | Err(_) => {
                 call.over = true;
-                // Dropped at its end and not with the stream, which somebody
-                // may keep: that stops what it still does.
+                // Dropped when the call ends and not with the stream, which the reader may keep: this stops any work
+                // still going on.
                 call.steps = None;
             }
         }
@@ -321,14 +321,14 @@ fn carry_out(tool: Arc<Tool>, invocation: Invocation) -> ToolStream {
 impl Call {
     async fn next(&mut self) -> Result<ToolStep> {
         let Self { tool, invocation, steps, deadline, so_far, .. } = self;
-        // A tool that breaks ends its call and nothing else; its stream is not polled again.
+        // A panicking tool ends only its own call; its stream is not polled again.
         let next = AssertUnwindSafe(async {
-            // Made within the caught part: a body may panic before it gives a stream.
+            // Created inside the part that catches panics: a body may panic before it returns a stream.
             let steps = steps.get_or_insert_with(|| tool.body.call(invocation.clone()));
             steps.next().await
         });
         let step = tokio::select! {
-            // A step that is there counts, although the call is being stopped.
+            // A step that is ready counts even when the call is being cancelled.
             biased;
             next = tokio::time::timeout_at(*deadline, next.catch_unwind()) => match next {
                 Ok(Ok(Some(step))) => step?,
@@ -348,20 +348,20 @@ impl Call {
     }
 }
 
-/// What a tool gave as everybody sees it.
+/// The final form of a tool's output.
 fn polished(tool: &Tool, invocation: &Invocation, output: ToolOutput) -> ToolOutput {
     let processed = tool.postprocess.as_ref().and_then(|postprocess| postprocess(invocation, &output));
     let mut output = processed.unwrap_or(output);
     let whole = bounded(&mut output);
     let data = std::mem::take(&mut output.data);
-    // Weighed only for those who keep it: that is a way through all of it.
+    // Measured only for callers that keep the data: it traverses all of it.
     if invocation.agent.keeps_data {
         output.data = weighed(if data.is_same() { whole } else { data });
     }
     output
 }
 
-/// Cuts what is too long for a model to read. What a program is given for it that has room for more.
+/// Cuts what is too long for a model to read. Returns the data for a program, which has room for more.
 fn bounded(output: &mut ToolOutput) -> ToolData {
     let whole: usize = output.blocks.iter().map(|block| text_of(block).map_or(0, str::len)).sum();
     let more = output.blocks.len().saturating_sub(BLOCKS_MAX);
@@ -370,7 +370,7 @@ fn bounded(output: &mut ToolOutput) -> ToolData {
         output.blocks.truncate(BLOCKS_MAX);
         output.blocks.push(Block::Text { text: format!("[… {more} more parts were left out]") });
     }
-    // Counted apart: pictures are long and cost the model little, text is what fills its window.
+    // Counted separately: images are large but cost the model little, while text fills its window.
     let (mut left, mut media) = (OUTPUT_MAX, MEDIA_MAX);
     for block in &mut output.blocks {
         let (what, length) = match block {
@@ -398,7 +398,8 @@ fn bounded(output: &mut ToolOutput) -> ToolData {
     if !cut {
         return ToolData::Same;
     }
-    // The value would bring back what is left out of the text. A script would take a part of a text for all of it.
+    // The full value is not kept in the model's output, as it would bring back the omitted text. A script must not
+    // take a part of a text for the whole.
     match output.value.take() {
         Some(value) => ToolData::Value(value),
         None if cut_text => ToolData::TooLarge(whole),
@@ -433,7 +434,7 @@ fn too_slow(limit: Duration, so_far: Option<&ToolOutput>) -> Error {
     Error::new(ErrorKind::Timeout, message)
 }
 
-/// Takes presets out of a schema: the model neither sees them nor has to give them.
+/// Removes presets from a schema: the model neither sees them nor has to set them.
 fn hide(parameters: &mut Json, preset: &Map<String, Json>) {
     if let Some(Json::Object(properties)) = parameters.get_mut("properties") {
         properties.retain(|name, _| !preset.contains_key(name));
@@ -443,21 +444,21 @@ fn hide(parameters: &mut Json, preset: &Map<String, Json>) {
     }
 }
 
-/// What providers take as a function name: letters, digits, `_` and `-`.
+/// Converts a name to one that providers accept for functions: letters, digits, `_` and `-`.
 pub fn function_name(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
     let name: String = name.trim().chars().map(plain).take(NAME_MAX).collect();
     if name.is_empty() { "tool".to_owned() } else { name }
 }
 
-/// A function name with the tool's place behind it, as canvases number their tools: `calculator_0`.
+/// A function name followed by the tool's position, as canvases number their tools: `calculator_0`.
 pub fn numbered(name: &str, place: usize) -> String {
     let suffix = format!("_{place}");
     let stem: String = function_name(name).chars().take(NAME_MAX.saturating_sub(suffix.len())).collect();
     format!("{stem}{suffix}")
 }
 
-/// The tools on offer as a model sees them. They are put together anew only when other tools are on offer.
+/// The offered tools as a model sees them. Rebuilt only when the offered tools change.
 #[derive(Debug, Default)]
 pub struct Offered {
     tools: Vec<Arc<Tool>>,
@@ -466,9 +467,9 @@ pub struct Offered {
 }
 
 impl Offered {
-    /// The schemas of the tools on offer now, and how many tokens they take.
+    /// The schemas of the tools offered now, and the number of tokens they take.
     pub fn now(&mut self, tools: Vec<Arc<Tool>>) -> (Arc<[ToolSchema]>, usize) {
-        // By identity: comparing definitions would cost as much as writing them anew.
+        // By identity: comparing definitions would cost as much as rebuilding them.
         let same = tools.len() == self.tools.len()
             && tools.iter().zip(&self.tools).all(|(now, before)| Arc::ptr_eq(now, before));
         if !same {
@@ -480,7 +481,8 @@ impl Offered {
     }
 }
 
-/// The tools as a model sees them: those of the work when it has found them, where its provider searches.
+/// The tools as a model sees them. With a provider's search, the definitions of work tools are deferred until the
+/// model has found them.
 pub fn schemas(tools: &[Arc<Tool>]) -> Vec<ToolSchema> {
     let deferred = found_by_provider(tools);
     let schema = |tool: &Arc<Tool>| ToolSchema {

@@ -1,10 +1,10 @@
-//! Tells the run of every call: that it begins, and without fail that it is over.
+//! Notifies the run of every tool call: when it starts and, without exception, when it ends.
 
 use tokio::time::Instant;
 use weft_core::context::{Signal, ToolFinished, ToolStarted};
 use weft_core::{Json, NodeContext, Result};
 
-/// What a call gave.
+/// The result of a call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gave {
     /// For programs and people.
@@ -15,35 +15,35 @@ pub(crate) struct Gave {
     pub repaired: bool,
 }
 
-/// What is said of a call whose end nobody has waited for.
+/// The result of a call that was dropped before its end.
 const STOPPED: &str = "the call was stopped";
 
-/// A call that the run has been told of. When it is dropped before its end (a run that is cancelled, a
-/// node that takes too long), the run is told that it was stopped.
+/// A call that was reported to the run. If it is dropped before its end (a cancelled run, a node that takes too
+/// long), it is reported as stopped.
 #[derive(Debug)]
 pub(crate) struct Traced<'a> {
     ctx: &'a NodeContext,
-    /// Nothing once the run has been told of the end.
+    /// `None` once its end was reported.
     started: Option<ToolStarted>,
     began: Instant,
 }
 
 impl<'a> Traced<'a> {
-    /// Tells the run that a call begins.
+    /// Reports the start of a call to the run.
     ///
     /// # Errors
-    /// `Cancelled` when the run no longer listens.
+    /// `Cancelled` when the run is no longer listening.
     pub(crate) async fn start(ctx: &'a NodeContext, started: ToolStarted) -> Result<Self> {
         ctx.signal(Signal::ToolStarted(Box::new(started.clone()))).await?;
         Ok(Self { ctx, started: Some(started), began: Instant::now() })
     }
 
-    /// Tells the run that it is over.
+    /// Reports its end to the run.
     ///
     /// # Errors
-    /// `Cancelled` when the run no longer listens.
+    /// `Cancelled` when the run is no longer listening.
     pub(crate) async fn finish(mut self, gave: Gave) -> Result<()> {
-        // Room first: from here on nothing is waited for, so the end is told exactly once.
+        // Reserves room first: after that there is no await, so the end is reported exactly once.
         let room = self.ctx.signals.reserve().await;
         let Some(finished) = self.over(gave) else { return Ok(()) };
         let Ok(room) = room else {
@@ -64,7 +64,7 @@ impl Drop for Traced<'_> {
     fn drop(&mut self) {
         if let Some(finished) = self.over(Gave { result: Json::from(STOPPED), failed: true, repaired: false })
         {
-            // Nobody can wait here: a run that is far behind does not hear it.
+            // Cannot wait here: a run that is far behind is not notified.
             let signal = Signal::ToolFinished(Box::new(finished));
             let _ = self.ctx.signals.try_send((self.ctx.activation, signal));
         }

@@ -1,5 +1,5 @@
-//! The messages of an agent's work. Every call in it has exactly one result, right after the message
-//! that asks for it and in the order of the calls; providers refuse anything else.
+//! The messages of an agent's work. Every call in it has exactly one result, which follows the message with the calls
+//! in the order of the calls; providers refuse anything else.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use crate::calls::INSIDE;
 use crate::toolkit::function_name;
 use crate::window::{Keep, Line};
 
-/// What stands for the result of a call that was never carried out.
+/// The result of a call that was never carried out.
 pub const NOT_EXECUTED: &str = "not executed";
 
 /// A conversation with the rounds of tool calls so far.
@@ -22,7 +22,7 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// A conversation to go on with. What an earlier engine or a crash left untidy is mended.
+    /// A conversation to continue. Irregularities left by an earlier engine or a crash are repaired.
     pub fn new(lines: Vec<Line>) -> Self {
         let round =
             lines.iter().filter_map(|line| if let Keep::Round(n) = line.keep { Some(n + 1) } else { None });
@@ -30,12 +30,12 @@ impl Transcript {
         Self { lines: mended(lines), round }
     }
 
-    /// Adds something said outside of a round of calls.
+    /// Adds a message outside of a round of calls.
     pub fn say(&mut self, message: ChatMessage) {
         self.lines.push(Line::pinned(message));
     }
 
-    /// Adds a round: the message that asks, and the results in the order of its calls.
+    /// Adds a round: the message with the calls, and the results in the order of its calls.
     pub fn round(&mut self, asked: ChatMessage, results: impl IntoIterator<Item = ChatMessage>) {
         let keep = Keep::Round(self.round);
         self.round += 1;
@@ -43,15 +43,15 @@ impl Transcript {
         self.lines.extend(results.into_iter().map(|message| Line { message, keep }));
     }
 
-    /// Gives calls names and ids that providers take back: the names are function names, and no two
-    /// calls of the conversation have the same id. The ids that models give stay as far as possible.
+    /// Gives calls names and ids that providers accept: names are valid function names, and ids are unique within the
+    /// conversation. Ids chosen by models are kept if possible.
     pub fn tidy(&self, calls: &mut [ToolCall]) {
         let before = self.lines.iter().flat_map(|line| &line.message.tool_calls);
         let mut taken = before.map(|call| call.id.clone()).collect();
         tidy(&mut taken, calls.iter_mut().map(|call| (&mut call.id, &mut call.name)));
     }
 
-    /// Takes the images out of the results of tools, whose texts say that there were some. Whether there were.
+    /// Removes the images from the results of tools, whose texts still mention them. Returns whether there were any.
     pub fn forget_images(&mut self) -> bool {
         let results = self.lines.iter_mut().filter(|line| line.message.author == Author::Tool);
         results.map(|line| std::mem::take(&mut line.message.images).len()).sum::<usize>() > 0
@@ -62,29 +62,29 @@ impl Transcript {
         self.lines.len()
     }
 
-    /// Whether nothing was said.
+    /// Whether there are no messages.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
-    /// Whether any message asks for a call.
+    /// Whether any message contains a call.
     pub fn has_calls(&self) -> bool {
         self.lines.iter().any(|line| !line.message.tool_calls.is_empty())
     }
 }
 
-/// The same for the ids and names of calls, `taken` being the ids of the conversation before them; theirs are added.
+/// Same as [`Transcript::tidy`] for the ids and names of calls. `taken` are the ids used so far; the new ids are
+/// added to it.
 pub fn tidy<'a>(
     taken: &mut HashSet<String>,
     calls: impl IntoIterator<Item = (&'a mut String, &'a mut String)>,
 ) {
     for (id, name) in calls {
         *name = function_name(name);
-        // The sign sets ids of tasks inside of a call apart from the call's own; within an id an answer could
-        // be meant for two.
+        // The separator marks ids of tasks inside of a call; within a call's id it would make an answer ambiguous.
         *id = id.trim().replace(INSIDE, "_");
         if id.is_empty() || taken.contains(id) {
-            // Ids of this form are known to be nobody's.
+            // Ids of this form are mere counters and need not be kept.
             let nobodys = id.strip_prefix("call_").unwrap_or(id);
             let nobodys = nobodys.bytes().all(|b| b.is_ascii_digit());
             let stem = if nobodys { "call".to_owned() } else { id.clone() };
@@ -95,11 +95,11 @@ pub fn tidy<'a>(
     }
 }
 
-/// Puts calls and results in order: messages of one round that each ask for one call become one; every
-/// call is followed by its result, the first one if there are several; a call without a result gets
-/// one that says so; a result without a call is left out.
+/// Puts calls and results in order: consecutive messages of one round that each contain one call are merged; every
+/// call is followed by its result, the first one if there are several; a call without a result gets a result that
+/// says so; a result without a call is dropped.
 pub fn mended(lines: Vec<Line>) -> Vec<Line> {
-    // Most conversations: nothing to put in order, nothing copied.
+    // In most conversations there is nothing to reorder, so nothing is copied.
     if lines.iter().all(|line| line.message.tool_calls.is_empty() && line.message.author != Author::Tool) {
         return lines;
     }
@@ -115,7 +115,7 @@ pub fn mended(lines: Vec<Line>) -> Vec<Line> {
         }
         let mut asked = line;
         let mut results: HashMap<String, Line> = HashMap::new();
-        // What belongs to this round: results, and further messages that only ask for calls after a result.
+        // The rest of this round: results, and further messages that contain only calls, after a result.
         while let Some(next) = rest.peek() {
             let message = &next.message;
             let goes_on = next.keep == asked.keep
@@ -146,16 +146,16 @@ pub fn mended(lines: Vec<Line>) -> Vec<Line> {
         tidy.push(asked);
         for id in ids {
             let result = results.remove(&id);
-            // In the order of the calls and not of the results, as some providers match them by place.
+            // In the order of the calls and not of the results, because some providers match them by position.
             tidy.push(result.unwrap_or_else(|| Line { message: ChatMessage::tool(id, NOT_EXECUTED), keep }));
         }
     }
     tidy
 }
 
-/// Whether two messages look like the calls of one round written one by one: an engine that writes
-/// one message a call numbers the calls of a round, and a model's next round comes with words or
-/// reasoning more often than not. Only messages with a single call each are taken together.
+/// Whether two messages look like the calls of one round in separate messages. An engine that writes one message per
+/// call numbers the calls of a round, while a model's next round usually includes text or reasoning. Only messages
+/// with a single call each are merged.
 fn pairwise(first: &ChatMessage, next: &ChatMessage) -> bool {
     first.text.is_empty() && first.thinking.is_none() && next.tool_calls.len() == 1
 }

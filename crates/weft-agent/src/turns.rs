@@ -1,4 +1,4 @@
-//! Decides: ask the model, make its calls, or stop. Never waits and never calls out.
+//! Decides what an agent does next: ask the model, make its calls, or stop. Never waits and performs no I/O.
 
 use serde::{Deserialize, Serialize};
 use weft_core::Result;
@@ -11,29 +11,29 @@ use crate::loop_guard::{LoopGuard, Observed, Verdict};
 use crate::transcript::Transcript;
 use crate::window::Line;
 
-/// How the model is told that there are no more rounds.
+/// The notice to the model that there are no more rounds.
 pub(crate) const LIMIT: &str = include_str!("prompts/limit.md");
-/// How the model is told that it repeats itself.
+/// The notice to the model that it repeats itself.
 pub(crate) const LOOP: &str = include_str!("prompts/loop.md");
-/// How the model is told that it has said nothing.
+/// The notice to the model that its answer was empty.
 const EMPTY: &str = include_str!("prompts/empty.md");
-/// The same, when it can only answer.
+/// The same notice when it can only answer.
 pub(crate) const UNANSWERED: &str = include_str!("prompts/unanswered.md");
 
-/// The state of one agent's loop: plain data, so that it can wait for a person in another process.
+/// The state of one agent's loop. It is plain data, so that the loop can be suspended and resumed in another process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Turns {
-    /// What was said and what was called so far.
+    /// What was said and called so far.
     pub transcript: Transcript,
-    /// The calls made, in order.
+    /// The calls that were made, in order.
     pub used: Vec<Used>,
     /// What was shown so far.
     pub said: String,
-    /// What has cut the work short.
+    /// The limit that cut the work short.
     pub limited: Option<Limited>,
     /// How the last answer ended.
     pub ending: Ending,
-    /// What is left of its calls in the background while it waits for a person.
+    /// Its unfinished background calls, while it is suspended for a person.
     #[serde(default, skip_serializing_if = "BackgroundCalls::is_empty")]
     pub background: BackgroundCalls,
     rounds: u32,
@@ -42,11 +42,11 @@ pub(crate) struct Turns {
     guard: LoopGuard,
     open: Option<Round>,
     over: bool,
-    /// An answer was rejected: from here on there is only the answer to put right.
+    /// Whether an answer was rejected: from then on the model only corrects its answer.
     rejected: bool,
 }
 
-/// A round of calls under way.
+/// A round of calls in progress.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Round {
     asked: ChatMessage,
@@ -56,28 +56,28 @@ struct Round {
 /// What a request offers the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
-    /// All tools, to call as it likes.
+    /// All tools; the model chooses.
     Tools,
     /// None: it has to answer.
     Nothing,
 }
 
-/// What is to be done next.
+/// The next step of the loop.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Step<'a> {
-    /// Ask the model, with the tools on offer or without.
+    /// Ask the model, with or without tools.
     Ask {
         /// Whether it may call tools.
         offer: Offer,
     },
     /// Make these calls.
     Call(&'a mut [OpenCall]),
-    /// The last thing the model said is the answer.
+    /// The last message of the model is the answer.
     Done,
 }
 
 impl Turns {
-    /// A loop that has not begun, of at most `rounds_max` rounds of calls.
+    /// A loop that has not started, with up to `rounds_max` rounds of calls.
     pub(crate) fn new(conversation: Vec<Line>, rounds_max: u32) -> Self {
         Self {
             transcript: Transcript::new(conversation),
@@ -96,7 +96,7 @@ impl Turns {
         }
     }
 
-    /// What the model is offered at this point.
+    /// What the next request offers the model.
     fn offer(&self) -> Offer {
         if self.limited.is_none() && self.rounds_max > 0 && !self.rejected {
             Offer::Tools
@@ -105,9 +105,9 @@ impl Turns {
         }
     }
 
-    /// What is to be done next.
+    /// Determines the next step.
     pub(crate) fn step(&mut self) -> Step<'_> {
-        // A round under way is ended first: its calls have begun, and their results are paid for.
+        // A round in progress is completed first: its calls have begun, and their results are paid for.
         if self.open.is_none() {
             if self.over {
                 return Step::Done;
@@ -123,9 +123,9 @@ impl Turns {
         }
     }
 
-    /// From here on there are no more calls; the model is told why and asked for its answer.
+    /// Ends the calls: the model is told why and asked for its answer.
     pub(crate) fn close(&mut self, why: Limited) {
-        // Told once, and by the first reason.
+        // Told once, with the first reason.
         if self.limited.is_some() {
             return;
         }
@@ -134,20 +134,20 @@ impl Turns {
         self.transcript.say(ChatMessage::new(Author::User, notice.trim_end()));
     }
 
-    /// The model has answered.
+    /// Adds an answer of the model.
     ///
     /// # Errors
-    /// `Garbled` when it says nothing twice in a row.
+    /// `Garbled` when the answer is empty twice in a row.
     pub(crate) fn replied(&mut self, reply: Reply) -> Result<()> {
         let Reply { text, thinking, signature, mut calls, calls_left_out, ending } = reply;
         self.ending = ending;
         let offer = self.offer();
-        // A call of what is not on offer is a slip; the words beside it are the answer.
+        // A call of a tool that was not offered is a mistake; the text beside it is the answer.
         let unasked = if offer == Offer::Nothing { std::mem::take(&mut calls) } else { Vec::new() };
-        // Reasoning alone says nothing to anybody.
+        // Reasoning alone does not count as an answer.
         if calls.is_empty() && text.trim().is_empty() {
             self.empties += 1;
-            // A model that has reached its limit of tokens before it spoke would do so again.
+            // A model that reached its token limit before it wrote any text would do so again.
             if self.empties > 1 || ending == Ending::CutOff {
                 return Err(empty_answer(ending, &unasked));
             }
@@ -169,7 +169,7 @@ impl Turns {
             return Ok(());
         }
         let mut calls: Vec<OpenCall> = calls.into_iter().map(OpenCall::new).collect();
-        // Said with the last one that is there, as each of those left out would need an id for its result.
+        // Reported with the last of the remaining calls, because each dropped call would need an id for its result.
         if let Some(last) = calls.last_mut().filter(|_| calls_left_out > 0) {
             last.left_out = Some(format!(
                 "more than {CALLS_MAX} calls in one message; {calls_left_out} more were left out"
@@ -179,7 +179,7 @@ impl Turns {
         Ok(())
     }
 
-    /// Every call of the round is over. Nothing happens while one is not.
+    /// Completes the round if all of its calls have finished; otherwise does nothing.
     pub(crate) fn called(&mut self) {
         let over =
             |round: &mut Round| round.calls.iter().all(|call| matches!(call.state, CallState::Done(_)));
@@ -198,10 +198,10 @@ impl Turns {
         }
     }
 
-    /// A call in the background is over: the model is told.
+    /// Adds the result of a background call, so that the model is told.
     pub(crate) fn ended(&mut self, call: BackgroundCall) {
         let placeholder = call.placeholder();
-        // What programs read of the agent's calls is what the call gave and not that it had begun.
+        // Programs that read the agent's calls get the result of the call and not the note that it had started.
         if let Some(used) = self.used.iter_mut().find(|used| used.results == placeholder) {
             *used = Used {
                 arguments: std::mem::take(&mut used.arguments),
@@ -211,12 +211,12 @@ impl Turns {
         self.transcript.say(call.message());
     }
 
-    /// What the model said last is not the end: it is asked again.
+    /// Continues after the model's last message: it is asked again.
     pub(crate) fn reopen(&mut self) {
         self.over = false;
     }
 
-    /// What the model said last.
+    /// The last message of the model.
     pub(crate) fn answer(&self) -> &str {
         let last = self.transcript.lines.iter().rev().map(|line| &line.message);
         last.into_iter()
@@ -224,7 +224,7 @@ impl Turns {
             .map_or("", |message| &message.text)
     }
 
-    /// The answer is no good: the model is told and asked again, without tools.
+    /// Rejects the answer: the model is told why and asked again, without tools.
     pub(crate) fn reject(&mut self, complaint: String) {
         self.transcript.say(ChatMessage::new(Author::User, complaint));
         self.over = false;

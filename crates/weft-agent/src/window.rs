@@ -1,4 +1,4 @@
-//! Makes a conversation fit into a model's window, by whole rounds.
+//! Fits a conversation into a model's window by dropping whole rounds and shortening messages.
 
 mod text;
 
@@ -9,50 +9,51 @@ use weft_core::{Error, ErrorKind, Result};
 use self::text::shorter_object;
 pub use text::{cut, head_and_tail, tokens};
 
-/// Tokens that every message costs besides its text.
+/// Tokens that every message costs in addition to its text.
 const PER_MESSAGE: usize = 4;
-/// Tokens that an image is taken to cost.
+/// Estimated tokens of an image.
 const PER_IMAGE: usize = 1_000;
-/// A question is never cut below this many tokens.
-// A shorter piece of a question is likely to ask something else.
+/// A question is never cut to fewer than this many tokens.
+// A shorter part of a question would probably ask something else.
 pub const QUESTION_MIN: usize = 200;
-/// What a tool gave is never cut below this many tokens as long as its round is kept.
+/// The result of a tool is never cut to fewer than this many tokens while its round is kept.
 const RESULT_MIN: usize = 100;
-/// The same when there are so many results that even then they do not fit.
+/// The same minimum when there are so many results that they would still not fit.
 const MANY_RESULTS_MIN: usize = 12;
-/// The share of the room that the arguments of one call, and what it gave, may take before the other is cut to its
-/// minimum: one part of this many.
-// Results have a limit of their own; what a model writes has none, and has had its effect when it is sent back.
+/// The arguments and the result of one call may each take one part in this many of the room before the other is cut
+/// to its minimum.
+// Results have their own limit; arguments written by a model have none, and have served their purpose by the time
+// they are sent back.
 const CALL_SHARE: usize = 3;
 /// The share of a window that is filled, in percent.
-// Counting without the model's own vocabulary is off by some percent.
+// Token counts without the model's own vocabulary are off by a few percent.
 const WINDOW_PERCENT: usize = 97;
-/// Tokens kept free for an answer without a limit of its own, at most.
+/// Maximum tokens reserved for an answer without its own limit.
 const ANSWER_TOKENS: usize = 1_024;
 
-/// What may happen to a message when there is no room.
+/// What may be done with a message when there is not enough room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Keep {
-    /// It stays; the longest of these is shortened at last.
+    /// It is kept; as a last resort, the longest of these is shortened.
     Pinned,
-    /// It is part of the earlier conversation and goes with its round, oldest first.
+    /// It belongs to the earlier conversation and is dropped with its round, oldest first.
     History,
-    /// It is part of this round of tool calls; all rounds but the last may go.
+    /// It belongs to this round of tool calls; all rounds but the last may be dropped.
     Round(u32),
 }
 
-/// A message and what may happen to it.
+/// A message and what may be done with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
     /// The message.
     pub message: ChatMessage,
-    /// What may happen to it.
+    /// What may be done with it.
     pub keep: Keep,
 }
 
 impl Line {
-    /// A message that stays.
+    /// A message that is kept.
     pub fn pinned(message: ChatMessage) -> Self {
         Self { message, keep: Keep::Pinned }
     }
@@ -82,7 +83,7 @@ fn cost(message: &ChatMessage) -> usize {
     PER_MESSAGE + tokens(&message.text) + thinking + PER_IMAGE * message.images.len() + calls.sum::<usize>()
 }
 
-/// How many tokens tools take of every request; those that are kept back take none.
+/// The number of tokens that tools take in every request; deferred ones take none.
 pub fn tokens_of_tools(tools: &[ToolSchema]) -> usize {
     let one = |tool: &ToolSchema| {
         PER_MESSAGE + tokens(&tool.name) + tokens(&tool.description) + tokens(&tool.parameters.to_string())
@@ -90,22 +91,22 @@ pub fn tokens_of_tools(tools: &[ToolSchema]) -> usize {
     tools.iter().filter(|tool| !tool.deferred).map(one).sum()
 }
 
-/// How many tokens of a window of `window` are left for messages, beside tools of `tools` tokens and an
-/// answer of at most `answer` tokens.
+/// The number of tokens of a window that are left for messages, with tools that take `tools` tokens and an answer of
+/// up to `answer` tokens.
 pub fn room(window: usize, answer: Option<u32>, tools: usize) -> usize {
     let answer = answer.map_or(ANSWER_TOKENS, |max| usize::try_from(max).unwrap_or(ANSWER_TOKENS));
     let filled = window.saturating_mul(WINDOW_PERCENT) / 100;
-    // A limit of tokens above the window itself, which some models have, must leave room for a question.
+    // Some models have an answer limit above the window itself; a question must still have room.
     filled.saturating_sub(answer.min(window / 2)).saturating_sub(tools)
 }
 
-/// The messages, made to fit, and what was done for that, if anything: very long arguments of calls are
-/// shortened, then what tools gave in earlier rounds and what they were called with, the oldest rounds of the
-/// history are dropped, then the oldest rounds of tool calls, then what the last tools were called with and gave
-/// is shortened, then the instructions or the question.
+/// Fits the messages into the room. Returns them with a note of what was done, if anything: very long arguments of
+/// calls are shortened, then the results and arguments of earlier rounds; the oldest rounds of the history are
+/// dropped, then the oldest rounds of tool calls; then the arguments and results of the last round are shortened,
+/// then the instructions or the question.
 ///
 /// # Errors
-/// `Invalid` when it cannot fit without cutting the question below [`QUESTION_MIN`] tokens.
+/// `Invalid` when the messages cannot fit without cutting the question below [`QUESTION_MIN`] tokens.
 pub fn fit(lines: Vec<Line>, room: usize) -> Result<(Vec<ChatMessage>, Option<String>)> {
     let last_round = lines.iter().rev().find_map(|line| match line.keep {
         Keep::Round(round) => Some(round),
@@ -113,7 +114,7 @@ pub fn fit(lines: Vec<Line>, room: usize) -> Result<(Vec<ChatMessage>, Option<St
     });
     let mut fitted = Fitting::new(lines);
     let mut notes = Vec::new();
-    // The last round is what the model is about to answer; the others have had their effect.
+    // The model is about to answer the last round; the others have served their purpose.
     let earlier = |keep: Keep| matches!(keep, Keep::Round(round) if Some(round) != last_round);
     let share = RESULT_MIN.max(room / CALL_SHARE);
     let mut calls = fitted.shorten_calls(room, share, |_| true);
@@ -133,7 +134,7 @@ pub fn fit(lines: Vec<Line>, room: usize) -> Result<(Vec<ChatMessage>, Option<St
         notes.push(format!("{dropped} messages of earlier rounds of tool calls were left out"));
     }
     let last = |keep| matches!(keep, Keep::Round(_));
-    // Neither goes to its minimum for the length of the other.
+    // Neither is cut to its minimum because of the length of the other.
     let much = fitted.shorten_results(room, share, last);
     calls |= fitted.shorten_calls(room, RESULT_MIN, last);
     if calls {
@@ -155,7 +156,7 @@ pub fn fit(lines: Vec<Line>, room: usize) -> Result<(Vec<ChatMessage>, Option<St
 }
 
 struct Fitting {
-    /// Each with its cost.
+    /// Each message with its cost.
     lines: Vec<(Line, usize)>,
     total: usize,
 }
@@ -171,15 +172,15 @@ impl Fitting {
         Self { lines, total }
     }
 
-    /// Shortens results among these lines, the longest first and none below `least` tokens, until it fits.
-    /// Whether any was.
+    /// Shortens results among these lines, longest first and none below `least` tokens, until it fits. Returns
+    /// whether any was shortened.
     fn shorten_results(&mut self, room: usize, least: usize, of: impl Fn(Keep) -> bool) -> bool {
-        // A planner is told what its tools gave in messages of the user.
+        // A planner gets the results of its tools in messages of the user.
         let is_result = |line: &Line| of(line.keep) && line.message.author != Author::Assistant;
         let results = self.lines.iter_mut().filter(|(line, _)| is_result(line));
         let sized = results.map(|line| (tokens(&line.0.message.text), line));
         let mut long: Vec<_> = sized.filter(|(size, _)| *size > least).collect();
-        // One long result cut in half costs less than ten short ones cut to nothing.
+        // Cutting one long result in half loses less than cutting ten short ones to nothing.
         long.sort_by_key(|(size, _)| std::cmp::Reverse(*size));
         let mut any = false;
         for (size, (line, cost)) in long {
@@ -199,8 +200,8 @@ impl Fitting {
         any
     }
 
-    /// Shortens what tools were called with in these lines, the longest first and none below `least` tokens, until it
-    /// fits. Whether any was.
+    /// Shortens the arguments of calls in these lines, longest first and none below `least` tokens, until it fits.
+    /// Returns whether any was shortened.
     fn shorten_calls(&mut self, room: usize, least: usize, of: impl Fn(Keep) -> bool) -> bool {
         if self.total <= room {
             return false;
@@ -232,7 +233,7 @@ impl Fitting {
         any
     }
 
-    /// Leaves out images that tools gave in these lines, oldest first, until it fits. Whether any went.
+    /// Removes images in tool results of these lines, oldest first, until it fits. Returns whether any was removed.
     fn drop_images(&mut self, room: usize, of: impl Fn(Keep) -> bool) -> bool {
         let mut any = false;
         for (line, cost_before) in &mut self.lines {
@@ -252,14 +253,14 @@ impl Fitting {
         any
     }
 
-    /// Drops the oldest rounds among these lines until it fits. How many messages went.
+    /// Drops the oldest rounds among these lines until it fits. Returns the number of messages dropped.
     fn drop_while_over(&mut self, room: usize, of: impl Fn(Keep) -> bool) -> usize {
         let before = self.lines.len();
         let mut total = self.total;
-        // The round that goes at present.
+        // The round that is currently being dropped.
         let mut goes = None;
         self.lines.retain(|(line, cost)| {
-            // The rest of a round goes with it: in the history, all up to the next thing the user said.
+            // The rest of a round is dropped with it: in the history, everything up to the next message of the user.
             let same = goes == Some(line.keep)
                 && (line.keep != Keep::History || line.message.author != Author::User);
             goes = (of(line.keep) && (same || total > room)).then_some(line.keep);

@@ -1,7 +1,7 @@
-//! One component of a canvas, run alone on a private copy with values that somebody has typed in.
+//! Runs a single component on a private copy of a canvas, with values that a user has entered.
 //!
-//! What it reads from others is given by stand-ins: nodes in the place of the real ones, pinned to the typed values. So it is
-//! the engine that runs it, within the budgets and limits of every other run.
+//! The components that it reads from are replaced by stand-ins: nodes whose outputs are pinned to the entered values.
+//! The engine runs it like any other canvas, within the same budgets and limits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,35 +25,35 @@ use weft_engine::{RunHandle, SessionState, StartRun};
 use crate::app::App;
 use crate::checking::refusal;
 
-/// For the whole run of a component that is tried alone.
+/// Time limit of the run of a single component.
 const TIME_LIMIT: Duration = Duration::from_secs(600);
 
-/// Parts of the name of a value, at most.
-// Each part is a level of the object that is made of the names. A canvas has room for names with so many parts that the stack
-// would overflow when the object is dropped, and what runs write down is read back no deeper than 128 levels.
+/// Maximum number of parts in the name of a value.
+// Each part is a level of the object that is built from the names. A canvas has room for names with so many parts
+// that the stack would overflow when the object is dropped, and journals are only parsed to a depth of 128 levels.
 const NAME_PARTS_MAX: usize = 64;
 
-/// What its conversation belongs to, which is no canvas: so it is listed nowhere, and nobody goes on with it.
+/// Canvas id of its conversation, which belongs to no canvas: so it is in no list and cannot be continued.
 const NO_CANVAS: &str = "alone";
 
-/// What a run sets itself, so that nobody types it in.
+/// Globals that a run sets itself, so that they need not be entered.
 const SET_BY_RUNS: [&str; 5] =
     ["sys.conversation_turns", "sys.history", "sys.date", "sys.run_id", "sys.usage"];
 
 impl App {
-    /// What a component asks for when it runs alone: by the name of each value, what to show of its field.
+    /// Returns the form for running a component alone: the field of each value, by its name.
     ///
     /// # Errors
-    /// `NotFound` for an unknown canvas; `Invalid` for a component that is not there or cannot run.
+    /// `NotFound` for an unknown canvas; `Invalid` for a component that does not exist or cannot run alone.
     pub async fn input_form(&self, key: &CanvasKey, component: &str) -> Result<Map<String, Json>> {
         Ok(self.alone(key, component).await?.form())
     }
 
-    /// Runs a component alone and gives its outputs. What it said and used is counted, and nothing else is kept. When it
-    /// fails, its outputs say why under `_ERROR`.
+    /// Runs a component alone and returns its outputs. Its usage is recorded, and nothing else is stored. If it
+    /// fails, the outputs contain the reason under `_ERROR`.
     ///
     /// # Errors
-    /// As [`App::input_form`]; `Invalid` for a value that it does not read; as [`App::start_turn`]; `Timeout`.
+    /// As [`App::input_form`]; `Invalid` for a value that it does not use; as [`App::start_turn`]; `Timeout`.
     pub async fn run_alone(
         &self,
         key: &CanvasKey,
@@ -80,8 +80,8 @@ impl App {
         self.whole(run).await?
     }
 
-    /// The outputs of a component that runs in a conversation of its own, which is gone at the end; nothing when it has not
-    /// finished in time, or nobody waits for it any more.
+    /// Returns the outputs of a component that runs in its own conversation, which is deleted at the end; `None` if
+    /// it has not finished in time, or nothing waits for it any more.
     async fn outputs_of_one(
         &self,
         key: &CanvasKey,
@@ -100,7 +100,7 @@ impl App {
         };
         let ended = match self.engine.start_of(RunId::generate(), request, Some(&session)).await {
             Ok(handle) => {
-                // Whatever happens, nothing of the run is under way when its conversation goes.
+                // In any case, nothing of the run is under way when its conversation is deleted.
                 let _stops = handle.cancel.clone().drop_guard();
                 let outputs = outputs(handle, &alone.id);
                 let in_time = tokio::time::timeout(TIME_LIMIT, given_up.run_until_cancelled(outputs));
@@ -135,7 +135,7 @@ impl App {
         Ok(session)
     }
 
-    /// What is left of the newest version of a canvas when one of its components is to run alone.
+    /// Reduces the newest version of a canvas to what is needed to run one of its components alone.
     async fn alone(&self, key: &CanvasKey, component: &str) -> Result<Alone> {
         let dsl = self.canvases.get(key).await?.dsl;
         let (catalog, id) = (Arc::clone(&self.catalog), ComponentId::from(component));
@@ -152,12 +152,13 @@ impl App {
                 let compiled = weft_dsl::compile(canvas, &catalog, &options);
                 compiled.map(|compiled| compiled.plan).map_err(|problems| refusal(&problems))
             };
-            // Compiled twice: what it reads is known from a plan only, and the stand-ins for that are part of
-            // the second one.
+            // Compiled twice: what it reads is only known from a plan, and the stand-ins for that are part of the
+            // second one.
             let stand_ins = read_from(node_of(&compiled(&canvas)?, &id)?);
             lead(&mut canvas, &entry, &id, &stand_ins);
             let mut plan = compiled(&canvas)?;
-            // A version that the canvas does not have: a process that finds the run cut off lets it be.
+            // A version that the canvas does not have, so that no other process recovers the run when it is
+            // interrupted.
             plan.version = Arc::from(NO_CANVAS);
             Ok(Alone { id, spec, plan: Arc::new(plan), stand_ins, names })
         });
@@ -167,7 +168,7 @@ impl App {
     }
 }
 
-/// A component with stand-ins for all that it reads.
+/// A component with stand-ins for everything that it reads.
 struct Alone {
     id: ComponentId,
     spec: &'static ComponentSpec,
@@ -195,7 +196,7 @@ impl Alone {
         typed_in(node).map(field).collect()
     }
 
-    /// How people know a value.
+    /// Returns the name of a value for people.
     fn shown(&self, reference: &Reference) -> String {
         match reference {
             Reference::Global(name) => name.to_string(),
@@ -222,11 +223,11 @@ impl Alone {
         Err(Error::invalid(format!("`{}` reads no `{unknown}`", self.id)).help(help))
     }
 
-    /// What a turn is given so that the component reads these values, and the variables that it begins with.
+    /// Returns the input of a turn in which the component reads these values, and the variables at its start.
     fn given(&self, user_id: &str, values: Map<String, Json>) -> (TurnInput, Map<String, Json>) {
         let mut globals = self.plan.globals.clone();
         let mut input = TurnInput { user_id: user_id.to_owned(), ..TurnInput::default() };
-        // A stand-in that nothing is typed in for gives nothing.
+        // A stand-in without an entered value has no outputs.
         input.pins = self.stand_ins.iter().map(|id| (id.clone(), Pin::default())).collect();
         for (name, value) in values {
             match (name.as_str(), Reference::of_name(&name)) {
@@ -242,7 +243,7 @@ impl Alone {
         (input, globals)
     }
 
-    /// What a component gives that only asks for values: those, or what its fields begin with.
+    /// Returns the outputs of a component that only asks for values: these, or the defaults of its fields.
     fn filled(&self, mut values: Map<String, Json>) -> Map<String, Json> {
         let field = |(name, field): (String, Json)| {
             let value = values.remove(&name).or_else(|| field.get("value").cloned());
@@ -252,14 +253,14 @@ impl Alone {
     }
 }
 
-/// What it reads and somebody can type in, each once.
+/// Returns the references that it reads and a user can set, without repetitions.
 fn typed_in(node: &PlanNode) -> impl Iterator<Item = &Reference> {
     let mut seen: Vec<&Reference> = Vec::new();
     let reads = node.reads.iter().chain(node.alternative_reads.iter().flatten()).map(|read| &read.reference);
     for reference in reads {
         let fixed = match reference {
             Reference::Global(name) => reference.secret().is_some() || SET_BY_RUNS.contains(&&**name),
-            // What it gave itself in an earlier pass is nothing to begin with.
+            // Its own outputs of an earlier pass are not inputs.
             Reference::Output { component, .. } => *component == node.id,
         };
         if !fixed && !seen.contains(&reference) {
@@ -269,7 +270,7 @@ fn typed_in(node: &PlanNode) -> impl Iterator<Item = &Reference> {
     seen.into_iter()
 }
 
-/// The components of which it reads outputs.
+/// Returns the components whose outputs it reads.
 fn read_from(node: &PlanNode) -> Vec<ComponentId> {
     let mut from: Vec<ComponentId> = Vec::new();
     for component in typed_in(node).filter_map(Reference::component) {
@@ -289,7 +290,7 @@ fn no_component(id: &ComponentId) -> Error {
         .help("name it by its id, such as `Agent:Writer`")
 }
 
-/// The type of a component, if it can run alone.
+/// Returns the type of a component if it can run alone.
 fn runnable(
     canvas: &Canvas,
     id: &ComponentId,
@@ -316,7 +317,7 @@ fn runnable(
     }
 }
 
-/// Puts stand-ins in the place of all other components but those that it calls, and gives the id of a new entry.
+/// Replaces all other components by stand-ins, except those that it calls, and returns the id of a new entry.
 fn isolate(canvas: &mut Canvas, id: &ComponentId) -> ComponentId {
     let item = canvas.nodes.get(id).and_then(|node| item_of(canvas, node));
     let called = called_by(canvas, id);
@@ -325,7 +326,7 @@ fn isolate(canvas: &mut Canvas, id: &ComponentId) -> ComponentId {
         node.downstream.clear();
         node.parent = None;
         if other != id && !called.contains(other) {
-            // A pinned node gives what it is told whatever it is, and this type needs nothing else.
+            // A pinned node produces the given outputs whatever its type, and this type needs nothing else.
             "Message".clone_into(&mut node.kind);
             node.params = Map::from_iter([("content".to_owned(), json!([""]))]);
         } else if let Some(item) = &item {
@@ -336,7 +337,7 @@ fn isolate(canvas: &mut Canvas, id: &ComponentId) -> ComponentId {
         return id.clone();
     }
     let mut new = ComponentId::from("Begin:Alone");
-    // The canvas may have a component of this name.
+    // The canvas may have a component with this id.
     while canvas.nodes.contains_key(&new) {
         new = format!("{new}0").into();
     }
@@ -353,7 +354,7 @@ fn isolate(canvas: &mut Canvas, id: &ComponentId) -> ComponentId {
     new
 }
 
-/// Leads from the entry over the stand-ins to the component.
+/// Connects the entry to the component through the stand-ins.
 fn lead(canvas: &mut Canvas, entry: &ComponentId, id: &ComponentId, stand_ins: &[ComponentId]) {
     let edge = |to: &ComponentId| WrittenEdge { to: to.clone(), pointer: String::new() };
     for stand_in in stand_ins {
@@ -366,14 +367,14 @@ fn lead(canvas: &mut Canvas, entry: &ComponentId, id: &ComponentId, stand_ins: &
         if stand_ins.is_empty() { vec![edge(id)] } else { stand_ins.iter().map(edge).collect() };
 }
 
-/// The node that gives the items of the Iteration that a node is in.
+/// Returns the node that produces the items of the Iteration which contains a node.
 fn item_of(canvas: &Canvas, node: &CanvasNode) -> Option<ComponentId> {
     let parent = node.parent.as_ref()?;
     let mut inside = canvas.nodes.values().filter(|other| other.parent.as_ref() == Some(parent));
     inside.find(|other| other.kind == "IterationItem").map(|item| item.id.clone())
 }
 
-/// Names the item node where a text says `{item}`, which means something inside of an Iteration only.
+/// Replaces references such as `{item}`, which are only valid within an Iteration, by references to the item node.
 fn name_item(value: &mut Json, item: &ComponentId) {
     match value {
         Json::String(text) => {
@@ -390,7 +391,7 @@ fn name_item(value: &mut Json, item: &ComponentId) {
     }
 }
 
-/// The components that an agent calls as tools, and those that these call.
+/// Returns the components that an agent calls as tools, including those that these call.
 fn called_by(canvas: &Canvas, id: &ComponentId) -> Vec<ComponentId> {
     let (mut called, mut next) = (Vec::new(), vec![id.clone()]);
     while let Some(caller) = next.pop() {
@@ -426,7 +427,7 @@ fn files(value: Json) -> Vec<Json> {
     }
 }
 
-/// Puts a value where a path leads that names an output and, after dots, a way into it.
+/// Sets the value at a path, which consists of an output and, after dots, a path inside of it.
 fn put(outputs: &mut Outputs, path: &str, value: Json) {
     let (name, inside) = path.split_once('.').map_or((path, None), |(name, rest)| (name, Some(rest)));
     let known = outputs.get(name).and_then(|value| value.as_json().cloned());
@@ -446,7 +447,7 @@ fn put(outputs: &mut Outputs, path: &str, value: Json) {
     outputs.set(name, whole);
 }
 
-/// What a node has given when its run has ended. The run ends when nobody waits for it any more.
+/// Returns the outputs of a node once its run has ended. The run is stopped when nothing waits for it any more.
 async fn outputs(mut handle: RunHandle, id: &ComponentId) -> Result<Map<String, Json>> {
     let mut given: Option<Map<String, Json>> = None;
     while let Some(entry) = handle.entries.next().await? {
@@ -461,7 +462,7 @@ async fn outputs(mut handle: RunHandle, id: &ComponentId) -> Result<Map<String, 
                 }
                 given = Some(told);
             }
-            // It may fail before the component begins, at one of the limits of a run.
+            // The run may fail before the component starts, at one of its limits.
             Record::RunFinished { error: Some(error), .. } if given.is_none() => {
                 given = Some(Map::from_iter([("_ERROR".to_owned(), Json::from(&**error))]));
             }

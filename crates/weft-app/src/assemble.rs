@@ -60,13 +60,13 @@ use crate::notifications::Notifications;
 use crate::parts::{Close, ModelCheck, Parts, Probe};
 use crate::tool_servers::TenantServers;
 
-/// A store that ends with the process.
+/// A store that only lives as long as the process.
 const MEMORY: &str = "sqlite::memory:";
 
-/// Sets everything up as the configuration says.
+/// Builds the app from the configuration.
 ///
 /// # Errors
-/// `Invalid` naming the settings that make no sense, otherwise what keeps a backend from being used.
+/// `Invalid` naming the settings that are not valid, otherwise the failure of a backend.
 pub async fn assemble(config: &Config) -> Result<App> {
     config.check()?;
     if config.store.url.is_empty() {
@@ -76,7 +76,7 @@ pub async fn assemble(config: &Config) -> Result<App> {
     put_together(config, &config.store_url(), Place::Folders).await
 }
 
-/// The same with a store that ends with the process and no data folder.
+/// The same with an in-memory store and no data folder.
 ///
 /// # Errors
 /// As [`assemble`].
@@ -85,8 +85,8 @@ pub async fn assemble_in_memory(config: &Config) -> Result<App> {
     put_together(config, MEMORY, Place::Memory).await
 }
 
-/// Which models to use when none are configured: what `keys` open, then what runs on this machine,
-/// then the built-in answerer.
+/// Discovers models to use when none are configured: those for `keys`, then those on this machine, then the built-in
+/// one.
 ///
 /// # Errors
 /// `Internal` when TLS cannot be set up.
@@ -95,16 +95,16 @@ pub async fn discover_models(keys: &FoundKeys) -> Result<Discovered> {
     Ok(weft_models::discover(keys, local.as_ref()))
 }
 
-/// Copies the database of a file as it is at one moment, while others write it.
+/// Copies the database in a file as of one moment, while other processes write to it.
 pub(crate) async fn copy_database(source: &Path, into: &Path) -> Result<()> {
     let store = Store::open(&format!("sqlite:{}", source.display())).await?;
-    // Closed also when the copy has failed.
+    // Closed even if the copy has failed.
     let copied = store.copy_into(into).await;
     store.close().await?;
     copied
 }
 
-/// The names and ids of the datasets that a tenant has. Makes nothing: without a store there are none.
+/// Returns the names and ids of a tenant's datasets. Creates nothing: without a store there are none.
 ///
 /// # Errors
 /// When the store cannot be read.
@@ -120,7 +120,7 @@ pub async fn dataset_names(config: &Config, tenant: &TenantId) -> Result<Vec<Str
 
 async fn make_folder(config: &Config) -> Result<()> {
     let data = config.data.clone();
-    // The store is named by an address, which is text: another folder would be opened than the one that was made.
+    // The store is addressed by a URL, which is text: a folder other than the created one would be opened.
     if data.to_str().is_none() {
         let message = format!("the data folder {} has a name that is not UTF-8", data.display());
         return Err(Error::invalid(message).help("name another one with --data or `data`"));
@@ -144,7 +144,7 @@ fn workspace(config: &Config) -> Arc<dyn Workspace> {
     }
 }
 
-/// The tools that lie in the folder of plugins. Components are asked what they are, in the sandbox.
+/// Loads the tools from the plugins folder. Components are queried for their description, in the sandbox.
 ///
 /// # Errors
 /// As [`Plugins::open`].
@@ -155,7 +155,7 @@ pub async fn plugins(config: &Config) -> Result<Plugins> {
 fn sandbox(config: &Config) -> Result<Arc<dyn Sandbox>> {
     let SandboxConfig { at_once, worker, confinement, remote, .. } = &config.sandbox;
     Ok(match (worker.split_first(), config.sandbox.limits()) {
-        // A service takes the place of this machine, also where a worker is named.
+        // A remote service replaces this machine, even if a worker is configured.
         (_, Some(limits)) if *at_once > 0 && !remote.trim().is_empty() => {
             Arc::new(RemoteSandbox::new(Arc::new(OperatorHttp::new()?), remote.trim(), limits, *at_once)?)
         }
@@ -176,7 +176,7 @@ fn sandbox(config: &Config) -> Result<Arc<dyn Sandbox>> {
     })
 }
 
-/// The same with the operator's own interpreter for programs in Python.
+/// The same with the operator's own Python interpreter.
 #[cfg(target_os = "linux")]
 fn with_system_python(
     rest: Arc<dyn Sandbox>,
@@ -196,7 +196,7 @@ fn system_python(worker: Worker, limits: Limits, at_once: usize, config: &Config
     SystemPython::new(worker, interpreter, limits, at_once).with_confinement(*confinement)
 }
 
-/// Tells the operator, once at the start, what of the boundary around the system's Python is not to be had.
+/// Logs once at the start which parts of the confinement of the system's Python are not available.
 async fn tell_of_namespaces(config: &Config) {
     let SandboxConfig { python, at_once, remote, .. } = &config.sandbox;
     if python.as_os_str().is_empty() || *at_once == 0 || !remote.trim().is_empty() {
@@ -227,16 +227,16 @@ fn with_system_python(
         .help("leave it empty"))
 }
 
-/// Where an app keeps what is in no database.
+/// Where an app stores what is not in the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// In folders.
     Folders,
-    /// In memory; it is gone with the app.
+    /// In memory; lost with the app.
     Memory,
 }
 
-/// What every part of an app is put together from.
+/// The common inputs for all parts of an app.
 struct Ground<'a> {
     config: &'a Config,
     place: Place,
@@ -244,7 +244,7 @@ struct Ground<'a> {
     clock: &'a Arc<dyn Clock>,
 }
 
-/// Datasets, to be changed and to be asked.
+/// Creates the parts for changing and searching datasets.
 fn datasets(
     ground: &Ground<'_>,
     blobs: Arc<dyn BlobStore>,
@@ -255,7 +255,7 @@ fn datasets(
         Place::Folders => Arc::new(TantivyIndex::in_folder(config.index_folder()?)),
         Place::Memory => Arc::new(TantivyIndex::in_memory()),
     };
-    // With processes of its own: whoever waits for an answer does not wait for the files of datasets.
+    // With separate processes, so that answers do not wait for the ingestion of files.
     let reader = file_work(config, models)?.reader;
     let models = Arc::clone(&models.counted);
     let asked = Datasets::new(store.datasets(), Arc::clone(&index), Arc::clone(&models));
@@ -276,7 +276,7 @@ fn datasets(
     Ok((Arc::new(Library::new(parts, limits).noting_usage(store.model_uses())), asked))
 }
 
-/// Where bytes are kept.
+/// Creates the blob store.
 fn blobs(config: &Config, place: Place) -> Result<Arc<dyn BlobStore>> {
     Ok(match place {
         Place::Folders => Arc::new(FolderBlobs::new(config.blobs_folder()?)),
@@ -284,14 +284,14 @@ fn blobs(config: &Config, place: Place) -> Result<Arc<dyn BlobStore>> {
     })
 }
 
-/// Databases of others; never the one of this program itself.
+/// Creates the client for external databases, which excludes the database of this program itself.
 fn databases(config: &Config, store_url: &str, outbound: &Arc<Outbound>) -> DatabaseClients {
     let root = config.files_root();
     let folder = move |tenant: &TenantId| root.as_deref().map(|root| weft_store::tenant_folder(root, tenant));
     DatabaseClients::new(Arc::clone(outbound), Arc::new(folder), OwnDatabase::of_url(store_url))
 }
 
-/// Documents beside canvases, for this process alone.
+/// Creates the index for documents next to canvases, for this process only.
 fn beside(
     store: &Store,
     models: &Models,
@@ -307,7 +307,7 @@ fn beside(
     })
 }
 
-/// What components use of the outside that others use, too.
+/// Parts for components that are shared with others.
 struct Given {
     models: Arc<dyn ModelDirectory>,
     knowledge: Arc<dyn Knowledge>,
@@ -320,7 +320,7 @@ struct Given {
     clock: Arc<dyn Clock>,
 }
 
-/// Web browsers.
+/// Creates the web browsers.
 fn browser(config: &Config, outbound: &Arc<Outbound>) -> Arc<dyn Browser> {
     match config.browser.settings(&config.data) {
         Some(settings) => Arc::new(Chromium::new(settings, Arc::clone(outbound))),
@@ -328,7 +328,7 @@ fn browser(config: &Config, outbound: &Arc<Outbound>) -> Arc<dyn Browser> {
     }
 }
 
-/// What components may use of the outside.
+/// Creates the seams of components.
 fn seams(config: &Config, store_url: &str, outbound: Arc<Outbound>, given: Given) -> Result<Seams> {
     let Given { models, knowledge, memories, conversations, tools, files, secrets, file_work, clock } = given;
     Ok(Seams {
@@ -351,7 +351,7 @@ fn seams(config: &Config, store_url: &str, outbound: Arc<Outbound>, given: Given
     })
 }
 
-/// What is found in datasets and in what stands beside a canvas.
+/// Combines searches in datasets and in documents next to a canvas.
 fn knowledge(beside: &LocalDocuments, datasets: Datasets) -> Arc<dyn Knowledge> {
     Arc::new(CombinedKnowledge::new(Arc::new(beside.datasets()), Arc::new(datasets)))
 }
@@ -427,13 +427,13 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
     Ok(App::new(parts, config.limits.clone()))
 }
 
-/// What tells people, through the doors that runs go out by.
+/// Creates the sender of notifications, which uses the same network clients as runs.
 fn notifications(config: &Config, store: &Store, seams: &Seams) -> Notifications {
     let (http, mailer) = (Arc::clone(&seams.http), Arc::clone(&seams.mailer));
     Notifications::new(store.outbox(), config.notifications.clone(), http, mailer)
 }
 
-/// What runs canvases, within the limits of the settings.
+/// Creates the engine, with the limits of the settings.
 fn engine(config: &Config, seams: Arc<Seams>, store: &Store) -> Engine {
     let runs = store.runs();
     #[cfg(feature = "fault-points")]
@@ -452,7 +452,7 @@ fn model_check(models: &Arc<Directory>) -> Arc<ModelCheck> {
     })
 }
 
-/// Who this process is to others.
+/// Returns the identity of this process for other processes.
 fn this_process() -> ProcessIdentity {
     ProcessIdentity {
         place: weft_child::place::here().cloned(),
@@ -461,7 +461,7 @@ fn this_process() -> ProcessIdentity {
     }
 }
 
-/// What agents remember of their conversations.
+/// Creates the memories of agents.
 fn memories(store: &Store, models: &Models, clock: &Arc<dyn Clock>) -> ConversationMemories {
     let memories =
         ConversationMemories::new(store.memories(), Arc::clone(&models.counted), Arc::clone(clock), || {
@@ -470,7 +470,7 @@ fn memories(store: &Store, models: &Models, clock: &Arc<dyn Clock>) -> Conversat
     memories.noting_usage(store.model_uses())
 }
 
-/// Lets go of everything.
+/// Returns the function that closes all resources.
 fn close(servers: Servers, of_tenants: TenantServers, store: Store, passing: Store) -> Arc<Close> {
     Arc::new(move || {
         let (servers, of_tenants) = (servers.clone(), of_tenants.clone());
@@ -484,7 +484,7 @@ fn close(servers: Servers, of_tenants: TenantServers, store: Store, passing: Sto
     })
 }
 
-/// Looks whether the store can be written.
+/// Returns the function that checks whether the store can be written.
 fn probe(store: &Store) -> Arc<Probe> {
     let store = store.clone();
     Arc::new(move || {
@@ -531,5 +531,19 @@ mod tests {
         check("", 4, ErrorKind::Denied).await;
         check("/no/such/worker", 0, ErrorKind::Denied).await;
         check("/no/such/worker now", 4, ErrorKind::Unavailable).await;
+    }
+
+    #[tokio::test]
+    async fn a_browser_that_is_switched_off_is_no_browser_that_is_missing() {
+        let outbound = Arc::new(Outbound::open(AllowList::none()));
+        let mut config = Config::default();
+        config.browser.program = "/no/such/browser".into();
+        for (at_once, setting) in [(0, "`browser.at_once`"), (1, "`browser.program`")] {
+            config.browser.at_once = at_once;
+            let opened = browser(&config, &outbound).open(&TenantId::new("t"), None).await;
+            let refused = opened.err().unwrap();
+            assert_eq!(refused.kind, ErrorKind::Unsupported);
+            assert!(refused.full().contains(setting), "{}", refused.full());
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Files of conversations: kept when people upload them, read when a turn brings them, removed when they are old.
+//! Files of conversations: stored when people upload them, read when a turn uses them, removed when they are old.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,30 +16,30 @@ use weft_core::{Error, ErrorKind, Json, Result, SessionKey, TenantId, TurnInput,
 
 use crate::app::App;
 
-/// Bytes of the text of one file that a turn takes in, at most.
+/// Maximum size of the text of one file that a turn uses, in bytes.
 const TEXT_MAX: usize = 1 << 20;
-/// Files of one turn, at most.
+/// Maximum number of files in one turn.
 const FILES_MAX: usize = 20;
-/// Bytes of a picture that goes to a model, at most.
+/// Maximum size of a picture for a model, in bytes.
 const PICTURE_MAX: usize = 20 << 20;
-/// How deep a form's values lie: below its component, below its field, as `value`.
+/// Nesting of a form's values: below its component, below its field, as `value`.
 const FORM_DEPTH: usize = 3;
-/// Files that are removed in one go.
+/// Number of files removed in one batch.
 const AT_ONCE: u64 = 500;
 
-/// How long a note of what was used may take.
+/// Time limit for recording usage.
 const NOTE_LIMIT: Duration = Duration::from_secs(5);
 
-/// Media types of pictures that models take.
+/// Media types of pictures that models accept.
 const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// A file as a turn brings it.
+/// A file in the input of a turn.
 enum Brought<'a> {
     /// A picture in the request itself.
     Picture(&'a str),
     /// Another file in the request itself.
     Inline(&'a str),
-    /// One that was uploaded.
+    /// A file that was uploaded.
     Uploaded(FileId),
 }
 
@@ -58,7 +58,7 @@ fn brought(value: &Json) -> Option<Brought<'_>> {
     }
 }
 
-/// Whether a form's value brings files: one, or a list of nothing else.
+/// Returns whether a value of a form is a file, or a list of only files.
 fn brings_files(value: &Json) -> bool {
     match value {
         Json::Array(items) => !items.is_empty() && items.iter().all(brings_files),
@@ -66,7 +66,7 @@ fn brings_files(value: &Json) -> bool {
     }
 }
 
-/// Whose files are read, and by whom.
+/// The context for reading files.
 struct FileReading<'a> {
     tenant: &'a TenantId,
     documents: Arc<dyn DocumentReader>,
@@ -74,10 +74,10 @@ struct FileReading<'a> {
 }
 
 impl App {
-    /// Keeps a file that somebody attaches.
+    /// Stores an attached file.
     ///
     /// # Errors
-    /// `Invalid` when it is too large, `QuotaExceeded` when the tenant has no room left.
+    /// `Invalid` when it is too large, `QuotaExceeded` when the tenant's quota is used up.
     pub async fn keep_file(&self, tenant: &TenantId, name: &str, bytes: Bytes) -> Result<StoredFile> {
         let name = plain_name(name);
         let file = StoredFile {
@@ -92,22 +92,22 @@ impl App {
         Ok(file)
     }
 
-    /// What a turn brings, read: pictures as data URIs, anything else as text under a line that names the file. The values
-    /// of a form that are files become lists of these. What models have used for that is noted with the conversation: its
-    /// run has not begun.
+    /// Reads the files in the input of a turn: pictures become data URIs, anything else text under a line that names
+    /// the file. Form values that are files become lists of these. The usage of models for this is recorded for the
+    /// conversation, because the run has not started yet.
     ///
     /// # Errors
-    /// `Invalid` for what is no file or cannot be read, `NotFound` for a file that is not there, `Denied` for a document of a
-    /// dataset in a form.
+    /// `Invalid` for a value that is not a file or cannot be read, `NotFound` for an unknown file, `Denied` for a
+    /// document of a dataset in a form.
     pub async fn with_files_read(&self, session: &SessionKey, input: TurnInput) -> Result<TurnInput> {
         let sums = Arc::new(CallSums::default());
         let read = self.files_read(&session.tenant, input, &sums).await;
-        // Also when it failed: other files were read before.
+        // Even after a failure, because other files may have been read before.
         self.note_files(session, &sums).await;
         read
     }
 
-    /// Notes what was used for the files of a conversation. No turn is lost because that could not be noted.
+    /// Records the usage for the files of a conversation. A failure to record it does not fail the turn.
     async fn note_files(&self, session: &SessionKey, sums: &CallSums) {
         let owner = UsageOwner::Conversation(session.clone());
         let mut used = Vec::new();
@@ -131,7 +131,7 @@ impl App {
         }
     }
 
-    /// The same as [`App::with_files_read`] for what is in no conversation. What models have used is added up in `sums`.
+    /// The same as [`App::with_files_read`] outside of any conversation. The usage of models is added to `sums`.
     pub(crate) async fn files_read(
         &self,
         tenant: &TenantId,
@@ -148,7 +148,7 @@ impl App {
             return Err(Error::invalid(format!("a turn brings {count} files; {FILES_MAX} are the most")));
         }
         for (place, file) in input.files.iter_mut().enumerate() {
-            // Only pipelines get documents of datasets, and they read them themselves.
+            // Only pipelines receive documents of datasets, and they read them themselves.
             if matches!(brought(file), Some(Brought::Uploaded(id)) if is_document(&id)) {
                 continue;
             }
@@ -169,7 +169,7 @@ impl App {
         Ok(input)
     }
 
-    /// Reads the files in a form's value, also in that of a form below its component's id.
+    /// Reads the files in a form's value, including values of a form that are nested under its component's id.
     async fn read_value(
         &self,
         reading: &FileReading<'_>,
@@ -206,11 +206,11 @@ impl App {
             Some(Brought::Picture(uri)) => Ok(uri.into()),
             Some(Brought::Inline(uri)) => {
                 let (name, bytes) = inline(uri)?;
-                // It is kept, too: what works on the file itself finds it by its id.
+                // It is also stored, so that tools which work on the file itself find it by its id.
                 let file = self.keep_file(tenant, &name, bytes.clone()).await?;
                 read_kept(reading, &file, bytes).await
             }
-            // Forms are filled in by people who may not read everything that the tenant has.
+            // People who fill in forms may not have access to everything of the tenant.
             Some(Brought::Uploaded(id)) if is_document(&id) => {
                 Err(Error::new(ErrorKind::Denied, format!("`{id}` is a document of a dataset"))
                     .help("upload the file itself"))
@@ -224,13 +224,13 @@ impl App {
         }
     }
 
-    /// Removes a session with the files that its runs have made.
+    /// Removes a session with the files that its runs have created.
     ///
     /// # Errors
     /// `NotFound`.
     pub async fn remove_session(&self, session: &SessionKey) -> Result<()> {
-        // Listed first, because nothing leads to them when the session is gone; those that a crash leaves go
-        // when they are old.
+        // Listed first, because nothing refers to them once the session is gone; those that a crash leaves behind are
+        // removed when they are old.
         let files = self.files.of_session(&session.tenant, &session.id).await?;
         self.sessions.delete(session).await?;
         let ids: Vec<FileId> = files.into_iter().map(|file| file.id).collect();
@@ -238,7 +238,7 @@ impl App {
         Ok(())
     }
 
-    /// Removes the files of conversations that were kept before this time; how many there were.
+    /// Removes the files of conversations that were stored before this time. Returns their number.
     ///
     /// # Errors
     /// When they cannot be found or removed.
@@ -252,7 +252,7 @@ impl App {
                 gone += self.files.remove(&tenant, &[id]).await?;
             }
             removed += gone;
-            // What is not removed would be found again for ever.
+            // Files that cannot be removed would be found again for ever.
             if gone == 0 || found < AT_ONCE {
                 return Ok(removed);
             }
@@ -260,7 +260,7 @@ impl App {
     }
 }
 
-/// A file that is kept as a turn has it.
+/// Converts a stored file into the form for a turn.
 async fn read_kept(reading: &FileReading<'_>, file: &StoredFile, bytes: Bytes) -> Result<Json> {
     let kind = media_type::of_name(&file.name);
     if PICTURES.contains(&kind) {
@@ -275,16 +275,17 @@ async fn read_kept(reading: &FileReading<'_>, file: &StoredFile, bytes: Bytes) -
     }
     if kind.starts_with("audio/") {
         let recording = Recording { name: file.name.clone(), media_type: kind.to_owned(), bytes };
-        let text = reading.models.transcription(reading.tenant, "")?.transcribe(&recording).await?;
+        let model = reading.models.transcription(reading.tenant, "")?;
+        let text = model.transcribe(reading.tenant, &recording).await?;
         return Ok(as_text(&file.name, &file.id, &text).into());
     }
     let request = ReadRequest {
         name: file.name.clone(),
-        // Nobody searches in it: the whole file is one text.
+        // It is not searched, so the whole file becomes one text.
         method: ChunkMethod::One,
         settings: serde_json::Map::new(),
     };
-    let read = reading.documents.read(&request, bytes).await?;
+    let read = reading.documents.read(reading.tenant, &request, bytes).await?;
     let mut text = String::new();
     for piece in &read.pieces {
         if !text.is_empty() {
@@ -316,7 +317,7 @@ fn counted(value: &Json, depth: usize) -> usize {
 }
 
 fn at(mut error: Error, place: &str) -> Error {
-    // The kind of an unknown file stays; the words say where it was named.
+    // The kind of the error stays; the message gets the place where the file was named.
     error.message = format!("{place}: {}", error.message);
     match error.kind {
         ErrorKind::NotFound if error.help.is_none() => {
@@ -326,7 +327,7 @@ fn at(mut error: Error, place: &str) -> Error {
     }
 }
 
-/// The name and the bytes of a data URI.
+/// Returns the name and the bytes of a data URI.
 fn inline(uri: &str) -> Result<(String, Bytes)> {
     let wrong = || {
         Error::invalid("the data URI cannot be read").help("write it as `data:text/csv;name=a.csv;base64,…`")
@@ -357,11 +358,11 @@ fn inline(uri: &str) -> Result<(String, Bytes)> {
     Ok((name, bytes.into()))
 }
 
-/// The type that a file of this name is sent with. Nothing that a browser would run.
+/// Returns the media type with which a file of this name is sent; never one that a browser would execute.
 pub fn served_media_type(name: &str) -> String {
     match weft_core::media_type::of_name(name) {
         "text/html" | "image/svg+xml" | "application/xml" => weft_core::media_type::UNKNOWN.to_owned(),
-        // A browser shows it and does not ask what to do with it.
+        // Browsers display it instead of asking what to do with it.
         "text/markdown" => "text/plain; charset=utf-8".to_owned(),
         text if text.starts_with("text/") => format!("{text}; charset=utf-8"),
         kind => kind.to_owned(),

@@ -1,4 +1,4 @@
-//! Canvases are checked before they run: against the components, models and secrets there are.
+//! Checks canvases before they run, against the existing components, models and secrets.
 
 use std::sync::Arc;
 
@@ -14,23 +14,23 @@ use crate::app::App;
 use crate::plans::compact;
 use crate::programs::ProgramChecks;
 
-/// Datasets whose names are looked at, at most; with more of them none is said to be missing.
+/// Maximum number of datasets whose names are checked; with more of them, none is reported as missing.
 const DATASETS_MAX: u64 = 2_000;
-/// Datasets that are read at a time.
+/// Number of datasets read in one batch.
 const PAGE: u64 = 200;
 
-/// What a canvas is checked for.
+/// Purpose of a check.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// To tell whoever draws it everything that can be said.
+    /// Report everything to the author of the canvas.
     Tell,
-    /// To run it: its models have to be there.
+    /// Run it: its models must exist.
     Run,
-    /// To look at what it did, or to do that again from its journal.
+    /// Inspect or replay a past run.
     LookBack,
 }
 
-/// What a tenant has that canvases name. `None` where it is not looked for.
+/// Names that exist in a tenant and that canvases refer to. `None` if not checked.
 #[derive(Default)]
 struct KnownNames {
     secrets: Option<Vec<String>>,
@@ -39,14 +39,14 @@ struct KnownNames {
     left_out_tools: Vec<LeftOutTool>,
 }
 
-/// A plan with what is to be said of it, or everything that is wrong.
+/// A plan with its warnings, or all problems.
 type Checked = std::result::Result<(Plan, Vec<Problem>), Vec<Problem>>;
 
 impl App {
-    /// The names of what there is, for a canvas that may name some of it.
+    /// Returns the existing names for a canvas that may refer to some of them.
     async fn known_names(&self, tenant: &TenantId, dsl: &str, purpose: Purpose) -> Result<KnownNames> {
         let mut known = KnownNames::default();
-        // Most canvases name no secret, so the list is rarely read.
+        // Most canvases refer to no secret, so the list is rarely read.
         if purpose != Purpose::LookBack && dsl.contains(PREFIX) {
             let secrets = self.secrets.list(tenant).await?;
             known.secrets = Some(secrets.into_iter().map(|info| info.name.to_string()).collect());
@@ -59,7 +59,7 @@ impl App {
         Ok(known)
     }
 
-    /// What plugins have and no agent can use.
+    /// Returns the tools of plugins that agents cannot use.
     pub fn left_out_tools(&self) -> Vec<LeftOutTool> {
         let of_plugin = |plugin: &Plugin| {
             let server = plugin.name().to_owned();
@@ -73,7 +73,8 @@ impl App {
         self.plugins.iter().flat_map(of_plugin).collect()
     }
 
-    /// The names and ids of the datasets that canvases of a tenant may use; `None` when there are too many to look at.
+    /// Returns the names and ids of the datasets that canvases of a tenant may use; `None` if there are too many to
+    /// check.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -81,10 +82,10 @@ impl App {
         names_of_datasets(&*self.datasets, tenant, DATASETS_MAX).await
     }
 
-    /// Everything that was found in a canvas, as it stands in the JSON.
+    /// Returns all problems of a canvas, with their positions in the JSON.
     ///
     /// # Errors
-    /// `Invalid` when the text is no JSON object.
+    /// `Invalid` when the text is not a JSON object.
     pub async fn check_canvas(&self, tenant: &TenantId, dsl: &str) -> Result<Vec<Problem>> {
         let dsl: Arc<str> = compact(dsl)?.into();
         Ok(match self.compiled(tenant, dsl, Purpose::Tell).await? {
@@ -93,7 +94,8 @@ impl App {
         })
     }
 
-    /// A canvas as a plan, or what is wrong with it. Whoever is told everything hears of programs, too.
+    /// Compiles a canvas into a plan, or returns its problems. For a complete report, its programs are checked as
+    /// well.
     pub(crate) async fn compiled(
         &self,
         tenant: &TenantId,
@@ -111,7 +113,7 @@ impl App {
         }
     }
 
-    /// Compiling a large canvas takes long enough to hold up others on the same thread.
+    /// Compiles on a blocking thread, because a large canvas would delay other tasks.
     async fn compiled_once(
         &self,
         tenant: &TenantId,
@@ -135,7 +137,7 @@ impl App {
             let models = (purpose != Purpose::LookBack).then_some(check);
             let rank = |id: &str| directory.reranker_notice(&tenant, id).map_err(|error| error.full());
             let rank: &dyn Fn(&str) -> Result<Option<String>, String> = &rank;
-            // Whoever looks back asks no model, so none has to be there.
+            // Inspecting a past run calls no model, so none has to exist.
             let rerankers = models.and(Some(rank));
             let no_voice = models.and(no_voice.as_deref());
             let parses = |program: &WrittenProgram| programs.of(program);
@@ -160,7 +162,7 @@ impl App {
     }
 }
 
-/// The names and ids of a tenant's datasets; `None` when there are more than `most`.
+/// Returns the names and ids of a tenant's datasets; `None` if there are more than `most`.
 pub(crate) async fn names_of_datasets(
     store: &dyn DatasetStore,
     tenant: &TenantId,
@@ -172,7 +174,7 @@ pub(crate) async fn names_of_datasets(
     loop {
         let (page, _) = store.datasets(tenant, &filter).await?;
         let Some(last) = page.last() else { return Ok(Some(names)) };
-        // Those that come or go meanwhile would move pages that are counted.
+        // Offsets would shift when datasets come or go concurrently.
         filter.after = Some((last.created_ms, last.key.id.clone()));
         count += page.len() as u64;
         if count > most {
@@ -182,7 +184,7 @@ pub(crate) async fn names_of_datasets(
     }
 }
 
-/// All problems that keep a canvas from running, as one error.
+/// Combines all problems that keep a canvas from running into one error.
 pub fn refusal(problems: &[Problem]) -> Error {
     let errors: Vec<String> =
         problems.iter().filter(|problem| problem.is_error()).map(ToString::to_string).collect();

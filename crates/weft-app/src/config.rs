@@ -1,5 +1,5 @@
-//! Every setting with its default. `config.default.toml` shows them with their reasons; a test keeps
-//! the two equal. Files, environment and flags are read by weft-cli.
+//! All settings with their defaults. `config.default.toml` documents them with reasons; a test keeps the two
+//! consistent. Files, environment variables and flags are read by weft-cli.
 
 mod accounts;
 mod attachments;
@@ -44,7 +44,7 @@ pub use self::sections::sections;
 pub use self::server::{Auth, ConnectionLimits, ServerConfig, check_auth, listen_address};
 pub use self::transcription::{TranscriptionConfig, TranscriptionEngine};
 
-/// All settings with their defaults and reasons, as people read them.
+/// All settings with their defaults and reasons, for people.
 pub const DEFAULTS: &str = include_str!("../config.default.toml");
 
 /// The store's file in the data folder.
@@ -54,62 +54,62 @@ pub(crate) const STORE_FILE: &str = "weft.db";
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// The folder for everything that Weft keeps.
+    /// The data folder.
     pub data: PathBuf,
-    /// Where `weft serve` listens.
+    /// The address on which `weft serve` listens.
     #[serde(deserialize_with = "server::listen")]
     pub listen: SocketAddr,
-    /// Canvases, sessions, runs and tokens.
+    /// The store of canvases, sessions, runs and tokens.
     pub store: StoreConfig,
-    /// Secrets that canvases name.
+    /// Secrets that canvases refer to.
     pub secrets: SecretsConfig,
     /// Uploaded files.
     pub blobs: BlobsConfig,
-    /// What is searched.
+    /// The search index.
     pub index: IndexConfig,
-    /// How long runs are kept.
+    /// Retention of runs.
     pub retention: RetentionConfig,
-    /// What runs and requests may use.
+    /// Limits of runs and requests.
     pub limits: LimitsConfig,
     /// Language models.
     pub models: ModelsConfig,
-    /// Servers that offer tools.
+    /// MCP servers of the operator.
     pub mcp: McpConfig,
     /// Tools of plugins.
     pub plugins: PluginsConfig,
-    /// What canvases may reach.
+    /// Network addresses that canvases may reach.
     pub net: NetConfig,
     /// Files that agents read and write.
     pub files: FilesConfig,
-    /// Programs of canvases and models.
+    /// Execution of programs of canvases and models.
     pub sandbox: SandboxConfig,
-    /// Web browsers that models drive.
+    /// Web browsers that models control.
     pub browser: BrowserConfig,
     /// Files of conversations.
     pub attachments: AttachmentsConfig,
-    /// Files that are read into datasets.
+    /// Ingestion of files into datasets.
     pub documents: DocumentsConfig,
-    /// Recordings that are written down.
+    /// Transcription of recordings.
     pub transcription: TranscriptionConfig,
     /// The HTTP server.
     pub server: ServerConfig,
     /// Users, sign-ins, share tokens and the audit log.
     pub accounts: AccountsConfig,
-    /// Who is told what without having asked.
+    /// Notifications.
     pub notifications: NotificationsConfig,
-    /// Work of the queue.
+    /// Processing of the queue.
     pub worker: WorkerConfig,
 }
 
-/// Where plugins are.
+/// Location of plugins.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PluginsConfig {
-    /// A folder with a file or a folder for each; empty for `plugins` in the data folder.
+    /// A folder that contains a file or a folder per plugin; empty for `plugins` in the data folder.
     pub folder: PathBuf,
 }
 
-/// Where canvases, sessions, runs and tokens are kept.
+/// Location of canvases, sessions, runs and tokens.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StoreConfig {
@@ -117,7 +117,7 @@ pub struct StoreConfig {
     pub url: String,
 }
 
-/// Where uploaded files are kept.
+/// Location of uploaded files.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BlobsConfig {
@@ -125,7 +125,7 @@ pub struct BlobsConfig {
     pub url: String,
 }
 
-/// Where the index of the datasets is kept.
+/// Location of the index of the datasets.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct IndexConfig {
@@ -133,19 +133,19 @@ pub struct IndexConfig {
     pub url: String,
 }
 
-/// How long runs are kept. What either number lets go is removed; conversations are not.
+/// Retention of runs. A run is removed if either limit excludes it; conversations remain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetentionConfig {
-    /// Runs that ended more than so many days ago are removed; 0: none is.
+    /// Runs are removed this many days after they ended; 0: never.
     pub runs_days: u64,
-    /// So many runs of each session are kept, the newest ones; 0: all are.
+    /// Number of runs that are kept per session, the newest ones; 0: all.
     pub runs_per_session: u64,
-    /// Files of conversations that are older than so many days are removed; 0: none is.
+    /// Files of conversations are removed after this many days; 0: never.
     pub files_days: u64,
-    /// What models were used for is remembered for so many days; 0: for ever.
+    /// Usage of models is kept for this many days; 0: for ever.
     pub usage_days: u64,
-    /// What became of each reading of a document is remembered for so many days; 0: as long as the document is there.
+    /// Outcomes of document ingestions are kept for this many days; 0: as long as the document exists.
     pub readings_days: u64,
 }
 
@@ -155,74 +155,74 @@ impl Default for RetentionConfig {
     }
 }
 
-/// What runs and requests may use.
+/// Limits of runs and requests.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitsConfig {
-    /// Runs at the same time; a further one is refused.
+    /// Maximum number of concurrent runs; a further one is refused.
     pub runs_at_once: usize,
-    /// Runs of one tenant at the same time in this process; 0: no quota.
+    /// Maximum number of concurrent runs of one tenant in this process; 0: no quota.
     pub tenant_runs_at_once: usize,
-    /// Documents of one tenant in all its datasets; 0: no quota.
+    /// Maximum number of documents of one tenant in all its datasets; 0: no quota.
     pub tenant_documents: u64,
-    /// Bytes of the documents of one tenant in all its datasets, as they were uploaded, with the pictures that are kept beside
-    /// them; 0: no quota.
+    /// Maximum size of the documents of one tenant in all its datasets in bytes, as uploaded, including stored
+    /// pictures; 0: no quota.
     pub tenant_document_bytes: u64,
-    /// Nodes at the same time within a run.
+    /// Maximum number of concurrent nodes within a run.
     pub nodes_at_once: usize,
-    /// Activations of a run, beyond one for each node, in each round of an Iteration or a Loop as well.
+    /// Maximum number of activations of a run in addition to one per node; each round of an Iteration or a Loop has
+    /// the same limit.
     pub activations: u64,
-    /// How long a run may take, in seconds.
+    /// Time limit of a run, in seconds.
     pub run_seconds: u64,
-    /// How long an activation may take whose component names no limit, in seconds.
+    /// Time limit of an activation whose component has none, in seconds.
     pub node_seconds: u64,
-    /// How long a run may take that brings a document into a dataset, in seconds.
+    /// Time limit of a run that ingests a document with a pipeline, in seconds.
     pub pipeline_seconds: u64,
-    /// Calls of models that such a run may make.
+    /// Maximum number of model calls of such a run.
     pub pipeline_model_calls: u64,
-    /// Bytes of what one activation produces.
+    /// Maximum size of the output of one activation, in bytes.
     pub output_bytes: usize,
-    /// Bytes of what a run holds at the same time.
+    /// Maximum size of all values that a run holds at the same time, in bytes.
     pub values_bytes: usize,
-    /// Bytes of a run's journal.
+    /// Maximum size of a run's journal, in bytes.
     pub journal_bytes: u64,
-    /// What the models and tools of a run may use together; a name that is absent is no limit, except
-    /// for the calls of models.
+    /// Budget of a run for models and tools together; an absent entry is unlimited, except for model calls.
     #[serde(deserialize_with = "run_budget")]
     pub budget: BudgetLimits,
-    /// What all turns of a session may use together.
+    /// Budget of all turns of a session together.
     pub session_budget: BudgetLimits,
-    /// What all runs of a canvas may use together that is not named in `canvas_budgets`.
+    /// Budget of all runs of a canvas together, unless `canvas_budgets` names it.
     pub canvas_budget: PeriodLimits,
-    /// What all runs of a canvas may use together, by its id.
+    /// Budgets of all runs of a canvas together, by its id.
     pub canvas_budgets: BTreeMap<String, PeriodLimits>,
-    /// What all runs of a tenant may use together.
+    /// Budget of all runs of a tenant together.
     pub tenant_budget: PeriodLimits,
-    /// Questions to a session that is in the middle of a turn.
+    /// Questions to a session that has a turn under way.
     pub sessions: SessionLimits,
-    /// Bytes of a request body.
+    /// Maximum size of a request body, in bytes.
     pub body_bytes: usize,
-    /// Bytes of a request that uploads files.
+    /// Maximum size of a request that uploads files, in bytes.
     pub upload_bytes: usize,
-    /// Checked canvas versions kept in memory.
+    /// Number of compiled canvas versions that are cached in memory.
     pub plans_kept: usize,
-    /// Entries of a list on one page.
+    /// Maximum number of entries on a page of a list.
     pub page_size: u64,
-    /// How long runs may go on after the server was told to stop, in seconds. Then they are handed over.
+    /// Time for runs to finish on shutdown, in seconds. Then they are handed over.
     pub shutdown_seconds: u64,
-    /// How often a run is picked up that gets no further each time.
+    /// How often a run is recovered that makes no progress in between.
     pub pick_ups: usize,
 }
 
-/// Questions to a session that is in the middle of a turn.
+/// Questions to a session that has a turn under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SessionLimits {
-    /// What becomes of one when its request does not say.
+    /// Strategy for a request that names none.
     pub multitask_strategy: MultitaskStrategy,
-    /// How many wait for one session in one process; a further one is refused.
+    /// Maximum number of questions that wait for one session in one process; a further one is refused.
     pub waiting_max: usize,
-    /// How long one waits, in seconds.
+    /// How long a question waits, in seconds.
     pub wait_seconds: u64,
 }
 
@@ -232,11 +232,11 @@ impl Default for SessionLimits {
     }
 }
 
-/// What canvases may reach.
+/// Network addresses that canvases may reach.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NetConfig {
-    /// Hosts, addresses and networks that are not public and may be reached all the same.
+    /// Hosts, addresses and networks that are not public but may be reached.
     pub allow: Vec<String>,
 }
 
@@ -244,10 +244,9 @@ pub struct NetConfig {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FilesConfig {
-    /// The folder that holds them, one folder for each tenant; seen from the data folder. Empty: agents
-    /// have no files.
+    /// The folder with one folder per tenant; relative to the data folder. Empty: agents have no files.
     pub root: String,
-    /// Bytes of one file.
+    /// Maximum size of a file, in bytes.
     pub bytes_max: usize,
 }
 
@@ -257,17 +256,17 @@ impl Default for FilesConfig {
     }
 }
 
-/// Work of the queue: what schedules ask for.
+/// Processing of the queue: runs of schedules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WorkerConfig {
-    /// Whether `weft serve` does the work of the queue, too; `weft worker` always does.
+    /// Whether `weft serve` processes the queue as well; `weft worker` always does.
     pub enabled: bool,
-    /// Runs of the queue at the same time in one process.
+    /// Maximum number of concurrent runs of the queue in one process.
     pub concurrency: usize,
-    /// Documents that are read at the same time in one process.
+    /// Maximum number of documents that are ingested concurrently in one process.
     pub documents_at_once: usize,
-    /// How long work is remembered that is done, in days.
+    /// How long finished work is kept in the queue, in days.
     pub kept_days: u64,
 }
 
@@ -340,7 +339,7 @@ impl Default for LimitsConfig {
 }
 
 impl LimitsConfig {
-    /// The part that is the engine's.
+    /// Returns the limits of the engine.
     pub fn engine(&self) -> EngineLimits {
         EngineLimits {
             runs_at_once: self.runs_at_once,
@@ -359,7 +358,7 @@ impl LimitsConfig {
         }
     }
 
-    /// What several runs may use together.
+    /// Returns the shared budgets of several runs.
     pub fn allowances(&self) -> Allowances {
         let canvases = self.canvas_budgets.iter();
         Allowances {
@@ -370,7 +369,7 @@ impl LimitsConfig {
         }
     }
 
-    /// Budgets with which no model could be asked at all. No tools is a budget that makes sense.
+    /// Returns budgets with which no model could be called at all. A budget without tools makes sense.
     fn useless_budgets(&self) -> Vec<String> {
         let periods = |name: String, limits: &PeriodLimits| {
             limits.each().map(|(period, limits)| (format!("{name}.{}", period.as_str()), limits))
@@ -408,7 +407,7 @@ impl LimitsConfig {
 }
 
 impl Config {
-    /// Looks at what the types cannot say.
+    /// Checks constraints that the types cannot express.
     ///
     /// # Errors
     /// `Invalid` that names every setting that is not valid.

@@ -129,6 +129,10 @@ impl RunStore for Deadly {
         }
     }
 
+    fn gathers_text(&self) -> bool {
+        self.store.gathers_text()
+    }
+
     async fn end(
         &self,
         lease: &RunLease,

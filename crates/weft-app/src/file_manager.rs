@@ -1,7 +1,8 @@
-//! The file manager: folders of a tenant and the files in them, whose bytes lie in the place for blobs.
+//! The file manager: folders and files of a tenant. The bytes of the files are in the blob store.
 //!
-//! A file is an entry that arrives before its bytes are stored, and a file after. So whatever ends a process in between, there
-//! are neither bytes that nobody knows of nor a file without them; what has not arrived after a day is cleared away.
+//! An entry is marked as arriving before its bytes are stored, and becomes a file afterwards. So if the process ends
+//! in between, there are neither unknown bytes nor a file without bytes; an entry that is still arriving after a day
+//! is removed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,15 +13,15 @@ use weft_core::seam::{BlobStore, Clock, FolderStore};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 use weft_knowledge::ingest::{NAME_BYTES_MAX, WantedName, numbered, under_free_name};
 
-/// After this time a file that arrives is one that its process has left behind: longer than the slowest place for files takes to
-/// store one.
+/// Age after which an arriving file was abandoned by its process: longer than the slowest blob store takes to store
+/// one.
 const ARRIVES_WITHIN_MS: i64 = 24 * 3_600_000;
-/// Entries of a folder that are removed, or looked at, in one go.
+/// Number of entries of a folder that are removed or read in one batch.
 const AT_ONCE: u64 = 200;
-/// How often a folder is emptied again that others put something into while it is being removed.
+/// How often a folder that is being removed is emptied again when other requests add entries.
 const EMPTIED_MAX: u32 = 100;
 
-/// The folders and files of all tenants. A clone is another handle to the same ones.
+/// The folders and files of all tenants. Clones share the same state.
 #[derive(Clone)]
 pub struct FileManager {
     tree: Arc<dyn FolderStore>,
@@ -35,7 +36,7 @@ impl fmt::Debug for FileManager {
     }
 }
 
-/// Where the bytes of a file are. The ids of files are made by us and are never what a person typed.
+/// Returns the key of a file's bytes. The ids of files are generated, and never contain user input.
 fn blob(id: &str) -> String {
     format!("folders/{id}")
 }
@@ -55,18 +56,18 @@ fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// A name as documents of a dataset get theirs.
+/// Numbers a name that is taken, in the same way as for documents of a dataset.
 fn wanted(name: &str) -> WantedName<'_> {
     WantedName { name, with_number: numbered }
 }
 
-/// Entries of a folder, the oldest first.
+/// Returns a filter for a batch of the oldest entries of a folder.
 fn some_of(folder: &str) -> EntryFilter {
     EntryFilter { folder: folder.to_owned(), ascending: true, limit: AT_ONCE, ..EntryFilter::default() }
 }
 
 impl FileManager {
-    /// The trees in `tree`, with bytes in `blobs`: so many in one file, at most.
+    /// Creates a file manager with entries in `tree` and bytes in `blobs`, up to `file_bytes_max` in one file.
     pub fn new(
         tree: Arc<dyn FolderStore>,
         blobs: Arc<dyn BlobStore>,
@@ -76,17 +77,17 @@ impl FileManager {
         Self { tree, blobs, clock, file_bytes_max }
     }
 
-    /// The trees, to be read.
+    /// Returns the store of the entries, for reading.
     pub fn tree(&self) -> &dyn FolderStore {
         &*self.tree
     }
 
-    /// Bytes of a file, at most.
+    /// Returns the maximum size of a file, in bytes.
     pub fn file_bytes_max(&self) -> u64 {
         self.file_bytes_max
     }
 
-    /// The folder that all others of a tenant are in.
+    /// Returns the root folder of a tenant.
     ///
     /// # Errors
     /// When the store cannot be written.
@@ -94,7 +95,7 @@ impl FileManager {
         self.tree.root(tenant, self.clock.now_ms()).await
     }
 
-    /// The folder with this id, the root without one.
+    /// Returns the folder with this id, or the root without an id.
     ///
     /// # Errors
     /// `NotFound`; `Invalid` when it is a file.
@@ -120,10 +121,10 @@ impl FileManager {
         }
     }
 
-    /// Makes a folder.
+    /// Creates a folder.
     ///
     /// # Errors
-    /// As [`FolderStore::add`]; `Invalid` for a name that is none.
+    /// As [`FolderStore::add`]; `Invalid` for a name that is not valid.
     pub async fn make_folder(
         &self,
         tenant: &TenantId,
@@ -136,11 +137,12 @@ impl FileManager {
         Ok(made)
     }
 
-    /// Keeps a file. A name that is taken gets a number. It is shown when its bytes are there.
+    /// Stores a file. A name that is taken gets a number appended. The file becomes visible once its bytes are
+    /// stored.
     ///
     /// # Errors
-    /// As [`FolderStore::add`]; `Invalid` for a name that is none and for too many bytes; `NotFound` when its folder is removed
-    /// meanwhile.
+    /// As [`FolderStore::add`]; `Invalid` for a name that is not valid and for too many bytes; `NotFound` when its
+    /// folder is removed concurrently.
     pub async fn keep(
         &self,
         tenant: &TenantId,
@@ -164,7 +166,7 @@ impl FileManager {
         match self.tree.arrive(tenant, &new.id).await {
             Ok(()) => Ok(FolderEntry { kind: EntryKind::File, ..arriving }),
             Err(error) => {
-                // A store that fails in another way may have made it a file all the same; if not, it is cleared away.
+                // After any other error of the store it may have become a file; if not, it is removed later.
                 if error.kind == ErrorKind::NotFound {
                     self.take_back(tenant, &arriving).await;
                 }
@@ -173,7 +175,8 @@ impl FileManager {
         }
     }
 
-    /// Removes a file that does not arrive. What is told is why that is; what stays is cleared away.
+    /// Removes a file whose arrival failed. Errors are ignored in favour of the original one; leftovers are removed
+    /// later.
     async fn take_back(&self, tenant: &TenantId, arriving: &FolderEntry) {
         let _ = self.remove_files(tenant, std::slice::from_ref(arriving)).await;
     }
@@ -187,7 +190,7 @@ impl FileManager {
         under_free_name(wanted(&entry.name), add, is_taken).await
     }
 
-    /// Whether a folder has a name that is not this entry's own.
+    /// Returns whether another entry of a folder has this name.
     async fn is_taken(
         &self,
         tenant: &TenantId,
@@ -199,10 +202,10 @@ impl FileManager {
         Ok(found.is_some_and(|other| other.id != entry.id))
     }
 
-    /// Removes what is left of files whose bytes were being stored when their process ended. How many there were.
+    /// Removes files whose process ended while their bytes were being stored. Returns their number.
     ///
     /// # Errors
-    /// When something cannot be read or removed; the next time goes on with it.
+    /// When something cannot be read or removed; the next call continues.
     pub async fn clear_away(&self, tenant: &TenantId) -> Result<u64> {
         let before_ms = self.clock.now_ms().saturating_sub(ARRIVES_WITHIN_MS);
         let mut removed = 0;
@@ -210,14 +213,14 @@ impl FileManager {
             let left = self.tree.arriving(tenant, before_ms, AT_ONCE).await?;
             let gone = if left.is_empty() { 0 } else { self.remove_files(tenant, &left).await? };
             removed += gone;
-            // What is not removed would be found again for ever.
+            // Entries that cannot be removed would be found again for ever.
             if gone == 0 || (left.len() as u64) < AT_ONCE {
                 return Ok(removed);
             }
         }
     }
 
-    /// A file with its bytes.
+    /// Returns a file with its bytes.
     ///
     /// # Errors
     /// `NotFound`, also for a folder.
@@ -234,20 +237,21 @@ impl FileManager {
         }
     }
 
-    /// Gives an entry exactly this name.
+    /// Renames an entry to exactly this name.
     ///
     /// # Errors
-    /// As [`FolderStore::change`]; `Invalid` for a name that is none.
+    /// As [`FolderStore::change`]; `Invalid` for a name that is not valid.
     pub async fn rename(&self, tenant: &TenantId, id: &str, name: &str) -> Result<FolderEntry> {
         check_name(name)?;
         let change = EntryChange { name: Some(name.to_owned()), parent: None };
         self.tree.change(tenant, id, &change, self.clock.now_ms()).await
     }
 
-    /// Moves an entry into a folder, with another name if one is given. A name that is taken there gets a number.
+    /// Moves an entry into a folder, with another name if one is given. A name that is taken there gets a number
+    /// appended.
     ///
     /// # Errors
-    /// As [`FolderStore::change`]; `Invalid` for a name that is none, and for the root.
+    /// As [`FolderStore::change`]; `Invalid` for a name that is not valid, and for the root.
     pub async fn move_into(
         &self,
         tenant: &TenantId,
@@ -268,11 +272,11 @@ impl FileManager {
         under_free_name(wanted(name), change, is_taken).await
     }
 
-    /// Removes an entry with everything below it, some at a time. What is cut off goes on when it is asked for again. How
-    /// many entries are gone.
+    /// Removes an entry and everything below it, in batches. If interrupted, repeating the call continues. Returns
+    /// the number of removed entries.
     ///
     /// # Errors
-    /// `Invalid` for the root; `Conflict` when others do not stop to put something into one of the folders.
+    /// `Invalid` for the root; `Conflict` when other requests keep adding entries to one of the folders.
     pub async fn remove(&self, tenant: &TenantId, entry: &FolderEntry) -> Result<u64> {
         if entry.is_root() {
             return Err(weft_core::seam::folder_store::root_stays());
@@ -281,7 +285,7 @@ impl FileManager {
             return self.remove_files(tenant, std::slice::from_ref(entry)).await;
         }
         let (mut removed, mut emptied) = (0, 0);
-        // A stack and no recursion: folders lie within each other as deep as people like.
+        // A stack instead of recursion, because the depth of folders is not limited.
         let mut open = vec![entry.clone()];
         while let Some(folder) = open.last() {
             let inside = self.anything_inside(tenant, &folder.id).await?;
@@ -310,7 +314,8 @@ impl FileManager {
         Ok(self.tree.list(tenant, &filter).await?.0)
     }
 
-    /// Some entries of a folder; when it shows none, those that arrive. Who stores one of them finds it gone.
+    /// Returns a batch of the entries of a folder; if none are visible, those that are arriving. The request that
+    /// stores one of these will find it removed.
     async fn anything_inside(&self, tenant: &TenantId, folder: &str) -> Result<Vec<FolderEntry>> {
         let shown = self.inside(tenant, folder, 0).await?;
         if !shown.is_empty() {
@@ -321,7 +326,7 @@ impl FileManager {
     }
 
     async fn remove_files(&self, tenant: &TenantId, files: &[FolderEntry]) -> Result<u64> {
-        // The bytes go first: what is left of them would be found by nobody.
+        // The bytes go first: without an entry they could not be found again.
         for file in files {
             self.blobs.remove(tenant, &blob(&file.id)).await?;
         }
@@ -329,7 +334,7 @@ impl FileManager {
         self.tree.remove(tenant, &ids).await
     }
 
-    /// The files among these entries and below them, each once.
+    /// Returns the files among these entries and below them, without repetitions.
     ///
     /// # Errors
     /// `Invalid` when there are more than `most`.

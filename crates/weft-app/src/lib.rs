@@ -1,8 +1,8 @@
-//! What people do with canvases, as calls that HTTP, MCP and the command line share.
+//! The application: what users do with canvases, as calls shared by HTTP, MCP and the command line.
 //!
-//! [`assemble`] puts the seams together, [`app`] offers what can be done with them: canvases and their versions, chat
-//! assistants, sessions, runs, tasks, schedules, tokens, secrets. What works without being asked (the queue, schedules,
-//! retention) is here, too. Nothing here knows how it is asked: no route, no frame, no command.
+//! [`assemble`] connects the seams, [`app`] offers the operations: on canvases and their versions, chat assistants,
+//! sessions, runs, tasks, schedules, tokens, secrets. Background work (the queue, schedules, retention) is here, too.
+//! Nothing here knows its callers: no route, no frame, no command.
 
 pub mod accounts;
 mod alone;
@@ -62,7 +62,7 @@ pub use worker::Worker;
 
 pub use weft_components::examples::example;
 
-/// The component types that canvases can be made of, by name; without those that only serve for measuring.
+/// Returns the component types of which canvases can be built, by name; without those that are only for benchmarks.
 pub fn components() -> impl Iterator<Item = &'static weft_core::ComponentSpec> {
     weft_components::catalog::ALL.iter().copied().filter(|spec| !spec.measuring_only)
 }

@@ -1,4 +1,4 @@
-//! What an application is made of.
+//! The parts of an application.
 
 use std::sync::Arc;
 
@@ -21,88 +21,89 @@ use crate::metrics::Meters;
 use crate::notifications::Notifications;
 use crate::tool_servers::TenantServers;
 
-/// Says whether a model can be used: `Ok(None)` if so, `Ok(Some(notice))` if another one stands in
-/// for it, `Err(reason)` if not.
+/// Returns whether a model can be used: `Ok(None)` if so, `Ok(Some(notice))` if another one replaces it,
+/// `Err(reason)` if not.
 pub(crate) type ModelCheck = dyn Fn(&TenantId, &str) -> Result<Option<String>, String> + Send + Sync;
 
-/// Writes what waits to be written and lets go of the backends.
+/// Writes pending data and closes the backends.
 pub(crate) type Close = dyn Fn() -> BoxFuture<'static, Result<()>> + Send + Sync;
 
-/// Writes to the store, and says whether that could be done.
+/// Checks that the store can be written, by writing to it.
 pub(crate) type Probe = dyn Fn() -> BoxFuture<'static, Result<()>> + Send + Sync;
 
-/// What an [`App`](crate::App) is made of.
+/// The parts of an [`App`](crate::App).
+#[derive(Clone)]
 pub struct Parts {
     /// Runs canvases.
     pub engine: Engine,
-    /// Where canvases are.
+    /// Stores canvases.
     pub canvases: Arc<dyn CanvasStore>,
-    /// What is said about their versions.
+    /// Stores titles, descriptions and labels of their versions.
     pub versions: Arc<dyn VersionStore>,
-    /// Where chat assistants are.
+    /// Stores chat assistants.
     pub chats: Arc<dyn ChatStore>,
-    /// Where sessions are.
+    /// Stores sessions.
     pub sessions: Arc<dyn SessionStore>,
-    /// Where runs are.
+    /// Stores runs.
     pub runs: Arc<dyn RunStore>,
-    /// What runs have used.
+    /// Stores the usage of runs.
     pub spending: Arc<dyn SpendingStore>,
-    /// The same of models, by node, user and session.
+    /// Stores the usage of models, by node, user and session.
     pub uses: Arc<dyn UsageStore>,
-    /// What people are asked.
+    /// Stores tasks for people.
     pub tasks: Arc<dyn TaskStore>,
-    /// Where tokens are.
+    /// Stores API keys.
     pub tokens: Arc<dyn TokenStore>,
-    /// Users, tenants and who may do what there.
+    /// Users, tenants and access rights.
     pub accounts: Accounts,
-    /// Tells people what they have not asked for.
+    /// Sends notifications to people.
     pub notifications: Notifications,
-    /// Secrets that canvases name.
+    /// Secrets that canvases refer to.
     pub secrets: Arc<dyn Secrets>,
-    /// Where runs wait for a worker.
+    /// Queue of runs for workers.
     pub queue: Arc<dyn WorkQueue>,
-    /// Where schedules are.
+    /// Stores schedules.
     pub schedules: Arc<dyn ScheduleStore>,
-    /// What agents remember of their conversations.
+    /// Memories of agents.
     pub memories: ConversationMemories,
-    /// Datasets with their documents, to be changed.
+    /// Datasets and documents, for changes.
     pub library: Arc<Library>,
-    /// What has become of readings of documents.
+    /// Outcomes of document ingestions.
     pub readings: Arc<dyn ReadingLog>,
-    /// Tasks that make the vectors of datasets anew.
+    /// Tasks that re-embed datasets.
     pub reembeddings: Arc<dyn ReembeddingStore>,
-    /// Datasets, to be asked.
+    /// Datasets, for searches.
     pub knowledge: Arc<dyn Knowledge>,
-    /// Documents beside canvases, which are searched like datasets and kept by this process alone.
+    /// Documents next to canvases, which are searched like datasets and only known to this process.
     pub beside: LocalDocuments,
     /// Files of conversations.
     pub files: Arc<dyn FileStore>,
-    /// Bytes that one of them may have.
+    /// Maximum size of such a file, in bytes.
     pub file_bytes_max: u64,
-    /// Folders of tenants with files in them.
+    /// Folders and files of tenants.
     pub file_manager: FileManager,
-    /// Reads files.
+    /// Parses documents.
     pub reader: Arc<dyn DocumentReader>,
-    /// Databases of others that canvases ask.
+    /// External databases that canvases query.
     pub databases: Arc<dyn Databases>,
     /// Runs programs, and parses those of canvases that are checked.
     pub sandbox: Arc<dyn Sandbox>,
     /// Language models.
     pub models: Arc<dyn ModelDirectory>,
-    /// Whether a model that a canvas names can be used.
+    /// Checks whether a model that a canvas names can be used.
     pub model_check: Arc<ModelCheck>,
-    /// What canvases may be made of.
+    /// The available component types.
     pub catalog: Arc<Catalog>,
     /// MCP servers of tenants.
     pub tool_servers: TenantServers,
-    /// Tools that were added without a new build.
+    /// Tools that plugins add at run time.
     pub plugins: Plugins,
-    /// What is counted for whoever looks after the process.
+    /// Metrics of the process.
     pub meters: Meters,
-    /// What time it is.
+    /// Source of the current time.
     pub clock: Arc<dyn Clock>,
-    /// Says whether the store can be written.
+    /// Checks that the store can be written.
     pub probe: Arc<Probe>,
-    /// Lets go of the backends.
+    /// Closes the backends.
     pub close: Arc<Close>,
 }

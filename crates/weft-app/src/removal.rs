@@ -1,4 +1,4 @@
-//! What goes with a canvas or a chat assistant.
+//! Removal of canvases, chat assistants and sessions with everything that belongs to them.
 
 use std::time::Duration;
 
@@ -12,24 +12,24 @@ use weft_core::{CanvasKey, Error, ErrorKind, Result, RunKey, SessionKey};
 use crate::app::App;
 use crate::chats::{PLAIN, SINGLE};
 
-/// Runs that are looked at together.
+/// Number of runs read in one batch.
 const PAGE: u64 = 500;
 
-/// How long it is waited for runs that were asked to stop. One whose process is gone does not stop at all.
+/// How long to wait for cancelled runs to stop. A run whose process is gone does not stop at all.
 const STOP_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Pauses between looks: the first, and the longest.
+/// Pauses between checks: the first, and the longest.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
 impl App {
-    /// Removes a canvas with its sessions and runs; those under way are stopped before.
+    /// Removes a canvas with its sessions and runs; runs under way are stopped first.
     ///
     /// # Errors
     /// `NotFound`.
     pub async fn remove_canvas(&self, key: &CanvasKey) -> Result<()> {
         if self.canvases.get(key).await?.head.canvas_type == CHAT_TYPE {
-            // It goes with its assistant.
+            // It is removed together with its assistant.
             return Err(Error::not_found(format!("there is no canvas `{}`", key.id)));
         }
         self.stop_runs_of(key).await?;
@@ -39,22 +39,23 @@ impl App {
         self.accounts.stores.shares.remove_shares(&key.tenant, &target).await.map(drop)
     }
 
-    /// Removes an assistant with its conversations; runs under way are stopped before.
+    /// Removes an assistant with its conversations; runs under way are stopped first.
     ///
     /// # Errors
     /// `NotFound`.
     pub async fn remove_chat(&self, key: &CanvasKey) -> Result<()> {
-        // First the assistant, so that no turn begins that would make its canvas again.
+        // The assistant goes first, so that no turn starts that would create its canvas again.
         self.chats.delete(key).await?;
         self.stop_runs_of(key).await?;
-        // Without a question there is none. Its conversations are gone all the same.
+        // The canvas only exists after a question. The conversations are removed in any case.
         found(self.canvases.delete(key).await)?;
         self.plans.forget(key);
         let target = ShareTarget::Chat(key.id.clone());
         self.accounts.stores.shares.remove_shares(&key.tenant, &target).await.map(drop)
     }
 
-    /// Removes a session with everything that belongs to it; a run of it is stopped before, and hears its own end.
+    /// Removes a session with everything that belongs to it; a run under way is stopped first, and still reports its
+    /// end.
     ///
     /// # Errors
     /// `NotFound`.
@@ -78,7 +79,7 @@ impl App {
         let mut of_canvas = Vec::new();
         loop {
             let page = self.runs.list(&key.tenant, &filter).await?;
-            // Those that begin or end meanwhile would move pages that are counted.
+            // Offsets would shift when runs start or end concurrently.
             filter.after = page.last().map(|run| (run.started_ms, run.key.id.clone()));
             let is_last = (page.len() as u64) < PAGE;
             of_canvas.extend(page.into_iter().filter(|run| run.canvas == key.id).map(|run| run.key));
@@ -89,8 +90,8 @@ impl App {
         self.stop_runs(of_canvas).await
     }
 
-    /// Asks runs to stop and waits for their ends, for a while: only a run that ends before it is removed can tell its readers
-    /// how it has ended.
+    /// Cancels runs and waits a while for their end: only a run that ends before it is removed can report to its
+    /// readers how it has ended.
     async fn stop_runs(&self, mut runs: Vec<RunKey>) -> Result<()> {
         for run in &runs {
             self.engine.cancel(run).await?;
@@ -101,7 +102,7 @@ impl App {
             let mut left = Vec::new();
             for run in runs {
                 let ended = match self.runs.get(&run).await {
-                    // Its last entry is shown only after it is stored.
+                    // Its last entry is only sent after it is stored.
                     Ok(stored) => stored.ending.is_some() && !self.engine.is_under_way(&run),
                     Err(error) if error.kind == ErrorKind::NotFound => true,
                     Err(error) => return Err(error),
@@ -119,22 +120,22 @@ impl App {
         }
     }
 
-    /// Takes a session back whose canvas was removed while it was stored.
+    /// Removes a session again if its canvas was removed while it was stored.
     pub(crate) async fn stays_with_canvas(&self, canvas: &CanvasKey, session: &SessionKey) -> Result<()> {
         stays_with(self.canvases.newest(canvas).await, self.sessions.delete(session)).await
     }
 
-    /// The same of a conversation with an assistant.
+    /// The same for a conversation with an assistant.
     pub(crate) async fn stays_with_chat(&self, chat: &CanvasKey, session: &SessionKey) -> Result<()> {
         stays_with(self.chat_is_there(chat).await, self.sessions.delete(session)).await
     }
 
-    /// The same of the canvas of an assistant.
+    /// The same for the canvas of an assistant.
     pub(crate) async fn canvas_stays_with_chat(&self, chat: &CanvasKey) -> Result<()> {
         stays_with(self.chat_is_there(chat).await, self.canvases.delete(chat)).await
     }
 
-    /// The same of a share token of an agent or an assistant. One of a key is worth nothing without the key.
+    /// The same for a share token of an agent or an assistant. A share token of a key is useless without the key.
     pub(crate) async fn share_stays(&self, share: &ShareToken) -> Result<()> {
         let take_back = self.accounts.stores.shares.remove_share(&share.tenant, &share.target, &share.hash);
         let key = CanvasKey::new(&share.tenant, share.target.id().clone());
@@ -153,8 +154,8 @@ impl App {
     }
 }
 
-/// Takes something back whose owner was removed while it was stored, and says why. Whoever removes an owner removes it before
-/// what belongs to it is looked for the last time, so one of the two finds what was stored.
+/// Removes an object again if its owner was removed while it was stored, and returns the reason. Removal deletes an
+/// owner before it looks for the owner's objects for the last time, so one of the two sides finds the object.
 pub(crate) async fn stays_with<T>(
     owner: Result<T>,
     take_back: impl Future<Output = Result<()>>,

@@ -1,4 +1,4 @@
-//! What people are asked, and what they answer.
+//! Tasks for people, and their answers.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -18,46 +18,46 @@ use crate::app::App;
 use crate::notifications::overdue;
 use crate::turns::Waiting;
 
-/// How often it is looked for waits that are over.
+/// Interval for checking for expired tasks.
 const EVERY: Duration = Duration::from_secs(1);
-/// Tasks that are looked at each time.
+/// Maximum number of tasks that are handled in one check.
 const TIMED_OUT_AT_ONCE_MAX: u64 = 1_000;
-/// How often it is looked whether somebody else, who was faster, has ended a task.
+/// How often to check whether a concurrent request has ended a task.
 const LOOKS_MAX: u32 = 10;
-/// How long before it is looked again.
+/// Pause between these checks.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
-/// What somebody says to a task.
+/// An answer to a task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TaskAnswer {
     /// Values for the fields of its form.
     Inputs(Map<String, Json>),
-    /// A word such as `approve`, or an object with a `decision`.
+    /// A decision such as `approve`, or an object with a `decision`.
     Decision(Json),
 }
 
-/// What is known of the run that goes on with an answer, before it has begun.
+/// Properties of the run that continues with an answer, set before it starts.
 #[derive(Clone, Debug, Default)]
 pub struct Answering {
-    /// Which run it is to be, where a key of the caller stands for it.
+    /// The id of the run, if a key of the caller determines it.
     pub run: Option<RunId>,
-    /// Notes for its journal, as [`TurnInput::notes`] has them.
+    /// Notes for its journal, as in [`TurnInput::notes`].
     pub notes: Option<Box<Map<String, Json>>>,
-    /// Whether nobody listens to it, as [`TurnInput::background`] has it.
+    /// Whether the run has no reader, as in [`TurnInput::background`].
     pub background: bool,
 }
 
-/// The run of a session that waits for people, as the session was read.
+/// Returns the suspended run of a session that waits for people, as of when the session was read.
 pub fn waiting_run(session: &Session) -> Option<RunId> {
     session.state.pointer("/paused/run").and_then(Json::as_str).map(RunId::from)
 }
 
 impl App {
-    /// Answers a task: begins the run that goes on with the session.
+    /// Answers a task: starts the run that continues the session.
     ///
     /// # Errors
-    /// `NotFound` for an unknown task; `Conflict` when it is not open any more, or while another turn of its
-    /// session runs; `Invalid` for an answer that is none to it; as [`App::start_turn`].
+    /// `NotFound` for an unknown task; `Conflict` when it is no longer open, or while another turn of its session is
+    /// under way; `Invalid` for an answer that does not fit the task; as [`App::start_turn`].
     pub async fn answer_task(
         &self,
         key: &TaskKey,
@@ -83,11 +83,11 @@ impl App {
         self.answer_tasks_with(session, answers, waiting, Answering::default()).await
     }
 
-    /// The same with what is to be known of the run beside them. For a run that has begun with the same answers it is that
-    /// one.
+    /// The same with further properties of the run. If the run has already started with the same answers, returns
+    /// that run.
     ///
     /// # Errors
-    /// As [`App::answer_tasks`]; `Invalid` also when the run has begun with other ones.
+    /// As [`App::answer_tasks`]; `Invalid` also when the run has started with different ones.
     pub async fn answer_tasks_with(
         &self,
         session: &Session,
@@ -96,7 +96,7 @@ impl App {
         Answering { run, notes, background }: Answering,
     ) -> Result<RunHandle> {
         let (task, inputs) = self.given_to_tasks(session, answers, run.as_ref()).await?;
-        // Who waits is not who answers, also where a client calls both by one name.
+        // The waiting run is not the one that answers, even if a client uses the same name for both.
         let waits = waiting_run(session);
         let run = run.filter(|run| task.status != TaskStatus::Open || waits.as_ref() != Some(run));
         let (_asks, known) = match &run {
@@ -123,8 +123,8 @@ impl App {
         self.unless_ended(Some(&task.key), outcome).await
     }
 
-    /// The task that the values of a turn answer, among those that its session waited for when it was read. When somebody
-    /// else is faster, they begin nothing else.
+    /// Returns the task that the values of a turn answer, among those for which its session waited when it was read.
+    /// If a concurrent request answers first, the values start nothing else.
     pub(crate) async fn answered_by(&self, session: &Session, input: &TurnInput) -> Result<Option<TaskKey>> {
         if input.inputs.is_empty() || session.state.get("paused").is_none_or(Json::is_null) {
             return Ok(None);
@@ -142,7 +142,8 @@ impl App {
         Ok(None)
     }
 
-    /// How the turn for a task began. Whoever was first may have ended it while this answer waited or was looked at.
+    /// Returns the outcome of starting the turn for a task. A concurrent request may have ended the task while this
+    /// answer was queued or checked.
     pub(crate) async fn unless_ended(
         &self,
         task: Option<&TaskKey>,
@@ -156,8 +157,8 @@ impl App {
         }
     }
 
-    /// The first of some tasks of a session, which are open or were ended by `run`, and all answers to them as a turn takes
-    /// them.
+    /// Returns the first of some tasks of a session, which are open or were ended by `run`, and all answers to them
+    /// as the input of a turn.
     async fn given_to_tasks(
         &self,
         session: &Session,
@@ -185,7 +186,7 @@ impl App {
         Ok((task, inputs))
     }
 
-    /// Why a task cannot be answered that was open: how it has ended since then, if it has.
+    /// Returns why an open task could not be answered: how it has ended since then, if it has.
     async fn ended_since(&self, key: &TaskKey, error: Error) -> Error {
         match self.tasks.get(key).await {
             Ok(task) if task.status != TaskStatus::Open => ended(&task),
@@ -193,17 +194,17 @@ impl App {
         }
     }
 
-    /// Gives up what a run waits for: its tasks are dropped, and the next question of its session begins anew.
-    /// Whether it was waiting.
+    /// Gives up the open tasks of a suspended run: they are dropped, and the next question of its session starts a
+    /// new turn. Returns whether the run was waiting.
     ///
     /// # Errors
-    /// `NotFound` for an unknown session; `Conflict` when a turn of it is under way, or has ended just now.
+    /// `NotFound` for an unknown session; `Conflict` when a turn of it is under way, or has just ended.
     pub async fn give_up_waiting(&self, session: &SessionKey, run: &RunId) -> Result<bool> {
         let stored = self.sessions.load(session).await?;
         if waiting_run(&stored).as_ref() != Some(run) {
             return Ok(false);
         }
-        // A turn that begins meanwhile would find at its end that the session has changed, and be lost.
+        // Otherwise a turn that starts meanwhile would fail at its end, because the session has changed.
         let _held = self.engine.hold_session(session)?;
         if let Some(busy) = self.engine.at_work(session).await? {
             return Err(weft_core::seam::run_store::at_work(&session.id, &busy.key.id));
@@ -225,8 +226,9 @@ impl App {
         Ok(true)
     }
 
-    /// Gives up what a session waits for when a form is among those tasks of it that are not to be answered: unlike a call, a
-    /// form has no answer that says no. Whether one was; if not, nothing has changed. A form that was dropped before stays so.
+    /// Gives up the open tasks of a session if there is a form among `tasks`, which are to be cancelled: unlike a
+    /// call, a form cannot be answered with a refusal. Returns whether there was one; if not, nothing has changed. A
+    /// form that was already dropped remains so.
     ///
     /// # Errors
     /// `NotFound` for a task of another session; `Conflict` for a form that has ended in another way, and while a turn of the
@@ -258,7 +260,7 @@ impl App {
             Err(error) if error.kind == ErrorKind::Conflict => error,
             Err(error) => return Err(error),
         };
-        // Whoever was first has dropped it as well, or has answered it. That may be about to be stored.
+        // A concurrent request has dropped it as well, or has answered it, which may be about to be stored.
         for _ in 0..LOOKS_MAX {
             let task = self.tasks.get(&open.key).await?;
             match task.status {
@@ -270,11 +272,10 @@ impl App {
         Err(error)
     }
 
-    /// Goes on with the runs of all tenants whose waits are over without an answer, one of each session. Those that have
-    /// begun.
+    /// Resumes the runs of all tenants whose tasks have expired, one per session. Returns those that were started.
     ///
     /// # Errors
-    /// When the store cannot be read. What keeps a single run from going on is logged.
+    /// When the store cannot be read. A failure to resume a single run is logged.
     pub async fn time_out_tasks(&self) -> Result<Vec<RunHandle>> {
         let tasks = self.tasks.due(self.clock.now_ms(), TIMED_OUT_AT_ONCE_MAX).await?;
         let (mut sessions, mut begun) = (HashSet::new(), Vec::new());
@@ -284,7 +285,7 @@ impl App {
             }
             match self.time_out(&task).await {
                 Ok(handle) => begun.push(handle),
-                // Somebody else has it, or there is no room now.
+                // Another process has it, or there is no capacity now.
                 Err(error) if matches!(error.kind, ErrorKind::Conflict | ErrorKind::RateLimited) => {}
                 Err(error) => {
                     tracing::warn!(task.id = %task.key.id, error = error.detail(), "a run whose wait is over cannot be resumed");
@@ -294,7 +295,7 @@ impl App {
         Ok(begun)
     }
 
-    /// Goes on with runs whose waits are over, again and again. Never returns.
+    /// Periodically resumes runs whose tasks have expired. Never returns.
     pub async fn keep_tasks_timely(&self) {
         loop {
             tokio::time::sleep(EVERY).await;
@@ -309,7 +310,7 @@ impl App {
         }
     }
 
-    /// Lets a session deal with the waits that are over before something else begins.
+    /// Handles expired tasks of a session before something else starts.
     pub(crate) async fn time_out_before(&self, session: &Session) -> Result<()> {
         let filter = TaskFilter { session: Some(session.key.id.clone()), limit: 1, ..self.due() };
         let (tasks, _) = self.tasks.list(&session.key.tenant, &filter).await?;
@@ -319,7 +320,7 @@ impl App {
                 while handle.entries.next().await?.is_some() {}
                 Ok(())
             }
-            // Somebody has just answered, or dealt with it.
+            // The task was just answered or handled concurrently.
             Err(error) if error.kind == ErrorKind::Conflict => Ok(()),
             Err(error) => Err(error),
         }
@@ -327,12 +328,12 @@ impl App {
 
     async fn time_out(&self, task: &Task) -> Result<RunHandle> {
         let late = overdue(task, self.clock.now_ms());
-        // Noted first: when the run goes on, nothing finds the task any more.
+        // Recorded first: once the run has resumed, the task is no longer found.
         if let Err(error) = self.notifications.note(vec![late]).await {
             tracing::warn!(task.id = %task.key.id, error = error.detail(), "nobody will be told that a task is overdue");
         }
         let session = self.sessions.load(&SessionKey::new(&task.key.tenant, task.session.clone())).await?;
-        // Nobody asked for it, so nobody listens to it.
+        // No client has asked for the run, so it has no reader.
         let input = TurnInput { user_id: session.user_id.clone(), background: true, ..TurnInput::default() };
         self.start_for_task(&session, task, input, None).await
     }
@@ -342,7 +343,7 @@ impl App {
         TaskFilter { status: Some(TaskStatus::Open), due_by_ms, ..TaskFilter::default() }
     }
 
-    /// Starts a turn that is only for a task which is still open, as this run if it is to be a certain one.
+    /// Starts a turn only if the task is still open, with the given run id if any.
     async fn start_for_task(
         &self,
         session: &Session,
@@ -364,7 +365,7 @@ fn not_of_session(key: &TaskKey) -> Error {
     Error::not_found(format!("there is no task {} in this session", key.id))
 }
 
-/// Whether somebody or the time has ended a task, so that it cannot be taken back.
+/// Returns whether a task was ended by an answer or by its deadline, so that it cannot be taken back.
 fn is_past(task: &Task) -> bool {
     matches!(task.status, TaskStatus::Answered | TaskStatus::TimedOut)
 }
@@ -380,7 +381,7 @@ fn ended(task: &Task) -> Error {
     Error::new(ErrorKind::Conflict, format!("task {} {how}{by}", task.key.id))
 }
 
-/// Whether values of a caller are for a task: below its address or its node, or by the names of its fields.
+/// Returns whether values of a caller are for a task: under its address or its node, or by the names of its fields.
 fn is_meant(task: &Task, inputs: &Map<String, Json>) -> bool {
     let fields = &task.form.fields;
     let below = |address: &str| inputs.get(address).and_then(Json::as_object);
@@ -390,7 +391,7 @@ fn is_meant(task: &Task, inputs: &Map<String, Json>) -> bool {
     }
 }
 
-/// An answer as values for the fields of the task's form.
+/// Converts an answer into values for the fields of the task's form.
 fn given(task: &Task, answer: TaskAnswer) -> Result<Map<String, Json>> {
     let fields = &task.form.fields;
     let names = || fields.keys().map(|field| format!("`{field}`")).collect::<Vec<_>>().join(", ");

@@ -1,4 +1,4 @@
-//! API tokens: made here, shown once, kept as hashes.
+//! API tokens: created here, shown once, stored as hashes.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -16,39 +16,39 @@ use weft_models::Secret;
 
 use crate::app::{App, DEFAULT_TENANT};
 
-/// What every API key begins with, so that people and scanners recognise one.
+/// Prefix of every API key, so that people and scanners recognize one.
 const PREFIX: &str = "weft-";
-/// What begins what somebody shows who has signed in.
+/// Prefix of the tokens of sign-ins.
 pub const LOGIN_PREFIX: &str = "weftlogin-";
-/// What every share token begins with.
+/// Prefix of share tokens.
 pub const SHARE_PREFIX: &str = "weftshare-";
-/// What the secret of every invitation begins with.
+/// Prefix of the secrets of invitations.
 pub const INVITATION_PREFIX: &str = "weftinvite-";
 
-// As many as the keys of the compatible API have.
-/// Random bytes of a token.
+// As many as in keys of the compatible API.
+/// Number of random bytes in a token.
 const RANDOM_BYTES: usize = 32;
-// With the beginning of a share token these are 32 characters, and clients know such tokens with as many.
-/// The same of a short one.
+// With the prefix of a share token this gives 32 characters, the length that clients expect.
+/// Number of random bytes in a short token.
 const SHORT_BYTES: usize = 16;
 
-/// A token that was just made. This is the only time it can be read.
+/// A new token. It cannot be read again later.
 #[derive(Debug)]
 pub struct NewToken {
     secret: Secret,
-    /// What is kept of it.
+    /// The part that is stored.
     pub stored: StoredToken,
 }
 
 impl NewToken {
-    /// The token, for the one place that shows it.
+    /// Returns the token, for the one place that shows it.
     pub fn reveal(&self) -> &str {
         self.secret.reveal()
     }
 }
 
 impl App {
-    /// Makes the first token of a new store; nothing when there is one already, or a user who can sign in.
+    /// Creates the first token of a new store; `None` if there is a token or a user already.
     ///
     /// # Errors
     /// When the store cannot be read or written.
@@ -61,7 +61,7 @@ impl App {
         self.create_key(&tenant, NewKey::owners("first start")).await.map(Some)
     }
 
-    /// Makes an API key for a tenant.
+    /// Creates an API key for a tenant.
     ///
     /// # Errors
     /// As [`create`].
@@ -71,33 +71,33 @@ impl App {
     }
 }
 
-/// What an API key is to be.
+/// Properties of a new API key.
 #[derive(Clone, Debug)]
 pub struct NewKey<'a> {
-    /// What people call it.
+    /// Its name.
     pub name: &'a str,
-    /// What whoever shows it may do at most.
+    /// The highest role that it grants.
     pub role: MemberRole,
-    /// The user whose key it is.
+    /// The user who owns it.
     pub user: Option<UserId>,
 }
 
 impl<'a> NewKey<'a> {
-    /// One that may do everything and is no user's.
+    /// Returns a key with all permissions that belongs to no user.
     pub fn owners(name: &'a str) -> Self {
         Self { name, role: MemberRole::Owner, user: None }
     }
 }
 
-/// A random token with this beginning.
+/// Returns a random token with this prefix.
 ///
 /// # Errors
-/// When the system has no random numbers to give.
+/// When the system provides no random numbers.
 pub(crate) fn random(prefix: &str) -> Result<Secret> {
     random_of::<RANDOM_BYTES>(prefix)
 }
 
-/// One of 32 characters, which still nobody guesses.
+/// Returns a token of 32 characters, which is still unguessable.
 ///
 /// # Errors
 /// As [`random`].
@@ -111,10 +111,10 @@ fn random_of<const N: usize>(prefix: &str) -> Result<Secret> {
     Ok(Secret::new(format!("{prefix}{}", URL_SAFE_NO_PAD.encode(random))))
 }
 
-/// Makes a token that may do everything, and stores its hash.
+/// Creates a token with all permissions, and stores its hash.
 ///
 /// # Errors
-/// When the system has no random numbers to give, or the store cannot be written.
+/// When the system provides no random numbers, or the store cannot be written.
 pub async fn create(
     store: &dyn TokenStore,
     tenant: &TenantId,
@@ -144,10 +144,10 @@ async fn create_with(
     Ok(NewToken { secret, stored })
 }
 
-/// Characters of a token's name.
+/// Maximum length of a token's name, in characters.
 const NAME_CHARS_MAX: usize = 100;
 
-/// Names are shown in lists, on a line each.
+/// Checks a name, which must fit on a line of a list.
 pub(crate) fn checked_name(name: &str) -> Result<String> {
     let name = name.trim();
     if name.chars().count() > NAME_CHARS_MAX || name.chars().any(char::is_control) {
@@ -157,15 +157,15 @@ pub(crate) fn checked_name(name: &str) -> Result<String> {
     Ok(name.to_owned())
 }
 
-/// Tokens of a list, at most.
+/// Maximum number of tokens in a list.
 pub const LISTED_MAX: u64 = 10_000;
 
-/// The token of a tenant that somebody names: by the token itself, its id, or a name that no other has.
+/// Finds a token of a tenant: by the token itself, its id, or a name that is unique.
 ///
 /// # Errors
 /// `NotFound`; `Invalid` when several have the name.
 pub async fn named(store: &dyn TokenStore, tenant: &TenantId, name: &str) -> Result<StoredToken> {
-    // Whoever names a token exactly means no other that is called like it.
+    // An exact match takes precedence over other tokens with that name.
     let exact = found(store.find(&hash(name)).await)?;
     if let Some(token) = exact.filter(|token| token.tenant == *tenant) {
         return Ok(token);
@@ -184,25 +184,24 @@ pub async fn named(store: &dyn TokenStore, tenant: &TenantId, name: &str) -> Res
     }
 }
 
-/// How long a use of a token stands for further ones, in milliseconds: noting each would be a write for
-/// every request.
+/// How long a recorded use covers further ones, in milliseconds: recording each would mean a write per request.
 const USE_NOTED_EVERY_MS: i64 = 60_000;
 
-/// Tokens whose last noted use is remembered.
+/// Number of tokens whose last recorded use is cached.
 const USES_KNOWN_MAX: usize = 4_096;
 
-/// Which uses of tokens have been noted, by this process.
+/// Uses of tokens that this process has recorded.
 #[derive(Debug, Default)]
 pub struct Uses(Mutex<HashMap<String, i64>>);
 
 impl Uses {
-    /// Whether this use is to be noted.
+    /// Returns whether this use should be recorded.
     pub fn is_news(&self, hash: &str, now_ms: i64) -> bool {
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if noted.get(hash).is_some_and(|at| now_ms.saturating_sub(*at) < USE_NOTED_EVERY_MS) {
             return false;
         }
-        // To forget all costs one write more for each of them.
+        // Clearing the cache costs one additional write per token.
         if noted.len() >= USES_KNOWN_MAX {
             noted.clear();
         }
@@ -211,7 +210,7 @@ impl Uses {
     }
 }
 
-/// SHA-256 in lower-case hex. A token is looked up by it, so what the look-up takes tells nothing
+/// Returns the SHA-256 in lower-case hex. Tokens are looked up by it, so the duration of the look-up reveals nothing
 /// about how much of a guess was right.
 pub fn hash(token: &str) -> String {
     hex(&Sha256::digest(token.as_bytes()))

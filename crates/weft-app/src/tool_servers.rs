@@ -1,6 +1,6 @@
-//! MCP servers that tenants have written down for themselves, beside those of the operator: canvases name either by its id.
+//! MCP servers that tenants have registered, in addition to those of the operator: canvases refer to either by id.
 //!
-//! They are addresses and never programs, and are reached by the way out that checks every address.
+//! They are URLs and never programs, and are reached through the client that checks every address.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,33 +20,33 @@ use crate::app::DEFAULT_TENANT;
 
 pub use weft_mcp::{SignInCallback, SignInPage, SignInRequest};
 
-/// Servers that are connected at the same time, at most; then the one that was asked longest ago is let go.
+/// Maximum number of connected servers; beyond it the least recently used one is disconnected.
 const LIVE_MAX: usize = 500;
-/// Seconds that a request to a server may take, at most.
+/// Maximum time limit of a request to a server, in seconds.
 pub const SECONDS_MAX: u64 = 60;
-/// Seconds when nobody says.
+/// Default time limit, in seconds.
 pub const SECONDS: u64 = 10;
-/// Bytes of what a server is sent, at most.
+/// Maximum size of the data that is sent with every request to a server, in bytes.
 const SEALED_BYTES_MAX: usize = 64 << 10;
-/// What is spoken at an address, in the words of clients.
+/// Transports, by the names that clients use.
 pub const TRANSPORTS: [(&str, TransportKind); 2] =
     [("sse", TransportKind::Sse), ("streamable-http", TransportKind::StreamableHttp)];
 
-/// What a server is sent with every request.
+/// Data that is sent with every request to a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SentAlong {
     /// Headers; `${name}` stands for a variable.
     pub headers: BTreeMap<String, String>,
-    /// What headers may refer to.
+    /// Values to which headers may refer.
     pub variables: BTreeMap<String, String>,
 }
 
 impl SentAlong {
-    /// What was sealed.
+    /// Decodes the data of a stored server.
     ///
     /// # Errors
-    /// `Garbled` when it is not what this program wrote.
+    /// `Garbled` when it was not written by this program.
     pub fn of(server: &StoredToolServer) -> Result<Self> {
         let damaged = |_| {
             let message = format!("what is stored of the MCP server `{}` is damaged", server.name);
@@ -55,7 +55,7 @@ impl SentAlong {
         serde_json::from_str(server.sealed.reveal()).map_err(damaged)
     }
 
-    /// As it is kept.
+    /// Returns the form that is stored.
     ///
     /// # Errors
     /// `Invalid` when it is too large.
@@ -70,7 +70,7 @@ impl SentAlong {
     }
 }
 
-/// Accepts nothing and knows nothing: what a tenant's own server offers is the tenant's own to judge.
+/// Pins nothing: a tenant judges the tools of its own servers itself.
 struct NoPins;
 
 #[async_trait]
@@ -84,27 +84,27 @@ impl PinStore for NoPins {
     }
 }
 
-/// Where the servers of tenants are kept.
+/// Stores for the servers of tenants.
 #[derive(Clone)]
 pub struct TenantServerStores {
     /// The servers.
     pub servers: Arc<dyn ToolServerStore>,
-    /// What people have allowed when they signed in at one.
+    /// Authorizations from sign-ins at servers.
     pub credentials: Arc<dyn ToolCredentials>,
 }
 
-/// The servers of tenants, and another source for all other names. Clones are the same.
+/// The servers of tenants, with another source for all other names. Clones share the same state.
 #[derive(Clone)]
 pub struct TenantServers {
     others: Arc<dyn ToolSource>,
-    /// What `others` knows.
+    /// The names that `others` knows.
     operators: Arc<[String]>,
     store: Arc<dyn ToolServerStore>,
-    /// What people have allowed at sign-ins.
+    /// Authorizations from sign-ins.
     credentials: Arc<dyn ToolCredentials>,
     http: Arc<dyn StreamingHttp>,
     live: Servers,
-    /// As of when each is connected, and when it was asked last.
+    /// The version at which each server was connected, and its last use.
     known: Arc<Mutex<KnownServers>>,
 }
 
@@ -121,7 +121,7 @@ impl std::fmt::Debug for TenantServers {
 }
 
 impl TenantServers {
-    /// The servers of `stores`, reached by way of `http`; `others` has all other names.
+    /// Creates a source for the servers of `stores`, reached through `http`; `others` has all other names.
     ///
     /// # Errors
     /// None is expected: there is no configuration that could be wrong.
@@ -142,13 +142,13 @@ impl TenantServers {
         Ok(Self { others, operators: Arc::default(), store, credentials, http, live, known: Arc::default() })
     }
 
-    /// The same where `others` knows these names.
+    /// Sets the names that `others` knows.
     #[must_use]
     pub fn beside(self, names: Vec<String>) -> Self {
         Self { operators: names.into(), ..self }
     }
 
-    /// The names that canvases of a tenant may use.
+    /// Returns the names that canvases of a tenant may use.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -157,12 +157,12 @@ impl TenantServers {
         Ok(self.operators.iter().cloned().chain(own.into_iter().map(|server| server.id)).collect())
     }
 
-    /// Where they are kept.
+    /// Returns the store of the servers.
     pub fn store(&self) -> &dyn ToolServerStore {
         &*self.store
     }
 
-    /// Ends all connections.
+    /// Closes all connections.
     pub async fn close(&self) {
         self.live.close().await;
     }
@@ -171,10 +171,12 @@ impl TenantServers {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The tools of a server that need not be stored, asked anew: `name`, `description`, `inputSchema`.
+    /// Lists the tools of a server, which need not be stored, over a new connection: `name`, `description`,
+    /// `inputSchema`.
     ///
     /// # Errors
-    /// `Invalid` for one that cannot be; `Denied` for an address that may not be reached; what keeps it from answering.
+    /// `Invalid` for a server that is not valid; `Denied` for an address that may not be reached; otherwise the
+    /// failure of the server.
     pub async fn listed(
         &self,
         tenant: &TenantId,
@@ -201,18 +203,18 @@ impl TenantServers {
         called.map_err(|error| named(error, &once.id, &server.name))
     }
 
-    /// Whether an error of a server means that somebody has to sign in at it.
+    /// Returns whether an error of a server means that a sign-in is required.
     pub fn wants_sign_in(server: &StoredToolServer, error: &Error) -> bool {
         let says_who =
             |sent: SentAlong| sent.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
         error.kind == ErrorKind::Unauthenticated && !SentAlong::of(server).is_ok_and(says_who)
     }
 
-    /// Begins a sign-in at a server: says which page a person has to see.
+    /// Starts a sign-in at a server, and returns the page for the person.
     ///
     /// # Errors
-    /// `Invalid` for a server at which nobody signs in or that takes no client such as this program; what keeps its
-    /// authorization server from being asked.
+    /// `Invalid` for a server without sign-in or that does not accept clients such as this program; otherwise the
+    /// failure of its authorization server.
     pub async fn begin_sign_in(
         &self,
         tenant: &TenantId,
@@ -224,11 +226,11 @@ impl TenantServers {
         begun.map_err(|error| named(error, &server.id, &server.name))
     }
 
-    /// Ends a sign-in at a server.
+    /// Completes a sign-in at a server.
     ///
     /// # Errors
-    /// `Invalid` for a sign-in that has not begun, or too long ago; `Denied` when another authorization server answers than
-    /// was asked; what keeps it from giving tokens.
+    /// `Invalid` for a sign-in that was not started or has expired; `Denied` when a different authorization server
+    /// answers; otherwise the failure of the authorization server.
     pub async fn finish_sign_in(
         &self,
         tenant: &TenantId,
@@ -240,7 +242,7 @@ impl TenantServers {
         finished.map_err(|error| named(error, &server.id, &server.name))
     }
 
-    /// Forgets what was allowed at a sign-in; whether there was anything.
+    /// Removes the authorization from a sign-in. Returns whether there was one.
     ///
     /// # Errors
     /// When the store cannot be written.
@@ -250,7 +252,7 @@ impl TenantServers {
         Ok(was)
     }
 
-    /// Removes a server with what was allowed at its sign-in.
+    /// Removes a server and the authorization from its sign-in.
     ///
     /// # Errors
     /// `NotFound`, also for one of another tenant; when the store cannot be written.
@@ -259,7 +261,7 @@ impl TenantServers {
         self.sign_out(tenant, id).await.map(drop)
     }
 
-    /// Where what people allow at a server is kept.
+    /// Returns where the authorization for a server is stored.
     fn place(&self, tenant: &TenantId, server: &StoredToolServer) -> CredentialPlace {
         CredentialPlace {
             store: Arc::clone(&self.credentials),
@@ -268,7 +270,7 @@ impl TenantServers {
         }
     }
 
-    /// Adds a server under a name of its own, for one request.
+    /// Adds a server under a unique name, for one request.
     async fn for_once(
         &self,
         tenant: &TenantId,
@@ -283,7 +285,7 @@ impl TenantServers {
         Ok(once)
     }
 
-    /// Forgets the connection of a server that has changed or is gone.
+    /// Closes the connection of a server that was changed or removed.
     pub async fn forget(&self, id: &str) {
         self.known().as_of.remove(id);
         self.live.remove(id).await;
@@ -300,7 +302,7 @@ impl TenantServers {
             if let Some(id) = &let_go {
                 known.as_of.remove(id);
             }
-            // Somebody else may be about to add it.
+            // A concurrent call may be about to add it.
             let there = self.live.has(&server.id);
             (there && before.is_some_and(|(as_of, _)| as_of == server.updated_ms), let_go)
         };
@@ -313,21 +315,21 @@ impl TenantServers {
         let reached =
             self.live.reach(&server.id, config(server)?, &self.http, self.place(tenant, server)).await;
         if reached.is_err() {
-            // Taken back, so that the next call tries again.
+            // Reverted, so that the next call tries again.
             self.known().as_of.remove(&server.id);
         }
         reached
     }
 }
 
-/// A call of a tool outside of any agent.
+/// A single tool call outside of any agent.
 #[derive(Clone, Copy, Debug)]
 pub struct ToolTrial<'a> {
-    /// Which tool.
+    /// Name of the tool.
     pub tool: &'a str,
-    /// What it is called with.
+    /// Its arguments.
     pub arguments: &'a Map<String, Json>,
-    /// How long it may take.
+    /// Time limit, in seconds.
     pub seconds: u64,
 }
 
@@ -335,7 +337,7 @@ fn credential_key(tenant: &TenantId, id: &str) -> CredentialKey {
     CredentialKey { tenant: tenant.clone(), server: id.to_owned() }
 }
 
-/// A server under a name of its own. Its connection ends with this, also when whoever asked is gone by then.
+/// A server under a unique name. Dropping this closes its connection, even if the request was abandoned.
 struct ServerForOnce<'a> {
     live: &'a Servers,
     id: String,
@@ -350,7 +352,7 @@ impl Drop for ServerForOnce<'_> {
 #[async_trait]
 impl ToolSource for TenantServers {
     async fn tools(&self, tenant: &TenantId, id: &str) -> Result<Offered> {
-        // The operator's come first: no tenant takes the place of one of them by its name.
+        // The operator's servers come first: no tenant can replace one of them by using its name.
         let unknown = match self.others.tools(tenant, id).await {
             Err(error) if error.kind == ErrorKind::NotFound => error,
             outcome => return outcome,
@@ -362,7 +364,8 @@ impl ToolSource for TenantServers {
         self.connected(tenant, &server).await?;
         let offered = self.live.tools(tenant, &server.id).await;
         let mut offered = offered.map_err(|error| match error.kind {
-            // It was let go in between, for others that were asked since. The error of that names servers of all tenants.
+            // It was evicted for servers that were used since. The original error would name servers of other
+            // tenants.
             ErrorKind::NotFound if !self.live.has(&server.id) => Error::new(
                 ErrorKind::Unavailable,
                 format!("too many MCP servers are in use beside `{}`", server.name),
@@ -374,12 +377,12 @@ impl ToolSource for TenantServers {
     }
 }
 
-/// Whether people have left a tool on.
+/// Returns whether the users have left a tool enabled.
 fn is_enabled(server: &StoredToolServer, tool: &str) -> bool {
     server.tools.get(tool).and_then(|said| said.get("enabled")).and_then(Json::as_bool) != Some(false)
 }
 
-/// An error with the name of the server in the place of the id that it had for one request.
+/// Replaces the temporary id in an error by the name of the server.
 fn named(mut error: Error, id: &str, name: &str) -> Error {
     error.message = error.message.replace(id, name);
     error

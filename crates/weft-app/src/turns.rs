@@ -1,5 +1,5 @@
-//! Who speaks next in a session. A question that comes while another turn runs waits for it, first come first
-//! served, at most so many and so long; a run that nobody listens to any more is stopped for it.
+//! Turn-taking in a session. A question that arrives during another turn waits for its end, first come first served,
+//! up to a maximum number of questions and a maximum time; a run without a reader is stopped to make way.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,37 +17,37 @@ use weft_engine::RunHandle;
 
 use crate::app::App;
 
-/// How often it is looked whether somebody still listens to the run that is waited for.
+/// Interval for checking whether the run in the way still has a reader.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Pauses between questions to the store, when the run is another process's: the first, and the longest.
+/// Pauses between polls of the store while the run belongs to another process: the first, and the longest.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// Longer than any process waits: a year.
+/// Longer than any question waits: a year.
 const WAIT_MAX: Duration = Duration::from_secs(31_536_000);
 
-/// Runs of a conversation after the one that somebody goes on from, as far as they are looked at.
+/// Maximum number of runs after the one to continue from that are examined.
 const LATER_MAX: u64 = 50;
 
-/// What becomes of a question whose session is in the middle of a turn.
+/// What to do with a question if its session already has a turn under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MultitaskStrategy {
-    /// It is refused.
+    /// Refuse it.
     Reject,
-    /// It waits for the end of the turn; a run that nobody listens to is stopped for it.
+    /// Wait for the end of the turn; a run without a reader is stopped.
     #[default]
     Enqueue,
-    /// The run is stopped for it, unless it was begun in the background.
+    /// Stop the run, unless it was started in the background.
     Interrupt,
-    /// The agent at work in the session takes it up, and its answer is the answer to both. A question that none takes
-    /// up waits for the end of the turn.
+    /// Pass it to the agent at work in the session, whose answer is the answer to both. If no agent takes it, it
+    /// waits for the end of the turn.
     Steer,
 }
 
 impl MultitaskStrategy {
-    /// The strategy of that name.
+    /// Returns the strategy with this name.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "reject" => Some(Self::Reject),
@@ -64,7 +64,7 @@ impl MultitaskStrategy {
 pub struct Lines(Mutex<HashMap<WaitedFor, Line>>);
 
 impl Lines {
-    /// How many questions wait for their turn, or are about to have it.
+    /// Returns how many questions wait for their turn, or are about to start it.
     pub(crate) fn questions(&self) -> usize {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let of_turns = all.iter().filter(|(of, _)| matches!(of, WaitedFor::Turn(_)));
@@ -72,32 +72,32 @@ impl Lines {
     }
 }
 
-/// What questions stand in line for.
+/// What questions queue for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum WaitedFor {
     /// A turn of a session.
     Turn(SessionKey),
-    /// The beginning of the one run that they all ask for: only the first of them is a question to the session.
+    /// The start of the one run that they all ask for: only the first of them is a question to the session.
     Run(RunKey),
 }
 
 #[derive(Debug, Default)]
 struct Line {
-    /// Handed out in the order in which it is asked for.
+    /// Acquired in the order of the requests.
     turn: Arc<Turn<()>>,
-    /// How many are in the line, the one whose turn it is among them.
+    /// Number of questions in the queue, including the one whose turn it is.
     count: usize,
-    /// Fires when the session was in the middle of a turn for the first of them: that one waits, too.
+    /// Fires when the session was busy for the first of them, so that it has to wait as well.
     busy: CancellationToken,
 }
 
-/// A place in a line, until it is dropped.
+/// A place in a queue, held until it is dropped.
 pub(crate) struct Place {
     lines: Arc<Lines>,
     of: WaitedFor,
     turn: Arc<Turn<()>>,
     busy: CancellationToken,
-    /// How many stood there before.
+    /// Number of questions before it when it was added.
     before: usize,
 }
 
@@ -110,18 +110,19 @@ impl Place {
         Self { lines: Arc::clone(lines), of, turn, busy, before }
     }
 
-    /// How many waited before it. The first in line may begin at once, and waits only when it was found to.
+    /// Returns how many questions waited before it. The first in the queue may start immediately, and only counts as
+    /// waiting if the session was busy.
     fn waited_before(&self) -> usize {
         if self.busy.is_cancelled() { self.before } else { self.before.saturating_sub(1) }
     }
 
-    /// How many are in the line now, this one among them.
+    /// Returns the current length of the queue, including this place.
     fn in_line(&self) -> usize {
         let all = self.lines.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(&self.of).map_or(0, |line| line.count)
     }
 
-    /// Ends when one too many waits because the first in line has to wait as well, and this place is the one.
+    /// Completes if this place exceeds the limit because the first in the queue has to wait as well.
     async fn is_one_too_many(&self, waiting_max: usize) {
         self.busy.cancelled().await;
         if self.before < waiting_max || self.in_line() <= waiting_max {
@@ -145,21 +146,21 @@ impl Drop for Place {
 /// How a question waits.
 #[derive(Clone, Debug, Default)]
 pub struct Waiting {
-    /// What becomes of it.
+    /// The strategy.
     pub strategy: MultitaskStrategy,
-    /// Fires when the server stops: who waits then is told to ask again.
+    /// Fires when the server stops: waiting questions then fail and have to be asked again.
     pub stopping: CancellationToken,
-    /// The run that the question goes on from. When another one of its session counts by the time that it is its turn, it is
-    /// refused.
+    /// The run that the question continues from. It is refused if the session has another run that counts by the time
+    /// it is its turn.
     pub after: Option<RunId>,
 }
 
 impl App {
-    /// Begins a turn of a session when it is its turn. `start` is called again when the session was busy.
+    /// Starts a turn of a session as soon as it is its turn. `start` is called again if the session was busy.
     ///
     /// # Errors
-    /// `Conflict` when the session is busy and the question is not to wait, when too many wait already, or
-    /// when it has waited too long; `Unavailable` when the server stops meanwhile; as `start`.
+    /// `Conflict` when the session is busy and the question must not wait, when too many are waiting, or when it has
+    /// waited too long; `Unavailable` when the server stops meanwhile; as `start`.
     pub async fn take_turn<'a>(
         &self,
         session: &SessionKey,
@@ -174,7 +175,7 @@ impl App {
                 limits.waiting_max
             }
         };
-        // The first in the line is the one that tries to begin; all others wait.
+        // Only the first in the queue tries to start; all others wait.
         if place.before > 0 && place.waited_before() >= line_may_be {
             return Err(match waiting.strategy {
                 MultitaskStrategy::Reject => is_not_free(session),
@@ -204,7 +205,7 @@ impl App {
                 MultitaskStrategy::Enqueue | MultitaskStrategy::Steer if line_may_be == 0 => {
                     return Err(line_is_full(session, 0).because(busy));
                 }
-                // What is interrupted ends at once: that is no line.
+                // An interrupted run ends immediately, so there is nothing to queue for.
                 MultitaskStrategy::Enqueue | MultitaskStrategy::Interrupt | MultitaskStrategy::Steer => {}
             }
             place.busy.cancel();
@@ -217,8 +218,8 @@ impl App {
         }
     }
 
-    /// The latest run of a session after the one that somebody goes on from. What has failed or was stopped counts for nothing,
-    /// nor does the run that the same question has begun before.
+    /// Returns the latest run of a session after the one to continue from. Failed and stopped runs do not count, nor
+    /// does the run that the same question has started before.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -238,8 +239,8 @@ impl App {
         Ok(later.find(counts).map(|run| run.key.id))
     }
 
-    /// Whether a question still goes on from the end of its conversation, now that it is its turn: the one that was before it in
-    /// line may have gone on from the same run.
+    /// Checks, when it is a question's turn, that it still continues from the end of its conversation: one before it
+    /// in the queue may have continued from the same run.
     pub(crate) async fn check_goes_on(&self, session: &SessionKey, waiting: &Waiting) -> Result<()> {
         let Some(from) = &waiting.after else { return Ok(()) };
         match self.gone_on_since(session, from, None).await? {
@@ -252,8 +253,7 @@ impl App {
         }
     }
 
-    /// Waits until the session may be free, for a short while at most, and stops its run if that has to
-    /// give way.
+    /// Waits a short while for the session to become free, and stops its run if that has to give way.
     async fn give_way(
         &self,
         session: &SessionKey,
@@ -261,13 +261,13 @@ impl App {
         pause: Duration,
     ) -> Result<()> {
         let Some(busy) = self.engine.busy_session(session) else {
-            // It is another process's, or free by now.
+            // It belongs to another process, or has ended by now.
             if strategy == MultitaskStrategy::Interrupt {
                 self.interrupt_elsewhere(session).await?;
             } else if pause == PAUSE_MAX
                 && let Some(run) = self.engine.at_work(session).await?
             {
-                // A run that ends soon need not be asked.
+                // A run that ends soon need not be asked to give way.
                 self.engine.ask_to_give_way(&run.key).await?;
             }
             tokio::time::sleep(pause).await;
@@ -279,8 +279,8 @@ impl App {
             if interrupts || !self.engine.was_listened_to_elsewhere(run).await? {
                 self.stop_for_question(run);
             } else {
-                // Its reader may still be there: asked in the store, it answers, or the next looks of this process find
-                // that it does not.
+                // Its reader may still exist: asked through the store, it answers, or the next checks of this process
+                // find that it does not.
                 self.engine.ask_to_give_way(run).await?;
                 look_every = PAUSE_MAX;
             }
@@ -298,7 +298,7 @@ impl App {
         }
     }
 
-    /// Asks the process that has the run of a session to stop it, unless it was begun in the background.
+    /// Requests the process that executes a session's run to stop it, unless it was started in the background.
     async fn interrupt_elsewhere(&self, session: &SessionKey) -> Result<()> {
         let Some(run) = self.engine.at_work(session).await? else { return Ok(()) };
         if run.cancel_ms.is_some() {
@@ -310,7 +310,8 @@ impl App {
         Ok(())
     }
 
-    /// Whether a run of another process gives way to no question: the queue has asked for it, or its first entry says so.
+    /// Returns whether a run of another process gives way to no question: it comes from the queue, or its first entry
+    /// says so.
     async fn is_in_background(&self, run: &RunKey) -> Result<bool> {
         if found(self.queue.get(run).await)?.is_some() {
             return Ok(true);
@@ -325,20 +326,20 @@ pub(crate) async fn lock(place: &Place) -> OwnedMutexGuard<()> {
     Arc::clone(&place.turn).lock_owned().await
 }
 
-/// When whoever waits for so many seconds has waited long enough.
+/// Returns the deadline in this many seconds.
 pub(crate) fn in_seconds(seconds: u64) -> Instant {
-    // A clock cannot count as far as settings can.
+    // Limited, because settings allow more than an `Instant` can represent.
     Instant::now() + Duration::from_secs(seconds).min(WAIT_MAX)
 }
 
-/// Nothing when the time is up.
+/// Waits for a future; `None` when the deadline has passed.
 pub(crate) async fn wait_for<T>(
     what: impl Future<Output = T>,
     until: Instant,
     stopping: &CancellationToken,
 ) -> Result<Option<T>> {
     tokio::select! {
-        // What is done counts, also when the time is up at the same moment.
+        // The result counts even if the deadline passes at the same moment.
         biased;
         done = what => Ok(Some(done)),
         () = stopping.cancelled() => {

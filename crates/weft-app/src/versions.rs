@@ -1,4 +1,4 @@
-//! Versions of canvases: found by a name, put back, compared, handed on and taken in.
+//! Versions of canvases: finding, restoring, comparing, exporting and importing them.
 
 use std::sync::Arc;
 
@@ -11,25 +11,25 @@ use weft_dsl::{Canvas, Problem};
 use crate::app::App;
 use crate::checking::refusal;
 
-/// How often a title is tried with another number.
+/// How many numbers are tried for a title that is taken.
 const TITLES_TRIED_MAX: usize = 100;
 
-/// A canvas that was taken in.
+/// A canvas that was imported.
 #[derive(Debug)]
 pub struct Imported {
-    /// As it is stored.
+    /// The stored canvas.
     pub canvas: StoredCanvas,
-    /// What was found in it.
+    /// The problems found in it.
     pub problems: Vec<Problem>,
-    /// The secrets that it names and that there are not.
+    /// Names of secrets that it uses and that do not exist.
     pub missing: Vec<String>,
 }
 
 impl App {
-    /// The version that a name stands for: a hash, a label, `published`, or `latest` for the one that was saved last.
+    /// Resolves the name of a version: a hash, a label, `published`, or `latest` for the one that was saved last.
     ///
     /// # Errors
-    /// `NotFound` when there is none, and for an unknown canvas.
+    /// `NotFound` for an unknown version or canvas.
     pub async fn find_version(&self, canvas: &CanvasKey, name: &str) -> Result<Arc<str>> {
         match name {
             "latest" | "draft" => self.canvases.newest(canvas).await,
@@ -37,7 +37,7 @@ impl App {
                 let published = self.versions.published(canvas).await?;
                 published.ok_or_else(|| Error::not_found("No available published version"))
             }
-            // A hash counts more than a label that is written like one.
+            // A hash takes precedence over a label with the same text.
             name => match self.versions.get_version(canvas, name).await {
                 Ok(found) => Ok(found.version),
                 Err(error) if error.kind == ErrorKind::NotFound => self.labelled(canvas, name).await,
@@ -54,7 +54,7 @@ impl App {
         })
     }
 
-    /// Makes the drawing of a version the newest one again.
+    /// Makes the canvas of a version the newest one again.
     ///
     /// # Errors
     /// `NotFound`.
@@ -66,36 +66,36 @@ impl App {
         let dsl = self.canvases.version(canvas, version).await?;
         changes::made("agent", || async {
             let known = self.canvases.get(canvas).await?;
-            // Whatever file it came from, this is no longer what stands there.
+            // The canvas no longer matches the file that it came from.
             let head = CanvasHead { source: String::new(), ..known.head.clone() };
             self.change_canvas(&known, head, &dsl).await
         })
         .await
     }
 
-    /// What differs between two versions of a canvas.
+    /// Compares two versions of a canvas.
     ///
     /// # Errors
-    /// `NotFound`; `Invalid` for one that is no canvas.
+    /// `NotFound`; `Invalid` for a version that is not a valid canvas.
     pub async fn compare_versions(&self, canvas: &CanvasKey, old: &str, new: &str) -> Result<CanvasDiff> {
         let old = self.canvases.version(canvas, old).await?;
         let new = self.canvases.version(canvas, new).await?;
         apart(move || Ok(CanvasDiff::between(&parsed(&old)?, &parsed(&new)?))).await
     }
 
-    /// A version of a canvas to be handed on, without secrets.
+    /// Exports a version of a canvas, without secrets.
     ///
     /// # Errors
-    /// `NotFound`; `Invalid` for one that is no canvas.
+    /// `NotFound`; `Invalid` for a version that is not a valid canvas.
     pub async fn export_version(&self, canvas: &CanvasKey, version: &str) -> Result<Export> {
         let dsl = self.canvases.version(canvas, version).await?;
         apart(move || Ok(export(&parsed(&dsl)?))).await
     }
 
-    /// Stores a canvas that was handed on as a new one. A title that is taken gets a number.
+    /// Imports an exported canvas as a new one. A title that is taken gets a number appended.
     ///
     /// # Errors
-    /// `Invalid` for what is no canvas; what the store says.
+    /// `Invalid` for a value that is not a canvas; the error of the store.
     pub async fn import_canvas(
         &self,
         tenant: &TenantId,
@@ -104,7 +104,7 @@ impl App {
         dsl: &str,
     ) -> Result<Imported> {
         let text: Arc<str> = dsl.into();
-        // Looked at before it is stored: what cannot be read leaves no agent behind.
+        // Parsed before it is stored, so that an unreadable canvas leaves no agent behind.
         let named = apart(move || Ok(secrets_named(&parsed(&text)?))).await?;
         let put = |title| self.put_canvas(tenant, None, CanvasHead { title, ..head.clone() }, dsl);
         let (canvas, problems) = under_free_title(&head.title, put).await?;
@@ -118,10 +118,10 @@ impl App {
         Ok(Imported { canvas, problems, missing })
     }
 
-    /// Stores a canvas, whatever was there. A title that another one has gets a number.
+    /// Stores a canvas, replacing any current one. A title that another one has gets a number appended.
     ///
     /// # Errors
-    /// What the store says.
+    /// The error of the store.
     pub(crate) async fn put_under_free_title(
         &self,
         key: &CanvasKey,
@@ -136,7 +136,7 @@ impl App {
     }
 }
 
-/// Stores something under its title, or with a number behind that where another has it.
+/// Stores an object under its title, or with a number appended if the title is taken.
 async fn under_free_title<T, F>(title: &str, put: impl Fn(String) -> F) -> Result<T>
 where
     F: Future<Output = Result<T>>,
@@ -161,7 +161,7 @@ fn parsed(dsl: &str) -> Result<Canvas> {
     weft_dsl::load(dsl.as_bytes()).map_err(|problems| refusal(&problems))
 }
 
-/// A large canvas takes long enough to hold up others on the same thread.
+/// Runs work on a large canvas on a blocking thread, because it would delay other tasks.
 async fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|cause| Error::internal("reading the canvas stopped unexpectedly").because(cause))?

@@ -1,4 +1,4 @@
-//! Work of the queue: each becomes one run, however often it is begun.
+//! Work items of the queue: each becomes one run, however often it is started.
 
 use std::collections::HashSet;
 
@@ -15,43 +15,41 @@ use weft_engine::{RunHandle, SessionState, StartRun};
 use crate::app::App;
 use crate::new_session::NewSession;
 
-/// Other pieces of work of a source that are looked at for those that ended with their process.
+/// Maximum number of other work items of a source that are examined for those that ended with their process.
 const BESIDE_MAX: u64 = 100;
 
-/// Attempts after which work is abandoned. It may be the work that ends its process.
+/// Number of attempts after which work is abandoned. It may be the work that crashes its process.
 const ATTEMPTS_MAX: u32 = 8;
 
-/// Attempts that ended with their process, after which work is not begun again by itself: a run that takes
-/// all memory takes everybody else's runs with it each time.
+/// Number of attempts that ended with their process, after which work is not restarted automatically: a run that
+/// exhausts the memory takes all other runs of the process with it each time.
 const CRASHES_MAX: u32 = 2;
 
-/// How long work waits for its session to be free, in milliseconds.
+/// How long work waits for its session to become free, in milliseconds.
 const BUSY_MAX_MS: i64 = 86_400_000;
 
-/// How long work waits that another process seems to be at, in milliseconds.
+/// How long work waits that another process seems to be executing, in milliseconds.
 const ELSEWHERE_MS: i64 = 2_000;
 
-/// Why it waits.
+/// The reason for waiting.
 const ELSEWHERE: &str = "another process has its run";
 
-/// What becomes of work when a worker begins with it.
+/// The outcome of starting work.
 pub enum Begun {
-    /// Its run is under way here.
+    /// Its run is under way in this process.
     Running(RunHandle),
     /// Its run has ended.
     Ended(Ending),
-    /// Another process was at work on its run just now.
+    /// Another process was recently executing its run.
     Elsewhere,
 }
 
 impl App {
-    /// Begins with a piece of work: starts its run if there is none yet, and goes on with it if there
-    /// is.
+    /// Starts a work item: starts its run if there is none yet, otherwise resumes it.
     ///
     /// # Errors
-    /// `Conflict` while its session is in the middle of a turn or waits for a person, `NotFound` when
-    /// its canvas is gone, `Invalid` for a canvas with errors, `RateLimited` when too many runs are
-    /// under way.
+    /// `Conflict` while its session has a turn under way or waits for a person, `NotFound` when its canvas does not
+    /// exist, `Invalid` for a canvas with errors, `RateLimited` when too many runs are under way.
     pub async fn begin_work(&self, work: &Work) -> Result<Begun> {
         if let Some(run) = found(self.runs.get(&work.run).await)? {
             return self.go_on_with(work, &run).await;
@@ -59,7 +57,7 @@ impl App {
         let request = self.request(work).await?;
         match self.engine.start_as(work.run.id.clone(), request).await {
             Ok(handle) => Ok(self.begun(handle)),
-            // Somebody else has started it in this very moment, or its session is busy.
+            // Another process has just started it, or its session is busy.
             Err(error) if error.kind == ErrorKind::Conflict => match self.runs.get(&work.run).await {
                 Ok(run) => self.go_on_with(work, &run).await,
                 Err(_) => Err(error),
@@ -86,7 +84,7 @@ impl App {
         })
     }
 
-    /// What the queue asks for gives way to no question.
+    /// A run from the queue gives way to no question.
     fn begun(&self, handle: RunHandle) -> Begun {
         self.engine.run_in_background(&handle.key);
         Begun::Running(handle)
@@ -100,7 +98,7 @@ impl App {
         Ok(StartRun { plan, canvas: canvas.id, session: session.key, input, seed: None, task: None })
     }
 
-    /// The conversation of a piece of work. One that is its own has the id of the run, so that a second
+    /// Returns the conversation of a work item. If it has its own, that has the id of the run, so that a second
     /// attempt finds it.
     async fn session_of(&self, work: &Work) -> Result<Session> {
         let id = work.session.clone().unwrap_or_else(|| SessionId::new(work.run.id.as_str()));
@@ -112,7 +110,7 @@ impl App {
                 let (user_id, name) = (&work.input.user_id, &work.input.query);
                 let new = NewSession { user_id, id: Some(id), name, ..NewSession::default() };
                 match self.open_session_on(&canvas, new, "latest").await {
-                    // Somebody else began it in this very moment.
+                    // Another process has just created it.
                     Err(error) if error.kind == ErrorKind::Conflict => self.sessions.load(&key).await?,
                     opened => opened?,
                 }
@@ -122,7 +120,7 @@ impl App {
             let message = format!("session {} belongs to another canvas, `{}`", key.id, session.canvas);
             return Err(Error::invalid(message).help("name another session"));
         }
-        // Who is not a person answers no form.
+        // A schedule cannot answer a form.
         if SessionState::from_json(&session.state)?.paused.is_some() {
             let message = format!("session {} waits for a person", key.id);
             return Err(Error::new(ErrorKind::Conflict, message).help("answer its form"));
@@ -130,14 +128,14 @@ impl App {
         Ok(session)
     }
 
-    /// Does a piece of work: begins with it, waits for its end, and says what has become of it.
+    /// Processes a work item: starts it, waits for its end, and returns the outcome.
     pub async fn do_work(&self, stored: &StoredWork) -> WorkOutcome {
-        // Whatever else ends an attempt leaves a reason. That of the hand-back until its process was known to be
-        // gone is none, either.
+        // Every attempt that ended in another way has left a reason. The reason for waiting until its process is
+        // known to be gone does not count.
         let own = if has_no_reason(stored) { stored.attempts.saturating_sub(1) } else { 0 };
         if !self.has_ended(&stored.work).await {
-            // A schedule asks for the next run before the time of the worker of the last one is over: what it has
-            // done to processes before counts, too.
+            // A schedule requests the next run before the lease on the last one has expired, so the processes that
+            // earlier runs have ended count, too.
             let (cut_off, processes) = self.cut_off_beside(&stored.work).await;
             if own.saturating_add(processes) >= CRASHES_MAX {
                 for work in &cut_off {
@@ -181,8 +179,8 @@ impl App {
         }
     }
 
-    /// Removes the schedule that has asked for work whose canvas is gone: it would ask again for ever, and no list of a canvas
-    /// shows it.
+    /// Removes the schedule of work whose canvas no longer exists: it would request runs for ever, and is in no
+    /// canvas's list.
     async fn forget_schedule_of_nothing(&self, work: &Work) {
         let canvas = CanvasKey::new(&work.run.tenant, work.canvas.clone());
         let gone = self.canvases.newest(&canvas).await.is_err_and(|error| error.kind == ErrorKind::NotFound);
@@ -200,8 +198,8 @@ impl App {
         }
     }
 
-    /// Work of the same source whose run was cut off, and how many processes ended with it. Several runs that end
-    /// with one process are one end: most of them had no part in it.
+    /// Returns work of the same source whose run was interrupted, and how many processes ended with it. Several runs
+    /// that end with one process count once: most of them did not cause it.
     async fn cut_off_beside(&self, work: &Work) -> (Vec<Work>, u32) {
         if work.source.is_empty() {
             return (Vec::new(), 0);
@@ -224,7 +222,7 @@ impl App {
         if others.is_empty() {
             return (others, 0);
         }
-        // Without an answer no work is held to have ended a process.
+        // If this fails, no work is considered to have ended a process.
         let unattended = self.engine.unattended().await.unwrap_or_default();
         let owner = |work: &Work| {
             let run = unattended.iter().find(|run| run.key == work.run)?;
@@ -235,7 +233,7 @@ impl App {
         (cut_off, u32::try_from(processes.len()).unwrap_or(u32::MAX))
     }
 
-    /// Waits until it is known what has become of the process that has its run.
+    /// Waits until the fate of the process that has its run is known.
     fn elsewhere(&self) -> WorkOutcome {
         let from_ms = self.clock.now_ms().saturating_add(ELSEWHERE_MS);
         WorkOutcome::Released { from_ms, reason: ELSEWHERE.to_owned() }
@@ -245,14 +243,14 @@ impl App {
         self.runs.get(&work.run).await.is_ok_and(|run| run.ending.is_some())
     }
 
-    /// Ends work that has ended its process each time, and the schedule that would ask for it again.
+    /// Ends work that has ended its process each time, and disables the schedule that would request it again.
     async fn give_up_crashing(&self, work: &Work) -> WorkOutcome {
         let reason = format!("its process ended {CRASHES_MAX} times while it was under way");
         let error = Error::new(ErrorKind::Interrupted, reason.clone()).help(
             "look in the log for what ends the process; its schedule is disabled until somebody enables it",
         );
         if let Err(error) = self.end_crashing(work, error).await {
-            // Another process goes on with it after all, or may yet do so.
+            // Another process has resumed it after all, or still may.
             if error.kind == ErrorKind::Conflict {
                 return self.elsewhere();
             }
@@ -276,20 +274,20 @@ impl App {
         self.queue.withdraw(&key.tenant, key.id.as_str()).await.map(drop)
     }
 
-    /// Waits for the end of a run; `None` when it was left without one.
+    /// Waits for the end of a run; `None` if the run was left without one.
     async fn follow(&self, mut handle: RunHandle) -> Result<Option<Ending>> {
         while handle.entries.next().await?.is_some() {}
         Ok(self.runs.get(&handle.key).await?.ending)
     }
 }
 
-/// Whether nobody has said why an attempt ended: its process may have ended with it.
+/// Returns whether an attempt has left no reason for its end: its process may have ended with it.
 fn has_no_reason(stored: &StoredWork) -> bool {
     stored.reason.is_empty() || stored.reason == ELSEWHERE
 }
 
-/// What follows from a failure to begin. Work whose session is busy waits for it; what may pass is tried
-/// again, each time after twice as long; the rest is given up.
+/// Returns the outcome of a failed start. Work whose session is busy waits for it; temporary failures are retried
+/// with a pause that doubles each time; other work is given up.
 fn outcome_of(error: &Error, stored: &StoredWork, now_ms: i64) -> WorkOutcome {
     const PAUSE_MIN_MS: i64 = 1_000;
     const PAUSE_MAX_MS: i64 = 300_000;
@@ -300,14 +298,14 @@ fn outcome_of(error: &Error, stored: &StoredWork, now_ms: i64) -> WorkOutcome {
             if waited > BUSY_MAX_MS {
                 return WorkOutcome::Abandoned { reason: format!("it has waited for a day: {reason}") };
             }
-            // A tenth of what it has waited: soon at first, and rarely for what waits for hours.
+            // A tenth of the time waited so far: frequent at first, and rare for work that waits for hours.
             let pause = (waited / 10).clamp(PAUSE_MIN_MS, PAUSE_MAX_MS / 10);
             WorkOutcome::Released { from_ms: now_ms.saturating_add(pause), reason }
         }
         ErrorKind::Timeout | ErrorKind::Unavailable | ErrorKind::Internal
             if stored.attempts < ATTEMPTS_MAX =>
         {
-            // No further than the longest pause, so that nothing is shifted out.
+            // Limited to the longest pause, so that no bits are shifted out.
             let pause = (PAUSE_MIN_MS << stored.attempts.min(16)).min(PAUSE_MAX_MS);
             WorkOutcome::RetryAt { from_ms: now_ms.saturating_add(pause), reason }
         }

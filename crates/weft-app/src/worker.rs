@@ -1,4 +1,4 @@
-//! Starts what schedules ask for and does the work of the queue, until told to stop.
+//! The worker: requests the runs of schedules and processes the queue, until it is stopped.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,35 +18,35 @@ use crate::app::App;
 use crate::config::WorkerConfig;
 use crate::pipelines::Pipelines;
 
-/// How often a worker looks for work when nobody wakes it. Other processes cannot.
+/// How often a worker looks for work without being woken, because other processes cannot wake it.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How long work is a worker's that falls silent. Longer than it takes to see that a run was cut off.
+/// Lease of a worker on its work. Longer than it takes to detect that a run was interrupted.
 const LEASE: Duration = Duration::from_secs(30);
 
-/// How often a worker says that it is still at it.
+/// How often a worker renews its lease.
 const RENEW_EVERY: Duration = Duration::from_secs(10);
 
-/// How often old work is forgotten.
+/// How often old work is removed.
 const FORGET_EVERY: Duration = Duration::from_secs(3_600);
 
-/// Does the work of the queue, several pieces at a time.
+/// Processes the queue, several work items concurrently.
 #[derive(Clone, Debug)]
 pub struct Worker {
     app: App,
     config: WorkerConfig,
-    /// Fires when what is under way is to be handed back.
+    /// Fires when work under way is to be handed back.
     leaving: CancellationToken,
 }
 
 impl Worker {
-    /// A worker for this app.
+    /// Creates a worker for this app.
     pub fn new(app: App, config: WorkerConfig) -> Self {
         Self { app, config, leaving: CancellationToken::new() }
     }
 
-    /// Works until `stop` fires. From then on it takes nothing more; what is under way gets `grace` to
-    /// end, and is left for another worker then.
+    /// Works until `stop` fires. From then on it takes no more work; work under way gets `grace` to end, and is then
+    /// left to another worker.
     pub async fn run(&self, stop: &CancellationToken, grace: Duration) {
         let mut busy = JoinSet::new();
         let mut forgotten: Option<tokio::time::Instant> = None;
@@ -59,7 +59,7 @@ impl Worker {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
-                // All that have ended make room before the next look.
+                // Removes all that have finished before the next look.
                 Some(_) = busy.join_next() => while busy.try_join_next().is_some() {},
                 () = self.app.wake.notified() => {}
                 () = tokio::time::sleep(with_jitter(LOOK_EVERY)) => {}
@@ -72,7 +72,7 @@ impl Worker {
         }
     }
 
-    /// Asks for the runs whose time has come, and takes what there is room for.
+    /// Requests the runs that are due, and takes as much work as there is capacity for.
     async fn look(&self, busy: &mut JoinSet<()>) {
         if let Err(error) = self.app.fire_due().await {
             tracing::warn!(error = error.detail(), "cannot look for schedules that are due");
@@ -93,13 +93,13 @@ impl Worker {
         }
     }
 
-    /// Does one piece of work to its end, unless it is somebody else's by then.
+    /// Processes a work item to its end, unless its lease is lost.
     async fn finish(&self, taken: Taken) {
         let run = &taken.lease.run;
         let settled = tokio::select! {
             biased;
             () = self.leaving.cancelled() => {
-                // Before it is handed back, so that whoever takes it finds the run free.
+                // Released before it is handed back, so that the next worker finds the run free.
                 self.app.engine.leave(run);
                 let reason = "its worker was stopped".to_owned();
                 WorkOutcome::Released { from_ms: self.app.clock.now_ms(), reason }
@@ -120,13 +120,13 @@ impl Worker {
                 tracing::info!(run.id = %run.id, reason, "work is put off");
             }
         }
-        // Work that is not settled comes back when its time has passed; its run is found then.
+        // Work whose outcome is not stored returns to the queue when its lease expires; its run is found then.
         if let Err(error) = self.app.queue.settle(&taken.lease, &settled, self.app.clock.now_ms()).await {
             tracing::warn!(run.id = %run.id, error = error.detail(), "work could not be settled");
         }
     }
 
-    /// Notes that a run will never start, for those who are to be told.
+    /// Records a notification that a run will never start.
     async fn tell_of(&self, taken: &Taken, reason: &str) {
         let run = &taken.lease.run;
         let mut notice = Notice::run_failed(run, self.app.clock.now_ms());
@@ -136,7 +136,7 @@ impl Worker {
         }
     }
 
-    /// Keeps a piece of work; returns when it is lost.
+    /// Renews the lease on a work item; returns when it is lost.
     async fn keep(&self, taken: &Taken) {
         loop {
             tokio::time::sleep(RENEW_EVERY).await;
@@ -158,13 +158,13 @@ impl Worker {
     }
 }
 
-/// Looks at turns that memories are to remember until `stop` fires.
+/// Extracts from the turns of memories until `stop` fires.
 pub async fn remember(app: &App, stop: &CancellationToken, grace: Duration) {
     MemoryWorker::new(app.memories.clone()).run(stop, grace).await;
 }
 
-/// Reads the documents that are queued until `stop` fires, and makes vectors anew that are asked for. What is read then
-/// gets `grace` to end; it is left for another worker after that, and vectors are at once.
+/// Ingests queued documents until `stop` fires, and re-embeds datasets on request. Documents under way then get
+/// `grace` to finish, and are left to another worker afterwards; a re-embedding is left immediately.
 pub async fn read_documents(app: &App, config: WorkerConfig, stop: &CancellationToken, grace: Duration) {
     let pace = WorkerPace { concurrency: config.documents_at_once, ..WorkerPace::default() };
     let pipelines = Arc::new(Pipelines::of(app));
@@ -172,7 +172,7 @@ pub async fn read_documents(app: &App, config: WorkerConfig, stop: &Cancellation
     let embedding =
         Reembedder::new(Arc::clone(&app.library), Arc::clone(&app.reembeddings), ReembedderPace::default());
     let embedding = async {
-        // Who reads no documents makes no vectors either.
+        // A process that ingests no documents does not re-embed either.
         if config.documents_at_once > 0 {
             embedding.run(stop).await;
         }
@@ -184,16 +184,16 @@ fn ms(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Three to five quarters of it, so that workers that were started together do not look together.
+/// Returns 75 to 125 percent of a duration, so that workers which were started together do not poll at the same time.
 fn with_jitter(duration: Duration) -> Duration {
     let mut random = [0];
-    // Without randomness they look together, which is only slower.
+    // Without randomness they poll at the same time, which is only slower.
     let _ = getrandom::fill(&mut random);
     duration.mul_f64(0.75 + f64::from(random[0]) / 512.0)
 }
 
-/// Does the work of the queue and goes on with interrupted runs, until `shutdown` comes; then lets
-/// runs finish for a while, leaves the rest to other workers, and closes the store.
+/// Processes the queue and resumes interrupted runs until `shutdown` completes; then lets runs finish for a while,
+/// leaves the rest to other workers, and closes the store.
 ///
 /// # Errors
 /// When the store cannot be closed.

@@ -1,7 +1,7 @@
 //! canvas JSON → plan → run → components → **web pages in a browser** → the internet
 //!
-//! Each window has a separate Chromium process with its own profile and without a debugging port: it is controlled over
-//! pipes. Everything that its pages connect to goes through weft-net's checking proxy.
+//! A separate Chromium for every window, with its own profile and without a debugging port: it is controlled through
+//! pipes. All connections of its pages go through weft-net's checking proxy.
 
 mod memory;
 mod process;

@@ -295,6 +295,8 @@ mod tests {
         let reply = happened.note(&dialog("confirm")).remove(0);
         assert_eq!((&reply["sessionId"], &reply["params"]["accept"]), (&json!("S"), &json!(false)));
         assert_eq!(happened.note(&dialog("alert"))[0]["params"]["accept"], true);
+        let kinds = ["a dialog (confirm) was declined: x", "a dialog (alert) was accepted: x"];
+        assert!(happened.notes.iter().zip(kinds).all(|(note, kind)| note.starts_with(kind)));
         for place in 0..1_000 {
             drop(happened.note(&dialog("alert")));
             let begun = json!({"method": "Browser.downloadWillBegin",

@@ -1,13 +1,13 @@
 //! canvas JSON → plan → run → components → events → API: **work in a process of its own**
 //!
-//! Untrusted input (programs of canvases, files of users) is processed where it can do no harm: in a process that
-//! inherits nothing, may do nothing but compute, and is killed when its limits are reached. [`Worker`] is the outer
-//! side, and [`confined`] is the inner one. The protocol between the two is up to their users: bytes in, bytes out. For
-//! many small pieces of work, a [`ForkServer`] keeps a worker ready that forks for each of them.
+//! Untrusted input (programs of canvases, files of people) is processed where it can do no harm: in a process that
+//! inherits nothing, may do nothing but compute, and is ended when its limits are reached. [`Worker`] is the outer
+//! side, and [`confined`] is the inner one. The protocol between the two is up to their users: bytes in, bytes out.
+//! For many small units of work, a [`ForkServer`] keeps a worker ready that forks for each of them.
 //!
 //! ```text
-//! standard input    what is to be done; then it stays open as long as the result is wanted
-//! standard output   what became of it
+//! standard input    the work to do; then it stays open as long as the result is wanted
+//! standard output   the result
 //! exit code         0, or LATE, or REFUSED, or UNCONFINED with the reason on standard output
 //! ```
 

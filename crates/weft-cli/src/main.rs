@@ -1,7 +1,7 @@
 //! canvas JSON → plan → run → components → events → API: **the program**
 //!
-//! Reads the command line, the settings and the environment, which nothing else does, and hands
-//! values on. Data goes to standard output, words for people to standard error.
+//! Reads the command line, the settings and the environment, which nothing else does, and passes values on. Data goes
+//! to standard output, messages for people to standard error.
 
 mod args;
 mod audit;

@@ -97,7 +97,8 @@ async fn tell_unread(
     if inputs.is_empty() || !opened.waiting(session).await?.is_empty() {
         return Ok(());
     }
-    unheard::tell(&*opened.plan(session).await?, inputs);
+    let plan = opened.plan(session).await?;
+    unheard::tell(inputs.keys().filter(|key| !plan.reads_input(key)));
     Ok(())
 }
 

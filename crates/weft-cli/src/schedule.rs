@@ -56,13 +56,6 @@ async fn add(args: &ScheduleAddArgs, app: &App, setup: &Setup) -> Outcome {
         ..TurnInput::default()
     };
     let canvas = canvas(&args.canvas, app, setup).await?;
-    if !input.inputs.is_empty() {
-        let version = app.canvases.get(&canvas).await?.version;
-        // An agent that cannot run as it is may be mended before the first time.
-        if let Ok(plan) = app.plan(&canvas, &version).await {
-            unheard::tell(&plan, &input.inputs);
-        }
-    }
     let terms = Terms {
         name: args.name.clone().unwrap_or_else(|| args.canvas.clone()),
         timing,
@@ -82,6 +75,7 @@ async fn add(args: &ScheduleAddArgs, app: &App, setup: &Setup) -> Outcome {
         enabled: !args.disabled,
     };
     let schedule = app.add_schedule(&canvas, terms).await?;
+    unheard::tell(&app.unread_inputs(&schedule).await);
     print(schedule.key.id.as_str())?;
     tell_next(&schedule);
     if schedule.is_enabled() {
@@ -157,7 +151,7 @@ async fn list(args: &ScheduleListArgs, app: &App) -> Outcome {
     }
     let shown = schedules.len() as u64;
     for schedule in schedules {
-        let line = if args.json { json(schedule)? } else { list_line(&schedule) };
+        let line = if args.json { json(schedule, app).await? } else { list_line(&schedule) };
         data.line(&line)?;
     }
     data.flush()?;
@@ -167,8 +161,8 @@ async fn list(args: &ScheduleListArgs, app: &App) -> Outcome {
     Ok(Exit::Done)
 }
 
-fn json(schedule: Schedule) -> Outcome<String> {
-    let item = ScheduleItem::from(schedule);
+async fn json(schedule: Schedule, app: &App) -> Outcome<String> {
+    let item = ScheduleItem::of(app, schedule).await;
     serde_json::to_string(&item).map_err(|error| Failure::failed(error.to_string()))
 }
 
@@ -183,7 +177,7 @@ async fn show(args: &ScheduleShowArgs, app: &App) -> Outcome {
     let (fires, total) = app.fires(&schedule.key, 0, FIRES_SHOWN).await?;
     let mut data = Data::stdout();
     if args.json {
-        data.line(&json(schedule)?)?;
+        data.line(&json(schedule, app).await?)?;
         data.flush()?;
         return Ok(Exit::Done);
     }

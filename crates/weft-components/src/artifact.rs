@@ -36,7 +36,8 @@ pub(crate) async fn made(ctx: &NodeContext, name: &str, request: &WriteRequest) 
     // The request is part of the journal's key for this effect, so the same work yields the same file.
     let question = ctx.effects.question("file", &(&name, request));
     let work = async {
-        let MadeDocument { bytes, unwritable } = ctx.run.seams.documents.write(request).await?;
+        let MadeDocument { bytes, unwritable } =
+            ctx.run.seams.documents.write(&ctx.run.tenant, request).await?;
         let file = run_files::keep(ctx, &name, request.format.mime_type(), bytes).await?;
         Ok(KeptDocument { file, unwritable })
     };

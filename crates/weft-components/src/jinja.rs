@@ -825,6 +825,90 @@ mod tests {
         );
     }
 
+    /// Numbers that are as far out as they go, and some between.
+    const EXTREMES: [&str; 13] = [
+        "0",
+        "-1",
+        "0.5",
+        "1000",
+        "100001",
+        "2147483647",
+        "-2147483648",
+        "4294967295",
+        "99999999999999",
+        "9223372036854775807",
+        "-9223372036854775807",
+        "18446744073709551615",
+        "1e308",
+    ];
+    /// Every filter, function, method and operator that takes a number, with its place marked.
+    const COUNTING: [&str; 47] = [
+        "'x'|indent(#)",
+        "'a\nb'|indent(#, true, true)",
+        "[1]|tojson(#)",
+        "[1]|batch(#)",
+        "[1]|batch(#, 'x')",
+        "[1]|slice(#)",
+        "[1]|slice(#, 'x')",
+        "'x y'|truncate(#)",
+        "'x y'|truncate(#, true, '', #)",
+        "'xx'|replace('x', 'y', #)",
+        "'x y'|split(' ', #)",
+        "'7'|int(0, #)",
+        "7|round(#)",
+        "0.7|round(#)",
+        "0.7|round(#, 'ceil')",
+        "#|round(-1)",
+        "#|int",
+        "#|abs",
+        "[1]|sum(start=#)",
+        "[#, #]|sum",
+        "'%#d'|format(1)",
+        "'%.#f' % 1",
+        "'%d'|format(#)",
+        "range(#)|list|length",
+        "range(0, #)|length",
+        "range(#, -#)|length",
+        "range(1, #, #)|length",
+        "range(#, -1, -1)|length",
+        "'{:>#}'.format(1)",
+        "'{:.#}'.format('x')",
+        "'xx'.replace('x', 'y', #)",
+        "'x y'.split(' ', #)",
+        "'xyz'[#]",
+        "'xyz'[#:]",
+        "'xyz'[:#]",
+        "'xyz'[::#]",
+        "[1, 2][#]",
+        "[1, 2][#::#]",
+        "'x' * #",
+        "# * [1]",
+        "# + #",
+        "# * #",
+        "2 ** #",
+        "# ** #",
+        "# // -1",
+        "# % 7",
+        "7 is divisibleby(#)",
+    ];
+
+    /// Whatever takes a number gets numbers at their extremes. One that was not looked at before something of that size is
+    /// made would end this process and not only fail.
+    #[test]
+    fn numbers_at_their_extremes_are_worked_out_or_refused() {
+        for expression in COUNTING {
+            for number in EXTREMES {
+                let expression = expression.replace('#', number);
+                let template = format!("{{{{ {expression} }}}}{{% if 1 %}}{{% endif %}}");
+                let is_bounded = match rendered(&template) {
+                    Ok(text) => text.len() <= OUTPUT_MAX,
+                    Err(error) => error.kind == ErrorKind::Invalid,
+                };
+                assert!(is_bounded, "{expression}");
+            }
+        }
+    }
+
     #[test]
     fn steps_and_sizes_have_limits() {
         let refused = |text: &str, what: &str| {

@@ -461,7 +461,7 @@ pub(crate) struct PlainDocuments;
 
 #[async_trait]
 impl DocumentWriter for PlainDocuments {
-    async fn write(&self, request: &WriteRequest) -> Result<MadeDocument> {
+    async fn write(&self, _: &TenantId, request: &WriteRequest) -> Result<MadeDocument> {
         let bytes = serde_json::to_vec(request).unwrap().into();
         let text = match &request.content {
             DocumentContent::Markdown(text) => text.as_str(),
@@ -470,7 +470,7 @@ impl DocumentWriter for PlainDocuments {
         Ok(MadeDocument { bytes, unwritable: text.matches('\u{2603}').take(1).collect() })
     }
 
-    async fn sheets(&self, _name: &str, bytes: Bytes) -> Result<Vec<Sheet>> {
+    async fn sheets(&self, _: &TenantId, _name: &str, bytes: Bytes) -> Result<Vec<Sheet>> {
         Ok(serde_json::from_slice(&bytes).unwrap())
     }
 }

@@ -1,4 +1,4 @@
-//! What members of a tenant may do: one table.
+//! What the members of a tenant may do, as one table.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,44 +7,44 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// What somebody is in a tenant. A later one may do everything that an earlier one may.
+/// The role of a member in a tenant. Each role includes the permissions of the ones before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MemberRole {
-    /// Reads.
+    /// May read.
     #[default]
     Viewer,
-    /// Runs agents and talks to assistants, too.
+    /// May also run agents and talk to assistants.
     User,
-    /// Changes agents, datasets and what belongs to them, too.
+    /// May also change agents, datasets and what belongs to them.
     Editor,
-    /// Administers members, API keys, secrets and the audit log, too.
+    /// May also administer members, API keys, secrets and the audit log.
     Owner,
 }
 
-/// What a request needs.
+/// The permission that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Permission {
-    /// To see what there is.
+    /// To see what exists.
     Read,
     /// To run agents, talk to assistants, answer tasks.
     Run,
     /// To change agents, datasets, memories and what belongs to them.
     Edit,
-    /// To decide who may do what, and to hold keys and secrets.
+    /// To decide who may do what, and to manage keys and secrets.
     Administer,
 }
 
 impl MemberRole {
-    /// All of them, the one that may least first.
+    /// All roles, the least privileged first.
     pub const ALL: [Self; 4] = [Self::Viewer, Self::User, Self::Editor, Self::Owner];
 
-    /// Whether somebody with this role may do what needs this permission.
+    /// Returns whether this role includes the permission.
     pub fn may(self, permission: Permission) -> bool {
         self >= permission.least_role()
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Viewer => "viewer",
@@ -56,10 +56,10 @@ impl MemberRole {
 }
 
 impl Permission {
-    /// All of them, the smallest first.
+    /// All permissions, the weakest first.
     pub const ALL: [Self; 4] = [Self::Read, Self::Run, Self::Edit, Self::Administer];
 
-    /// The role that has it and may do least besides.
+    /// Returns the least privileged role that has it.
     pub fn least_role(self) -> MemberRole {
         match self {
             Self::Read => MemberRole::Viewer,
@@ -69,7 +69,7 @@ impl Permission {
         }
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",

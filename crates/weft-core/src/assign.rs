@@ -1,5 +1,5 @@
-//! Changes of variables: what a component asks for, and what that makes of a value. The engine applies
-//! them to the values as they are when the node finishes, so none that were made side by side are lost.
+//! Assignments to variables: what a component requests, and the resulting value. The engine applies them to the then
+//! current values when the node finishes, so concurrent assignments are not lost.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
@@ -8,36 +8,36 @@ use crate::error::{Error, Result};
 use crate::reference::{Reference, Segment, Template};
 use crate::value::{DEPTH_MAX, Json, depth, described, number, whole};
 
-/// A change of a global or of another component's output.
+/// An assignment to a global or to another component's output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
 pub struct Assignment {
-    /// What changes: a global, an output, or a member of one.
+    /// The target: a global, an output, or a member of one.
     pub target: Reference,
-    /// How.
+    /// The operation.
     pub operator: AssignOperator,
-    /// With what.
+    /// The operand.
     pub operand: Operand,
 }
 
-/// What an assignment does to the value that is there.
+/// What an assignment does to the current value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AssignOperator {
-    /// The operand takes its place.
+    /// Replaces it with the operand.
     #[default]
     Overwrite,
-    /// The same; nothing given to a text or to nothing is an empty text.
+    /// Like `Overwrite`, but assigning null to a text or to null yields an empty text.
     Set,
-    /// The empty value of its type takes its place.
+    /// Replaces it with the empty value of its type.
     Clear,
-    /// The operand becomes the last element of a list.
+    /// Appends the operand to a list.
     Append,
-    /// The elements of the operand follow those of a list.
+    /// Appends the elements of the operand to a list.
     Extend,
-    /// A list loses its first element.
+    /// Removes the first element of a list.
     RemoveFirst,
-    /// A list loses its last element.
+    /// Removes the last element of a list.
     RemoveLast,
     /// `+=`
     Add,
@@ -49,19 +49,19 @@ pub enum AssignOperator {
     Divide,
 }
 
-/// What an assignment works with. References are looked up when it is applied.
+/// The operand of an assignment. References are resolved when it is applied.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operand {
     /// A value.
     Value(Json),
-    /// The value of a reference, with its type.
+    /// The value of a reference, keeping its type.
     Reference(Reference),
-    /// A text with the values of its references.
+    /// A text in which references are replaced by their values.
     Text(Template),
 }
 
 impl Operand {
-    /// The references that are looked up.
+    /// Returns the references that are resolved.
     pub fn references(&self) -> impl Iterator<Item = &Reference> {
         let (alone, text) = match self {
             Self::Value(_) => (None, None),
@@ -73,7 +73,7 @@ impl Operand {
 }
 
 impl AssignOperator {
-    /// Whether there is an operand to it.
+    /// Returns whether the operation has an operand.
     pub fn takes_operand(self) -> bool {
         !matches!(self, Self::Clear | Self::RemoveFirst | Self::RemoveLast)
     }
@@ -83,16 +83,16 @@ impl AssignOperator {
         *self == Self::Overwrite
     }
 
-    /// What becomes of the value `old`.
+    /// Returns the result of applying the operation to the value `old`.
     ///
     /// # Errors
-    /// `Invalid` when the operation does not go with the value or the operand.
+    /// `Invalid` when the operation does not suit the value or the operand.
     pub fn apply(self, old: Json, operand: Json) -> Result<Json> {
         match self {
             Self::Overwrite => Ok(operand),
             Self::Set => Ok(match (operand, old) {
-                // A variable that nobody has set and a text that is set to nothing stay texts: what puts them
-                // into a prompt expects no null.
+                // An unset variable, or a text that is set to null, becomes an empty text: prompts that use it do not
+                // expect null.
                 (Json::Null, Json::Null | Json::String(_)) => "".into(),
                 (value, _) => value,
             }),
@@ -133,10 +133,10 @@ impl AssignOperator {
         };
         let (Json::Number(_), Some(a)) = (old, number(old)) else { return Err(not_number(old, "variable")) };
         let b = number(by).ok_or_else(|| not_number(by, "parameter"))?;
-        // A parameter may be a text: what people type into a form or a template puts together is one.
+        // The parameter may be a text, as typed into a form or produced by a template.
         let written = || by.as_str()?.trim().parse::<i64>().ok();
         let integers = old.as_i64().zip(by.as_i64().or_else(written).or_else(|| whole(b)));
-        // Above 2⁵³ floating-point numbers cannot tell whole numbers apart.
+        // Above 2⁵³, floating-point numbers cannot represent every integer.
         let exact = integers.and_then(|(a, b)| match self {
             Self::Add => a.checked_add(b),
             Self::Subtract => a.checked_sub(b),
@@ -150,7 +150,7 @@ impl AssignOperator {
             Self::Add => a + b,
             Self::Subtract => a - b,
             Self::Multiply => a * b,
-            // JSON could not write an infinity down.
+            // JSON cannot represent infinity.
             _ if b == 0.0 => return Err(Error::invalid("cannot divide by zero")),
             _ => a / b,
         };
@@ -175,14 +175,14 @@ fn emptied(old: &Json) -> Json {
 
 fn list(value: Json) -> Result<Vec<Json>> {
     match value {
-        // A variable without a value: the first `append` begins its list.
+        // A variable without a value: the first `append` starts its list.
         Json::Null => Ok(Vec::new()),
         Json::Array(items) => Ok(items),
         other => Err(Error::invalid(format!("the variable is {}, not a list", described(&other)))),
     }
 }
 
-/// A list keeps elements of one type.
+/// All elements of a list must have the same type.
 fn fits(items: &[Json], new: &Json) -> Result<()> {
     let same = |first: &Json| std::mem::discriminant(first) == std::mem::discriminant(new);
     if items.first().is_none_or(same) {
@@ -191,17 +191,17 @@ fn fits(items: &[Json], new: &Json) -> Result<()> {
     Err(Error::invalid(format!("{} doesn't fit the other elements of the list", described(new))))
 }
 
-/// The place that a dotted path leads to, starting in the value of `name`. Nothing and the empty text
-/// become objects on the way, and objects get the members that they lack.
+/// Returns the place that a dotted path leads to, starting in the value of `name`. Along the way, null and the empty
+/// text become objects, and missing members are added to objects.
 ///
 /// # Errors
-/// `Invalid` when a value on the way has no members, a list has no such element, or the path is too
-/// long; then nothing has changed.
+/// `Invalid` when a value on the way has no members, a list has no such element, or the path is too long; nothing has
+/// changed then.
 pub fn place<'a>(start: &'a mut Json, name: &str, path: &str) -> Result<&'a mut Json> {
     if path.is_empty() {
         return Ok(start);
     }
-    // Looked at before anything is made on the way: a path that is refused has changed nothing.
+    // Checked before anything is created on the way, so that a rejected path changes nothing.
     if path.split('.').count() >= DEPTH_MAX {
         return Err(Error::invalid(format!(
             "`{name}` cannot have members more than {DEPTH_MAX} levels deep"
@@ -210,7 +210,7 @@ pub fn place<'a>(start: &'a mut Json, name: &str, path: &str) -> Result<&'a mut 
     let mut at = start;
     let mut known = name.to_owned();
     for step in path.split('.') {
-        // A text variable without a value begins as an empty text, and may become an object all the same.
+        // A text variable without a value starts as an empty text, but may still become an object.
         if at.is_null() || at.as_str() == Some("") {
             *at = Json::Object(Map::new());
         }
@@ -237,7 +237,7 @@ fn element<'a>(items: &'a mut [Json], name: &str, step: &str) -> Result<&'a mut 
         let message = format!("`{name}` is a list of {count}: `{step}` is not the number of an element");
         return Err(Error::invalid(message).help("count from 0, or from -1 backwards"));
     };
-    // Negative numbers count from the end, as they do where a list is read.
+    // Negative indices count from the end, as they do when a list is read.
     let place =
         if index < 0 { i64::try_from(count).unwrap_or(i64::MAX).saturating_add(index) } else { index };
     let found = usize::try_from(place).ok().and_then(|place| items.get_mut(place));
@@ -247,20 +247,21 @@ fn element<'a>(items: &'a mut [Json], name: &str, step: &str) -> Result<&'a mut 
     })
 }
 
-/// Refuses a value that would be nested too deep where `path` leads to.
+/// Rejects a value that would be nested too deeply at `path`.
 ///
 /// # Errors
 /// `Invalid`.
 pub fn check_depth(path: &str, value: &Json) -> Result<()> {
     let steps = if path.is_empty() { 0 } else { path.split('.').count() };
-    // Counted from the variable itself: values that are allowed one by one would nest deeper together.
+    // Counted from the variable itself: values that are each within the limit could exceed it combined.
     if steps + depth(value) > DEPTH_MAX {
         return Err(Error::invalid(format!("the value is nested more than {DEPTH_MAX} levels deep")));
     }
     Ok(())
 }
 
-/// An assignment as journals hold it. Older ones have the result alone, which replaces what was there.
+/// The stored form of an assignment in journals. Older journals contain only the result, which replaces the previous
+/// value.
 #[derive(Serialize, Deserialize)]
 struct Written {
     target: String,
@@ -284,8 +285,7 @@ enum StoredTextPart {
 impl From<Written> for Assignment {
     fn from(Written { target, operator, value, reference, text }: Written) -> Self {
         let operand = match (reference, text) {
-            // A journal has at most one of them; what names something else counts before what is a value
-            // itself.
+            // A journal contains at most one of them; an indirect operand takes precedence over a literal value.
             (Some(reference), _) => Operand::Reference(Reference::of_name(&reference)),
             (None, Some(parts)) => {
                 let segments = parts.into_iter().map(|part| match part {

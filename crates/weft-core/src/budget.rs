@@ -1,5 +1,5 @@
-//! What an agent or a whole run may use up. Budgets nest: what is spent in a sub-agent counts for
-//! every agent above it and for the run, so retries, resumes and sub-agents cannot get round one.
+//! Limits on what an agent or a whole run may use. Budgets nest: what a sub-agent spends counts for every agent above
+//! it and for the run, so retries, resumed work and sub-agents cannot bypass a limit.
 
 mod spent;
 
@@ -15,7 +15,7 @@ use crate::seam::chat_model::{Prices, Usage};
 
 pub use self::spent::Spent;
 
-/// How much may be used. Absent means no limit.
+/// Limits on usage. An absent limit means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BudgetLimits {
@@ -25,15 +25,15 @@ pub struct BudgetLimits {
     pub tool_calls: Option<u64>,
     /// Calls of models.
     pub model_calls: Option<u64>,
-    /// Tokens read and written by models.
+    /// Tokens read or written by models.
     pub tokens: Option<u64>,
-    /// Money, in the currency of the models' prices.
+    /// Cost, in the currency of the models' prices.
     pub money: Option<f64>,
-    /// Seconds of working time. Waiting for a person does not count.
+    /// Working time in seconds, excluding time spent waiting for a person.
     pub seconds: Option<f64>,
 }
 
-/// What a budget can run out of.
+/// The resource that a budget has run out of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
@@ -52,7 +52,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// The word for it in settings and answers.
+    /// The name used for it in settings and answers.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Rounds => "rounds",
@@ -65,53 +65,53 @@ impl Limit {
     }
 }
 
-/// Whose budget it is.
+/// The holder of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Holder {
     /// An agent or another node of a canvas.
     Node,
     /// A run.
     Run,
-    /// A session: all its turns together.
+    /// A session: all its turns combined.
     Session,
-    /// A canvas: all runs of a period together.
+    /// A canvas: all its runs in a period combined.
     Canvas(Period),
-    /// A tenant: all runs of all its canvases in a period together.
+    /// A tenant: all runs of all its canvases in a period combined.
     Tenant(Period),
 }
 
-/// A stretch of the calendar (UTC) after which a budget begins anew.
+/// A calendar period (UTC) after which a budget resets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Period {
     /// A day.
     Day,
     /// A month.
     Month,
-    /// None: it never begins anew.
+    /// No period: the budget never resets.
     Ever,
 }
 
-/// How much may be used in each period. Several hold at the same time.
+/// Limits for each period. Several may apply at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PeriodLimits {
-    /// In a day.
+    /// Per day.
     pub day: BudgetLimits,
-    /// In a month.
+    /// Per month.
     pub month: BudgetLimits,
-    /// In all.
+    /// In total.
     pub ever: BudgetLimits,
 }
 
 impl PeriodLimits {
-    /// Each period with its limits, the longest first.
+    /// Returns each period with its limits, longest first.
     pub fn each(&self) -> [(Period, BudgetLimits); 3] {
         [(Period::Ever, self.ever), (Period::Month, self.month), (Period::Day, self.day)]
     }
 }
 
 impl Period {
-    /// The word for it in settings.
+    /// The name used for it in settings.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Day => "day",
@@ -122,7 +122,7 @@ impl Period {
 }
 
 impl Holder {
-    /// The error of work that this holder's limit has ended, which is so much.
+    /// Returns the error of work that was ended by this holder's limit; `max` is the limit's value.
     fn error(self, limit: Limit, max: Option<String>) -> Error {
         let what = limit.as_str();
         let (whose, remedy) = match self {
@@ -156,7 +156,7 @@ fn later(period: Period, setting: &str, what: &str) -> String {
     format!("{wait}raise `limits.{setting}.{}.{what}` of the server", period.as_str())
 }
 
-/// A budget and those around it.
+/// A budget and the budgets that enclose it.
 #[derive(Debug)]
 pub struct Budget {
     holder: Holder,
@@ -166,19 +166,20 @@ pub struct Budget {
     model_calls: AtomicU64,
     tokens: AtomicU64,
     micros: AtomicU64,
-    /// Working time, without what has passed since `began`.
+    /// Working time, excluding the time since `began`.
     millis: AtomicU64,
-    /// Since when time counts; absent where many work at the same time, and time is added.
+    /// When time started to count; absent if concurrent runs share the budget, so that their working times are added
+    /// up instead.
     began: Option<Instant>,
-    /// What was used when this began.
+    /// What had been used when this budget was created.
     before: Spent,
     around: Option<Arc<Budget>>,
 }
 
 impl Budget {
-    /// A budget of which `spent` is used already, within `around`.
+    /// Creates a budget within `around`, of which `spent` has already been used.
     pub fn new(holder: Holder, limits: BudgetLimits, spent: Spent, around: Option<Arc<Self>>) -> Arc<Self> {
-        // Runs work there side by side: the time that passes is not the time that they work, so theirs is
+        // Runs that share the budget work concurrently: elapsed time is not working time, so their working times are
         // added up.
         let shared = matches!(holder, Holder::Canvas(_) | Holder::Tenant(_));
         Self::since((!shared).then(Instant::now), holder, limits, spent, around)
@@ -206,23 +207,23 @@ impl Budget {
         })
     }
 
-    /// A run's budget without limits.
+    /// Creates a run's budget without limits.
     pub fn unlimited() -> Arc<Self> {
         Self::new(Holder::Run, BudgetLimits::default(), Spent::default(), None)
     }
 
-    /// A node's budget within this one.
+    /// Creates a node's budget within this one.
     pub fn within(self: &Arc<Self>, limits: BudgetLimits, spent: Spent) -> Arc<Self> {
         self.within_since(Instant::now(), limits, spent)
     }
 
-    /// The same; its time counts from `began` on.
+    /// Like [`Budget::within`]; its time counts from `began`.
     pub fn within_since(self: &Arc<Self>, began: Instant, limits: BudgetLimits, spent: Spent) -> Arc<Self> {
         Self::since(Some(began), Holder::Node, limits, spent, Some(Arc::clone(self)))
     }
 
-    /// Adds what was used before, in a life of this work that is over, here and in every budget around
-    /// that is not shared with other runs: those are told by [`Self::raise_to`].
+    /// Adds what an earlier attempt at this work had used, to this budget and to every enclosing one that is not
+    /// shared with other runs. Shared budgets are updated by [`Self::raise_to`].
     pub fn note(&self, spent: Spent) {
         let mut budget = Some(self);
         while let Some(here) = budget.filter(|budget| budget.began.is_some()) {
@@ -233,11 +234,11 @@ impl Budget {
         }
     }
 
-    /// Takes note that at least so much has been used, by whomever.
+    /// Records that at least this much has been used, by whichever runs.
     pub fn raise_to(&self, spent: Spent) {
         for (counter, number) in self.counters().into_iter().zip(numbers(spent)) {
-            // The greater one: what this process has counted since the store was asked is not in the store
-            // yet.
+            // Takes the maximum, because what this process has counted since the store was read is not yet in the
+            // store.
             counter.fetch_max(number, Ordering::Relaxed);
         }
     }
@@ -246,7 +247,7 @@ impl Budget {
         [&self.rounds, &self.tool_calls, &self.model_calls, &self.tokens, &self.micros, &self.millis]
     }
 
-    /// What has been used, what was used before included.
+    /// Returns what has been used, including what had been used before.
     pub fn spent(&self) -> Spent {
         let worked =
             self.began.map_or(0, |began| u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX));
@@ -254,7 +255,7 @@ impl Budget {
         Spent { millis: counted.millis.saturating_add(worked), ..counted }
     }
 
-    /// The same, without the time since this began.
+    /// Like [`Budget::spent`], without the time since `began`.
     fn counted(&self) -> Spent {
         Spent {
             rounds: self.rounds.load(Ordering::Relaxed),
@@ -266,34 +267,33 @@ impl Budget {
         }
     }
 
-    /// What has been used since this began.
+    /// Returns what has been used since this budget was created.
     pub fn own(&self) -> Spent {
         self.spent().beyond(self.before)
     }
 
-    /// The same, without any time.
+    /// Like [`Budget::own`], without any time.
     pub fn own_without_time(&self) -> Spent {
         self.counted().beyond(self.before).without_time()
     }
 
-    /// What was used already when this began.
+    /// Returns what had been used when this budget was created.
     pub fn before(&self) -> Spent {
         self.before
     }
 
-    /// The error of work that a limit has ended: it names whose budget it is.
+    /// Returns the error of work that was ended by a limit. It names the holder of the budget.
     pub fn error(&self, limit: Limit) -> Error {
         let around = || std::iter::successors(Some(self), |budget| budget.around.as_deref());
-        // Looked for again, because whoever asks knows the limit and not whose it is: the nearest one that is
-        // reached.
+        // The caller knows the limit but not its holder, so this searches for the nearest budget that has reached it.
         let reached = around().find(|budget| budget.reached(limit));
-        // A period may have begun anew in the meantime, so that none is reached any more.
+        // The period may have reset in the meantime, so that none is reached any more.
         let limited = || around().find(|budget| budget.limited(limit));
         let budget = reached.or_else(limited).unwrap_or(self);
         budget.holder.error(limit, budget.max(limit))
     }
 
-    /// How much there is of it, as it is written in settings.
+    /// Returns the limit as it is written in settings.
     fn max(&self, limit: Limit) -> Option<String> {
         let BudgetLimits { rounds, tool_calls, model_calls, tokens, money, seconds } = self.limits;
         match limit {
@@ -322,29 +322,29 @@ impl Budget {
         }
     }
 
-    /// Takes a place for one more round of tool calls, here and in every budget around.
+    /// Takes one round of tool calls, from this budget and every enclosing one.
     ///
     /// # Errors
-    /// The limit that is reached; then nothing is taken.
+    /// The limit that is reached; nothing is taken then.
     pub fn take_round(&self) -> Result<(), Limit> {
         self.take(&|budget| (&budget.rounds, budget.limits.rounds), Limit::Rounds)
     }
 
-    /// Takes a place for one more tool call, so that calls made side by side cannot exceed the limit.
+    /// Takes one tool call, before it is made, so that concurrent calls cannot exceed the limit.
     ///
     /// # Errors
-    /// The limit that is reached; then nothing is taken.
+    /// The limit that is reached; nothing is taken then.
     pub fn take_tool_call(&self) -> Result<(), Limit> {
         self.take(&|budget| (&budget.tool_calls, budget.limits.tool_calls), Limit::ToolCalls)
     }
 
-    /// Takes a place for one more call of a model. Tokens, money and time are only known afterwards:
-    /// a call begins while something of each is left.
+    /// Takes one model call. Tokens, money and time are known only afterwards: a call may start while some of each is
+    /// left.
     ///
     /// # Errors
-    /// The limit that is reached; then nothing is taken.
+    /// The limit that is reached; nothing is taken then.
     pub fn take_model_call(&self) -> Result<(), Limit> {
-        // Looked at without taking anything: what a call will use of these is known when it has come back.
+        // Checked without taking anything: how much of these a call uses is known only once it has returned.
         if let Some(limit) = self.exhausted() {
             return Err(limit);
         }
@@ -357,11 +357,11 @@ impl Budget {
         while let Some(here) = budget {
             let (counter, max) = of(here);
             let room = |count: u64| max.is_none_or(|max| count < max).then(|| count.saturating_add(1));
-            // Each counter stands for itself, and nothing else is read by it: no stronger ordering is needed.
+            // Each counter is independent and nothing else is synchronised by it, so no stronger ordering is needed.
             if counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_err() {
                 for counter in taken {
-                    // What was taken further in is given back, so that a budget around that is used up costs
-                    // those within nothing.
+                    // Return what was taken from the inner budgets, so that an exhausted outer budget costs them
+                    // nothing.
                     counter.fetch_sub(1, Ordering::Relaxed);
                 }
                 return Err(limit);
@@ -372,7 +372,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Notes what a call of a model used, here and in every budget around. What it cost, in millionths.
+    /// Adds what a model call used, to this budget and every enclosing one. Returns its cost in millionths.
     pub fn used(&self, usage: Usage, prices: Option<Prices>) -> u64 {
         let tokens = usage.total_tokens();
         let micros = prices.map_or(0, |prices| micros(usage, prices));
@@ -385,23 +385,23 @@ impl Budget {
         micros
     }
 
-    /// The limit on tokens, money or time that is used up, here or around.
+    /// Returns the limit on tokens, money or time that is exhausted, in this budget or an enclosing one.
     pub fn exhausted(&self) -> Option<Limit> {
         let here =
             [Limit::Tokens, Limit::Money, Limit::Seconds].into_iter().find(|limit| self.reached(*limit));
         here.or_else(|| self.around.as_ref()?.exhausted())
     }
 
-    /// Whether money is limited, here or around.
+    /// Returns whether this budget or an enclosing one limits money.
     pub fn limits_money(&self) -> bool {
         self.limits.money.is_some() || self.around.as_ref().is_some_and(|around| around.limits_money())
     }
 
-    /// How much time is left, here and around; `None` without a limit.
+    /// Returns how much time is left in this budget and the enclosing ones; `None` without a limit.
     pub fn time_left(&self) -> Option<Duration> {
         let here = self.limits.seconds.map(|max| {
             let left = max - self.spent().millis as f64 / 1e3;
-            // A limit beyond what a duration holds is none that is reached, and not one that is used up.
+            // A limit larger than a `Duration` can hold is unreachable, not exhausted.
             if left > 0.0 {
                 Duration::try_from_secs_f64(left).unwrap_or(Duration::MAX)
             } else {
@@ -416,11 +416,11 @@ impl Budget {
     }
 }
 
-/// Adds to a counter, up to the largest number. What a provider says it has used is a stranger's number: a counter that
-/// began anew behind it would give a used-up budget back.
+/// Adds to a counter, saturating at the maximum. Usage reported by a provider is untrusted: a counter that wrapped
+/// around would restore an exhausted budget.
 fn add(counter: &AtomicU64, number: u64) {
     let sum = |count: u64| Some(count.saturating_add(number));
-    // Never refused: there is always a sum.
+    // Cannot fail: the closure always returns a sum.
     let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum);
 }
 
@@ -429,18 +429,17 @@ fn numbers(spent: Spent) -> [u64; 6] {
     [rounds, tool_calls, model_calls, tokens, micros, millis]
 }
 
-/// What a call cost, in millionths, rounded up.
+/// Returns the cost of a call in millionths, rounded up.
 pub fn micros(usage: Usage, prices: Prices) -> u64 {
     let Usage { prompt_tokens, completion_tokens, cache_read_tokens, cache_write_tokens, .. } = usage;
-    // Providers count what is cached among the tokens of the question; numbers that do not fit together give
-    // 0 here and not a huge one.
+    // Providers include cached tokens in the prompt tokens. Inconsistent numbers yield 0 instead of a huge value.
     let read = prompt_tokens.saturating_sub(cache_read_tokens).saturating_sub(cache_write_tokens);
     let micros = read as f64 * prices.prompt
         + cache_read_tokens as f64 * prices.cache_read.unwrap_or(prices.prompt)
         + cache_write_tokens as f64 * prices.cache_write.unwrap_or(prices.prompt)
         + completion_tokens as f64 * prices.completion;
-    // Rounded up: many small calls would cost nothing else.
-    // What is more than can be counted is the most that can, and not nothing: it would use no budget up.
+    // Rounded up, because otherwise many small calls would be free. The float-to-int cast saturates: a cost beyond
+    // the largest number becomes the largest number, not zero, which would exhaust no budget.
     if micros > 0.0 { micros.ceil() as u64 } else { 0 }
 }
 

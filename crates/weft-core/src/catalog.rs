@@ -1,22 +1,22 @@
-//! Kind → spec: what a canvas may be made of.
+//! Maps the kind of a component to its spec.
 
 use std::collections::HashMap;
 
 use crate::component::ComponentSpec;
 
-/// The component types a plan is compiled against.
+/// The component types that a plan is compiled against.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     specs: HashMap<&'static str, &'static ComponentSpec>,
 }
 
 impl Catalog {
-    /// A catalog of these types.
+    /// Creates a catalog of these types.
     pub fn new(specs: impl IntoIterator<Item = &'static ComponentSpec>) -> Self {
         Self { specs: specs.into_iter().map(|spec| (spec.kind, spec)).collect() }
     }
 
-    /// The type of this name. Exact spelling first, then without regard to case.
+    /// Returns the type with this name. An exact match takes precedence over a case-insensitive one.
     pub fn get(&self, kind: &str) -> Option<&'static ComponentSpec> {
         self.specs
             .get(kind)
@@ -25,11 +25,10 @@ impl Catalog {
             .or_else(|| self.specs.values().find(|spec| spec.kind.eq_ignore_ascii_case(kind)).copied())
     }
 
-    /// Every type, by name.
+    /// Returns every type, sorted by name.
     pub fn all(&self) -> Vec<&'static ComponentSpec> {
         let mut all: Vec<_> = self.specs.values().copied().collect();
-        // The table has an order of its own in each process; what is written from it must not change from one
-        // to the next.
+        // The iteration order of the table differs between processes, but output generated from it must not.
         all.sort_by_key(|spec| spec.kind);
         all
     }

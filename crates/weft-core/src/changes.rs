@@ -1,17 +1,19 @@
-//! Changes of what is kept. Whoever changes something reads it, says what it is to be, and writes that, and somebody else may do
-//! the same in between. So what is kept counts its changes (its `revision`), a store writes only over what has not changed
-//! since it was read, and a change that came too late is made anew from what is there by then.
+//! Optimistic concurrency control. Changing stored data means reading it, modifying it and writing it back, and
+//! another writer may do the same in between. Stored data therefore has a `revision` that counts its changes. A store
+//! overwrites data only if it has not changed since it was read; a change that comes too late is retried on the
+//! current data.
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// How often a change is made anew that somebody else's change came before. Of those that meet one always succeeds.
+/// Maximum number of attempts at a change that conflicts with other writers. Of conflicting writers, one always
+/// succeeds.
 pub const CHANGES_TRIED_MAX: usize = 32;
 
-/// Makes a change of `what`, which is for people. Each attempt reads, changes and writes; it gives nothing when somebody else
-/// has changed or removed in the meantime what it had read, and is then made again.
+/// Makes a change to `what`, which is named in messages. Each attempt reads, modifies and writes. It returns `None`
+/// if another writer has changed or removed the data since it was read, and is then repeated.
 ///
 /// # Errors
-/// Those of the attempts; `Conflict` when others do not stop to change the same.
+/// The errors of the attempts; `Conflict` when other writers keep changing the same data.
 pub async fn made<T, E, F>(what: &str, attempt: impl Fn() -> F) -> Result<T, E>
 where
     F: Future<Output = Result<Option<T>, E>>,
@@ -25,7 +27,7 @@ where
     Err(overtaken(what).into())
 }
 
-/// The error that somebody else has changed something, or removed it, since it was read.
+/// Returns the error for data that another writer has changed or removed since it was read.
 pub fn overtaken(what: &str) -> Error {
     Error::new(ErrorKind::Conflict, format!("others change the {what} at the same time")).help("try again")
 }

@@ -1,4 +1,4 @@
-//! Sources and the small numbers they are cited by: `[ID:n]`.
+//! Sources, and the small numbers by which they are cited: `[ID:n]`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::value::Json;
 
-/// A piece of a source that an answer may quote, in the shape clients of the compatible API read.
+/// A passage of a source that an answer may quote, in the format that clients of the compatible API read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Chunk {
     /// The chunk's own id.
@@ -22,10 +22,10 @@ pub struct Chunk {
     pub dataset_id: String,
     /// An image of it, if there is one.
     pub image_id: Option<String>,
-    /// Places in the document: page, left, right, top, bottom.
+    /// Positions in the document: page, left, right, top, bottom.
     #[serde(default)]
     pub positions: Vec<Json>,
-    /// Where it can be read.
+    /// The address at which it can be read.
     pub url: Option<String>,
     /// The fused score, 0 to 1.
     pub similarity: Option<f64>,
@@ -40,29 +40,29 @@ pub struct Chunk {
 /// A chunk with the number it is cited by in this turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cited {
-    /// The n of `[ID:n]`, from 0 on.
+    /// The n of `[ID:n]`, counted from 0.
     pub number: u32,
-    /// What it stands for.
+    /// The cited chunk.
     pub chunk: Arc<Chunk>,
 }
 
-/// The sources of one turn. Numbers are small, consecutive, given in order of first appearance,
-/// and a chunk keeps its number for the whole turn, so two sources never share one.
+/// The sources of one turn. Numbers are consecutive and assigned in order of first appearance. A chunk keeps its
+/// number for the whole turn, so two sources never share one.
 #[derive(Clone, Debug, Default)]
 pub struct Citations(Arc<KnownSources>);
 
 #[derive(Debug, Default)]
 struct KnownSources {
     chunks: Mutex<Vec<Arc<Chunk>>>,
-    /// Somebody has looked for some, whatever was found.
+    /// Whether a search for sources took place, whatever it found.
     searched: AtomicBool,
 }
 
 impl Citations {
-    /// The sources a paused turn had when it stopped.
+    /// Restores the sources that a paused turn had when it stopped.
     pub fn restore(cited: impl IntoIterator<Item = Cited>) -> Self {
         let mut cited: Vec<_> = cited.into_iter().collect();
-        // The place in the list becomes the number again.
+        // The position in the list becomes the number again.
         cited.sort_by_key(|c| c.number);
         let chunks = Mutex::new(cited.into_iter().map(|c| c.chunk).collect());
         Self(Arc::new(KnownSources { chunks, searched: AtomicBool::new(false) }))
@@ -74,7 +74,7 @@ impl Citations {
         chunks
             .into_iter()
             .map(|chunk| {
-                // By its id: the same passage that was found twice, with another score, is one source.
+                // Compared by id: the same passage found again with another score is one source.
                 let index = known.iter().position(|k| k.id == chunk.id).unwrap_or_else(|| {
                     known.push(Arc::new(chunk));
                     known.len() - 1
@@ -84,39 +84,40 @@ impl Citations {
             .collect()
     }
 
-    /// Sources were looked for. Also when there are none, a mark in a text that was to cite is then one of nothing.
+    /// Records that a search took place. Even if it found nothing, a citation mark in an answer then refers to a
+    /// source that does not exist.
     pub fn note_search(&self) {
-        // It orders nothing else.
+        // Relaxed, because it orders nothing else.
         self.0.searched.store(true, Ordering::Relaxed);
     }
 
-    /// Whether sources were looked for, or are there.
+    /// Returns whether a search took place or there are any sources.
     pub fn was_searched(&self) -> bool {
         let found = || !self.0.chunks.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
         self.0.searched.load(Ordering::Relaxed) || found()
     }
 
-    /// The sources found after the first `count`.
+    /// Returns the sources after the first `count`.
     pub fn since(&self, count: usize) -> Vec<Cited> {
         let known = self.0.chunks.lock().unwrap_or_else(PoisonError::into_inner);
         let new = (0..).zip(known.iter()).skip(count);
         new.map(|(number, chunk)| Cited { number, chunk: Arc::clone(chunk) }).collect()
     }
 
-    /// Every source so far.
+    /// Returns every source so far.
     pub fn all(&self) -> Vec<Cited> {
         let known = self.0.chunks.lock().unwrap_or_else(PoisonError::into_inner);
         (0..).zip(known.iter()).map(|(number, chunk)| Cited { number, chunk: Arc::clone(chunk) }).collect()
     }
 
-    /// The sources whose mark `[ID:n]` appears in `text`, in order of their numbers.
+    /// Returns the sources whose mark `[ID:n]` appears in `text`, in order of their numbers.
     pub fn cited_in(&self, text: &str) -> Vec<Cited> {
         let marks = marks(text);
         self.all().into_iter().filter(|c| marks.contains(&c.number)).collect()
     }
 }
 
-/// Sources in the shape clients of the compatible API read: `{chunks: {n: …}, doc_aggs: {name: …}}`.
+/// Returns sources in the format that clients of the compatible API read: `{chunks: {n: …}, doc_aggs: {name: …}}`.
 pub fn reference(cited: &[Cited]) -> Json {
     let mut chunks = serde_json::Map::new();
     let mut documents: indexmap::IndexMap<&str, (&str, u64)> = indexmap::IndexMap::new();
@@ -130,7 +131,7 @@ pub fn reference(cited: &[Cited]) -> Json {
     serde_json::json!({"chunks": chunks, "doc_aggs": documents.collect::<serde_json::Map<_, _>>()})
 }
 
-/// The numbers of all `[ID:n]` marks in a text.
+/// Returns the numbers of all `[ID:n]` marks in a text.
 pub fn marks(text: &str) -> Vec<u32> {
     text.split("[ID:")
         .skip(1)

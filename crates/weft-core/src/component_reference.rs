@@ -1,5 +1,4 @@
-//! What there is to know about a component type before it is used, for people, editors and programs: made from its
-//! [`ComponentSpec`] and nothing else.
+//! Describes component types for people, editors and programs. Everything is derived from the [`ComponentSpec`].
 
 use std::fmt::Write as _;
 
@@ -11,17 +10,17 @@ use crate::field::schema::{self, type_name};
 use crate::field::{AnyField as _, Field, FieldGroup, FieldSpec, Kind, common, specs};
 use crate::value::{Json, to_text};
 
-/// Parameters of a component that are used somewhere.
+/// Parameters of a component as used in a sample.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Example {
-    /// Where: a folder or file of the samples.
+    /// Where they are used: a folder or file of the samples.
     pub from: String,
     /// The parameters.
     pub params: Map<String, Json>,
 }
 
-/// A component type as data: its name, what it does, its parameters as a form shows them and as a JSON Schema, its outputs,
-/// how agents call it when it is a tool, and an example if there is one.
+/// Returns a component type as data: its name, what it does, its parameters as a form shows them and as a JSON
+/// Schema, its outputs, how agents call it if it is a tool, and an example if there is one.
 pub fn described(spec: &ComponentSpec, example: Option<&Example>) -> Json {
     let outputs: Vec<Json> = spec.outputs.iter().map(output).collect();
     let groups = || spec.fields.iter().chain(common::GROUPS);
@@ -49,7 +48,7 @@ fn group(group: &FieldGroup) -> Json {
     json!({"title": group.title, "fields": fields.map(field).collect::<Vec<_>>()})
 }
 
-/// A field as a form needs it.
+/// Returns a field in the form that a form editor needs.
 fn field(spec: &FieldSpec) -> Json {
     let mut field = json!({"name": spec.name, "title": title(spec.name), "description": spec.summary,
         "type": type_name(spec.kind), "widget": widget(spec)});
@@ -88,7 +87,7 @@ fn field(spec: &FieldSpec) -> Json {
     field
 }
 
-/// A name as the label of a field: `max_rounds` and `maxRounds` become `Max rounds`.
+/// Turns a name into the label of a field: `max_rounds` and `maxRounds` become `Max rounds`.
 fn title(name: &str) -> String {
     let mut title = String::new();
     for c in name.chars() {
@@ -132,7 +131,7 @@ fn output(output: &OutputSpec) -> Json {
     described
 }
 
-/// The same as a section of a page in Markdown.
+/// Returns the description of a component type as a section of a Markdown page.
 pub fn in_markdown(spec: &ComponentSpec, example: Option<&Example>) -> String {
     let mut page = format!("## {}\n\n{}\n", spec.kind, spec.summary);
     page.push_str(&tables(spec.fields));
@@ -158,14 +157,14 @@ pub fn in_markdown(spec: &ComponentSpec, example: Option<&Example>) -> String {
     page
 }
 
-/// The parameters that every component has, as a section of the same page.
+/// Returns the parameters that every component has, as a section of the same page.
 pub fn common_in_markdown() -> String {
     tables(common::GROUPS)
 }
 
-/// A table for each heading, in the order of the form.
+/// Returns one table per heading, in form order.
 fn tables(groups: &'static [FieldGroup]) -> String {
-    // Groups with one heading share a table, which stands where the first of them does.
+    // Groups with the same heading share a table, placed where the first of them is.
     let mut titles: Vec<&str> = Vec::new();
     for group in groups {
         if !titles.contains(&group.title) {
@@ -173,7 +172,7 @@ fn tables(groups: &'static [FieldGroup]) -> String {
         }
     }
     let of = |title: &str| {
-        // What is read only to say that it has no effect helps nobody who writes a canvas.
+        // Parameters that are read only to report that they have no effect do not help authors of canvases.
         let offered = specs(groups.iter().filter(|group| group.title == title)).filter(|spec| spec.offered);
         table(title, &offered.collect::<Vec<_>>())
     };
@@ -190,7 +189,7 @@ fn table(title: &str, offered: &[&FieldSpec]) -> String {
     }
     table.push_str("\n| parameter | type | default | |\n|---|---|---|---|\n");
     for spec in offered {
-        // An empty text in a cell would look like a missing one.
+        // An empty text in a cell would look like a missing default.
         let default = spec.default.json().filter(|value| value.as_str() != Some(""));
         let default = default.map(|value| format!("`{}`", in_cell(&to_text(&value)))).unwrap_or_default();
         let (name, summary) = (spec.name, in_cell(&in_words(spec)));
@@ -205,7 +204,7 @@ fn table(title: &str, offered: &[&FieldSpec]) -> String {
     table
 }
 
-/// What a field is, with its choices, its members, its bounds and when it means something.
+/// Describes a field with its choices, members, bounds, and when it applies.
 fn in_words(spec: &FieldSpec) -> String {
     let mut words = spec.summary.to_owned();
     match spec.kind {
@@ -222,7 +221,7 @@ fn in_words(spec: &FieldSpec) -> String {
         Kind::Object(members) if !members.is_empty() => {
             let _ = write!(words, ": {}", listed(members));
         }
-        // A bound that is none, as those of the type, would read as if it were one.
+        // The bounds of the integer type itself are not shown, as they would read like real bounds.
         Kind::Whole { min, max } if max != i64::MAX => {
             let _ = write!(words, "; {min} to {max}");
         }
@@ -248,7 +247,7 @@ fn listed(members: &[Field]) -> String {
     told.collect::<Vec<_>>().join(", ")
 }
 
-/// A text in a cell of a table.
+/// Escapes a text for a table cell.
 fn in_cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }

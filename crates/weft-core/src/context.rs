@@ -1,4 +1,4 @@
-//! What a component is given while it runs.
+//! What a component receives while it runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,48 +27,49 @@ use crate::seam::speech::Audio;
 use crate::stream::{Piece, SharedText};
 use crate::value::{Json, Outputs, Value};
 
-/// What the caller gave for one turn.
+/// The caller's input for one turn.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TurnInput {
     /// The question; empty is allowed.
     #[serde(default)]
     pub query: String,
-    /// Who asks.
+    /// The user who asks.
     #[serde(default)]
     pub user_id: String,
-    /// Attached pictures as data URIs; replaces those of the turn before. See [`TurnInput::check_files`].
+    /// Attached pictures as data URIs. They replace those of the previous turn. See [`TurnInput::check_files`].
     #[serde(default)]
     pub files: Vec<Json>,
-    /// Form values: `{field: value}`, `{field: {"value": …}}`, or the same below a component's id.
+    /// Form values: `{field: value}`, `{field: {"value": …}}`, or either of these nested under a component's id.
     #[serde(default)]
     pub inputs: serde_json::Map<String, Json>,
-    /// Nodes that do not run: what they give is given here.
+    /// Nodes that do not run because their outputs are given here.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pins: BTreeMap<ComponentId, Pin>,
-    /// Messages that are written at the same time are told at the same time, piece by piece, by a client
-    /// that can show several; else one of them speaks and the others are held back until it has ended.
+    /// Whether the client can show several messages at once. If so, messages that are written concurrently are sent
+    /// concurrently, piece by piece; otherwise one is sent and the others are held back until it has ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub parallel_messages: bool,
-    /// Nobody need listen: it gives way to no question of its session, whichever process works on it.
+    /// Whether no client waits for this turn. It then never makes way for a question of its session, whichever
+    /// process runs it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub background: bool,
-    /// What the route that began the turn wants to find in its journal again, under a name of its own. No component
-    /// sees it.
+    /// Data that the route which started the turn wants to find in its journal again, under a name of its own.
+    /// Components do not see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notes: Option<Box<serde_json::Map<String, Json>>>,
-    /// What another program has called a webhook with: `query`, `headers`, `body` and the `request` that they are of.
-    /// Begin hands them on.
+    /// The request with which another program called a webhook: `query`, `headers`, `body` and the `request` they
+    /// belong to. Begin passes them on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook: Option<Box<Json>>,
 }
 
 impl TurnInput {
-    /// Refuses what is attached and cannot be read. Pictures in the request itself go to models as such;
-    /// a document would become text of a prompt as it stands, megabytes of base64, and an address would be
-    /// fetched by whoever runs the model.
+    /// Refuses attachments that cannot be read. Pictures in the request itself are passed to models as they are. A
+    /// document, however, would end up in a prompt verbatim, as megabytes of base64, and an address would be fetched
+    /// by whichever service runs the model.
     ///
     /// # Errors
-    /// `Unsupported`, before anything has begun.
+    /// `Unsupported`, before anything has started.
     pub fn check_files(&self) -> Result<()> {
         let picture = |file: &Json| file.as_str().is_some_and(|text| text.starts_with("data:image/"));
         let refused = |what: &str| {
@@ -91,7 +92,7 @@ impl TurnInput {
     }
 }
 
-/// Whether a form's value is the descriptor of an upload, or a list of some.
+/// Whether a form value is the descriptor of an upload, or a list that contains one.
 fn names_upload(value: &Json) -> bool {
     match value {
         Json::Array(items) => items.iter().any(names_upload),
@@ -100,14 +101,14 @@ fn names_upload(value: &Json) -> bool {
     }
 }
 
-/// What a node gives without running.
+/// The result of a node that does not run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pin {
     /// Its outputs.
     #[serde(default)]
     pub outputs: Outputs,
-    /// Where the run goes on, for a node that branches; absent: everywhere.
+    /// The successors of a branching node that run next; all of them if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Vec<ComponentId>>,
 }
@@ -119,7 +120,7 @@ pub struct HistoryMessage {
     pub role: String,
     /// What was said and shown.
     pub content: String,
-    /// The run that it belongs to; absent for the opening words, and where nobody knows.
+    /// The run that it belongs to; absent for the opening message and where it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
 }
@@ -131,37 +132,37 @@ impl From<SessionMessage> for HistoryMessage {
     }
 }
 
-/// What is the same for all activations of one run.
+/// What all activations of one run share.
 #[derive(Debug)]
 pub struct RunContext {
-    /// Whose run it is.
+    /// The tenant that owns the run.
     pub tenant: TenantId,
     /// The run.
     pub run: RunId,
-    /// The canvas that runs; empty where none is stored.
+    /// The canvas that runs; empty if it is not stored.
     pub canvas: CanvasId,
-    /// The conversation it is part of.
+    /// The conversation that it is part of.
     pub session: SessionId,
-    /// What the caller gave.
+    /// The caller's input.
     pub input: TurnInput,
-    /// Earlier messages, oldest first, as models see them: without the opening words of the session and
-    /// without what this turn itself has said and asked.
+    /// Earlier messages, oldest first, as models see them: without the session's opening message, and without what
+    /// this turn itself has said and asked.
     pub history: Vec<HistoryMessage>,
-    /// What earlier turns have called.
+    /// The calls made in earlier turns.
     pub past_calls: PastCalls,
-    /// What is said to it while it is under way; see [`NodeContext::messages_before`].
+    /// Messages sent to the run while it is in progress; see [`NodeContext::messages_before`].
     pub inbox: Inbox,
     /// The sources found so far in this turn.
     pub citations: Citations,
-    /// What must not be written down or shown.
+    /// The secrets that must not be written or shown.
     pub masks: Masks,
-    /// The outside.
+    /// The services outside the engine.
     pub seams: Arc<Seams>,
     /// Every component id of the canvas, for references that are only known at run time.
     pub components: Arc<std::collections::HashSet<ComponentId>>,
-    /// What the whole run may use.
+    /// The budget of the whole run.
     pub budget: Arc<Budget>,
-    /// What random choices derive from; the same seed chooses the same.
+    /// The seed of all random choices; the same seed leads to the same choices.
     pub seed: u64,
 }
 
@@ -174,60 +175,61 @@ pub struct Round {
     pub item: Option<Arc<Json>>,
 }
 
-/// What an activation tells the engine while it runs.
-// What is large and rare is boxed: a channel has room for dozens of these at a time, nearly all of them words.
+/// A notification from a running activation to the engine.
+// Large, rare payloads are boxed: a channel holds dozens of signals at a time, and nearly all of them are text
+// pieces.
 #[derive(Debug)]
 pub enum Signal {
-    /// It wants to say something, and somebody else speaks.
+    /// It wants to speak while another activation has the floor.
     Speak,
     /// A piece of the visible answer.
     Say(Piece),
-    /// What was said last, as speech.
+    /// The most recent text, as speech.
     Play(Audio),
-    /// An output that is still growing; listeners may begin.
+    /// An output that is still growing; listeners may start reading it.
     Publish(Arc<str>, SharedText),
-    /// What a call of a model used.
+    /// What a model call used.
     Used(Box<crate::usage::UsedModel>),
-    /// Something worth knowing that is no failure.
+    /// A problem worth reporting that is not a failure.
     Warn(String),
     /// A tool is being called.
     ToolStarted(Box<ToolStarted>),
-    /// A tool's call is over.
+    /// A tool call has ended.
     ToolFinished(Box<ToolFinished>),
     /// A budget or another limit of an agent has cut its work short.
     Limited(Limited),
-    /// A call to the outside is about to be made.
+    /// An external call is about to be made.
     EffectStarted(EffectStarted),
-    /// A call to the outside came back.
+    /// An external call has returned.
     EffectFinished(EffectFinished),
-    /// It wants to know when all that it has told so far is stored, and since when, as in [`EffectStarted::safe`].
+    /// Requests a reply once everything it has sent so far is stored. The reply says since when, as in
+    /// [`EffectStarted::safe`].
     Stored(oneshot::Sender<std::time::Duration>),
 }
 
-/// A call of a tool that begins.
+/// A tool call that is starting.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolStarted {
-    /// The agent that calls; a sub-agent's id is its agent's, `-->` and its own name.
+    /// The calling agent. The id of a sub-agent is its parent agent's id, `-->` and its own name.
     pub agent: ComponentId,
-    /// The way to the tool in display names: `Agent A-->search`.
+    /// The path to the tool in display names: `Agent A-->search`.
     pub path: Arc<str>,
-    /// The call's id, unique within the activation: behind the ids of the calls that lead to it, `/`
-    /// after each.
+    /// The call's id, unique within the activation: the ids of the enclosing calls, each followed by `/`, then its
+    /// own.
     pub call: Arc<str>,
     /// The name the model calls it by.
     pub tool: Arc<str>,
-    /// The arguments, presets left out.
+    /// The arguments, without presets.
     pub arguments: Arc<Json>,
 }
 
-/// A call of a tool that is over. Every [`ToolStarted`] has one, also when the call failed, was too
-/// slow or was stopped.
+/// A tool call that has ended. Every [`ToolStarted`] has one, even if the call failed, timed out or was stopped.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolFinished {
-    /// What began.
+    /// The call that was started.
     #[serde(flatten)]
     pub started: ToolStarted,
-    /// What the tool gave, or what the model is told about its failure.
+    /// The tool's output, or what the model is told about its failure.
     pub result: Arc<Json>,
     /// Whether it failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -245,14 +247,14 @@ pub struct ToolFinished {
 pub enum Limited {
     /// A budget is used up.
     Budget(Limit),
-    /// Its own number of rounds is.
+    /// Its own limit on rounds is reached.
     MaxRounds,
-    /// It did the same thing again and again.
+    /// It repeated the same action over and over.
     LoopDetected,
 }
 
 impl Limited {
-    /// The word for it in answers.
+    /// The name used for it in answers.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Budget(Limit::Rounds) => "max_rounds",
@@ -263,10 +265,10 @@ impl Limited {
     }
 }
 
-/// How many signals of one activation may wait for the engine.
+/// Maximum number of signals of one activation that may be queued for the engine.
 pub const SIGNALS_IN_FLIGHT_MAX: usize = 64;
 
-/// What one activation is given. A clone belongs to the same activation.
+/// What one activation receives. A clone belongs to the same activation.
 #[derive(Clone, Debug)]
 pub struct NodeContext {
     /// What it shares with the whole run.
@@ -275,7 +277,7 @@ pub struct NodeContext {
     pub node: ComponentId,
     /// The node's display name.
     pub name: Arc<str>,
-    /// Which activation of the run this is, from 1 on.
+    /// The number of this activation within the run, counted from 1.
     pub activation: u32,
     /// The values of what it reads. Streams appear only for components that listen.
     pub inputs: Inputs,
@@ -283,41 +285,40 @@ pub struct NodeContext {
     pub alternative: usize,
     /// The innermost round around it.
     pub round: Option<Round>,
-    /// Values a person filled in, for Entry and Pause nodes: field → value.
+    /// The values a person filled in, for Entry and Pause nodes: field → value.
     pub filled: serde_json::Map<String, Json>,
-    /// For a Pause node: nobody filled in anything in time.
+    /// For a Pause node: whether the time limit passed without an answer.
     pub timed_out: bool,
-    /// What it had to remember when it stopped to wait for a person; see
-    /// [`crate::component::Suspension`].
+    /// The state it saved when it suspended to wait for a person; see [`crate::component::Suspension`].
     pub resumed: Option<Json>,
-    /// What it may use.
+    /// What it may use up.
     pub budget: Arc<Budget>,
-    /// Its calls to the outside; see [`NodeContext::effect`].
+    /// Its external calls; see [`NodeContext::effect`].
     pub effects: Effects,
-    /// The part of the activation's work that this is: empty for the work itself, the ids of the
-    /// calls that lead there for what an agent calls.
+    /// Which part of the activation's work this is: empty for the node's own work, or the ids of the enclosing calls
+    /// for work that an agent calls.
     pub part: Arc<str>,
-    /// Whether a listener follows, so that publishing a growing text is worth while.
+    /// Whether a listener follows, so that publishing a growing text is worthwhile.
     pub heard: bool,
-    /// Whether the data of the calls that are made here is kept besides what the model is told, as scripts do; see
-    /// [`crate::tool::ToolOutput::data`].
+    /// Whether the data of the calls made here is retained in addition to what the model is shown, as scripts need
+    /// it; see [`crate::tool::ToolOutput::data`].
     pub keeps_data: bool,
     /// The right to speak; see [`NodeContext::say`].
     pub floor: Floor,
     /// Fires when the run is cancelled or the activation's frame is left.
     pub cancel: CancellationToken,
-    /// To the engine, with the number of the activation; use [`NodeContext::signal`].
+    /// Channel to the engine, with the number of the activation; use [`NodeContext::signal`].
     pub signals: mpsc::Sender<(u32, Signal)>,
 }
 
-/// The error of work whose run hears of nothing any more.
+/// Returns the error of work whose run no longer receives signals.
 pub(crate) fn no_longer_listens() -> Error {
     Error::new(ErrorKind::Cancelled, "the run has been cancelled")
 }
 
 impl NodeContext {
-    /// Shows a piece of the answer to the user. Waits while another activation speaks, and when the engine
-    /// is behind.
+    /// Shows a piece of the answer to the user. Waits while another activation speaks, and while the engine is
+    /// behind.
     ///
     /// # Errors
     /// `Cancelled` when the run no longer listens.
@@ -326,7 +327,7 @@ impl NodeContext {
         self.signal(Signal::Say(piece)).await
     }
 
-    /// Waits while another activation speaks. Then this one has the floor until it ends.
+    /// Waits while another activation speaks. Afterwards this activation has the floor until it ends.
     ///
     /// # Errors
     /// `Cancelled` when the run no longer listens.
@@ -338,7 +339,7 @@ impl NodeContext {
         Ok(())
     }
 
-    /// Hands over an output that is still growing.
+    /// Publishes an output that is still growing.
     ///
     /// # Errors
     /// `Cancelled` when the run no longer listens.
@@ -346,7 +347,7 @@ impl NodeContext {
         self.signal(Signal::Publish(output.into(), text)).await
     }
 
-    /// Sends any signal.
+    /// Sends a signal to the engine.
     ///
     /// # Errors
     /// `Cancelled` when the run no longer listens.
@@ -354,8 +355,8 @@ impl NodeContext {
         self.signals.send((self.activation, signal)).await.map_err(|_| no_longer_listens())
     }
 
-    /// What names the work at hand: its run, its activation, and within an agent's work the calls that lead to it.
-    /// All of them are the same when the work is done again after a crash.
+    /// Returns a key for the work at hand: its run, its activation, and within an agent's work the calls that lead to
+    /// it. The key is the same when the work is repeated after a crash.
     pub fn call_key(&self) -> String {
         let (run, activation) = (&self.run.run, self.activation);
         match self.part.trim_end_matches('/') {
@@ -364,13 +365,13 @@ impl NodeContext {
         }
     }
 
-    /// Makes a call to the outside, or gives what it gave before. The second value says whether it was
-    /// made now.
+    /// Makes an external call, or returns the stored result of the same call. The second value says whether the call
+    /// was made now.
     ///
     /// # Errors
-    /// What the call fails with, now or before; `Interrupted` when it was cut off before and may not be
-    /// made again, or when the work is done from a recording that does not have it; `Cancelled` when the
-    /// run no longer listens.
+    /// The failure of the call, now or in the earlier attempt; `Interrupted` when it was cut off before and must not
+    /// be repeated, or when the work runs from a recording that does not contain it; `Cancelled` when the run no
+    /// longer listens.
     pub fn effect<T: Serialize + DeserializeOwned>(
         &self,
         kind: &'static str,
@@ -380,8 +381,8 @@ impl NodeContext {
         self.effect_asking(kind, again, None, call)
     }
 
-    /// The same for a call whose question is known ([`Effects::question`]): in a recording its answer is
-    /// found by that, too.
+    /// Like [`NodeContext::effect`], for a call whose question is known ([`Effects::question`]). A recording can then
+    /// also find its answer by the question.
     ///
     /// # Errors
     /// As [`NodeContext::effect`].
@@ -398,7 +399,7 @@ impl NodeContext {
         let (key, known) = self.effects.next(&self.part, kind);
         if self.effects.are_recorded() {
             let (activation, node) = (self.activation, self.node.clone());
-            // Where a call asks nothing that could be told apart, its place in the work is the question.
+            // If the call has no question that identifies it, its place in the work serves as the question.
             let question = question.or_else(|| self.effects.question(kind, &key));
             let key = Arc::clone(&key);
             let asked = RecordedCall { activation, node, key, question, answered: Match::Same };
@@ -422,16 +423,15 @@ impl NodeContext {
         }
         match again {
             Delivery::Idempotent => {
-                // Without waiting for the store: a call that may be repeated
-                // is made again when the note of it is lost.
+                // No need to wait for the store: if the record is lost, a repeatable call is simply made again.
                 let started = EffectStarted { key: Arc::clone(&key), kind, safe: None };
                 self.signal(Signal::EffectStarted(started)).await?;
             }
             Delivery::AtMostOnce => self.note_safely(&key, kind).await?,
         }
         let result = call.await;
-        // A call that was broken off has given nothing. Kept as a
-        // failure it would be given again to work that goes on.
+        // An aborted call has produced nothing. Recorded as a failure, it would be returned again to the resumed
+        // work.
         let given_up = result.as_ref().is_err_and(|error| error.kind == ErrorKind::Cancelled);
         if !given_up {
             let gave = EffectResult::of(&result)?;
@@ -440,8 +440,8 @@ impl NodeContext {
         result.map(|value| (value, true))
     }
 
-    /// Waits until it is stored that a call begins, and until the store has said so just now: a process that
-    /// slept in between may have lost the run, and the next note tells it so.
+    /// Waits until the start of the call is stored and the store's confirmation is recent. A process that was
+    /// suspended in between may have lost the run; it learns so from the next attempt.
     async fn note_safely(&self, key: &Arc<str>, kind: &'static str) -> Result<()> {
         for _ in 0..NOTES_MAX {
             let (safe, noted) = oneshot::channel();
@@ -455,23 +455,23 @@ impl NodeContext {
         Ok(())
     }
 
-    /// The value of something it reads.
+    /// Returns the value of a reference that the node reads.
     pub fn value(&self, reference: &Reference) -> Value {
         self.inputs.value(reference)
     }
 
-    /// The last `turns` turns of the conversation, oldest first: two messages each. It begins with a question,
-    /// because some models refuse one that begins with an answer.
+    /// Returns the last `turns` turns of the conversation, oldest first, with two messages each. It starts with a
+    /// question, because some models refuse a history that starts with an answer.
     pub fn history(&self, turns: usize) -> &[crate::context::HistoryMessage] {
         last_turns(&self.run.history, turns)
     }
 
-    /// What texts that are only known at run time may refer to.
+    /// Returns what texts that are only known at run time may refer to.
     pub fn names(&self) -> Names<'_> {
         Names { components: &self.run.components, item: None }
     }
 
-    /// A number that is the same whenever this activation of this run is repeated.
+    /// Returns a number that is the same whenever this activation of this run is repeated.
     pub fn random(&self) -> u64 {
         mix(self.run.seed ^ u64::from(self.activation).rotate_left(32))
     }
@@ -479,7 +479,7 @@ impl NodeContext {
 
 fn last_turns(messages: &[HistoryMessage], turns: usize) -> &[HistoryMessage] {
     let last = &messages[messages.len().saturating_sub(turns.saturating_mul(2))..];
-    // Cut after two messages a turn, the first may be an answer whose question was cut off.
+    // Cutting at two messages per turn may leave an answer at the front whose question was cut off.
     let first = last.iter().position(|message| message.role == "user").unwrap_or(last.len());
     &last[first..]
 }

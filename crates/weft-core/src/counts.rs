@@ -1,4 +1,4 @@
-//! Counts of what a process has done, for whoever looks after it.
+//! Counters of what a process has done, for monitoring.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,36 +7,36 @@ use crate::error::ErrorKind;
 use crate::journal::Ending;
 use crate::seam::chat_model::ModelKind;
 
-/// A number that only grows.
+/// A counter that only grows.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds to it, up to the largest number.
+    /// Adds to the counter, saturating at the maximum.
     pub fn add(&self, more: u64) {
-        // Tokens are what a provider says: a sum that began anew behind such a number would be no count.
+        // Token counts come from providers; a sum that wraps around after an absurd number would be meaningless.
         let sum = |count: u64| Some(count.saturating_add(more));
-        // Never refused: there is always a sum.
+        // Cannot fail: the closure always returns a sum.
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum);
     }
 
-    /// How many there were.
+    /// Returns the current count.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// What counts are kept apart by. Only a closed set of words can be one: nothing that comes from outside names a count,
-/// so there are never more counts than words, and no count tells whose it is.
+/// A dimension by which counts are kept. It is a closed set of values: no external input becomes a label, so the
+/// number of counters is bounded, and no counter reveals whose activity it counts.
 pub trait Label: Copy + PartialEq + 'static {
-    /// All of them.
+    /// All values.
     const ALL: &'static [Self];
 
-    /// The word for it.
+    /// Returns the name of the label.
     fn word(self) -> &'static str;
 }
 
-/// A count for each of some words.
+/// One counter per label.
 #[derive(Debug)]
 pub struct Counts<L> {
     counts: Box<[Counter]>,
@@ -55,25 +55,25 @@ impl<L: Label> Counts<L> {
         self.counts.get(place)
     }
 
-    /// Adds to one of them.
+    /// Adds to the counter of one label.
     pub fn add(&self, label: L, more: u64) {
         if let Some(counter) = self.counter(label) {
             counter.add(more);
         }
     }
 
-    /// How many of one there were.
+    /// Returns the count of one label.
     pub fn get(&self, label: L) -> u64 {
         self.counter(label).map_or(0, Counter::get)
     }
 
-    /// All of them, also those of which there was none.
+    /// Returns all counts, including zeros.
     pub fn all(&self) -> impl Iterator<Item = (L, u64)> + '_ {
         L::ALL.iter().copied().zip(self.counts.iter().map(Counter::get))
     }
 }
 
-/// A count for each pair of some words.
+/// One counter per pair of labels.
 #[derive(Debug)]
 pub struct CountTable<R, C> {
     rows: Box<[Counts<C>]>,
@@ -92,19 +92,19 @@ impl<R: Label, C: Label> CountTable<R, C> {
         self.rows.get(place)
     }
 
-    /// Adds to one of them.
+    /// Adds to the counter of one pair.
     pub fn add(&self, row: R, column: C, more: u64) {
         if let Some(counts) = self.row(row) {
             counts.add(column, more);
         }
     }
 
-    /// How many of one there were.
+    /// Returns the count of one pair.
     pub fn get(&self, row: R, column: C) -> u64 {
         self.row(row).map_or(0, |counts| counts.get(column))
     }
 
-    /// All of them, also those of which there was none.
+    /// Returns all counts, including zeros.
     pub fn all(&self) -> impl Iterator<Item = (R, C, u64)> + '_ {
         let rows = R::ALL.iter().copied().zip(self.rows.iter());
         rows.flat_map(|(row, counts)| counts.all().map(move |(column, count)| (row, column, count)))
@@ -176,10 +176,10 @@ impl Label for ModelKind {
     }
 }
 
-/// Whether something came to a good end.
+/// Whether an operation succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Success {
-    /// It did.
+    /// It succeeded.
     Succeeded,
     /// It failed.
     Failed,
@@ -196,16 +196,16 @@ impl Label for Success {
     }
 }
 
-/// What waits in the store, of all tenants and for any process.
+/// The work waiting in the store, across all tenants and processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
-    /// Runs in the queue that no worker has taken.
+    /// Queued runs that no worker has taken.
     pub queued_runs: u64,
-    /// Documents that are to be read and that no worker has taken.
+    /// Documents waiting to be read that no worker has taken.
     pub documents: u64,
-    /// Datasets that are to get new vectors and that no worker has taken.
+    /// Datasets waiting for new vectors that no worker has taken.
     pub reembeddings: u64,
-    /// Questions of runs that nobody has answered.
+    /// Unanswered human tasks of runs.
     pub tasks: u64,
 }
 

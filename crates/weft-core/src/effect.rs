@@ -1,6 +1,6 @@
-//! Calls to the outside, kept with the run: work that is done again after a crash gets what it got
-//! before, and nothing that was carried out is carried out twice. Work can also be done from a recording
-//! alone; then no call is made at all.
+//! External calls, recorded with the run: work that is repeated after a crash receives the earlier results, and no
+//! call that was carried out is carried out twice. Work can also run entirely from a recording; then no call is made
+//! at all.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -15,19 +15,19 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::id::ComponentId;
 use crate::value::Json;
 
-/// How often a call may be carried out when a run is resumed after a crash cut it off.
+/// How often a call may be carried out when a run is resumed after a crash interrupted it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Delivery {
-    /// It is made again: it changes nothing outside, or the same call twice changes nothing more.
+    /// It is repeated: it changes nothing outside, or repeating it changes nothing further.
     #[serde(rename = "allowed")]
     Idempotent,
-    /// It may have been carried out, so it is not made again; the node fails and says so.
+    /// It may have been carried out, so it is not repeated; the node fails and says so.
     #[serde(rename = "never")]
     AtMostOnce,
 }
 
-/// How a call to the outside ended.
+/// The result of an external call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectResult {
@@ -37,7 +37,7 @@ pub enum EffectResult {
     Failure {
         /// Its kind.
         kind: ErrorKind,
-        /// What it says, the causes included.
+        /// Its message, including the causes.
         message: Arc<str>,
     },
 }
@@ -48,7 +48,7 @@ impl EffectResult {
             Ok(value) => serde_json::to_value(value)
                 .map(|value| Self::Value(value.into()))
                 .map_err(|cause| Error::internal("cannot keep what a call gave").because(cause)),
-            // With the chain of causes: after a restart this text is all that is left of the error.
+            // Includes the chain of causes, because after a restart this text is all that is left of the error.
             Err(error) => Ok(Self::Failure { kind: error.kind, message: error.full().into() }),
         }
     }
@@ -65,134 +65,135 @@ impl EffectResult {
 /// A call that is about to be made.
 #[derive(Debug)]
 pub struct EffectStarted {
-    /// Its place in the activation's work: the same when the work is done again.
+    /// Its place in the activation's work, which is the same when the work is repeated.
     pub key: Arc<str>,
     /// What kind of call it is: `model`, `http`, `tool`.
     pub kind: &'static str,
-    /// Told when the note of it is safe, and since when, by [`crate::seam::Clock::running`]: the store let
-    /// it through at that time or later. Absent when the call need not wait for that.
+    /// Notified when the record of the call is safe, with a time by [`crate::seam::Clock::running`]: the store
+    /// accepted the record then or later. Absent when the call need not wait for that.
     pub safe: Option<oneshot::Sender<Duration>>,
 }
 
-/// A call that came back.
+/// A call that has returned.
 #[derive(Debug)]
 pub struct EffectFinished {
     /// Its place in the activation's work.
     pub key: Arc<str>,
-    /// What it gave.
+    /// Its result.
     pub gave: EffectResult,
 }
 
-/// How old the note of a call may be that must not be made twice, when it is made. Whoever has slept for longer
-/// asks the store once more: a process is taken for dead after 7 s of silence, so a younger note is its own.
+/// Maximum age of the record of a call that must not be repeated, when the call is made. If the process was suspended
+/// for longer, it asks the store again: a process is considered dead after 7 s of silence, so a younger record is its
+/// own.
 pub const NOTE_AGE_MAX: Duration = Duration::from_secs(2);
 
-/// How often a call is noted until the note is young enough. A store that takes longer than that every time
-/// has let the last note through all the same, and whoever goes on with the run finds it.
+/// Maximum number of times a call is recorded while waiting for a recent enough record. A store that is slower than
+/// that every time has still accepted the last record, and whichever process resumes the run finds it.
 pub const NOTES_MAX: u32 = 3;
 
-/// What is known of a call from before.
+/// What is known about a call from an earlier attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Known {
-    /// It was begun, and nobody knows what became of it.
+    /// It was started, and its outcome is unknown.
     Begun,
-    /// It came back.
+    /// It returned.
     Ended(EffectResult),
 }
 
-/// The calls of one activation.
+/// The external calls of one activation.
 #[derive(Clone, Default)]
 pub struct Effects {
     state: Arc<Mutex<EffectState>>,
     mode: EffectMode,
 }
 
-/// What becomes of a call that nothing is known of.
+/// How a call is handled that nothing is known about.
 #[derive(Clone, Default)]
 enum EffectMode {
-    /// It is made, and noted with the run.
+    /// It is made, and recorded with the run.
     #[default]
     Kept,
-    /// It is made, and forgotten.
+    /// It is made, but not recorded.
     Unkept,
     /// It is not made.
     Recorded(Arc<Recorded>),
 }
 
-/// How a call of work that is done from a recording was answered.
+/// How a call was answered in work that runs from a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Match {
-    /// By the answer to the same question at the same place, as far as questions are known.
+    /// With the answer to the same question at the same place, as far as questions are known.
     Same,
-    /// By the answer to the same question at another place.
+    /// With the answer to the same question at another place.
     Moved,
-    /// By the answer at the same place, which another question was given.
+    /// With the answer at the same place, which belonged to a different question.
     Differs,
-    /// Not at all.
+    /// It was not answered.
     Lacking,
 }
 
-/// A call that work done from a recording came to.
+/// A call made by work that runs from a recording.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedCall {
-    /// Whose.
+    /// The activation that makes it.
     pub activation: u32,
     /// Its node.
     pub node: ComponentId,
     /// Its place in the activation's work.
     pub key: Arc<str>,
-    /// The fingerprint of what it asked; see [`Effects::question`].
+    /// The fingerprint of its question; see [`Effects::question`].
     pub question: Option<Arc<str>>,
     /// How it was answered.
     pub answered: Match,
 }
 
-/// What the activations of a run that is done from a recording alone share: the answers that are found
-/// by their questions, and what was asked.
+/// State shared by the activations of a run that runs entirely from a recording: the answers that can be found by
+/// their questions, and the calls made so far.
 #[derive(Debug, Default)]
 pub struct Recorded {
-    /// Answers by fingerprints; absent when work is given nothing but what stands at its place.
+    /// Answers by fingerprint; absent if a call is answered only by what is recorded at its place.
     by_question: Option<HashMap<Arc<str>, EffectResult>>,
     calls: Mutex<Vec<RecordedCall>>,
     waiting: Notify,
 }
 
 impl Recorded {
-    /// Answers that are found by their questions as well. The same question may be asked any number of
-    /// times, so the order in which work gets on makes no difference.
+    /// Creates a recording whose answers can also be found by their questions. A question may be asked any number of
+    /// times, so the order in which work progresses makes no difference.
     pub fn by_question(answers: HashMap<Arc<str>, EffectResult>) -> Self {
         Self { by_question: Some(answers), ..Self::default() }
     }
 
-    /// The calls so far, in the order in which they came up.
+    /// Returns the calls so far, in the order in which they were made.
     pub fn calls(&self) -> Vec<RecordedCall> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns when work waits for a call that was begun in the recording and never came back: whatever
-    /// came of that work came from elsewhere, such as a limit of time.
+    /// Returns once work waits for a call that was started in the recording but never returned: that work was ended
+    /// by something else, such as a time limit.
     pub async fn waits(&self) {
         self.waiting.notified().await;
     }
 
-    /// What a call is given. `then` is the question that the answer at its place was given to. Never
-    /// returns for a call that never came back in the recording.
+    /// Returns the answer to a call. `then` is the question that the recorded answer at its place belongs to. Never
+    /// returns for a call that never returned in the recording.
     async fn answer(
         &self,
         mut call: RecordedCall,
         known: Option<Known>,
         then: Option<Arc<str>>,
     ) -> Result<EffectResult> {
-        // Older recordings do not have the questions: what stands at the place is taken for the answer there.
+        // Older recordings lack the questions; the answer at the place is then assumed to match.
         let same = then.is_none() || call.question.is_none() || then == call.question;
         let elsewhere = || self.by_question.as_ref()?.get(call.question.as_ref()?).cloned();
         let (gave, answered) = match known {
             Some(Known::Begun) => {
-                // It leaves a permit: whoever begins to wait for this only now hears of it, too.
+                // Stores a permit, so that a task which starts waiting only later is notified, too.
                 self.waiting.notify_one();
-                // In the recording the work ended by something else, such as a limit of time: an answer would
-                // let it go on.
+                // In the recording the work was ended by something else, such as a time limit; an answer would let it
+                // continue.
                 return std::future::pending().await;
             }
             Some(Known::Ended(gave)) if same => (Some(gave), Match::Same),
@@ -212,9 +213,9 @@ impl Recorded {
     }
 }
 
-/// FNV-1a, 64 bits, as hexadecimal digits: the same for ever.
+/// Returns the 64-bit FNV-1a hash in hexadecimal digits. It must never change.
 fn fingerprint(kind: &str, question: &[u8]) -> String {
-    // A zero between them, so that the end of the kind and the beginning of the question cannot be exchanged.
+    // Separated by a zero byte, so that the end of the kind cannot be confused with the start of the question.
     let bytes = kind.as_bytes().iter().chain(&[0]).chain(question);
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -225,7 +226,7 @@ fn fingerprint(kind: &str, question: &[u8]) -> String {
 #[derive(Default)]
 struct EffectState {
     known: HashMap<Arc<str>, Known>,
-    /// The questions of what is known, by the same places.
+    /// The questions of the known calls, by place.
     questions: HashMap<Arc<str>, Arc<str>>,
     counts: BTreeMap<String, u32>,
 }
@@ -237,14 +238,14 @@ impl fmt::Debug for Effects {
 }
 
 impl Effects {
-    /// Of an activation that is done again, with what is known from before.
+    /// Creates the effects of a repeated activation, with what is known from before.
     pub fn known(known: HashMap<Arc<str>, Known>) -> Self {
         let state = EffectState { known, ..EffectState::default() };
         Self { state: Arc::new(Mutex::new(state)), mode: EffectMode::Kept }
     }
 
-    /// Of an activation that is done from a recording: nothing but what is known is given, and nothing
-    /// is called. `questions` are what the known answers were given to, as far as that is known.
+    /// Creates the effects of an activation that runs from a recording: only known answers are returned, and no call
+    /// is made. `questions` are the questions that the known answers belong to, as far as they are known.
     pub fn recorded(
         known: HashMap<Arc<str>, Known>,
         questions: HashMap<Arc<str>, Arc<str>>,
@@ -254,32 +255,32 @@ impl Effects {
         Self { state: Arc::new(Mutex::new(state)), mode: EffectMode::Recorded(recorded) }
     }
 
-    /// Of a run that is kept nowhere, so that nobody could go on with it.
+    /// Creates the effects of a run that is not stored and therefore cannot be resumed.
     pub fn unkept() -> Self {
         Self { mode: EffectMode::Unkept, ..Self::default() }
     }
 
-    /// Whether calls are noted at all.
+    /// Returns whether calls are recorded.
     pub(crate) fn are_kept(&self) -> bool {
         !matches!(self.mode, EffectMode::Unkept)
     }
 
-    /// Whether nothing is called, because only what was recorded counts.
+    /// Returns whether no calls are made because everything comes from a recording.
     pub fn are_recorded(&self) -> bool {
         matches!(self.mode, EffectMode::Recorded(_))
     }
 
-    /// The fingerprint of what a call is about to ask, for [`crate::NodeContext::effect_asking`]. Worked
-    /// out only where it is compared: `None` elsewhere.
+    /// Returns the fingerprint of a call's question, for [`crate::NodeContext::effect_asking`]. Computed only where
+    /// it is compared; `None` otherwise.
     pub fn question<T: Serialize + ?Sized>(&self, kind: &str, asks: &T) -> Option<Arc<str>> {
         let EffectMode::Recorded(recorded) = &self.mode else { return None };
-        // Nobody compares it otherwise, and a request may hold a whole conversation.
+        // It would not be compared otherwise, and a request may contain a whole conversation.
         recorded.by_question.as_ref()?;
         let text = serde_json::to_vec(asks).ok()?;
         Some(fingerprint(kind, &text).into())
     }
 
-    /// What a call is given that must not be made; `None` when it may be.
+    /// Returns the answer to a call that must not be made; `None` if the call may be made.
     pub(crate) async fn answer(
         &self,
         call: RecordedCall,
@@ -290,20 +291,20 @@ impl Effects {
         Some(recorded.answer(call, known.clone(), then).await)
     }
 
-    /// The place of the next call of this kind in a part of the work. Parts that run side by side have
-    /// names of their own, so that the order in which they get on makes no difference.
+    /// Returns the place of the next call of this kind in a part of the work. Parts that run concurrently have their
+    /// own names, so the order in which they progress makes no difference.
     pub(crate) fn next(&self, part: &str, kind: &str) -> (Arc<str>, Option<Known>) {
         let mut state = self.state();
         let stem = format!("{part}{kind}");
         let count = state.counts.entry(stem.clone()).or_insert(0);
         let key: Arc<str> = format!("{stem}#{count}").into();
         *count += 1;
-        // Taken out, since each place comes up once and what a call gave may be large.
+        // Removed, because every place is used once and a result may be large.
         let known = state.known.remove(&key);
         (key, known)
     }
 
-    /// What is known of the next call of this kind, which does not come up by that.
+    /// Returns what is known about the next call of this kind, without advancing to it.
     pub(crate) fn ahead(&self, part: &str, kind: &str) -> Option<Known> {
         let state = self.state();
         let stem = format!("{part}{kind}");

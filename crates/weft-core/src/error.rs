@@ -1,48 +1,48 @@
-//! What went wrong, of which kind, and what to do about it.
+//! Errors: what went wrong, of which kind it is, and what to do about it.
 
 use std::time::Duration;
 
-/// The result of anything that crosses a seam.
+/// The result of any operation that crosses a seam.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What callers branch on. The text is for people.
+/// The kind of an error, for callers to branch on. The message is for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
     /// The caller's input is wrong; the same call fails again.
     Invalid,
-    /// There is no such thing, or not for this caller.
+    /// It does not exist, or not for this caller.
     NotFound,
-    /// Someone else changed it, or it is in use.
+    /// It was changed concurrently, or it is in use.
     Conflict,
-    /// The caller is known and may not do this.
+    /// The caller is authenticated but not allowed to do this.
     Denied,
     /// A credential is missing or wrong.
     Unauthenticated,
-    /// Too many calls; wait and try again.
+    /// Too many calls; retry later.
     RateLimited,
     /// Paid quota or a budget is used up.
     QuotaExceeded,
-    /// The content was refused by a filter.
+    /// A content filter refused it.
     Filtered,
     /// It took longer than its limit.
     Timeout,
-    /// The other side cannot be reached or answers with a server error.
+    /// The remote side cannot be reached or returns a server error.
     Unavailable,
-    /// The other side answered something that is not valid.
+    /// The remote side returned something invalid.
     Garbled,
-    /// Someone asked for it to stop.
+    /// Its cancellation was requested.
     Cancelled,
-    /// The work was cut off by a stop of the process and may not be repeated.
+    /// The work was interrupted by a stop of the process and must not be repeated.
     Interrupted,
-    /// Known, and not part of this build.
+    /// Known, but not part of this build.
     Unsupported,
-    /// A defect of ours or of the machine (disk full, memory).
+    /// A bug in our code, or a problem of the machine (disk full, memory).
     Internal,
 }
 
 impl ErrorKind {
-    /// Whether the same call may succeed when it is made again a little later.
+    /// Returns whether the same call may succeed when it is repeated a little later.
     pub fn is_passing(self) -> bool {
         matches!(self, Self::RateLimited | Self::Timeout | Self::Unavailable)
     }
@@ -69,40 +69,40 @@ impl ErrorKind {
     }
 }
 
-/// A failure: what we were doing, what kind it is, what to do, and why.
+/// An error: what was being done, its kind, the remedy, and the cause.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
-    /// What callers branch on.
+    /// The kind, for callers to branch on.
     pub kind: ErrorKind,
-    /// A sentence without the cause in it, such as "cannot read the canvas `x`".
+    /// A sentence that does not include the cause, such as "cannot read the canvas `x`".
     pub message: String,
     /// What the reader can do about it.
     pub help: Option<String>,
-    /// How long the other side asked us to wait.
+    /// How long the remote side asked us to wait.
     pub retry_after: Option<Duration>,
-    /// Why, kept apart from the text.
+    /// The cause, kept apart from the message.
     #[source]
     pub cause: Option<Box<dyn std::error::Error + Send + Sync>>,
-    /// What is for the operator alone: it may name files, servers and statements. Nothing else of the error
-    /// repeats it, so whatever is made of the other fields may be shown to everybody.
+    /// Details for the operator only, which may name files, servers and statements. No other field repeats them, so
+    /// anything derived from the other fields may be shown to anyone.
     pub private: Option<Box<Private>>,
-    /// The work came to its end and gave nothing, such as a model that answers without a word: whoever asked for
-    /// something else than nothing may ask again.
+    /// The work completed without producing anything, such as a model that returns an empty answer. A caller that
+    /// needs a result may try again.
     pub gave_nothing: bool,
 }
 
-/// What an error says to the operator in place of its public words.
+/// What an error tells the operator instead of its public text.
 #[derive(Debug)]
 pub struct Private {
-    /// In place of the message.
+    /// Replaces the message.
     pub message: String,
-    /// In place of the remedy.
+    /// Replaces the remedy.
     pub help: Option<String>,
 }
 
 impl Error {
-    /// A failure of this kind, described by `message`.
+    /// Creates an error of this kind with this message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -115,76 +115,76 @@ impl Error {
         }
     }
 
-    /// The input is wrong.
+    /// Creates an `Invalid` error: the input is wrong.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Invalid, message)
     }
 
-    /// There is no such thing.
+    /// Creates a `NotFound` error.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::NotFound, message)
     }
 
-    /// A defect of ours or of the machine.
+    /// Creates an `Internal` error: a bug in our code, or a problem of the machine.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Internal, message)
     }
 
-    /// Says what the reader can do about it.
+    /// Adds advice on what the reader can do about it.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// Says that the work came to its end and gave nothing.
+    /// Marks the work as completed without a result.
     #[must_use]
     pub fn for_nothing(mut self) -> Self {
         self.gave_nothing = true;
         self
     }
 
-    /// Keeps the cause.
+    /// Attaches the cause.
     #[must_use]
     pub fn because(mut self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         self.cause = Some(cause.into());
         self
     }
 
-    /// Says something else to the operator, in logs and on the command line.
+    /// Sets a different text for the operator, shown in logs and on the command line.
     #[must_use]
     pub fn in_private(mut self, message: impl Into<String>, help: Option<&str>) -> Self {
         self.private = Some(Box::new(Private { message: message.into(), help: help.map(str::to_owned) }));
         self
     }
 
-    /// Whether the operator is told something else than the rest.
+    /// Returns whether the operator is shown a different text.
     pub fn is_private(&self) -> bool {
         self.private.is_some()
     }
 
-    /// The message for the operator, without the remedy.
+    /// Returns the message for the operator, without the remedy.
     pub fn private_message(&self) -> &str {
         self.private.as_ref().map_or(&self.message, |private| &private.message)
     }
 
-    /// The remedy for the operator.
+    /// Returns the remedy for the operator.
     pub fn private_help(&self) -> Option<&str> {
         self.private.as_ref().map_or(self.help.as_deref(), |private| private.help.as_deref())
     }
 
-    /// What the operator is told: the message with the chain of causes, and the remedy.
+    /// Returns what the operator is shown: the message with the chain of causes, and the remedy.
     pub fn for_operator(&self) -> (String, Option<String>) {
         let mut text = self.private_message().to_owned();
         let mut help = self.private_help().map(str::to_owned);
         let mut cause: Option<&(dyn std::error::Error + 'static)> = self.cause.as_ref().map(|c| &**c as _);
         while let Some(error) = cause {
             text.push_str(": ");
-            // Only our own errors say something else to the operator.
+            // Only our own errors can have a separate text for the operator.
             match error.downcast_ref::<Self>() {
                 Some(error) => {
                     text.push_str(error.private_message());
-                    // What helps against the cause helps.
+                    // A remedy for the cause is also a remedy for the error.
                     help = help.or_else(|| error.private_help().map(str::to_owned));
                 }
                 None => text.push_str(&error.to_string()),
@@ -194,7 +194,7 @@ impl Error {
         (text, help)
     }
 
-    /// The same in one line: for logs, never for an answer.
+    /// Like [`Error::for_operator`], on one line: for logs, never for an answer.
     pub fn detail(&self) -> String {
         match self.for_operator() {
             (text, Some(help)) => format!("{text} ({help})"),
@@ -202,7 +202,7 @@ impl Error {
         }
     }
 
-    /// The message, the chain of causes and the remedy in one line, for an event or an answer.
+    /// Returns the message, the chain of causes and the remedy on one line, for an event or an answer.
     pub fn full(&self) -> String {
         let mut text = self.message.clone();
         let mut cause: Option<&dyn std::error::Error> = self.cause.as_ref().map(|c| &**c as _);
@@ -220,10 +220,11 @@ impl Error {
     }
 }
 
-/// What is there, or nothing where that is gone or never was: who removes something, or only looks for it, need not mind.
+/// Turns `NotFound` into `None`, for callers that do not mind if the thing does not exist, such as those that delete
+/// it or only look for it.
 ///
 /// # Errors
-/// Every other error than `NotFound`.
+/// Any error except `NotFound`.
 pub fn found<T>(outcome: Result<T>) -> Result<Option<T>> {
     match outcome {
         Ok(found) => Ok(Some(found)),

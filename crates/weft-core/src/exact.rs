@@ -1,12 +1,12 @@
-//! Integers with more digits than a number keeps, such as ids: as a number each would be another one.
+//! Integers with more digits than a number can hold, such as ids: parsed as numbers they would change.
 
 use std::borrow::Cow;
 
-/// Digits that an integer has at least when a number may not keep it.
-// The smallest that do not fit into 64 bits have 19 with a sign and 20 without.
+/// Minimum number of digits of an integer that may not fit into a number.
+// The smallest integers that do not fit into 64 bits have 19 digits with a sign and 20 without.
 const DIGITS_MIN: usize = 19;
 
-/// JSON with quotes around each such integer, so that it is read as the text of its digits.
+/// Returns JSON in which such integers are quoted, so that they are parsed as texts.
 pub fn kept(text: &str) -> Cow<'_, str> {
     let bytes = text.as_bytes();
     let (mut kept, mut copied, mut at) = (String::new(), 0, 0);
@@ -33,12 +33,12 @@ pub fn kept(text: &str) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
-/// Whether a word is an integer whose digits no number keeps.
+/// Returns whether a word is an integer that no number can represent exactly.
 pub fn is_lost(word: &str) -> bool {
     let digits = word.strip_prefix('-').unwrap_or(word);
     let is_long = digits.len() >= DIGITS_MIN && digits.bytes().all(|byte| byte.is_ascii_digit());
     let fits = || word.parse::<i64>().is_ok() || word.parse::<u64>().is_ok();
-    // As the reader of JSON has it, which may be next to the nearest one.
+    // As parsed by the JSON parser, whose result may be one off from the nearest float.
     let float = || serde_json::from_str::<f64>(word).is_ok_and(|float| format!("{float:.0}") == word);
     is_long && !fits() && !float()
 }
@@ -47,7 +47,7 @@ fn is_of_number(byte: u8) -> bool {
     byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E')
 }
 
-/// The place behind the string that `at` lies in.
+/// Returns the position after the end of the string that `at` is in.
 fn behind_string(bytes: &[u8], mut at: usize) -> usize {
     while let Some(&byte) = bytes.get(at) {
         match byte {

@@ -1,4 +1,4 @@
-//! What a node's parameters say should happen when it fails.
+//! What happens when a node fails, as set by its parameters.
 
 use crate::id::ComponentId;
 use crate::value::Json;
@@ -6,17 +6,17 @@ use crate::value::Json;
 /// The exception settings of a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Handling {
-    /// Whether any handling is asked for.
+    /// Whether any handling is configured.
     pub armed: bool,
-    /// Where the run goes on instead of at the node's successors. Counts with the method `goto` only:
-    /// editors leave the names of an earlier choice behind.
+    /// The components that run instead of the node's successors. Used only with the method `goto`: editors leave the
+    /// names of an earlier choice behind.
     pub goto: Vec<ComponentId>,
-    /// What takes the place of the node's result. It may be any value, also 0, false and an empty list.
+    /// The value that replaces the node's result. It may be any value, including 0, false and an empty list.
     pub default: Option<Json>,
 }
 
 impl Handling {
-    /// Reads `exception_method` and what belongs to it.
+    /// Reads `exception_method` and the parameters that belong to it.
     pub fn of(params: &serde_json::Map<String, Json>) -> Self {
         let method = params.get("exception_method").and_then(Json::as_str).unwrap_or_default();
         let goto = match params.get("exception_goto") {
@@ -25,13 +25,13 @@ impl Handling {
             Some(Json::Array(ids)) => ids.iter().filter_map(Json::as_str).map(Into::into).collect(),
             _ => Vec::new(),
         };
-        // The editor writes an empty text where nobody filled in a value.
+        // The editor writes an empty text where no value was filled in.
         let given = |value: &&Json| !value.is_null() && value.as_str() != Some("");
         let default = params.get("exception_default_value").filter(given).cloned();
         if method.is_empty() { Self::default() } else { Self { armed: true, goto, default } }
     }
 
-    /// The value that ends what the node gives when it fails, unless the run goes on elsewhere.
+    /// Returns the value that replaces the result when the node fails, unless the run continues elsewhere.
     pub fn covering(self) -> Option<Json> {
         self.default.filter(|_| self.goto.is_empty())
     }

@@ -1,8 +1,8 @@
-//! What can be asked of a component, as plain data: each parameter is described once.
+//! The parameters of components, as plain data: each parameter is described once.
 //!
-//! From the description come how the parameter is read ([`Params::take`]), its JSON Schema ([`schema`]), its line in the
-//! reference, its place in a form, what a model may fill in when the component is a tool, and the names that a misspelled
-//! one is compared with.
+//! The description determines how the parameter is read ([`Params::take`]), its JSON Schema ([`schema`]), its line in
+//! the reference, its place in a form, what a model may fill in when the component is a tool, and the known names
+//! that a misspelled parameter is compared with.
 
 pub mod common;
 pub mod schema;
@@ -17,94 +17,95 @@ use crate::params::{Params, read};
 use crate::reference::{Reference, Template};
 use crate::value::Json;
 
-/// One parameter and how its value is read: as a `T`.
+/// One parameter, whose value is read as a `T`.
 pub struct Field<T = Raw> {
     spec: FieldSpec,
     pub(crate) read: fn(&mut Params<'_>, &FieldSpec) -> T,
 }
 
-/// The type of fields that a component reads by itself, with [`Params::get`].
+/// Marker for fields that a component reads itself, with [`Params::get`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Raw;
 
-/// All that is known of a parameter.
+/// Everything that is known about a parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct FieldSpec {
     /// Its name in the canvas.
     pub name: &'static str,
-    /// What it is, as a sentence fragment for people.
+    /// What it means, as a sentence fragment for people.
     pub summary: &'static str,
-    /// What its value may be.
+    /// The values it accepts.
     pub kind: Kind,
-    /// What its amount is counted in, such as `seconds`.
+    /// The unit of its value, such as `seconds`.
     pub unit: Option<&'static str>,
-    /// What it is when it is absent.
+    /// Its value when it is absent.
     pub default: Preset,
-    /// Names it had: one of them is read when the value under its own name says nothing.
+    /// Its former names. One of them is read when the value under the current name is empty.
     pub older: &'static [&'static str],
-    /// What others call it: never read, and told to whoever writes it.
+    /// Its names in other products. They are never read; anyone who uses one is told the right name.
     pub elsewhere: &'static [&'static str],
-    /// Words that its component knows besides those that are offered.
+    /// Values that its component accepts in addition to those offered.
     pub knows: &'static [&'static str],
-    /// Whether a model fills it in when the component is a tool.
+    /// How a model fills it in when the component is a tool; `None` if models do not.
     pub by_model: Option<ByModel>,
-    /// Whether its value is nobody's business.
+    /// Whether its value must not be revealed.
     pub secret: bool,
-    /// Whether forms and the reference show it. What is read only to say that it has no effect is not shown.
+    /// Whether forms and the reference show it. A parameter that is read only to report that it has no effect is not
+    /// shown.
     pub offered: bool,
-    /// How a form asks for it, where that does not follow from its kind.
+    /// The form widget, if it does not follow from the kind.
     pub widget: Option<Widget>,
-    /// The field and its values with which this one means something; always when absent.
+    /// The field and the values of it for which this one has a meaning; `None` if it always has.
     pub shown_when: Option<(&'static str, &'static [&'static str])>,
 }
 
-/// What a value may be. Canvases are written by hand and by many editors, so that reading is lenient: a number may be a
-/// text that holds one, and a single text a list of one.
+/// What values a parameter accepts. Canvases are written by hand and by many editors, so reading is lenient: a number
+/// may be given as a text, and a list of one item as that item.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// Anything.
     Any,
     /// A text.
     Text,
-    /// A text with references in it, such as `{Agent:A@content}`.
+    /// A text containing references, such as `{Agent:A@content}`.
     Template,
-    /// A reference and nothing else.
+    /// A single reference.
     Reference,
     /// True or false.
     Flag,
     /// A whole number from `min` to `max`.
     Whole {
-        /// The least.
+        /// The minimum.
         min: i64,
-        /// The greatest.
+        /// The maximum.
         max: i64,
     },
     /// A number from `min` to `max`.
     Number {
-        /// The least.
+        /// The minimum.
         min: f64,
-        /// The greatest.
+        /// The maximum.
         max: f64,
     },
-    /// One of these, whatever its case.
+    /// One of these values, case-insensitively.
     Choice(&'static [Choice]),
     /// A list of texts.
     Texts,
     /// A list of anything.
     List,
-    /// The ids of components that the run goes on with.
+    /// The ids of the components that run next.
     Targets,
     /// A list of objects with these members.
     Objects(&'static [Field]),
-    /// An object with these members; with none for any object.
+    /// An object with these members. An empty list means any object.
     Object(&'static [Field]),
-    /// An object of names, each with an object of these members; with none for any value.
+    /// An object that maps names to objects with these members. An empty list means any values.
     Named(&'static [Field]),
-    /// An object of names and simple values: texts, numbers, true and false.
+    /// An object that maps names to simple values: texts, numbers, booleans.
     Values,
 }
 
-/// One of several values.
+/// One of several allowed values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The value.
@@ -113,15 +114,15 @@ pub struct Choice {
     pub summary: &'static str,
 }
 
-/// Shorthand for a [`Choice`].
+/// Creates a [`Choice`].
 pub const fn choice(value: &'static str, summary: &'static str) -> Choice {
     Choice { value, summary }
 }
 
-/// What a parameter is when it is absent.
+/// The value of a parameter that is absent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Preset {
-    /// Nothing, or what the component makes of it.
+    /// None, or whatever the component derives.
     Nothing,
     /// On or off.
     Flag(bool),
@@ -134,7 +135,7 @@ pub enum Preset {
 }
 
 impl Preset {
-    /// The value in a canvas; `None` for nothing.
+    /// Returns the value as it is written in a canvas; `None` for `Nothing`.
     pub fn json(self) -> Option<Json> {
         match self {
             Self::Nothing => None,
@@ -146,34 +147,34 @@ impl Preset {
     }
 }
 
-/// What a model is told of a parameter that it fills in.
+/// How a model fills in a parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct ByModel {
-    /// What to write, for the model.
+    /// What to write, as an instruction to the model.
     pub summary: &'static str,
-    /// What it may be, where that is narrower than what a canvas may write.
+    /// The values it accepts from a model, if fewer than from a canvas.
     pub kind: Option<Kind>,
-    /// Whether it must be filled in.
+    /// Whether the model must fill it in.
     pub required: bool,
 }
 
-/// Fields that stand together in a form, under a heading if there is one.
+/// Fields that appear together in a form, optionally under a heading.
 #[derive(Clone, Copy, Debug)]
 pub struct FieldGroup {
-    /// The heading; empty for the fields that come first.
+    /// The heading; empty for the first group of fields.
     pub title: &'static str,
-    /// The fields, in the order of the form.
+    /// The fields, in form order.
     pub fields: &'static [&'static dyn AnyField],
 }
 
-/// The fields of a component that need no heading.
+/// Groups the fields of a component that need no heading.
 pub const fn fields(fields: &'static [&'static dyn AnyField]) -> FieldGroup {
     FieldGroup { title: "", fields }
 }
 
-/// A field, whatever it is read as.
+/// A field, whatever type it is read as.
 pub trait AnyField: fmt::Debug + Sync {
-    /// What is known of it.
+    /// Returns its description.
     fn spec(&self) -> &FieldSpec;
 }
 
@@ -208,33 +209,33 @@ const fn spec(name: &'static str, kind: Kind, summary: &'static str) -> FieldSpe
 }
 
 impl Field {
-    /// A field that its component reads by itself; also a member of the objects of another field.
+    /// Creates a field that its component reads itself. Also used for the members of objects in other fields.
     pub const fn raw(name: &'static str, kind: Kind, summary: &'static str) -> Self {
         Self { spec: spec(name, kind, summary), read: |_, _| Raw }
     }
 }
 
 impl Field<String> {
-    /// A text; empty when it is absent. Numbers and truth values become their text form.
+    /// Creates a text field; empty when absent. Numbers and booleans are converted to text.
     pub const fn text(name: &'static str, summary: &'static str) -> Self {
         Self { spec: spec(name, Kind::Text, summary), read: read::text }
     }
 
-    /// What it is when it is absent.
+    /// Sets the value to use when it is absent.
     #[must_use]
     pub const fn or(mut self, default: &'static str) -> Self {
         self.spec.default = Preset::Text(default);
         self
     }
 
-    /// What is worth offering; another text is read all the same.
+    /// Sets the values to offer; any other text is accepted as well.
     #[must_use]
     pub const fn one_of(mut self, choices: &'static [Choice]) -> Self {
         self.spec.kind = Kind::Choice(choices);
         self
     }
 
-    /// The same as a text that may hold references.
+    /// Allows references in the text.
     #[must_use]
     pub const fn with_references(mut self) -> Self {
         self.spec.kind = Kind::Template;
@@ -243,12 +244,13 @@ impl Field<String> {
 }
 
 impl Field<Template> {
-    /// A text with references in it; empty when it is absent. A bare reference counts as one in braces.
+    /// Creates a field whose text may contain references; empty when absent. A bare reference is treated as if it had
+    /// braces.
     pub const fn template(name: &'static str, summary: &'static str) -> Self {
         Self { spec: spec(name, Kind::Template, summary), read: read::template }
     }
 
-    /// What it is when it is absent or empty.
+    /// Sets the value to use when it is absent or empty.
     #[must_use]
     pub const fn or(mut self, default: &'static str) -> Self {
         self.spec.default = Preset::Text(default);
@@ -257,25 +259,25 @@ impl Field<Template> {
 }
 
 impl Field<Option<Reference>> {
-    /// A reference; an empty text counts as absent.
+    /// Creates a reference field; an empty text counts as absent.
     pub const fn reference(name: &'static str, summary: &'static str) -> Self {
         Self { spec: spec(name, Kind::Reference, summary), read: read::reference }
     }
 
-    /// A reference without which the component cannot work.
+    /// Creates a field for a reference that the component requires.
     pub const fn needed_reference(name: &'static str, summary: &'static str) -> Self {
         Self { spec: spec(name, Kind::Reference, summary), read: read::needed_reference }
     }
 }
 
 impl Field<bool> {
-    /// Whether something is on; off when it is absent.
+    /// Creates a boolean field; false when absent.
     pub const fn flag(name: &'static str, summary: &'static str) -> Self {
         let spec = FieldSpec { default: Preset::Flag(false), ..spec(name, Kind::Flag, summary) };
         Self { spec, read: read::flag }
     }
 
-    /// On when it is absent.
+    /// Makes it true when absent.
     #[must_use]
     pub const fn on_by_default(mut self) -> Self {
         self.spec.default = Preset::Flag(true);
@@ -283,7 +285,7 @@ impl Field<bool> {
     }
 }
 
-/// The bounds of a count. What is wider than a file format can hold is no bound.
+/// Converts the bounds of a count.
 const fn whole(bounds: &RangeInclusive<usize>) -> Kind {
     // Every bound in this program is far below 2⁶³.
     #[expect(clippy::cast_possible_wrap, reason = "there is no checked conversion in constants")]
@@ -291,7 +293,7 @@ const fn whole(bounds: &RangeInclusive<usize>) -> Kind {
 }
 
 impl Field<usize> {
-    /// A whole number within bounds.
+    /// Creates a field for an integer within bounds.
     pub const fn count(
         name: &'static str,
         default: usize,
@@ -305,7 +307,7 @@ impl Field<usize> {
 }
 
 impl Field<Option<usize>> {
-    /// A whole number within bounds, or none.
+    /// Creates a field for an optional integer within bounds.
     pub const fn optional_count(
         name: &'static str,
         bounds: &RangeInclusive<usize>,
@@ -316,7 +318,7 @@ impl Field<Option<usize>> {
 }
 
 impl Field<Option<i64>> {
-    /// A whole number of any size; one with a fraction counts as absent.
+    /// Creates a field for an integer of any size; a number with a fraction counts as absent.
     pub const fn whole(name: &'static str, summary: &'static str) -> Self {
         let kind = Kind::Whole { min: i64::MIN, max: i64::MAX };
         Self { spec: spec(name, kind, summary), read: read::any_whole }
@@ -324,13 +326,13 @@ impl Field<Option<i64>> {
 }
 
 impl Field<Option<f64>> {
-    /// A number within bounds, or none.
+    /// Creates a field for an optional number within bounds.
     pub const fn number(name: &'static str, bounds: &RangeInclusive<f64>, summary: &'static str) -> Self {
         let kind = Kind::Number { min: *bounds.start(), max: *bounds.end() };
         Self { spec: spec(name, kind, summary), read: read::number }
     }
 
-    /// What it is when it is absent.
+    /// Sets the value to use when it is absent.
     #[must_use]
     pub const fn or(self, default: f64) -> Field<f64> {
         let spec = FieldSpec { default: Preset::Number(default), ..self.spec };
@@ -339,25 +341,25 @@ impl Field<Option<f64>> {
 }
 
 impl Field<Option<u64>> {
-    /// How long to wait for a person, in whole seconds up to ten years.
+    /// Creates a field for how long to wait for a person, in whole seconds up to ten years.
     pub const fn seconds(name: &'static str, summary: &'static str) -> Self {
         let kind = Kind::Number { min: 1.0, max: WAIT_SECONDS_MAX };
         Self { spec: FieldSpec { unit: Some("seconds"), ..spec(name, kind, summary) }, read: read::seconds }
     }
 }
 
-/// How long a wait for a person may be: ten years, in seconds.
+/// Maximum time to wait for a person: ten years, in seconds.
 const WAIT_SECONDS_MAX: f64 = 315_360_000.0;
 
 impl Field<Vec<String>> {
-    /// A list of texts; a single text is a list of one.
+    /// Creates a field for a list of texts; a single text counts as a list of one.
     pub const fn texts(name: &'static str, summary: &'static str) -> Self {
         Self { spec: spec(name, Kind::Texts, summary), read: read::texts }
     }
 }
 
 impl Field<&'static str> {
-    /// One of several values, as it is spelled here whatever its case in the canvas.
+    /// Creates a field for one of several values. It is read case-insensitively and returned as spelled here.
     pub const fn choice(
         name: &'static str,
         default: &'static str,
@@ -370,54 +372,54 @@ impl Field<&'static str> {
 }
 
 impl<T> Field<T> {
-    /// Its name in the canvas.
+    /// Returns its name in the canvas.
     pub const fn name(&self) -> &'static str {
         self.spec.name
     }
 
-    /// What its amount is counted in.
+    /// Sets the unit of its value.
     #[must_use]
     pub const fn unit(mut self, unit: &'static str) -> Self {
         self.spec.unit = Some(unit);
         self
     }
 
-    /// Names it had.
+    /// Sets its former names.
     #[must_use]
     pub const fn older(mut self, names: &'static [&'static str]) -> Self {
         self.spec.older = names;
         self
     }
 
-    /// What others call it.
+    /// Sets its names in other products.
     #[must_use]
     pub const fn elsewhere(mut self, names: &'static [&'static str]) -> Self {
         self.spec.elsewhere = names;
         self
     }
 
-    /// Words that its component knows besides those that are offered.
+    /// Sets values that its component accepts in addition to those offered.
     #[must_use]
     pub const fn knows(mut self, words: &'static [&'static str]) -> Self {
         self.spec.knows = words;
         self
     }
 
-    /// A model must fill it in when the component is a tool; `summary` tells the model what to write.
+    /// A model must fill it in when the component is a tool; `summary` is the instruction to the model.
     #[must_use]
     pub const fn by_model(mut self, summary: &'static str) -> Self {
         self.spec.by_model = Some(ByModel { summary, kind: None, required: true });
         self
     }
 
-    /// A model may fill it in when the component is a tool.
+    /// A model may fill it in when the component is a tool; `summary` is the instruction to the model.
     #[must_use]
     pub const fn by_model_if_wanted(mut self, summary: &'static str) -> Self {
         self.spec.by_model = Some(ByModel { summary, kind: None, required: false });
         self
     }
 
-    /// A model fills in something narrower than a canvas may write.
+    /// Restricts what a model may fill in to a narrower kind than a canvas may write.
     #[must_use]
     pub const fn as_model_kind(mut self, kind: Kind) -> Self {
         if let Some(by_model) = self.spec.by_model {
@@ -426,28 +428,28 @@ impl<T> Field<T> {
         self
     }
 
-    /// Its value is nobody's business.
+    /// Marks its value as one that must not be revealed.
     #[must_use]
     pub const fn secret(mut self) -> Self {
         self.spec.secret = true;
         self
     }
 
-    /// Known, and shown nowhere.
+    /// Accepts the parameter without showing it anywhere.
     #[must_use]
     pub const fn not_offered(mut self) -> Self {
         self.spec.offered = false;
         self
     }
 
-    /// How a form asks for it.
+    /// Sets the form widget.
     #[must_use]
     pub const fn widget(mut self, widget: Widget) -> Self {
         self.spec.widget = Some(widget);
         self
     }
 
-    /// It means something only when another field has one of these values.
+    /// Limits its meaning to the case that another field has one of these values.
     #[must_use]
     pub const fn shown_when(mut self, field: &'static str, is: &'static [&'static str]) -> Self {
         self.spec.shown_when = Some((field, is));
@@ -455,14 +457,14 @@ impl<T> Field<T> {
     }
 }
 
-/// The specs of all fields of these groups.
+/// Returns the descriptions of all fields of these groups.
 pub fn specs(
     groups: impl IntoIterator<Item = &'static FieldGroup>,
 ) -> impl Iterator<Item = &'static FieldSpec> {
     groups.into_iter().flat_map(|group| group.fields).map(|field| field.spec())
 }
 
-/// Whether a parameter is one of these, also by a name that it had.
+/// Returns whether a parameter is one of these fields, under its current name or a former one.
 pub fn is_declared(groups: &'static [FieldGroup], name: &str) -> bool {
     specs(groups).any(|spec| spec.name == name || spec.older.contains(&name))
 }

@@ -1,53 +1,52 @@
-//! Conditions on the metadata of documents, with one meaning wherever they are looked at.
+//! Conditions on the metadata of documents. They mean the same wherever they are evaluated.
 //!
-//! A value may be a text, a number or a list of either; a list is the set of values that a document has
-//! for a key. Positive conditions hold when one of the values fits; each negative condition is the exact
-//! opposite of its positive one, so `≠` holds when no value is equal, and also for a document without the key.
+//! A value may be a text, a number, or a list of either; a list is the set of values that a document has for a key. A
+//! positive condition holds if any of the values matches. A negative condition is the exact negation of its positive
+//! counterpart: `≠` holds if no value is equal, and also for a document that lacks the key.
 
 use serde::{Deserialize, Serialize};
 
 use crate::value::{Json, to_text};
 
-/// Metadata of a document: a key, and a text, a number or a list of them.
+/// Metadata of a document: maps keys to a text, a number, or a list of them.
 pub type Metadata = serde_json::Map<String, Json>;
 
-/// Conditions that are looked at together.
+/// A set of conditions and how they are combined.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Filter {
-    /// Whether all or one of them has to hold.
+    /// Whether all conditions must hold or only one.
     #[serde(default)]
     pub logic: Logic,
-    /// The conditions; without any, every document fits.
+    /// The conditions. Without any, every document matches.
     pub conditions: Vec<Condition>,
 }
 
-/// How conditions are put together.
+/// How conditions are combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Logic {
-    /// All have to hold.
+    /// All must hold.
     #[default]
     And,
-    /// One has to.
+    /// At least one must hold.
     Or,
 }
 
-/// A condition on one key.
+/// A condition on one metadata key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Condition {
-    /// Which key.
+    /// The key.
     pub key: String,
-    /// How it is compared.
+    /// The comparison.
     pub operator: FilterOperator,
-    /// With what; of no interest to [`FilterOperator::Empty`] and [`FilterOperator::NotEmpty`].
+    /// The value to compare with; ignored by [`FilterOperator::Empty`] and [`FilterOperator::NotEmpty`].
     #[serde(default)]
     pub value: Json,
 }
 
-/// How a value is compared. Texts are compared without regard to case. Two values that both read as
-/// numbers are compared as numbers, whole ones to their last digit, others as texts, which is right for
-/// dates in the ISO form. What is written like a code, with zeros in front or an exponent (`007`, `1e3`),
-/// reads as a number where the order is asked and as a text where equality is.
+/// A comparison. Texts are compared case-insensitively. If both values can be read as numbers they are compared as
+/// numbers, integers exactly; otherwise as texts, which orders ISO dates correctly. A text written like a code, with
+/// leading zeros or an exponent (`007`, `1e3`), is read as a number for ordering but as a text for equality.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FilterOperator {
     /// Equal.
@@ -68,19 +67,19 @@ pub enum FilterOperator {
     /// Less or equal.
     #[serde(rename = "≤")]
     AtMost,
-    /// The document's value holds the given text.
+    /// The document's value contains the given text.
     #[serde(rename = "contains")]
     Contains,
-    /// It does not.
+    /// It does not contain it.
     #[serde(rename = "not contains")]
     NotContains,
-    /// The document's value is one of the given ones: a list, or a text separated by commas.
+    /// The document's value is one of the given values: a list, or a comma-separated text.
     #[serde(rename = "in")]
     In,
-    /// It is none of them.
+    /// It is not one of them.
     #[serde(rename = "not in")]
     NotIn,
-    /// The document's value begins with the given text.
+    /// The document's value starts with the given text.
     #[serde(rename = "start with")]
     StartsWith,
     /// It ends with it.
@@ -89,13 +88,13 @@ pub enum FilterOperator {
     /// The document has no value for the key.
     #[serde(rename = "empty")]
     Empty,
-    /// It has one.
+    /// The document has a value for the key.
     #[serde(rename = "not empty")]
     NotEmpty,
 }
 
 impl FilterOperator {
-    /// Every operator, in the order of the documentation.
+    /// Every operator, in the order used in the documentation.
     pub const ALL: [Self; 14] = [
         Self::Equal,
         Self::NotEqual,
@@ -113,7 +112,7 @@ impl FilterOperator {
         Self::NotEmpty,
     ];
 
-    /// Reads an operator in any of the spellings that clients use.
+    /// Parses an operator in any of the spellings that clients use.
     pub fn parse(text: &str) -> Option<Self> {
         Some(match text.trim().to_lowercase().as_str() {
             "=" | "==" | "is" => Self::Equal,
@@ -134,7 +133,7 @@ impl FilterOperator {
         })
     }
 
-    /// The operator whose opposite this one is.
+    /// Returns the operator that this one negates.
     fn opposite_of(self) -> Option<Self> {
         Some(match self {
             Self::NotEqual => Self::Equal,
@@ -147,23 +146,23 @@ impl FilterOperator {
 }
 
 impl Filter {
-    /// Whether a document with this metadata fits.
+    /// Returns whether a document with this metadata matches.
     pub fn matches(&self, metadata: &Metadata) -> bool {
         let mut holds = self.conditions.iter().map(|condition| condition.holds(metadata));
         match self.logic {
             Logic::And => holds.all(|holds| holds),
-            // No conditions ask for nothing, however they would be joined.
+            // Without conditions everything matches, however they would be combined.
             Logic::Or => self.conditions.is_empty() || holds.any(|holds| holds),
         }
     }
 }
 
 impl Condition {
-    /// Whether it holds for a document with this metadata.
+    /// Returns whether it holds for a document with this metadata.
     pub fn holds(&self, metadata: &Metadata) -> bool {
         if let Some(operator) = self.operator.opposite_of() {
             let positive = Self { operator, ..self.clone() };
-            // Of the whole condition and not of each value: `≠` holds only when no value is equal.
+            // Negates the whole condition, not the comparison with each value: `≠` holds only if no value is equal.
             return !positive.holds(metadata);
         }
         let values = match metadata.get(&self.key) {
@@ -171,7 +170,7 @@ impl Condition {
             Some(Json::Array(values)) => values.as_slice(),
             Some(value) => std::slice::from_ref(value),
         };
-        // A blank value says no more than none, so that `empty` and its opposite agree on it.
+        // A blank value counts as none, so that `empty` and its negation agree on it.
         values.iter().filter(|value| !is_blank(value)).any(|value| self.fits(value))
     }
 
@@ -192,7 +191,7 @@ impl Condition {
             FilterOperator::In => match wanted {
                 Json::Array(list) => list.iter().any(same),
                 Json::String(list) => {
-                    // People type such lists, and a Chinese keyboard gives the wide comma.
+                    // People type such lists, and Chinese keyboards produce the full-width comma.
                     list.split([',', '，']).any(|one| same(&Json::String(one.trim().to_owned())))
                 }
                 one => same(one),
@@ -214,14 +213,14 @@ fn folded(value: &Json) -> String {
     to_text(value).trim().to_lowercase()
 }
 
-/// What a comparison is asked for.
+/// The purpose of a comparison.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ComparisonKind {
     Equality,
     Order,
 }
 
-/// A number, as exact as it was written.
+/// A number, with the precision it was written in.
 #[derive(Clone, Copy)]
 enum Number {
     Whole(i128),
@@ -232,8 +231,8 @@ impl Number {
     fn of(value: &Json, asked: ComparisonKind) -> Option<Self> {
         match value {
             Json::Number(number) => {
-                // As `i128`, which has room for both kinds of whole numbers that JSON has: large ids differ
-                // in their last digits.
+                // `i128` covers both integer types of JSON. Large ids differ only in their last digits, so they must
+                // not be rounded.
                 let whole = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
                 whole.map(Self::Whole).or_else(|| number.as_f64().map(Self::Real))
             }
@@ -246,7 +245,7 @@ impl Number {
         if let Ok(whole) = text.parse() {
             return (asked == ComparisonKind::Order || !is_code(text)).then_some(Self::Whole(whole));
         }
-        // More digits than a whole number has room for would be rounded to those of others.
+        // With more digits than an integer can hold, distinct numbers would round to the same float.
         let exact = asked == ComparisonKind::Order || (!is_code(text) && text.contains('.'));
         text.parse().ok().filter(|real: &f64| exact && real.is_finite()).map(Self::Real)
     }
@@ -260,7 +259,7 @@ impl Number {
     }
 }
 
-/// Whether a number is written as codes are: with zeros in front, or an exponent.
+/// Returns whether a number is written like a code: with leading zeros or an exponent.
 fn is_code(text: &str) -> bool {
     let digits = text.trim_start_matches(['+', '-']);
     let zeros = digits.strip_prefix('0').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));

@@ -1,13 +1,13 @@
-//! Who speaks to the user: one activation at a time, so that no message stands in the middle of another.
+//! Controls who speaks to the user: one activation at a time, so that messages do not interleave.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio::sync::Notify;
 
-/// Nobody speaks. Activations are numbered from 1 on.
+/// No activation speaks. Activations are numbered from 1.
 const NOBODY: u32 = 0;
-/// Nobody speaks, and whoever wants to has to ask.
+/// No activation speaks, and none may take the floor without asking.
 const KEPT: u32 = u32::MAX;
 
 #[derive(Debug, Default)]
@@ -16,53 +16,53 @@ struct FloorState {
     changed: Notify,
 }
 
-/// The right to speak in a run. The default is everybody's: nobody waits for it.
+/// The right to speak in a run. The default floor is unrestricted: no activation waits for it.
 ///
-/// Whoever finds it free takes it, without asking; it is passed on by the engine alone, when the
-/// activation that has it ends.
+/// An activation that finds it free takes it without asking. Only the engine passes it on, when the activation that
+/// holds it ends.
 #[derive(Clone, Debug, Default)]
 pub struct Floor(Option<Arc<FloorState>>);
 
 impl Floor {
-    /// A floor that one activation has at a time. Nobody has it yet.
+    /// Creates a floor that one activation holds at a time. It is free at first.
     pub fn of_one() -> Self {
         Self(Some(Arc::default()))
     }
 
-    /// Takes it if nobody has it. Whether the activation has it now.
+    /// Takes the floor if it is free. Returns whether the activation holds it now.
     pub fn take(&self, activation: u32) -> bool {
         let Some(inner) = &self.0 else { return true };
         let taken = inner.speaker.compare_exchange(NOBODY, activation, Ordering::AcqRel, Ordering::Acquire);
         taken.is_ok() || taken == Err(activation)
     }
 
-    /// Whether this activation, and no other, has it.
+    /// Returns whether this activation holds it exclusively.
     pub fn is_of(&self, activation: u32) -> bool {
         self.0.as_ref().is_some_and(|inner| inner.speaker.load(Ordering::Acquire) == activation)
     }
 
-    /// Gives it to an activation, or to whoever takes it first.
+    /// Passes it to an activation, or frees it.
     pub fn pass(&self, to: Option<u32>) {
         self.set(to.unwrap_or(NOBODY));
     }
 
-    /// Nobody takes it until it is passed on.
+    /// Reserves it: it cannot be taken until it is passed on.
     pub fn keep(&self) {
         self.set(KEPT);
     }
 
-    /// Whether it is kept for somebody.
+    /// Returns whether it is reserved.
     pub fn is_kept(&self) -> bool {
         self.is_of(KEPT)
     }
 
-    /// Waits until the activation has it.
+    /// Waits until the activation holds it.
     pub async fn wait(&self, activation: u32) {
         let Some(inner) = &self.0 else { return };
         loop {
             let changed = inner.changed.notified();
             tokio::pin!(changed);
-            // Registered before looking, so that a change in between wakes us.
+            // Registered before looking, so that a change in between wakes this task.
             changed.as_mut().enable();
             if self.is_of(activation) {
                 return;

@@ -1,24 +1,24 @@
-//! Whether what a person fills in suits the field of a form.
+//! Checks whether a value that a person fills in suits the field of a form.
 
 use crate::seam::file_store::named_in;
 use crate::value::{Json, described, number, to_text, truth, whole};
 
-/// What is wrong with a value for a field with this description, as a sentence fragment that follows the
-/// field's name; `None` when it suits. A value that is missing is not looked at, and neither are decisions
-/// about the work of an agent: whoever asks for those asks again what is unclear.
+/// Returns what is wrong with a value for a field with this description, as a sentence fragment that follows the
+/// field's name; `None` if it is valid. Missing values are not checked. Neither are decisions about the work of an
+/// agent: the code that requests those asks again if an answer is unclear.
 pub fn problem(description: &Json, value: &Json) -> Option<String> {
     let text = |member: &str| description.get(member).and_then(Json::as_str).unwrap_or_default();
-    // Editors spell the types of fields in either case.
+    // Editors write field types in either case.
     let kind = text("type").to_ascii_lowercase();
     let optional = description.get("optional").and_then(Json::as_bool).unwrap_or(false);
-    // Pages send an empty text for a field that nobody has filled in.
+    // Pages send an empty text for a field that was not filled in.
     let empty = value.is_null() || optional && value.as_str().is_some_and(str::is_empty);
     let nothing = |value: &Json| value.as_array().is_some_and(Vec::is_empty) || value.as_str() == Some("");
     if empty || matches!(kind.as_str(), "approval" | "plan_review" | "credential") {
         return None;
     }
     if kind.contains("file") {
-        // Files are read before anything begins; what was not would become text of a prompt as it stands.
+        // Files are read before anything starts; an unread one would end up in a prompt verbatim.
         let refused = "must be a file: what an upload answers, a data URI, or a list of these";
         return (!nothing(value) && !is_read(value)).then(|| refused.to_owned());
     }
@@ -27,7 +27,7 @@ pub fn problem(description: &Json, value: &Json) -> Option<String> {
         "boolean" if truth(value).is_none() => return must("true or false"),
         "integer" if number(value).and_then(whole).is_none() => return must("a whole number"),
         "number" | "float" if number(value).is_none() => return must("a number"),
-        // Numbers and truth values have a text form of their own and are taken for texts.
+        // Numbers and booleans have a text form and are accepted as texts.
         "line" | "paragraph" | "text" | "string" if value.is_array() || value.is_object() => {
             return must("a text");
         }
@@ -44,7 +44,7 @@ pub fn problem(description: &Json, value: &Json) -> Option<String> {
     must(&format!("one of {}", listed(&offered)))
 }
 
-/// Whether a value is a file that was read: a picture, a text that says which file it is of, or a list of these.
+/// Returns whether a value is a file that has been read: a picture, a text that names its file, or a list of these.
 fn is_read(value: &Json) -> bool {
     match value {
         Json::Array(items) => items.iter().all(is_read),
@@ -53,7 +53,7 @@ fn is_read(value: &Json) -> bool {
     }
 }
 
-/// An option is its value, or an object that has one beside its label.
+/// An option is either its value, or an object with a value and a label.
 fn meant(option: &Json) -> &Json {
     option.get("value").unwrap_or(option)
 }
@@ -64,7 +64,7 @@ fn is_object(value: &Json) -> bool {
 }
 
 fn listed(options: &[String]) -> String {
-    // The message is for people: hundreds of options would hide what is wrong.
+    // The message is for people: hundreds of options would hide the problem.
     const NAMED_MAX: usize = 20;
     let named = options.iter().take(NAMED_MAX).map(|option| format!("`{option}`"));
     let more = if options.len() > NAMED_MAX { ", …" } else { "" };

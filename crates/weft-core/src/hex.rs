@@ -1,8 +1,8 @@
-//! Bytes as text.
+//! Hexadecimal encoding.
 
 const DIGITS: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
 
-/// Bytes in small hexadecimal digits, two for each.
+/// Encodes bytes as lower-case hexadecimal digits, two per byte.
 pub fn hex(bytes: &[u8]) -> String {
     let digits = |byte: &u8| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
     bytes.iter().flat_map(digits).collect()

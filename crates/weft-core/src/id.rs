@@ -1,5 +1,5 @@
-//! Names of things. Every id is its own type, and a key that reaches a store always carries the
-//! tenant, so a query that forgets it does not compile.
+//! Identifiers. Every id has its own type, and a key that reaches a store always contains the tenant, so a query that
+//! omits it does not compile.
 
 use std::fmt;
 use std::sync::Arc;
@@ -52,9 +52,9 @@ macro_rules! ids {
 }
 
 ids! {
-    /// Whose data it is. Part of every storage key.
+    /// The owner of data. Part of every storage key.
     TenantId,
-    /// Somebody who may sign in.
+    /// A user who may sign in.
     UserId,
     /// A file of a conversation.
     FileId,
@@ -62,101 +62,102 @@ ids! {
     CanvasId,
     /// One conversation with one canvas.
     SessionId,
-    /// One execution inside a session; also the `message_id` and `task_id` clients see.
+    /// One execution within a session; also the `message_id` and `task_id` that clients see.
     RunId,
     /// One node of a canvas, such as `begin` or `Agent:NewPumasLick`.
     ComponentId,
-    /// When and with what a canvas runs by itself.
+    /// A schedule: when a canvas runs by itself, and with which input.
     ScheduleId,
     /// A memory of agents.
     MemoryId,
-    /// One thing that a person is asked to do.
+    /// One task that a person is asked to do.
     TaskId,
-    /// One life of a program that works on the runs of a store.
+    /// One lifetime of a process that works on the runs of a store.
     ProcessId,
     /// A collection of documents to search.
     DatasetId,
     /// One document of a dataset.
     DocumentId,
-    /// A passage of a document, as it is searched and cited. Unique in all datasets.
+    /// A passage of a document as it is searched and cited. Unique across all datasets.
     ChunkId,
 }
 
 impl RunId {
-    /// A new id: 32 lower-case hex characters in the shape of a version-1 UUID, which is what
-    /// strict clients of the compatible API accept.
+    /// Generates an id: 32 lower-case hexadecimal digits in the format of a version-1 UUID, the only one that strict
+    /// clients of the compatible API accept.
     pub fn generate() -> Self {
         Self::new(generate())
     }
 }
 
 impl UserId {
-    /// A new id in the same shape as [`RunId::generate`].
+    /// Generates an id in the same format as [`RunId::generate`].
     pub fn generate() -> Self {
         Self::new(generate())
     }
 }
 
 impl ProcessId {
-    /// A new id in the same shape as [`RunId::generate`].
+    /// Generates an id in the same format as [`RunId::generate`].
     pub fn generate() -> Self {
         Self::new(generate())
     }
 }
 
 impl SessionId {
-    /// A new id in the same shape as [`RunId::generate`].
+    /// Generates an id in the same format as [`RunId::generate`].
     pub fn generate() -> Self {
         Self::new(generate())
     }
 }
 
 impl CanvasId {
-    /// A new id in the same shape as [`RunId::generate`].
+    /// Generates an id in the same format as [`RunId::generate`].
     pub fn generate() -> Self {
         Self::new(generate())
     }
 }
 
 impl ScheduleId {
-    /// A new id in the same shape as [`RunId::generate`].
+    /// Generates an id in the same format as [`RunId::generate`].
     pub fn generate() -> Self {
         Self::new(generate())
     }
 }
 
 impl MemoryId {
-    /// A new id in the same shape as [`RunId::generate`].
+    /// Generates an id in the same format as [`RunId::generate`].
     pub fn generate() -> Self {
         Self::new(generate())
     }
 }
 
 impl DatasetId {
-    /// A new id in the same shape as [`RunId::generate`].
+    /// Generates an id in the same format as [`RunId::generate`].
     pub fn generate() -> Self {
         Self::new(generate())
     }
 }
 
 impl DocumentId {
-    /// A new id in the same shape as [`RunId::generate`].
+    /// Generates an id in the same format as [`RunId::generate`].
     pub fn generate() -> Self {
         Self::new(generate())
     }
 }
 
-/// 32 lower-case hex characters, a version-1 UUID: strict clients take no other, and what was made in one
-/// millisecond is listed in the order in which it was made. All but its time is chance, 61 bits, so that nobody
-/// guesses the id of another. Still it is a name and no secret: it grants nothing to who knows it.
+/// Generates an id: 32 lower-case hexadecimal digits, a version-1 UUID. Strict clients accept no other format, and
+/// ids generated within one millisecond sort in the order of their generation. Everything but the time, 61 bits, is
+/// random, so that ids cannot be guessed. Still, an id is a name and not a secret: knowing it grants nothing.
 pub fn generate() -> String {
     let chance = *uuid::Uuid::new_v4().as_bytes();
     let mut bytes = *uuid::Uuid::now_v1(&[0; 6]).as_bytes();
-    // Sequence and node. Of the chance, byte 8 holds the variant of a UUID, which is the same in all versions.
+    // The sequence and node fields. Byte 8 of the random UUID contains the variant, which is the same in all
+    // versions.
     bytes[8] = chance[8];
     bytes[9] = chance[0];
     bytes[10..].copy_from_slice(&chance[10..]);
-    // RFC 9562 §6.10: a node id that is no hardware address has its multicast bit set.
+    // RFC 9562 §6.10: a node id that is not a hardware address has its multicast bit set.
     bytes[10] |= 1;
     uuid::Uuid::from_bytes(bytes).simple().to_string()
 }
@@ -166,14 +167,14 @@ macro_rules! keys {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         pub struct $name {
-            /// Whose it is.
+            /// The tenant that owns it.
             pub tenant: TenantId,
-            /// Which one.
+            /// Its id.
             pub id: $id,
         }
 
         impl $name {
-            /// Both halves of the key.
+            /// Creates a key from its two parts.
             pub fn new(tenant: &TenantId, id: impl Into<$id>) -> Self {
                 Self { tenant: tenant.clone(), id: id.into() }
             }
@@ -182,33 +183,33 @@ macro_rules! keys {
 }
 
 keys! {
-    /// Where a canvas is stored.
+    /// Storage key of a canvas.
     CanvasKey(CanvasId),
-    /// Where a session is stored.
+    /// Storage key of a session.
     SessionKey(SessionId),
-    /// Where a run and its journal are stored.
+    /// Storage key of a run and its journal.
     RunKey(RunId),
-    /// Where a schedule is stored.
+    /// Storage key of a schedule.
     ScheduleKey(ScheduleId),
-    /// Where a memory is stored.
+    /// Storage key of a memory.
     MemoryKey(MemoryId),
-    /// Where a human task is stored.
+    /// Storage key of a human task.
     TaskKey(TaskId),
-    /// Where a dataset is stored.
+    /// Storage key of a dataset.
     DatasetKey(DatasetId),
 }
 
-/// Where a document is stored.
+/// Storage key of a document.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DocumentKey {
-    /// The dataset that it is part of.
+    /// The dataset it belongs to.
     pub dataset: DatasetKey,
-    /// Which one.
+    /// Its id within the dataset.
     pub id: DocumentId,
 }
 
 impl DocumentKey {
-    /// Both halves of the key.
+    /// Creates a key from its two parts.
     pub fn new(dataset: &DatasetKey, id: impl Into<DocumentId>) -> Self {
         Self { dataset: dataset.clone(), id: id.into() }
     }

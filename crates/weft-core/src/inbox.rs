@@ -1,4 +1,4 @@
-//! Messages to a run that is under way, for the agent at work in it.
+//! Messages sent to a run in progress, for the agent at work in it.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,13 +14,13 @@ use crate::id::RunKey;
 use crate::seam::RunMessages;
 use crate::seam::run_messages::{MESSAGES_MAX, RunMessage, too_many};
 
-/// The kind of effect by which a message comes into an agent's work. It is written down like every other thing that
-/// comes from outside, so work that is done again gets the same messages at the same place.
+/// The effect kind by which a message enters an agent's work. It is recorded like all other external input, so
+/// repeated work receives the same messages at the same places.
 const KIND: &str = "message";
-/// How the places of such effects begin in the work of a node itself.
+/// Prefix of the places of these effects in a node's own work.
 const PLACE: &str = "message#";
 
-/// The messages to one run that nobody has taken yet. Clones are the same inbox.
+/// The messages to one run that have not been taken yet. Clones share the same inbox.
 #[derive(Clone, Default)]
 pub struct Inbox {
     waiting: Arc<Mutex<Waiting>>,
@@ -37,9 +37,10 @@ struct Left {
 #[derive(Debug, Default)]
 struct Waiting {
     messages: VecDeque<Message>,
-    /// How many have been sent.
+    /// Number of messages sent.
     sent: u64,
-    /// Those that other processes left and that came in here already; some may still be where they were left.
+    /// The ids of messages left by other processes that have already been added here; some may still be where they
+    /// were left.
     known: HashSet<String>,
 }
 
@@ -49,7 +50,7 @@ struct Message {
     origin: Origin,
 }
 
-/// Where a message came from, so that its sender hears that it was taken.
+/// The origin of a message, so that its sender can be notified when it is taken.
 #[derive(Debug)]
 enum Origin {
     /// This process.
@@ -65,18 +66,18 @@ impl std::fmt::Debug for Inbox {
 }
 
 impl Inbox {
-    /// The inbox of a run to which other processes may leave messages.
+    /// Creates the inbox of a run for which other processes may leave messages.
     pub fn of(run: RunKey, messages: Arc<dyn RunMessages>) -> Self {
         Self { waiting: Arc::default(), left: Some(Left { run, messages }) }
     }
 
-    /// Puts a message in. It is taken back when what comes back is dropped before an agent has taken it.
+    /// Adds a message. Dropping the returned handle before an agent has taken the message withdraws it.
     ///
     /// # Errors
-    /// `Conflict` when [`MESSAGES_MAX`] messages wait already.
+    /// `Conflict` when [`MESSAGES_MAX`] messages are already waiting.
     pub fn send(&self, text: impl Into<String>) -> Result<SentMessage> {
         let mut waiting = self.waiting();
-        // An agent that asks no model for long, or none at all, must not fill the memory of the process.
+        // An agent that calls no model for a long time, or never, must not exhaust the memory of the process.
         if waiting.messages.len() >= MESSAGES_MAX {
             return Err(too_many());
         }
@@ -88,11 +89,11 @@ impl Inbox {
         Ok(SentMessage { inbox: Arc::downgrade(&self.waiting), number, gone })
     }
 
-    /// Puts in what other processes have left for the run: all that waits there now. What came in before does not
-    /// come in again.
+    /// Adds the messages that other processes have left for the run. `left` is everything waiting there now; messages
+    /// that were added before are not added again.
     pub fn deliver(&self, left: impl IntoIterator<Item = RunMessage>) {
         let mut waiting = self.waiting();
-        // Only what still waits there has to be remembered, so that this does not grow with the run.
+        // Only the ids that are still waiting there have to be remembered, so this does not grow with the run.
         let before = std::mem::take(&mut waiting.known);
         for RunMessage { id, text, .. } in left {
             if !before.contains(&id) {
@@ -102,15 +103,15 @@ impl Inbox {
         }
     }
 
-    /// An agent has read these: they are not read again, here or in a process that goes on with the run.
+    /// Removes messages that an agent has read, so that they are not read again, here or in a process that resumes
+    /// the run.
     async fn settle(&self, ids: &[String]) -> Result<()> {
         let Some(Left { run, messages }) = self.left.as_ref().filter(|_| !ids.is_empty()) else {
             return Ok(());
         };
         {
             let mut waiting = self.waiting();
-            // Before they are removed where they were left: a delivery in between would put them in once
-            // more.
+            // Done before they are removed from where they were left; a delivery in between would add them again.
             waiting.known.extend(ids.iter().cloned());
             waiting
                 .messages
@@ -138,7 +139,7 @@ pub struct SentMessage {
 }
 
 impl SentMessage {
-    /// Waits until an agent has taken it, or until the run is over without that. Whether one has.
+    /// Waits until an agent has taken the message or the run has ended. Returns whether it was taken.
     pub async fn taken(&mut self) -> bool {
         (&mut self.gone).await.is_ok()
     }
@@ -146,7 +147,7 @@ impl SentMessage {
 
 impl Drop for SentMessage {
     fn drop(&mut self) {
-        // The run is over, and its messages are gone with it.
+        // If the run has ended, its messages are gone with it.
         let Some(inbox) = self.inbox.upgrade() else { return };
         let mut waiting = inbox.lock().unwrap_or_else(PoisonError::into_inner);
         let is_it = |message: &Message| matches!(message.origin, Origin::Sent { number, .. } if number == self.number);
@@ -154,10 +155,10 @@ impl Drop for SentMessage {
     }
 }
 
-/// What has arrived before a request to a model.
+/// What arrived before a request to a model.
 #[derive(Serialize, Deserialize)]
 struct Arrival<T> {
-    /// Which request of the work it was, from 0 on.
+    /// The number of that request within the work, counted from 0.
     request: u32,
     #[serde(flatten)]
     news: T,
@@ -166,15 +167,15 @@ struct Arrival<T> {
 #[derive(Serialize, Deserialize)]
 struct Arrived {
     messages: Vec<String>,
-    /// The ids of those among them that other processes have left.
+    /// The ids of those among them that other processes left.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     left: Vec<String>,
 }
 
 impl NodeContext {
-    /// News for the work that is about to make its request of this number to a model, counted from 0 on. They are an effect of
-    /// this kind: written down with their place, so that work that is done again learns the same at the same place. `look` is
-    /// asked only when nobody knows yet.
+    /// Returns news for work that is about to make its request number `request` to a model, counted from 0. News are
+    /// an effect of this kind: they are recorded with their place, so that repeated work receives the same news at
+    /// the same place. `look` is called only if nothing is recorded yet.
     ///
     /// # Errors
     /// `Cancelled` when the run no longer listens.
@@ -188,7 +189,7 @@ impl NodeContext {
         T: Serialize + DeserializeOwned,
     {
         let new = match self.effects.ahead(&self.part, kind) {
-            // They came before a certain request, and come again before that one.
+            // They arrived before a certain request, and are delivered again before that request.
             Some(Known::Ended(EffectResult::Value(value))) => {
                 if !Arrival::<T>::deserialize(&*value).is_ok_and(|arrival| arrival.request == request) {
                     return Ok(None);
@@ -196,7 +197,7 @@ impl NodeContext {
                 None
             }
             Some(Known::Ended(EffectResult::Failure { .. })) => return Ok(None),
-            // Whatever waits in the inbox now was not there when the run was recorded.
+            // Messages that wait in the inbox now were not there when the run was recorded.
             Some(Known::Begun) | None if self.effects.are_recorded() => return Ok(None),
             Some(Known::Begun) | None => match look() {
                 None => return Ok(None),
@@ -211,8 +212,8 @@ impl NodeContext {
         Ok(Some(arrival.news))
     }
 
-    /// The messages to the run that nobody has taken yet, for the agent that is about to make its request of this
-    /// number, counted from 0 on. Only a node's own work takes any: what an agent calls knows nothing of them.
+    /// Takes the messages to the run, for the agent that is about to make its request of this number, counted from 0.
+    /// Only a node's own work receives any: what an agent calls does not see them.
     ///
     /// # Errors
     /// `Cancelled` when the run no longer listens.
@@ -237,22 +238,23 @@ impl NodeContext {
             return Ok(Vec::new());
         };
         if new {
-            // What is taken away before it is known that it was read would be lost with this process.
+            // A message that is removed before the record of its being read is safe would be lost if this process
+            // crashed.
             self.stored().await?;
         }
-        // A process that ended before it has come here does this when it does the work again.
+        // A process that ends before it gets here does this when the work is repeated.
         self.run.inbox.settle(&left).await?;
-        // Whoever has gone away meanwhile need not know.
+        // Senders that have disappeared meanwhile need no notification.
         for taken in told {
             let _ = taken.send(());
         }
         Ok(messages)
     }
 
-    /// Waits until all that this work has told so far is stored, so that it is known after a crash.
+    /// Waits until everything that this work has signalled so far is stored, so that it survives a crash.
     ///
     /// # Errors
-    /// `Cancelled` when it will not be: the run no longer listens, or another process has it.
+    /// `Cancelled` when it will not be stored: the run no longer listens, or another process has it.
     async fn stored(&self) -> Result<()> {
         if !self.effects.are_kept() || self.effects.are_recorded() {
             return Ok(());
@@ -263,7 +265,7 @@ impl NodeContext {
     }
 }
 
-/// The messages that an agent has taken, if this is what an effect of that kind gave.
+/// Returns the messages that an agent has taken, if this is the result of an effect of that kind.
 pub fn taken(key: &str, gave: &EffectResult) -> Vec<String> {
     match gave {
         EffectResult::Value(value) if key.starts_with(PLACE) => {

@@ -1,4 +1,4 @@
-//! The append-only records of a run. The run's state is their fold, and what clients see is a
+//! The append-only records of a run. The run's state is a fold over them, and the events that clients see are a
 //! projection of them.
 
 use std::fmt::Write as _;
@@ -18,8 +18,8 @@ use crate::seam::speech::Audio;
 use crate::usage::ModelUse;
 use crate::value::{Json, Outputs};
 
-/// The format of the records below. Raised when an old reader would misread a new record: since 2,
-/// assignments are operations and no longer their results.
+/// Version of the record format below. Raised when an old reader would misread a new record: since 2, assignments are
+/// recorded as operations instead of their results.
 pub const JOURNAL_VERSION: u32 = 2;
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
@@ -39,14 +39,14 @@ pub enum Ending {
     Succeeded,
     /// A node failed and nothing caught it, or a limit was reached.
     Failed,
-    /// Someone asked for it to stop.
+    /// Its cancellation was requested.
     Cancelled,
-    /// It waits for a person; a later run of the session goes on from here.
+    /// It waits for a person; a later run of the session continues from here.
     Waiting,
 }
 
 impl Ending {
-    /// The word clients see in `status`.
+    /// Returns the value that clients see in `status`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Succeeded => "succeeded",
@@ -62,33 +62,33 @@ impl Ending {
 pub struct FrameStep {
     /// The Iteration or Loop.
     pub node: ComponentId,
-    /// Its activation, so that re-entering it is another frame.
+    /// The activation of that node, so that re-entering it opens a different frame.
     pub activation: u32,
     /// 0-based.
     pub round: usize,
 }
 
-/// The way from the top of the canvas into nested frames; empty at the top.
+/// The path from the top of the canvas into nested frames; empty at the top.
 pub type FramePath = Arc<[FrameStep]>;
 
-/// Where a run was forked from another.
+/// The point at which a run was forked from another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forked {
     /// The other run.
     pub run: RunId,
-    /// The last entry that they share, apart from what was edited in it.
+    /// The last entry that both share, apart from edits to that entry.
     pub seq: u64,
-    /// Something was edited in it: what that step gives is given, and not what its node would give. Taken to be
-    /// so in journals that do not say.
+    /// Whether that entry was edited: the edited output is used instead of what its node would produce. Journals that
+    /// lack the field are read as edited.
     #[serde(default = "edited", skip_serializing_if = "is_edited")]
     pub edited: bool,
-    /// Entries before it that were edited so in runs whose beginning the other run shares.
+    /// Earlier entries that were edited in the same way in runs whose beginning the other run shares.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub edited_before: Vec<u64>,
 }
 
 impl Forked {
-    /// The entries whose outputs were given by hand.
+    /// Returns the entries whose outputs were supplied by hand.
     pub fn given(&self) -> impl Iterator<Item = u64> {
         self.edited_before.iter().copied().chain(self.edited.then_some(self.seq))
     }
@@ -103,19 +103,19 @@ fn is_edited(edited: &bool) -> bool {
     *edited
 }
 
-/// The limits that a run keeps to from its beginning to its end, whoever goes on with it.
+/// The limits that hold for a run from start to end, whichever process continues it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLimits {
-    /// Nodes at the same time.
+    /// Maximum number of nodes that run concurrently.
     pub nodes_at_once: usize,
-    /// Activations, beyond one for each node, in each round of an Iteration or a Loop as well.
+    /// Maximum number of activations beyond one for each node. Also applies to each round of an Iteration or Loop.
     pub activations: u64,
 }
 
 /// Which activation a record is about.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ActivationRef {
-    /// Counts the activations of a turn from 1 on.
+    /// The number of the activation within the turn, counted from 1.
     pub activation: u32,
     /// The node.
     pub node: ComponentId,
@@ -136,7 +136,7 @@ fn is_top(frame: &FramePath) -> bool {
     frame.is_empty()
 }
 
-/// A human task of a waiting run: the form and the node that asks.
+/// A form of a waiting run, and the node that asks it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WaitingForm {
     /// The node that asks.
@@ -146,22 +146,22 @@ pub struct WaitingForm {
     pub frame: FramePath,
     /// What it asks.
     pub form: Form,
-    /// Its tasks: one for a form that comes before the work, else one for each field in their order.
+    /// Its tasks: one for a form that comes before the node's work, otherwise one for each field, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskId>,
-    /// When the first of them is over without an answer, in milliseconds since 1970.
+    /// When the first of them expires without an answer, in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_ms: Option<i64>,
 }
 
 impl WaitingForm {
-    /// A form that no task has been made of yet.
+    /// Creates a form that has no tasks yet.
     pub fn new(node: ComponentId, frame: FramePath, form: Form) -> Self {
         Self { node, frame, form, tasks: Vec::new(), due_ms: None }
     }
 
-    /// Where answers for this form go among a caller's inputs, so that no other form can take them:
-    /// the node's id, and for each frame around it the number of the round, as in `Agent:A[2]`.
+    /// Returns the key under which a caller's inputs answer this form and no other: the node's id, followed by the
+    /// round number of each enclosing frame, as in `Agent:A[2]`.
     pub fn address(&self) -> String {
         let mut address = self.node.to_string();
         for step in self.frame.iter() {
@@ -180,43 +180,43 @@ pub enum Record {
     RunStarted {
         /// [`JOURNAL_VERSION`] of the writer.
         version: u32,
-        /// The canvas.
+        /// The canvas that runs.
         canvas: CanvasId,
         /// The content hash of the canvas version that runs.
         canvas_version: Arc<str>,
-        /// The conversation.
+        /// The conversation it is part of.
         session: SessionId,
-        /// What the caller gave.
-        // Boxed: every word of an answer is a record, too, and as large as the largest of them.
+        /// The caller's input.
+        // Boxed because every piece of an answer is also a record, and each is as large as the largest variant.
         input: Box<TurnInput>,
-        /// What random choices derive from.
+        /// The seed of all random choices.
         seed: u64,
-        /// The waiting run that this one goes on with.
+        /// The waiting run that this one continues.
         resumes: Option<RunId>,
-        /// The words that answer a waiting run's form, when they came as a question.
+        /// The text that answers a waiting run's form, when it arrived as a question.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         reply: String,
-        /// The time that the run takes as its own, in milliseconds since 1970.
+        /// The time that the run uses as its own, in milliseconds since 1970.
         #[serde(default)]
         now_ms: i64,
-        /// The revision of the session that it began with.
+        /// The session revision at which it started.
         #[serde(default)]
         revision: i64,
-        /// The engine's state of the session at that revision, so that the run can be done again.
+        /// The engine's state of the session at that revision, so that the run can be replayed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         state: Option<Arc<Json>>,
         /// The run whose beginning this one shares.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         forks: Option<Forked>,
-        /// What decides which of its nodes runs when; absent: what the process is set to.
+        /// The limits that affect the order in which its nodes run; if absent, those configured for the process.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limits: Option<RunLimits>,
-        /// Who writes from here on: a name that no other writer has, so that nobody takes the same
-        /// words of somebody else for their own.
+        /// The writer from here on: a name that no other writer has, so that no writer mistakes identical records of
+        /// another for its own.
         #[serde(default, skip_serializing_if = "str::is_empty")]
         by: Arc<str>,
     },
-    /// A node began. `inputs` are what it reads.
+    /// A node started.
     NodeStarted {
         /// Which activation.
         who: ActivationRef,
@@ -248,9 +248,9 @@ pub enum Record {
         /// The piece.
         text: Arc<str>,
     },
-    /// What was said last, as speech.
+    /// The most recent text, as speech.
     Played {
-        /// Which activation says it.
+        /// Which activation speaks.
         activation: u32,
         /// Its node.
         node: ComponentId,
@@ -280,17 +280,17 @@ pub enum Record {
         /// What came with it.
         end: MessageEnd,
     },
-    /// What this node has said so far does not count: it starts again.
+    /// Everything this node has said so far is void: it starts again.
     MessageReset {
-        /// Which activation has said it; absent in older journals: then the last of the node that has said
-        /// something. A node may be at work in several rounds at once.
+        /// The activation whose message is void. Absent in older journals, which mean the activation of the node that
+        /// spoke last. A node may be at work in several rounds at the same time.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         activation: Option<u32>,
         /// Its node.
         node: ComponentId,
     },
     /// A model was used.
-    // The name that stored journals have for it.
+    // Stored journals use this name.
     #[serde(rename = "effect_finished")]
     ModelUsed {
         /// Which activation made it.
@@ -299,10 +299,10 @@ pub enum Record {
         effect: Arc<str>,
         /// Tokens, when it was a model.
         usage: Usage,
-        /// Which model has answered; empty in older journals.
+        /// The model that answered; empty in older journals.
         #[serde(default, skip_serializing_if = "is_empty")]
         model: Arc<str>,
-        /// What it cost, in millionths.
+        /// Its cost, in millionths.
         #[serde(default, skip_serializing_if = "is_zero")]
         micros: u64,
     },
@@ -313,11 +313,11 @@ pub enum Record {
         /// The call.
         call: ToolStarted,
     },
-    /// A tool's call is over.
+    /// A tool call has ended.
     ToolFinished {
         /// Which activation.
         activation: u32,
-        /// The call and what came of it.
+        /// The call and its outcome.
         call: ToolFinished,
     },
     /// A limit has cut an agent's work short.
@@ -329,8 +329,8 @@ pub enum Record {
         /// Which limit.
         reason: Limited,
     },
-    /// A call to the outside is about to be made.
-    // As it is called in stored journals, which are older than the name here.
+    /// An external call is about to be made.
+    // Stored journals, which are older than the name here, use this one.
     #[serde(rename = "effect_began")]
     EffectStarted {
         /// Which activation makes it.
@@ -340,40 +340,40 @@ pub enum Record {
         /// What kind of call: `model`, `http`, `tool`.
         effect: Arc<str>,
     },
-    /// A call to the outside has ended, with a value or a failure.
+    /// An external call has ended, with a value or a failure.
     #[serde(rename = "effect_gave")]
     EffectFinished {
         /// Which activation made it.
         activation: u32,
         /// Its place in the activation's work.
         key: Arc<str>,
-        /// What it gave.
+        /// Its result.
         gave: EffectResult,
     },
-    /// A node has begun to write a text that others may begin with.
+    /// A node has started to write a text that other nodes may already read.
     Published {
         /// Which activation.
         activation: u32,
         /// The output.
         output: Arc<str>,
     },
-    /// Sources were found; they follow those found before.
+    /// Sources were found; they follow those found earlier.
     Sourced {
-        /// With their numbers.
+        /// The sources with their numbers.
         sources: Vec<Cited>,
     },
-    /// The run was cut off here and has been picked up again.
+    /// The run was interrupted here and has been resumed.
     PickedUp {
-        /// Who writes from here on, as in `RunStarted`.
+        /// The writer from here on, as in `RunStarted`.
         #[serde(default, skip_serializing_if = "str::is_empty")]
         by: Arc<str>,
-        /// Whether its process had let go of it, as one that stops does, and was not just gone.
+        /// Whether the previous process released the run, as it does on shutdown, instead of disappearing.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         handed_over: bool,
     },
-    /// Something worth knowing that is no failure.
+    /// A problem worth reporting that is not a failure.
     Warned {
-        /// Where.
+        /// The node that it concerns.
         node: ComponentId,
         /// The warning, for people.
         message: Arc<str>,
@@ -388,18 +388,17 @@ pub enum Record {
         outputs: Arc<Outputs>,
         /// Why it failed, if it did; also when an exception setting caught it.
         error: Option<Arc<str>>,
-        /// How long it worked, in seconds.
+        /// How long it ran, in seconds.
         elapsed: f64,
-        /// Where the run goes on.
+        /// Which edges fire.
         route: NextEdges,
-        /// How it changed globals and outputs of other components, to be applied in the order of the
-        /// journal.
+        /// Its changes to globals and to outputs of other components, applied in the order of the journal.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         assigned: Vec<Assignment>,
-        /// What it asks and remembers, when it only stopped to wait for a person.
+        /// What it asks and the state it saves, if it has only stopped to wait for a person.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         suspension: Option<Box<Suspension>>,
-        /// What it has used of the budgets, without time.
+        /// What it used of the budgets, excluding time.
         #[serde(default, skip_serializing_if = "Spent::is_none")]
         spent: Spent,
     },
@@ -410,21 +409,21 @@ pub enum Record {
     },
     /// The run is over. The last record of every journal.
     RunFinished {
-        /// How.
+        /// How it ended.
         ending: Ending,
-        /// The outputs of the last Message, else of the last node.
+        /// The outputs of the last Message, or of the last node if there is none.
         outputs: Arc<Outputs>,
         /// Why, unless it succeeded or waits.
         error: Option<Arc<str>>,
         /// Tokens and calls of the whole run.
         usage: Usage,
-        /// The same by node and model, without what an earlier run used that it went on with.
+        /// The same by node and model, excluding what the earlier run that it continues had used.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         uses: Vec<ModelUse>,
-        /// The limits that have cut agents' work short.
+        /// The limits that cut agents' work short.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         limited: Vec<Limited>,
-        /// What it has used of the budgets, without what an earlier run used that it went on with.
+        /// What it used of the budgets, excluding what the earlier run that it continues had used.
         #[serde(default, skip_serializing_if = "Spent::is_none")]
         spent: Spent,
         /// How long it took, in seconds.
@@ -436,7 +435,7 @@ pub enum Record {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NextEdges {
-    /// Those that the component chose.
+    /// Those chosen by the component.
     #[serde(rename = "by")]
     Routed(Route),
     /// The exception branch.
@@ -445,12 +444,12 @@ pub enum NextEdges {
     #[default]
     #[serde(rename = "nowhere")]
     None,
-    /// None yet: a person has to answer first, and then the node starts again.
+    /// None yet: a person has to answer first, and then the node runs again.
     Suspended,
 }
 
 impl Record {
-    /// Whether clients see it. Only these carry an event number.
+    /// Returns whether clients see it. Only such records carry an event number.
     pub fn is_event(&self) -> bool {
         match self {
             Self::RunStarted { .. }
@@ -483,11 +482,11 @@ impl Record {
 /// A record with its place in the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Place in the journal, from 1 on, without gaps.
+    /// Position in the journal, counted from 1, without gaps.
     pub seq: u64,
-    /// Number of the event a client sees, from 1 on, without gaps; absent when clients do not see it.
+    /// Number of the event that a client sees, counted from 1, without gaps; absent if clients do not see the record.
     pub event: Option<u64>,
-    /// When, in milliseconds since 1970.
+    /// When it was written, in milliseconds since 1970.
     pub at_ms: i64,
     /// The fact.
     pub record: Record,

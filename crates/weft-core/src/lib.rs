@@ -1,7 +1,7 @@
-//! canvas JSON → plan → run → components → events → API: **the words all steps share**
+//! canvas JSON → plan → run → components → events → API: **the vocabulary that all stages share**
 //!
-//! Ids, values, references, events, errors, what a component is, and the seams. No files, no
-//! network, no SQL, no environment, no clock: those live behind the traits in [`seam`].
+//! Ids, values, references, events, errors, the definition of a component, and the seams. This crate uses no files,
+//! no network, no SQL, no environment and no clock: those live behind the traits in [`seam`].
 
 pub mod access;
 pub mod assign;

@@ -1,17 +1,17 @@
-//! Values written as text: JSON, and the spellings of Python (`True`, `None`, single quotes, tuples).
+//! Parses values written as text: JSON, and Python spellings (`True`, `None`, single quotes, tuples).
 
 use crate::exact::{is_lost, kept};
 use crate::value::{Json, to_text};
 
-/// How deep a literal may nest.
-// The reader goes down once for each, on the stack of whoever serves others, too.
+/// Maximum nesting depth of a literal.
+// The parser recurses once per level, on a stack shared with other work.
 const DEPTH_MAX: usize = 64;
 
-/// The value of a text that looks like a literal, such as `{'a': True}`; `None` when it is none. An integer with more
-/// digits than a number keeps is the text of them.
+/// Returns the value of a text that looks like a literal, such as `{'a': True}`; `None` if it is not one. An integer
+/// with more digits than a number can hold is returned as a text.
 pub fn literal(text: &str) -> Option<Json> {
     let text = text.trim();
-    // Words of Python are told in any case: models write them as they know them.
+    // Python keywords are accepted in any case, because models vary the spelling.
     if let Some(word) = word(text) {
         return Some(word);
     }
@@ -20,7 +20,7 @@ pub fn literal(text: &str) -> Option<Json> {
     if !number && !matches!(first, '{' | '[' | '(' | '\'' | '"') {
         return None;
     }
-    // Most of what comes here is JSON, whose reader is faster and takes all of its escapes.
+    // Most inputs are JSON; its parser is faster and supports all of its escapes.
     if let Ok(value) = serde_json::from_str(&kept(text)) {
         return Some(value);
     }
@@ -51,7 +51,7 @@ impl Reader<'_> {
 
     fn value(&mut self) -> Option<Json> {
         self.depth += 1;
-        // A text of brackets alone would otherwise go down one call for each.
+        // A text consisting only of brackets would otherwise recurse once per bracket.
         if self.depth > DEPTH_MAX {
             return None;
         }
@@ -89,7 +89,7 @@ impl Reader<'_> {
             if self.take('}').is_some() {
                 return Some(Json::Object(members));
             }
-            // Keys of Python may be numbers; those of an object are texts.
+            // Keys may be numbers in Python; those of an object are texts.
             let key = to_text(&self.value()?);
             self.take(':')?;
             members.insert(key, self.value()?);
@@ -117,7 +117,7 @@ impl Reader<'_> {
                 't' => text.push('\t'),
                 'r' => text.push('\r'),
                 c @ ('\\' | '\'' | '"' | '/') => text.push(c),
-                // As Python does with an escape that it does not know.
+                // Keeps unknown escapes, as Python does.
                 other => text.extend(['\\', other]),
             }
         }

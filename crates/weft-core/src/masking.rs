@@ -1,8 +1,8 @@
-//! Secrets are used where a canvas uses them and written nowhere else.
+//! Secrets are used where a canvas uses them, and written nowhere else.
 //!
-//! What a run writes down, shows, or tells a model has `***` where a secret stood. In the stored journal a
-//! mark with the secret's name stands there instead, since a run that is picked up has to go on with the
-//! value itself; whoever reads the journal for people sees `***`.
+//! Everything that a run stores, shows or sends to a model has `***` in place of a secret. The stored journal holds a
+//! mark with the secret's name instead, because a resumed run needs the value itself; code that reads the journal for
+//! people replaces marks with `***`.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -15,51 +15,53 @@ use crate::seam::secrets;
 use crate::value::Json;
 use crate::{Error, Result};
 
-/// What people and models read in place of a secret.
+/// Replaces a secret in anything that people or models read.
 pub const MASK: &str = "***";
-/// Bytes that a secret has at least to be looked for in texts: `on` or `de` stand in any.
+/// Minimum length of a secret, in bytes, for it to be searched for in texts: `on` or `de` occur in any text.
 pub const LENGTH_MIN: usize = 5;
-/// Secrets of one run, at most.
-// Each is looked for in every text that a run writes, so the time that this takes grows with their number.
+/// Maximum number of secrets of one run.
+// Every secret is searched for in every text that a run writes, so the cost grows with their number.
 const SECRETS_MAX: usize = 1_000;
-/// How a mark begins and ends. The characters are for private use, so that no text holds them by chance.
+/// Start and end of a mark. They use private-use characters, so that no text contains them by chance.
 const OPEN: &str = "\u{f8fe}weft-secret:";
 const CLOSE: char = '\u{f8ff}';
-/// Its first character.
+/// The first character of a mark.
 const OPENS: char = '\u{f8fe}';
 
 /// The secrets of one run. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Masks(Arc<RwLock<Hiding>>);
 
-/// What is hidden.
+/// The secrets to hide.
 #[derive(Default)]
 struct Hiding {
     hidden: Vec<Hidden>,
-    /// The values of `hidden`: each node that begins looks whether its secrets are known.
+    /// The values in `hidden`. Each node that starts checks here whether its secrets are known.
     known: HashSet<Arc<str>>,
-    /// There may be secrets to come, or such that there are not: no text may look like the mark of one.
+    /// Whether secrets may be added later or may turn out not to exist: no text may then look like a mark.
     expects: bool,
 }
 
 #[derive(Clone)]
 struct Hidden {
-    /// A form that is not the value itself has [`ENCODED`] and its number before the name.
+    /// For an encoded form instead of the value itself, the name is preceded by [`ENCODED`] and the number of the
+    /// encoding.
     name: Arc<str>,
     value: Arc<str>,
 }
 
-/// How the names of encoded forms begin. No name of a variable does.
+/// Prefix of the names of encoded forms. No variable name starts with it.
 const ENCODED: char = '%';
-/// How a value may stand in an address, as the characters besides letters and digits that stay as they are: nearly
-/// none, those of `encodeURIComponent`, those of a query as browsers write one. Forms write a blank as `+`.
+/// The URL encodings in which a value may appear. Each entry lists the characters besides letters and digits that are
+/// left unescaped: almost none, those of `encodeURIComponent`, those of a query as browsers write it, and those of
+/// forms, which write a space as `+`.
 const KEPT: [&str; 4] = ["-._~", "-_.!~*'()", "!$%&()*+,-./:;=?@[\\]^_`{|}~", "*-._+"];
 
-/// A text as it stands within JSON, and how that may be done.
+/// The ways in which a text may be escaped within JSON.
 const WITHIN_JSON: [fn(&str) -> Option<String>; 3] = [
     in_json,
     |value| Some(ascii(&in_json(value)?)),
-    // In JSON that is a text of JSON, as those answer who say what they were asked.
+    // JSON nested in a JSON string, as in answers that quote the request.
     |value| in_json(&in_json(value)?),
 ];
 
@@ -68,7 +70,7 @@ fn in_json(value: &str) -> Option<String> {
     Some(text.get(1..text.len() - 1)?.to_owned())
 }
 
-/// Everything beyond ASCII by its number, as many programs write JSON.
+/// Escapes every non-ASCII character by its code units, as many programs write JSON.
 fn ascii(text: &str) -> String {
     let mut written = String::with_capacity(text.len());
     let mut units = [0; 2];
@@ -82,10 +84,10 @@ fn ascii(text: &str) -> String {
     written
 }
 
-/// In how many ways a value may be written.
+/// Number of ways in which a value may be encoded.
 const WAYS: usize = KEPT.len() + WITHIN_JSON.len();
 
-/// A value as it may stand in an address or within JSON.
+/// Returns a value encoded for a URL or for JSON.
 fn encoded(value: &str, way: usize) -> Option<String> {
     let Some(kept) = KEPT.get(way) else { return WITHIN_JSON.get(way - KEPT.len())?(value) };
     let mut text = String::with_capacity(value.len());
@@ -102,7 +104,7 @@ fn encoded(value: &str, way: usize) -> Option<String> {
     Some(text)
 }
 
-/// A secret by a name that stood in a mark: the value, or a form of it.
+/// Resolves the name in a mark to the secret's value, or to an encoded form of it.
 fn named(name: &str, value: impl Fn(&str) -> Option<String>) -> Option<String> {
     let Some(form) = name.strip_prefix(ENCODED) else { return value(name) };
     let way = form.chars().next()?;
@@ -123,11 +125,12 @@ impl std::fmt::Debug for Hidden {
 }
 
 impl Masks {
-    /// Hides a value from now on: every text in it. The name leads back to it: `env.token`, or `env.login.key`
-    /// for a member.
+    /// Hides every text in a value from now on. The name leads back to the value: `env.token`, or `env.login.key` for
+    /// a member.
     ///
     /// # Errors
-    /// `Invalid` when the run has more secrets than can be looked for in every text; some are not hidden then.
+    /// `Invalid` when the run has more secrets than can be searched for in every text; some of them are then not
+    /// hidden.
     pub fn add(&self, name: &str, value: &Json) -> Result<()> {
         let mut found = Vec::new();
         texts(name, value, &mut found);
@@ -143,13 +146,13 @@ impl Masks {
         });
         let (before, mut outcome) = (hidden.len(), Ok(()));
         for (name, value) in forms {
-            // Most values are written the same way in an address, within JSON and as they are.
+            // The URL-encoded and JSON-escaped forms of most values equal the value itself.
             if known.contains(value.as_str()) {
                 continue;
             }
             if hidden.len() >= SECRETS_MAX * (1 + WAYS) {
-                // Those before it are hidden all the same: whoever goes on in spite of the error shows fewer
-                // of them.
+                // The ones before it are hidden nevertheless: a caller that carries on despite the error reveals
+                // fewer secrets.
                 outcome = Err(too_many(&name));
                 break;
             }
@@ -158,29 +161,29 @@ impl Masks {
             hidden.push(Hidden { name: name.into(), value });
         }
         if hidden.len() > before {
-            // A secret within a longer one must not break that one up.
+            // Longest first: a secret contained in a longer one must not break up the longer one.
             hidden.sort_by_key(|one| std::cmp::Reverse(one.value.len()));
         }
         outcome
     }
 
-    /// From now on nobody's text may look like a mark, also while there is nothing to hide.
+    /// From now on, strips anything that looks like a mark from foreign texts, even while there is nothing to hide.
     pub fn expect(&self) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).expects = true;
     }
 
-    /// Whether there is nothing to hide.
+    /// Returns whether there is nothing to hide.
     pub fn is_empty(&self) -> bool {
         let hiding = self.0.read().unwrap_or_else(PoisonError::into_inner);
         hiding.hidden.is_empty() && !hiding.expects
     }
 
-    /// A text as it may be shown.
+    /// Returns a text with secrets masked for display.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.replaced(text, |_| Some(Cow::Borrowed(MASK)))
     }
 
-    /// A value as it may be shown; `None` when it may be shown as it is.
+    /// Returns a value with secrets masked for display; `None` if there is nothing to mask.
     pub fn json(&self, value: &Json) -> Option<Json> {
         if self.is_empty() {
             return None;
@@ -189,7 +192,7 @@ impl Masks {
         change(&mut value, &|text| owned(self.text(text))).then_some(value)
     }
 
-    /// Takes secrets out of what a model is asked: of messages, of the tools on offer, and of the form of the answer.
+    /// Masks secrets in a request to a model: in its messages, its tools and the schema of the answer.
     pub fn request(&self, request: &mut ChatRequest) {
         if self.is_empty() {
             return;
@@ -200,7 +203,7 @@ impl Masks {
         if let Some(schema) = request.schema.as_ref().and_then(|schema| self.json(schema)) {
             request.schema = Some(schema);
         }
-        // Requests share their tools, and hardly any holds a secret.
+        // Requests share their tools, and hardly any of them contains a secret.
         let masked: Vec<Option<ToolSchema>> = request.tools.iter().map(|tool| self.tool(tool)).collect();
         if masked.iter().any(Option::is_some) {
             let tools = masked.into_iter().zip(&*request.tools);
@@ -212,7 +215,7 @@ impl Masks {
         if let Some(text) = owned(self.text(&message.text)) {
             message.text = text;
         }
-        // Of pictures those at an address: among the letters that stand for bytes a short secret stands by chance.
+        // Only pictures given by address: in base64 data a short secret can occur by chance.
         for image in message.images.iter_mut().filter(|image| !image.starts_with("data:")) {
             if let Some(text) = owned(self.text(image)) {
                 *image = text;
@@ -220,7 +223,8 @@ impl Masks {
         }
         for call in &mut message.tool_calls {
             let Some(text) = owned(self.text(&call.arguments)) else { continue };
-            // As JSON where they are: with stars in the place of a number they would be none any more.
+            // Arguments that are JSON are masked value by value: replacing a number with asterisks in the text would
+            // make them invalid JSON.
             call.arguments = match serde_json::from_str::<Json>(&call.arguments) {
                 Ok(arguments) => self.json(&arguments).unwrap_or(arguments).to_string(),
                 Err(_) => text,
@@ -228,7 +232,7 @@ impl Masks {
         }
     }
 
-    /// A tool as a model may be shown it, if that is not as it is.
+    /// Returns a tool with secrets masked; `None` if there is nothing to mask.
     fn tool(&self, tool: &ToolSchema) -> Option<ToolSchema> {
         let (description, parameters) = (owned(self.text(&tool.description)), self.json(&tool.parameters));
         if description.is_none() && parameters.is_none() {
@@ -240,8 +244,8 @@ impl Masks {
         Some(masked)
     }
 
-    /// An object as it is stored: with marks that lead back to the secrets, but for the members that are named
-    /// in `outer`. `None` when it holds none.
+    /// Returns an object in its stored form, with marks that lead back to the secrets, leaving out the members named
+    /// in `outer`. `None` if nothing changes.
     pub fn sealed(&self, value: &Json, outer: &[&str]) -> Option<Json> {
         if self.is_empty() {
             return None;
@@ -256,8 +260,8 @@ impl Masks {
         changed.then_some(value)
     }
 
-    /// Puts marks in the place of the values of `{secret.NAME}` in something that is stored outside of a journal.
-    /// Variables, which are stored there themselves, stay what they are. See [`open`].
+    /// Replaces the values of `{secret.NAME}` with marks in something that is stored outside of a journal. Variables,
+    /// which are stored there themselves, are left as they are. See [`open`].
     pub fn seal_named(&self, value: &mut Json) {
         let stored_elsewhere = |name: &str| {
             let form = name.strip_prefix(ENCODED);
@@ -267,10 +271,10 @@ impl Masks {
         change(value, &|text| self.marked(text, stored_elsewhere));
     }
 
-    /// A text with marks in the place of some secrets, if that changes it.
+    /// Returns a text in which some secrets are replaced with marks; `None` if nothing changes.
     fn marked(&self, text: &str, which: impl Fn(&str) -> bool) -> Option<String> {
         let mark = |name: &str| which(name).then(|| Cow::Owned(format!("{OPEN}{name}{CLOSE}")));
-        // Nobody else's text may look like a mark.
+        // A foreign text must not contain anything that looks like a mark.
         let plain = without_foreign(text).map_or(Cow::Borrowed(text), Cow::Owned);
         match owned(self.replaced(&plain, mark)) {
             Some(marked) => Some(marked),
@@ -299,11 +303,10 @@ fn too_many(name: &str) -> Error {
         .help("keep as secret only what is, not a long list or a whole document")
 }
 
-/// A text with something else in place of a value, if that stands in it. A number that is part of a longer one is
-/// another number.
+/// Replaces a value in a text, if it occurs there. A number that is part of a longer number is not an occurrence.
 fn replaced(text: &str, value: &str, by: &str) -> Option<String> {
     let digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
-    // A number of five digits stands within longer ones by chance, and there it tells nothing.
+    // A number of five digits occurs within longer ones by chance, and reveals nothing there.
     let number = value.bytes().all(|byte| byte.is_ascii_digit());
     let (mut shown, mut from) = (String::new(), 0);
     for (at, _) in text.match_indices(value) {
@@ -339,7 +342,7 @@ fn texts(name: &str, value: &Json, found: &mut Vec<(String, String)>) {
     }
 }
 
-/// Changes every text in a value, keys included. Whether there was one to change.
+/// Changes every text in a value, including keys. Returns whether any text changed.
 fn change(value: &mut Json, by: &dyn Fn(&str) -> Option<String>) -> bool {
     match value {
         Json::String(text) => match by(text) {
@@ -352,7 +355,7 @@ fn change(value: &mut Json, by: &dyn Fn(&str) -> Option<String>) -> bool {
         Json::Array(items) => items.iter_mut().fold(false, |changed, item| change(item, by) | changed),
         Json::Object(map) => {
             let mut changed = map.values_mut().fold(false, |changed, item| change(item, by) | changed);
-            // Rebuilt only when a name changes: an object keeps the order of its members.
+            // Rebuilt only when a key changes, because an object keeps the order of its members.
             if map.keys().any(|key| by(key).is_some()) {
                 changed = true;
                 let renamed = std::mem::take(map).into_iter();
@@ -364,37 +367,36 @@ fn change(value: &mut Json, by: &dyn Fn(&str) -> Option<String>) -> bool {
     }
 }
 
-/// Takes what looks like a mark out of something that is stored and holds no secret: whoever wrote it may not be
-/// given the secret later on, when the canvas names it.
+/// Removes anything that looks like a mark from stored data that contains no secret. Otherwise its author could
+/// obtain the secret later, once the canvas names it.
 pub fn strip_marks(value: &mut Json) {
     change(value, &without_foreign);
 }
 
-/// A text without marks that somebody wrote themselves, nor what is left of them; `None` when it has none.
+/// Removes marks that an author wrote into a text, along with fragments of marks; `None` if there are none.
 fn without_foreign(text: &str) -> Option<String> {
-    // Hardly any text has the character, which is looked for much faster than the mark.
+    // Hardly any text contains the character, and searching for it is much faster than searching for the mark.
     let suspect = text.contains(OPENS) && text.contains(OPEN);
     suspect.then(|| text.replace(OPEN, "").replace(OPENS, ""))
 }
 
-/// Whether a stored text holds marks.
+/// Returns whether a stored text contains marks.
 pub fn is_sealed(stored: &str) -> bool {
     stored.contains(OPEN)
 }
 
-/// A stored text as people may read it.
+/// Returns a stored text as people may read it.
 pub fn shown(stored: &str) -> Cow<'_, str> {
     if is_sealed(stored) { Cow::Owned(without_marks(stored, |_| None)) } else { Cow::Borrowed(stored) }
 }
 
-/// Puts secrets back in the place of their marks, in every text of a stored value. What `value` does not know stays
-/// masked.
+/// Replaces marks with their secrets, in every text of a stored value. Names that `value` does not know stay masked.
 pub fn open(stored: &mut Json, value: impl Fn(&str) -> Option<String>) {
     change(stored, &|text| is_sealed(text).then(|| without_marks(text, |name| named(name, &value))));
 }
 
-/// A stored JSON text as a run goes on with it. `value` gives a secret by its name; what it does not know
-/// stays masked.
+/// Returns a stored JSON text with its secrets, for a run to resume with. `value` looks up a secret by its name;
+/// names that it does not know stay masked.
 pub fn opened<'a>(stored: &'a str, value: impl Fn(&str) -> Option<String>) -> Cow<'a, str> {
     if is_sealed(stored) {
         Cow::Owned(without_marks(stored, |name| {
@@ -411,7 +413,7 @@ fn without_marks(stored: &str, value: impl Fn(&str) -> Option<String>) -> String
     let mut text = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
         let (name, rest) = piece.split_once(CLOSE).unwrap_or((piece, ""));
-        // Inside of JSON a name is written as JSON, too.
+        // Within JSON a name is escaped as JSON, too.
         let name = serde_json::from_str::<String>(&format!("\"{name}\"")).unwrap_or_else(|_| name.to_owned());
         text.push_str(value(&name).as_deref().unwrap_or(MASK));
         text.push_str(rest);

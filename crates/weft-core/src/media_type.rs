@@ -1,12 +1,12 @@
-//! What files are, by the endings of their names.
+//! Determines the types of files by their extensions.
 
 use crate::seam::document_writer::DocumentFormat;
 
-/// What is known of nothing else.
+/// The media type of files of unknown type.
 pub const UNKNOWN: &str = "application/octet-stream";
 
-/// Endings and media types of files that are no documents which can be made ([`DocumentFormat`]). Of several endings with
-/// one type the first is the usual one.
+/// Extensions and media types of files other than the documents that can be created ([`DocumentFormat`]). If several
+/// extensions share a type, the usual one comes first.
 const KNOWN: [(&str, &str); 23] = [
     ("png", "image/png"),
     ("jpg", "image/jpeg"),
@@ -33,7 +33,8 @@ const KNOWN: [(&str, &str); 23] = [
     ("weba", "audio/webm"),
 ];
 
-/// The ending of a file's name in small letters, without the dot; empty for a name that only begins with one.
+/// Returns the extension of a file name in lower case, without the dot; empty if it has no extension,
+/// or if its only dot is the first character.
 pub fn ending(name: &str) -> String {
     match name.rsplit_once('.') {
         Some((stem, ending)) if !stem.is_empty() => ending.to_lowercase(),
@@ -41,14 +42,14 @@ pub fn ending(name: &str) -> String {
     }
 }
 
-/// The media type that a file's name stands for.
+/// Returns the media type of a file with this name.
 pub fn of_name(name: &str) -> &'static str {
     let ending = ending(name);
     let known = KNOWN.iter().find(|(known, _)| *known == ending).map(|(_, kind)| *kind);
     known.or_else(|| DocumentFormat::named(&ending).map(DocumentFormat::mime_type)).unwrap_or(UNKNOWN)
 }
 
-/// What names of files of a media type end in.
+/// Returns the usual extension of files of a media type.
 pub fn ending_of(kind: &str) -> Option<&'static str> {
     let document = DocumentFormat::ALL.into_iter().find(|format| format.mime_type() == kind);
     let known = || KNOWN.iter().find(|(_, known)| *known == kind).map(|(ending, _)| *ending);

@@ -1,5 +1,5 @@
-//! The comparisons that conditions and filters are made of. Nothing here evaluates code: an operator
-//! is one of a fixed list.
+//! The comparison operators that conditions and filters are built from. Nothing here evaluates code: an operator is
+//! one of a fixed list.
 
 use crate::error::{Error, Result};
 use crate::params::asks_for_something;
@@ -8,37 +8,37 @@ use crate::value::{Json, described, number, to_text, truth};
 /// How two values are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
-    /// Text holds text, list holds element.
+    /// The text contains the text, or the list contains the element.
     Contains,
-    /// The opposite.
+    /// The negation of `Contains`.
     NotContains,
-    /// Text begins with text.
+    /// The text starts with the text.
     StartsWith,
-    /// Text ends with text.
+    /// The text ends with the text.
     EndsWith,
-    /// There is nothing.
+    /// The value is empty.
     Empty,
-    /// There is something.
+    /// The value is not empty.
     NotEmpty,
-    /// The same after coercion.
+    /// Equal after coercion.
     Equal,
-    /// Not the same after coercion.
+    /// Not equal after coercion.
     NotEqual,
-    /// Left is greater.
+    /// The left side is greater.
     Greater,
-    /// Left is less.
+    /// The left side is less.
     Less,
-    /// Left is greater or equal.
+    /// The left side is greater or equal.
     GreaterOrEqual,
-    /// Left is less or equal.
+    /// The left side is less or equal.
     LessOrEqual,
-    /// Left is an element of the list on the right, or part of its text.
+    /// The left side is an element of the list on the right, or a part of its text.
     In,
-    /// The opposite.
+    /// The negation of `In`.
     NotIn,
 }
 
-/// Every operator and how a canvas may spell it; the first spelling is the one shown.
+/// Every operator with its spellings in canvases; the first spelling is the one displayed.
 const SPELLINGS: [(Operator, &[&str]); 14] = [
     (Operator::Contains, &["contains"]),
     (Operator::NotContains, &["not contains"]),
@@ -57,32 +57,32 @@ const SPELLINGS: [(Operator, &[&str]); 14] = [
 ];
 
 impl Operator {
-    /// The operator of this spelling.
+    /// Returns the operator with this spelling.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         SPELLINGS.iter().find(|(_, names)| names.contains(&text)).map(|(operator, _)| *operator)
     }
 
-    /// Every operator, for a message.
+    /// Lists every operator, for a message.
     pub fn listed() -> String {
         let names: Vec<String> = SPELLINGS.iter().map(|(_, names)| format!("`{}`", names[0])).collect();
         names.join(", ")
     }
 
-    /// Whether it looks at the left side alone.
+    /// Returns whether it ignores the right side.
     pub fn is_unary(self) -> bool {
         matches!(self, Self::Empty | Self::NotEmpty)
     }
 
-    /// How it is spelled where it is shown.
+    /// Returns the spelling to display.
     pub fn spelled(self) -> &'static str {
         SPELLINGS.iter().find(|(operator, _)| *operator == self).map_or("", |(_, names)| names[0])
     }
 }
 
-/// Compares with coercion: both sides as numbers if both look like numbers, as truth values if both
-/// are words for one, else as text. Texts are searched without regard to case; equality keeps it.
-/// Null, false, 0 and whatever has no members are empty.
+/// Compares with coercion: as numbers if both sides look like numbers, as booleans if both are words for one,
+/// otherwise as text. Searching in texts ignores case; equality does not. Null, false, 0, and empty texts, lists and
+/// objects count as empty.
 pub fn holds(left: &Json, operator: Operator, right: &Json) -> bool {
     use std::cmp::Ordering::{Equal, Greater, Less};
     let order = || order(left, right);
@@ -104,11 +104,10 @@ pub fn holds(left: &Json, operator: Operator, right: &Json) -> bool {
     }
 }
 
-/// Compares by the type of the left side, for the conditions of a Loop. A constant is coerced to
-/// that type.
+/// Compares according to the type of the left side, for the conditions of a Loop. A constant is coerced to that type.
 ///
 /// # Errors
-/// When the operator is not valid for the type, or the right side cannot be coerced.
+/// Fails when the operator is not valid for the type, or the right side cannot be coerced.
 pub fn holds_typed(left: &Json, operator: Operator, right: &Json) -> Result<bool> {
     let senseless = || {
         let message =
@@ -116,10 +115,9 @@ pub fn holds_typed(left: &Json, operator: Operator, right: &Json) -> Result<bool
         Err(Error::invalid(message).help("choose an operator that fits the variable's type"))
     };
     match (left, operator) {
-        // A variable without a value has no type yet: a Loop that waits for one must not fail in its first
-        // round.
+        // A variable without a value has no type yet: a Loop that waits for one must not fail in its first round.
         (Json::Null, operator) => Ok(operator == Operator::Empty),
-        // A number is never empty, also when it is 0, and the same goes for a truth value.
+        // A number is never empty, not even 0, and neither is a boolean.
         (Json::Number(_) | Json::Bool(_), Operator::Empty) => Ok(false),
         (Json::Number(_) | Json::Bool(_), Operator::NotEmpty) => Ok(true),
         (_, operator) if operator.is_unary() => Ok(holds(left, operator, right)),
@@ -149,8 +147,8 @@ pub fn holds_typed(left: &Json, operator: Operator, right: &Json) -> Result<bool
     }
 }
 
-/// Compares text forms, case-sensitively, for filters of lists and objects. What is about order or about
-/// members compares as conditions do.
+/// Compares text forms case-sensitively, for filters of lists and objects. Ordering and membership operators compare
+/// as in [`holds`].
 pub fn holds_as_text(value: &Json, operator: Operator, right: &str) -> bool {
     let left = to_text(value);
     match operator {
@@ -188,22 +186,22 @@ fn equal(left: &Json, right: &Json) -> bool {
     left == right || to_text(left) == to_text(right)
 }
 
-/// Numbers are no words for truth here, so that 1 does not equal `true`.
+/// Numbers are not words for booleans here, so 1 does not equal `true`.
 fn truth_word(value: &Json) -> Option<bool> {
     if value.is_number() { None } else { truth(value) }
 }
 
 fn order(left: &Json, right: &Json) -> Option<std::cmp::Ordering> {
-    // Nothing is neither smaller nor greater than anything: an unset variable meets no bound.
+    // Null is neither less nor greater than anything: an unset variable satisfies no bound.
     if left.is_null() || right.is_null() {
         return None;
     }
-    // Dates in the ISO form are in their order as texts, too.
+    // ISO dates sort correctly as texts.
     numeric_order(left, right).or_else(|| Some(to_text(left).cmp(&to_text(right))))
 }
 
-/// The order of two numbers, or texts that are numbers. Whole ones are compared by all of their digits: as
-/// floating-point numbers two long ids would be the same.
+/// Returns the order of two numbers, or of texts that are numbers. Integers are compared exactly: as floating-point
+/// numbers, two long ids could be equal.
 fn numeric_order(left: &Json, right: &Json) -> Option<std::cmp::Ordering> {
     if let (Some(a), Some(b)) = (integer(left), integer(right)) {
         return Some(a.cmp(&b));
@@ -211,7 +209,7 @@ fn numeric_order(left: &Json, right: &Json) -> Option<std::cmp::Ordering> {
     number(left)?.partial_cmp(&number(right)?)
 }
 
-/// A number that is written without a fraction.
+/// Returns a number that is written without a fraction.
 fn integer(value: &Json) -> Option<i128> {
     match value {
         Json::Number(number) => number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from)),
@@ -223,7 +221,7 @@ fn integer(value: &Json) -> Option<i128> {
 fn contains(whole: &Json, part: &Json) -> bool {
     match whole {
         Json::Array(items) => items.iter().any(|item| equal(item, part)),
-        // A model that was asked for a list answers with its text.
+        // A model that was asked for a list returns it as JSON text.
         Json::String(text) if text.trim_start().starts_with('[') => match parsed_list(whole) {
             Json::Array(items) => items.iter().any(|item| equal(item, part)),
             _ => folded(whole).contains(&folded(part)),

@@ -1,4 +1,4 @@
-//! A map that keeps the order of its entries and is made for a handful of them.
+//! An insertion-ordered map, optimised for a handful of entries.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -7,14 +7,14 @@ use std::iter::FusedIterator;
 
 use indexmap::IndexMap;
 
-/// Up to this many entries are looked through one by one: most activations read one or two values and
-/// give as many, and a table for them would be one more allocation and a hash for each look.
+/// Up to this many entries are searched linearly. Most activations read and produce one or two values, for which a
+/// hash table would cost an extra allocation and a hash per lookup.
 const FEW_MAX: usize = 8;
 
 type IndexedEntries<K, V> = IndexMap<K, V, foldhash::fast::RandomState>;
 
-/// A map that keeps the order of its entries. A few are kept in a list, more in a table whose hash is
-/// seeded at random and fast on short keys.
+/// An insertion-ordered map. Small maps are stored as a list, larger ones as a table whose hash is randomly seeded
+/// and fast on short keys.
 #[derive(Clone)]
 pub struct OrderedMap<K, V>(OrderedEntries<K, V>);
 
@@ -31,7 +31,7 @@ impl<K, V> Default for OrderedMap<K, V> {
 }
 
 impl<K: Eq + Hash, V> OrderedMap<K, V> {
-    /// No entries, and room for so many.
+    /// Creates an empty map with room for `count` entries.
     pub fn with_capacity(count: usize) -> Self {
         Self(match count {
             0..=FEW_MAX => OrderedEntries::Few(Vec::with_capacity(count)),
@@ -42,7 +42,7 @@ impl<K: Eq + Hash, V> OrderedMap<K, V> {
         })
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
@@ -55,7 +55,7 @@ impl<K: Eq + Hash, V> OrderedMap<K, V> {
         }
     }
 
-    /// Sets the value of a key, which keeps its place when it is there already; the value before.
+    /// Sets the value of a key, which keeps its position if it exists. Returns the previous value.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         let list = match &mut self.0 {
             OrderedEntries::Few(list) => list,
@@ -74,7 +74,7 @@ impl<K: Eq + Hash, V> OrderedMap<K, V> {
         None
     }
 
-    /// Takes out an entry; those after it move up.
+    /// Removes an entry; later entries move up.
     pub fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -84,14 +84,14 @@ impl<K: Eq + Hash, V> OrderedMap<K, V> {
                 let place = list.iter().position(|(known, _)| known.borrow() == key)?;
                 Some(list.remove(place).1)
             }
-            // Not by a swap, which is faster and would move the last entry into the gap.
+            // `swap_remove` is faster but would move the last entry into the gap.
             OrderedEntries::Many(table) => table.shift_remove(key),
         }
     }
 }
 
 impl<K, V> OrderedMap<K, V> {
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         match &self.0 {
             OrderedEntries::Few(list) => list.len(),
@@ -99,12 +99,12 @@ impl<K, V> OrderedMap<K, V> {
         }
     }
 
-    /// Whether there is none.
+    /// Returns whether the map is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The entries in their order.
+    /// Returns the entries in order.
     pub fn iter(&self) -> Iter<'_, K, V> {
         Iter(match &self.0 {
             OrderedEntries::Few(list) => Rest::Few(list.iter()),
@@ -112,12 +112,12 @@ impl<K, V> OrderedMap<K, V> {
         })
     }
 
-    /// The values in the order of their keys.
+    /// Returns the values in the order of their keys.
     pub fn values(&self) -> impl Iterator<Item = &V> {
         self.iter().map(|(_, value)| value)
     }
 
-    /// The same, to be changed.
+    /// Returns the values for modification, in the order of their keys.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
         let (few, many) = match &mut self.0 {
             OrderedEntries::Few(list) => (Some(list.iter_mut()), None),
@@ -195,7 +195,7 @@ impl<K, V> IntoIterator for OrderedMap<K, V> {
     }
 }
 
-/// As with other maps, the order makes no difference.
+/// As with other maps, order is ignored.
 impl<K: Eq + Hash, V: PartialEq> PartialEq for OrderedMap<K, V> {
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().all(|(key, value)| other.get(key) == Some(value))

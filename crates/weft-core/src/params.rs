@@ -1,5 +1,4 @@
-//! Reads the parameters of one node by their fields: notes everything that is wrong instead of stopping at the first
-//! problem.
+//! Reads the parameters of one node by their fields, collecting every problem instead of stopping at the first.
 
 pub(crate) mod read;
 
@@ -15,7 +14,7 @@ use crate::reference::Reference;
 use crate::retry::RetryIf;
 use crate::value::{Json, described};
 
-/// The parameters of one node and what was found wrong with them so far.
+/// The parameters of one node, and the problems found in them so far.
 #[derive(Debug)]
 pub struct Params<'a> {
     /// The node.
@@ -25,12 +24,12 @@ pub struct Params<'a> {
 }
 
 impl<'a> Params<'a> {
-    /// Starts reading.
+    /// Starts reading the parameters of a node.
     pub fn of(source: &NodeSource<'a>) -> Self {
         Self { source: *source, problems: Vec::new(), warnings: Vec::new() }
     }
 
-    /// What was read, or everything that is wrong.
+    /// Returns what was read, or every problem.
     ///
     /// # Errors
     /// The problems noted so far, if there are any.
@@ -38,7 +37,7 @@ impl<'a> Params<'a> {
         if self.problems.is_empty() { Ok(read) } else { Err(self.problems) }
     }
 
-    /// The component, or everything that is wrong.
+    /// Returns the component, or every problem.
     ///
     /// # Errors
     /// The problems noted so far, if there are any.
@@ -47,7 +46,7 @@ impl<'a> Params<'a> {
         component: impl Component + 'static,
     ) -> Result<Arc<dyn Component>, Vec<ParamProblem>> {
         let mut component: Arc<dyn Component> = Arc::new(component);
-        // Read here, so that no component can forget what every one of them has.
+        // Read here so that no component can forget a parameter that all of them share.
         let retries = self.take(&common::RETRY_MAX);
         let retry = RetryIf::read(self.get(&common::RETRY_IF).unwrap_or(&Json::Null), retries);
         match retry.and_then(|retry| {
@@ -60,34 +59,34 @@ impl<'a> Params<'a> {
         self.done(component)
     }
 
-    /// Notes a problem.
+    /// Records a problem.
     pub fn problem(&mut self, problem: ParamProblem) {
         self.problems.push(problem);
     }
 
-    /// The problems noted so far.
+    /// Returns the problems recorded so far.
     pub fn problems(&self) -> &[ParamProblem] {
         &self.problems
     }
 
-    /// Notes something that is not as it was meant, but does no harm.
+    /// Records something that is probably not intended but does no harm.
     pub fn warn(&mut self, problem: ParamProblem) {
         self.warnings.push(problem);
     }
 
-    /// What is set and has no effect, so far.
+    /// Takes the warnings recorded so far.
     pub fn warnings(&mut self) -> Vec<ParamProblem> {
         std::mem::take(&mut self.warnings)
     }
 
-    /// Warns when a parameter asks for something that this build does not do.
+    /// Warns when a parameter requests something that this build does not support.
     pub fn without_effect(&mut self, field: &dyn AnyField, what: &str) {
         self.warn_if_set(field, |set| {
             set.message = format!("has no effect: {what} isn't part of this build");
         });
     }
 
-    /// Warns when a parameter is set that changes nothing here, and says why.
+    /// Warns when a parameter is set that has no effect here, and says why.
     pub fn ignored(&mut self, field: &dyn AnyField, why: &str) {
         self.warn_if_set(field, |set| {
             set.message = format!("has no effect: {why}");
@@ -104,29 +103,29 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// The value of a field, as it is read by what it is; what is wrong with it is noted.
+    /// Reads the value of a field as its type; problems with it are recorded.
     pub fn take<T>(&mut self, field: &Field<T>) -> T {
         (field.read)(self, field.spec())
     }
 
-    /// A parameter as written; null counts as absent.
+    /// Returns a parameter as written; null counts as absent.
     pub fn get(&self, field: &dyn AnyField) -> Option<&'a Json> {
         self.found(field.spec()).map(|(_, value)| value)
     }
 
-    /// Where a field stands, by the name that the canvas uses for it.
+    /// Returns the pointer to a field, by the name that the canvas uses for it.
     pub fn pointer(&self, field: &dyn AnyField) -> String {
         let spec = field.spec();
         self.found(spec).map_or_else(|| Self::pointer_of(spec), |(pointer, _)| pointer)
     }
 
-    /// Where a field stands under its own name.
+    /// Returns the pointer to a field under its current name.
     pub(crate) fn pointer_of(spec: &FieldSpec) -> String {
         pointer(&[spec.name])
     }
 
-    /// The place and the value of a field; null counts as absent. Of several names it had, the first counts whose value is
-    /// not empty.
+    /// Returns the pointer and the value of a field; null counts as absent. If several of its names are used, the
+    /// first with a non-empty value counts.
     pub(crate) fn found(&self, spec: &FieldSpec) -> Option<(String, &'a Json)> {
         let names = || std::iter::once(spec.name).chain(spec.older.iter().copied());
         #[cfg(feature = "asked-for")]
@@ -134,12 +133,12 @@ impl<'a> Params<'a> {
         let given = |name: &&str| self.source.params.get(*name).is_some_and(|value| !value.is_null());
         let mut told = names().filter(given);
         let name = told.clone().find(|name| !self.source.params.get(*name).is_some_and(is_empty));
-        // All of them are empty: the first tells at least where to write.
+        // All of them are empty: the first still tells the user where to write.
         let name = name.or_else(|| told.next())?;
         Some((pointer(&[name]), self.source.params.get(name)?))
     }
 
-    /// A list of objects, each with its place in the list.
+    /// Returns a list of objects, each with its index in the list.
     pub fn objects(&mut self, field: &dyn AnyField) -> Vec<(usize, &'a Map<String, Json>)> {
         let Some((place, value)) = self.found(field.spec()) else { return Vec::new() };
         let Some(items) = value.as_array() else {
@@ -159,7 +158,7 @@ impl<'a> Params<'a> {
         objects
     }
 
-    /// The same without rows in which none of `members` says anything: editors leave such behind.
+    /// Like [`Params::objects`], without rows in which all of `members` are empty: editors leave such rows behind.
     pub fn rows(&mut self, field: &dyn AnyField, members: &[&str]) -> Vec<(usize, &'a Map<String, Json>)> {
         let place = self.pointer(field);
         let blank = |row: &Map<String, Json>| members.iter().all(|key| row.get(*key).is_none_or(is_empty));
@@ -171,14 +170,14 @@ impl<'a> Params<'a> {
         rows
     }
 
-    /// Notes a row in which nothing is.
+    /// Warns about an empty row.
     pub fn passed_over(&mut self, pointer: String) {
         self.warn(
             ParamProblem::new(pointer, "nothing is filled in here: it is passed over").help("take it out"),
         );
     }
 
-    /// An object; nothing and an empty text are none.
+    /// Returns an object; absent if the value is null or an empty text.
     pub fn object(&mut self, field: &dyn AnyField) -> Option<&'a Map<String, Json>> {
         let (place, value) = self.found(field.spec())?;
         match value {
@@ -194,7 +193,7 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// A reference somewhere deeper inside the parameters.
+    /// Parses a reference located deeper inside the parameters.
     pub fn reference_at(&mut self, pointer: String, text: &str) -> Option<Reference> {
         let reference = Reference::whole(text, self.source.names());
         if reference.is_none() {
@@ -209,7 +208,7 @@ impl<'a> Params<'a> {
         reference
     }
 
-    /// Ids of components: a list, or one text.
+    /// Parses component ids: a list, or a single text.
     pub fn targets(&mut self, pointer: &str, value: Option<&Json>) -> Vec<ComponentId> {
         let ids: Vec<ComponentId> = match value {
             Some(Json::String(id)) if !id.is_empty() => vec![id.as_str().into()],
@@ -226,13 +225,13 @@ impl<'a> Params<'a> {
         ids
     }
 
-    /// What should happen when the node fails.
+    /// Returns how failures of the node are handled.
     pub fn exception(&self) -> Handling {
         Handling::of(self.source.params)
     }
 }
 
-/// Which parameters have been asked for, for a test that compares them with what is declared.
+/// The parameters that have been read, for a test that compares them with the declared ones.
 #[cfg(feature = "asked-for")]
 pub mod asked_for {
     use std::cell::RefCell;
@@ -246,14 +245,13 @@ pub mod asked_for {
         KEYS.with_borrow_mut(|keys| keys.insert(key));
     }
 
-    /// Those that this thread has asked for since it was asked last.
+    /// Returns those that this thread has read since the last call.
     pub fn take() -> BTreeSet<&'static str> {
         KEYS.take()
     }
 }
 
-/// Whether a value says nothing: null, or a text, a list or an object with nothing in it, as editors write for an empty
-/// field.
+/// Returns whether a value is empty: null, or an empty text, list or object, as editors write for an empty field.
 pub fn is_empty(value: &Json) -> bool {
     match value {
         Json::Null => true,
@@ -264,7 +262,7 @@ pub fn is_empty(value: &Json) -> bool {
     }
 }
 
-/// Neither null, false, zero nor empty.
+/// Returns whether a value is neither null, false, zero nor empty.
 pub fn asks_for_something(value: &Json) -> bool {
     match value {
         Json::Bool(flag) => *flag,
@@ -273,7 +271,7 @@ pub fn asks_for_something(value: &Json) -> bool {
     }
 }
 
-/// A JSON pointer from its unescaped parts (RFC 6901).
+/// Builds a JSON pointer from its unescaped parts (RFC 6901).
 pub fn pointer(parts: &[&str]) -> String {
     parts.iter().flat_map(|part| ["/".to_owned(), part.replace('~', "~0").replace('/', "~1")]).collect()
 }

@@ -1,4 +1,4 @@
-//! Calls of tools that earlier turns of a conversation have made, as far as the conversation keeps them.
+//! Tool calls made in earlier turns of a conversation, as far as they are retained.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,27 +7,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{ComponentId, RunId};
 
-/// Calls that are kept for one node, at most; the oldest go first.
+/// Maximum number of calls retained for one node; the oldest are dropped first.
 pub const CALLS_MAX: usize = 32;
-/// Characters that the calls of all nodes of a session take together, at most.
+/// Maximum total size of the calls of all nodes of a session, in characters.
 const SESSION_CHARS_MAX: usize = 96_000;
-/// What the names of a call are taken to cost, in characters.
+/// Assumed size of the names in a call, in characters.
 const PER_CALL: usize = 40;
 
-/// What an agent sees in later turns of the calls that it has made.
+/// What an agent sees, in later turns, of the calls that it made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ToolHistory {
     /// Nothing.
     #[default]
     None,
-    /// One line for each call: what was called with what, and what came of it.
+    /// One line per call: the tool, its arguments and its result.
     Summary,
-    /// The calls and their results, as they were in the turn itself.
+    /// The calls and their results, as in the turn itself.
     Full,
 }
 
 impl ToolHistory {
-    /// Characters of the arguments of one call.
+    /// Returns the maximum size of the arguments of one call, in characters.
     pub fn arguments_max(self) -> usize {
         match self {
             Self::None => 0,
@@ -36,7 +36,7 @@ impl ToolHistory {
         }
     }
 
-    /// Characters of what one call gave.
+    /// Returns the maximum size of the result of one call, in characters.
     pub fn result_max(self) -> usize {
         match self {
             Self::None => 0,
@@ -45,7 +45,7 @@ impl ToolHistory {
         }
     }
 
-    /// Characters of all calls of one node.
+    /// Returns the maximum size of all calls of one node, in characters.
     fn node_max(self) -> usize {
         match self {
             Self::None => 0,
@@ -60,13 +60,13 @@ impl ToolHistory {
 pub struct PastCall {
     /// The run that made it.
     pub run: RunId,
-    /// Its id, unique within the activation that made it.
+    /// The call's id, unique within the activation that made it.
     pub call: Arc<str>,
-    /// The name the model called it by.
+    /// The name by which the model called it.
     pub tool: Arc<str>,
-    /// The arguments as JSON; cut off where only a summary is kept.
+    /// The arguments as JSON; truncated where only a summary is retained.
     pub arguments: Arc<str>,
-    /// What it gave, or the beginning of that.
+    /// The result, or its beginning.
     pub result: Arc<str>,
     /// Whether it failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -75,7 +75,7 @@ pub struct PastCall {
 
 impl PastCall {
     fn chars(&self) -> usize {
-        // Bytes are no fewer than characters, and are known.
+        // The length in bytes is at least the number of characters, and costs nothing to obtain.
         PER_CALL + self.tool.len() + self.arguments.len() + self.result.len()
     }
 }
@@ -87,34 +87,34 @@ impl PastCall {
 pub struct PastCalls(BTreeMap<ComponentId, Vec<PastCall>>);
 
 impl PastCalls {
-    /// Those of a node, oldest first.
+    /// Returns the calls of a node, oldest first.
     pub fn of(&self, node: &ComponentId) -> &[PastCall] {
         self.0.get(node).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Keeps further calls of a node, the newest of which may push out the oldest.
+    /// Adds further calls of a node; they may displace the oldest ones.
     pub fn add(&mut self, node: &ComponentId, keeps: ToolHistory, calls: impl IntoIterator<Item = PastCall>) {
         let all = self.0.entry(node.clone()).or_default();
         all.extend(calls);
         let mut chars: usize = all.iter().map(PastCall::chars).sum();
         let mut gone = 0;
-        // The oldest first: what a conversation turns to again is mostly what came last.
+        // The oldest go first, because a conversation mostly returns to what came last.
         while all.len() - gone > CALLS_MAX || chars > keeps.node_max() {
             let Some(oldest) = all.get(gone) else { break };
             chars -= oldest.chars();
             gone += 1;
         }
-        // All at once: a call taken from the front moves those behind it.
+        // Removed together, because every removal from the front moves the rest.
         all.drain(..gone);
         self.shrink();
     }
 
-    /// Lets go of the calls that this does not hold of.
+    /// Drops the calls for which `holds` is false.
     pub fn retain(&mut self, holds: impl Fn(&ComponentId, &PastCall) -> bool) {
         for (node, calls) in &mut self.0 {
             calls.retain(|call| holds(node, call));
@@ -122,10 +122,10 @@ impl PastCalls {
         self.0.retain(|_, calls| !calls.is_empty());
     }
 
-    /// Takes from the node that has most, until all of it is small enough.
+    /// Drops calls of the node with the largest total until the overall size is within the limit.
     fn shrink(&mut self) {
         let chars = |calls: &Vec<PastCall>| calls.iter().map(PastCall::chars).sum::<usize>();
-        // The state of a session is read and written with each of its turns.
+        // The state of a session is read and written in every turn.
         while self.0.values().map(chars).sum::<usize>() > SESSION_CHARS_MAX {
             let Some(most) = self.0.values_mut().max_by_key(|calls| chars(calls)) else { break };
             most.remove(0);

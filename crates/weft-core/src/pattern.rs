@@ -1,5 +1,5 @@
-//! Regular expressions: those of canvases, which are written for Python, whose syntax differs in some points, and how many
-//! a schema has.
+//! Regular expressions. Those of canvases are written for Python, whose syntax differs in some points. Also counts
+//! those of a JSON schema.
 
 use std::borrow::Cow;
 
@@ -7,25 +7,26 @@ use regex::{Regex, RegexBuilder};
 
 use crate::value::Json;
 
-/// Bytes that a compiled pattern takes, at most: a pattern comes from whoever draws a canvas.
+/// Maximum size of a compiled pattern, in bytes. Patterns come from authors of canvases.
 pub const COMPILED_BYTES_MAX: usize = 256 << 10;
 
-/// A pattern that is looked for anywhere in a text.
+/// Compiles a pattern that matches anywhere in a text.
 ///
 /// # Errors
-/// When it is no regular expression, is larger than [`COMPILED_BYTES_MAX`], or looks around or back, which takes time
-/// without a limit.
+/// Fails when it is not a regular expression, is larger than [`COMPILED_BYTES_MAX`], or uses look-around or
+/// back-references, whose matching time is unbounded.
 pub fn compile(text: &str) -> Result<Regex, regex::Error> {
-    // Without a bound a few characters, `.{999}{999}`, compile to what takes all memory.
+    // Without a limit, a few characters such as `.{999}{999}` compile to something that exhausts memory.
     RegexBuilder::new(&translated(text)).size_limit(COMPILED_BYTES_MAX).build()
 }
 
-/// Whether a text begins with what a pattern says.
+/// Returns whether a pattern's first match is at the start of a text.
 pub fn begins(pattern: &Regex, text: &str) -> bool {
     pattern.find(text).is_some_and(|found| found.start() == 0)
 }
 
-/// How many regular expressions a JSON schema may hold: members that look like one in a default are counted, too.
+/// Returns an upper bound for the number of regular expressions in a JSON schema. Members of a default value that
+/// look like one are counted, too.
 pub fn count_in(schema: &Json) -> usize {
     match schema {
         Json::Object(members) => members
@@ -41,7 +42,7 @@ pub fn count_in(schema: &Json) -> usize {
     }
 }
 
-/// What Python writes in another way: `{,n}` is `{0,n}`, `\Z` is `\z`.
+/// Translates syntax that Python writes differently: `{,n}` becomes `{0,n}`, `\Z` becomes `\z`.
 fn translated(text: &str) -> Cow<'_, str> {
     if !text.contains("{,") && !text.contains("\\Z") {
         return Cow::Borrowed(text);
@@ -56,7 +57,7 @@ fn translated(text: &str) -> Cow<'_, str> {
                 taken += escaped.map_or(0, char::len_utf8);
                 put = (escaped == Some('Z') && !in_class).then_some("\\z");
             }
-            // Between brackets braces are braces, and `\Z` is an error that is to be told as it is written.
+            // Within a character class braces are literal, and `\Z` is an error that must be reported as written.
             '[' => in_class = true,
             ']' => in_class = false,
             '{' if !in_class && is_repeated_at_most(rest) => put = Some("{0"),
@@ -68,7 +69,7 @@ fn translated(text: &str) -> Cow<'_, str> {
     Cow::Owned(written)
 }
 
-/// Whether a text begins with `{,n}`.
+/// Returns whether a text starts with `{,n}`.
 fn is_repeated_at_most(text: &str) -> bool {
     let Some((number, _)) = text.strip_prefix("{,").and_then(|rest| rest.split_once('}')) else {
         return false;

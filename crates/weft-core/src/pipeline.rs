@@ -1,4 +1,4 @@
-//! What goes from one component of an ingestion pipeline to the next: a document, and the chunks that it is cut into.
+//! The data passed between the components of an ingestion pipeline: a document, and the chunks it is split into.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,42 +7,43 @@ use crate::id::FileId;
 use crate::seam::document_reader::{DocumentPiece, PieceKind, Position, ReadDocument};
 use crate::value::{Json, to_text};
 
-/// The output of every component of a pipeline that holds a [`PipelineDocument`].
+/// The output that contains a [`PipelineDocument`]; every component of a pipeline has it.
 pub const DOCUMENT: &str = "document";
-/// The output that holds a list of [`PipelineChunk`]s, from the component on that cuts.
+/// The output that contains a list of [`PipelineChunk`]s, from the chunking component onward.
 pub const CHUNKS: &str = "chunks";
-/// Chunks of one document, at most.
+/// Maximum number of chunks of one document.
 pub const CHUNKS_MAX: usize = 50_000;
 
-/// What is known of the document that goes through a pipeline.
+/// A document that passes through a pipeline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PipelineDocument {
     /// Its file.
     pub file: FileId,
-    /// What people call it; its ending says what it is.
+    /// Its display name; the extension determines the file type.
     pub name: String,
-    /// How it is read, by the names of [`ReadRequest::settings`](crate::seam::document_reader::ReadRequest::settings).
+    /// How it is parsed, by the names of
+    /// [`ReadRequest::settings`](crate::seam::document_reader::ReadRequest::settings).
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub settings: serde_json::Map<String, Json>,
-    /// What was extracted from all of it.
+    /// Metadata extracted from the document as a whole.
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,
-    /// How many pages, slides or sheets it has; 0 when it has none.
+    /// Number of pages, slides or sheets; 0 if it has none.
     #[serde(default)]
     pub pages: u32,
-    /// Whether its table of contents is wanted.
+    /// Whether its table of contents is requested.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub contents: bool,
-    /// How its chunks are found.
+    /// How its chunks are searched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<SearchedBy>,
-    /// What could not be read, for people.
+    /// Parts that could not be read, for people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
 impl PipelineDocument {
-    /// A document of which nothing is known yet but its file.
+    /// Creates a document of which only the file is known yet.
     pub fn new(file: FileId, name: String) -> Self {
         Self {
             file,
@@ -57,75 +58,75 @@ impl PipelineDocument {
     }
 }
 
-/// How chunks are found.
+/// How chunks are searched.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchedBy {
-    /// Whether they get vectors.
+    /// Whether they get embeddings.
     pub vectors: bool,
-    /// What is searched of each chunk.
+    /// Which text of a chunk is searched.
     pub field: SearchedField,
 }
 
-/// What is searched of a chunk.
+/// Which text of a chunk is searched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchedField {
     /// Its text.
     #[default]
     Text,
-    /// What was extracted as its summary.
+    /// Its extracted summary.
     Summary,
-    /// What was extracted as the questions that it answers.
+    /// The extracted questions that it answers.
     Questions,
 }
 
-/// A chunk as the components of a pipeline see it. Members that nothing here knows are kept.
+/// A chunk as the components of a pipeline see it. Unknown members are retained.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PipelineChunk {
-    /// What is shown, cited and given to models.
+    /// The text that is shown, cited and passed to models.
     pub text: String,
-    /// What it is made of.
+    /// The kind of content.
     #[serde(default, rename = "doc_type_kwd")]
     pub kind: PieceKind,
-    /// The headings that it stands under, the outermost first.
+    /// The headings it appears under, outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headings: Vec<String>,
-    /// Where it is, in reading order.
+    /// Its positions in the document, in reading order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub positions: Vec<Position>,
-    /// The larger text that is shown when this one is found.
+    /// The larger text that is shown when this chunk is found.
     #[serde(default, rename = "mom", skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// The picture that its text was read in, see [`DocumentPiece::picture`].
+    /// The picture that its text was read from; see [`DocumentPiece::picture`].
     #[serde(default, rename = "picture_number", skip_serializing_if = "Option::is_none")]
     pub picture: Option<u32>,
-    /// How many tokens the text has.
+    /// Number of tokens in the text.
     #[serde(default)]
     pub tokens: u32,
-    /// What is searched where the text is, if that is something else: the question of a pair.
+    /// The text to search instead of `text`, if different: the question of a question-answer pair.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub searched: Option<String>,
-    /// Typed columns, of a row of a table.
+    /// Typed columns, for a row of a table.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub columns: serde_json::Map<String, Json>,
-    /// What a model has written about it.
+    /// Its summary, written by a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// Words that it is to be found by: a list, or a text with commas.
+    /// Keywords to find it by: a list, or a comma-separated text.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub keywords: Json,
-    /// Questions that it answers: a list, or a text with one in each line.
+    /// Questions that it answers: a list, or a text with one question per line.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub questions: Json,
-    /// What was extracted for the document's metadata.
+    /// Values extracted for the document's metadata.
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,
-    /// What else there is.
+    /// All other members.
     #[serde(flatten)]
     pub rest: serde_json::Map<String, Json>,
 }
 
-/// The chunks of a document that was read.
+/// Converts the pieces of a parsed document into chunks.
 pub fn chunks_of(read: ReadDocument) -> Vec<PipelineChunk> {
     let parents: Vec<String> = read.parents.into_iter().map(|parent| parent.content).collect();
     let listed = |entries: Vec<String>| if entries.is_empty() { Json::Null } else { entries.into() };
@@ -146,26 +147,27 @@ pub fn chunks_of(read: ReadDocument) -> Vec<PipelineChunk> {
     read.pieces.into_iter().map(chunk).collect()
 }
 
-/// A list or a text, cut at these characters: trimmed, without what is empty and what comes again.
+/// Returns the entries of a list, or of a text split at these characters: trimmed, without empty entries and
+/// duplicates.
 fn entries(value: &Json, between: &[char]) -> Vec<String> {
     let texts: Vec<String> = match value {
         Json::Array(items) => items.iter().map(to_text).collect(),
         Json::Null => Vec::new(),
         other => to_text(other).split(between).map(str::to_owned).collect(),
     };
-    // With a table: a model, or a component that puts texts together, may give a hundred thousand of them.
+    // Uses a hash set: a model, or a component that joins texts, may produce a hundred thousand entries.
     let mut entries: indexmap::IndexSet<&str> = indexmap::IndexSet::new();
     entries.extend(texts.iter().map(|text| text.trim()).filter(|text| !text.is_empty()));
     entries.into_iter().map(str::to_owned).collect()
 }
 
 impl PipelineChunk {
-    /// The words that it is to be found by.
+    /// Returns the keywords to find it by.
     pub fn keyword_list(&self) -> Vec<String> {
         entries(&self.keywords, &[',', '，', ';', '；', '\n'])
     }
 
-    /// The questions that it answers.
+    /// Returns the questions that it answers.
     pub fn question_list(&self) -> Vec<String> {
         entries(&self.questions, &['\n'])
     }
@@ -174,12 +176,12 @@ impl PipelineChunk {
         let (keywords, questions) = (self.keyword_list(), self.question_list());
         let written = match field {
             SearchedField::Text => None,
-            // A model that has written nothing must not make the chunk unfindable: then its text is searched.
+            // If the model wrote nothing, the text is searched instead, so that the chunk can still be found.
             SearchedField::Summary => self.summary.filter(|summary| !summary.trim().is_empty()),
             SearchedField::Questions => Some(questions.join("\n")).filter(|text| !text.is_empty()),
         };
         let tokens = match self.tokens {
-            // Four characters of a Latin text are about a token.
+            // A token of Latin text is about four characters.
             0 => u32::try_from(self.text.chars().count() / 4 + 1).unwrap_or(u32::MAX),
             tokens => tokens,
         };
@@ -200,8 +202,8 @@ impl PipelineChunk {
     }
 }
 
-/// A document with its chunks, as datasets take it. Chunks without a text are left out; what was extracted for metadata
-/// from several chunks becomes lists.
+/// Combines a document and its chunks into the form that datasets take. Chunks without text are left out. Metadata
+/// extracted from several chunks is merged into lists.
 pub fn read_document(document: PipelineDocument, chunks: Vec<PipelineChunk>) -> ReadDocument {
     let field = document.search.as_ref().map(|search| search.field).unwrap_or_default();
     let mut read = ReadDocument {
@@ -214,13 +216,13 @@ pub fn read_document(document: PipelineDocument, chunks: Vec<PipelineChunk>) -> 
         for (key, value) in std::mem::take(&mut chunk.metadata) {
             add(&mut read.metadata, key, value);
         }
-        // Behind its metadata, which is of the document and counts without a text as well.
+        // After the metadata has been taken, which belongs to the document and counts even if the chunk has no text.
         if chunk.text.trim().is_empty() {
             continue;
         }
         let (mut piece, parent) = chunk.piece(field);
         if let Some(content) = parent {
-            // Pieces of one parent follow each other, so looking at the last one is enough.
+            // Chunks of one parent are adjacent, so comparing with the last parent is enough.
             let known = read.parents.last().filter(|last| last.content == content);
             if known.is_none() {
                 let (headings, positions) = (piece.headings.clone(), piece.positions.clone());
@@ -241,16 +243,16 @@ pub fn read_document(document: PipelineDocument, chunks: Vec<PipelineChunk>) -> 
     read
 }
 
-/// Values of one key of a document's metadata, at most.
+/// Maximum number of values per key of a document's metadata.
 const VALUES_MAX: usize = 100;
 
-/// Adds a value that filters can look at: a text, a number, or lists of these.
+/// Adds a value that filters can compare: a text, a number, or a list of these.
 fn add(metadata: &mut Metadata, key: String, value: Json) {
     let new: Vec<Json> = match value {
         Json::Array(items) => items,
         one => vec![one],
     };
-    // Filters compare texts and numbers alone; anything else would be kept and never found.
+    // Filters compare only texts and numbers; anything else would be stored but never found.
     let plain = |value: &Json| match value {
         Json::String(text) => !text.trim().is_empty(),
         Json::Number(_) => true,

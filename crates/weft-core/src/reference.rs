@@ -1,4 +1,4 @@
-//! `{node@output}`: references and the templates that hold them, parsed once.
+//! `{node@output}`: references and the templates that contain them, parsed once.
 //!
 //! ```text
 //! ref        = id "@" path | "sys." name | "env." name | "secret." name | alias
@@ -21,9 +21,9 @@ use crate::value::{self, Json, OrderedMap, Value};
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Reference {
-    /// A session value: `sys.…` or `env.…`; or a secret of the tenant: `secret.…`. Prefix included.
+    /// A session value, `sys.…` or `env.…`, or a secret of the tenant, `secret.…`. Includes the prefix.
     Global(Arc<str>),
-    /// An output of a component; `path` is the output's name and, after dots, the way into it.
+    /// An output of a component. `path` is the output's name, optionally followed by a dot and the path of a member.
     Output {
         /// The component.
         component: ComponentId,
@@ -41,18 +41,18 @@ impl fmt::Display for Reference {
     }
 }
 
-/// What a text may refer to: the components of the canvas, and the item node when the text belongs
-/// to the body of an Iteration.
+/// The names that a text may refer to: the components of the canvas, and the item node if the text belongs to the
+/// body of an Iteration.
 #[derive(Clone, Copy, Debug)]
 pub struct Names<'a> {
     /// Every component id of the canvas.
     pub components: &'a HashSet<ComponentId>,
-    /// What `{item}`, `{index}` and `{result}` mean here.
+    /// The node that `{item}`, `{index}` and `{result}` refer to here.
     pub item: Option<&'a ComponentId>,
 }
 
 impl Reference {
-    /// Parses the inside of the braces. `None` when the text is no reference.
+    /// Parses the text between the braces. `None` if it is not a reference.
     pub fn parse(text: &str, names: Names<'_>) -> Option<Self> {
         if let (Some(item), "item" | "index" | "result") = (names.item, text) {
             return Some(Self::Output { component: item.clone(), path: text.into() });
@@ -69,13 +69,13 @@ impl Reference {
         valid.then(|| Self::Output { component: id.into(), path: path.into() })
     }
 
-    /// Parses a parameter whose entire value is a reference, with or without braces. A text counts
-    /// only when it names a global or a component that exists, so `a@b.c` stays an address.
+    /// Parses a parameter whose entire value is a reference, with or without braces. A text counts only if it names a
+    /// global or an existing component, so `a@b.c` remains an address.
     pub fn whole(text: &str, names: Names<'_>) -> Option<Self> {
-        // Editors write references with one pair of braces, two, or none.
+        // Editors write references with one pair of braces, with two, or with none.
         let inner = text.trim_matches(|c: char| c == '{' || c == '}' || c.is_whitespace());
-        // Looser than in a text: the whole value is the reference, so a path may hold what would end one
-        // there.
+        // More lenient than within a text: since the whole value is the reference, its path may contain characters
+        // that would end it there.
         if let Some((id, path)) = inner.split_once('@')
             && names.components.contains(id)
             && !path.is_empty()
@@ -87,7 +87,7 @@ impl Reference {
             return None;
         }
         match Self::parse(inner, names)? {
-            // A bare word such as `item` is a reference only in braces, and so is a secret: `secret.txt` is a file.
+            // A bare word such as `item` is a reference only in braces. So is a secret: `secret.txt` is a file.
             found if matches!(found, Self::Output { .. }) || found.secret().is_some() => {
                 (inner.len() < text.trim().len()).then_some(found)
             }
@@ -95,7 +95,7 @@ impl Reference {
         }
     }
 
-    /// From the name that [`fmt::Display`] gives it.
+    /// Creates a reference from the name produced by its [`fmt::Display`] implementation.
     pub fn of_name(name: &str) -> Self {
         match name.split_once('@') {
             Some((component, path)) => Self::Output { component: component.into(), path: path.into() },
@@ -103,7 +103,7 @@ impl Reference {
         }
     }
 
-    /// The name of the secret that it stands for, if it does.
+    /// Returns the name of the secret that it refers to, if any.
     pub fn secret(&self) -> Option<&str> {
         match self {
             Self::Global(name) => name.strip_prefix(secrets::PREFIX),
@@ -111,7 +111,7 @@ impl Reference {
         }
     }
 
-    /// The component, when it is a component's output.
+    /// Returns the component whose output it refers to, if any.
     pub fn component(&self) -> Option<&ComponentId> {
         match self {
             Self::Global(_) => None,
@@ -120,14 +120,14 @@ impl Reference {
     }
 }
 
-/// How references to globals begin.
+/// Prefixes of references to globals.
 const GLOBALS: [&str; 3] = ["sys.", "env.", secrets::PREFIX];
 
 fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// A text with references in it, cut up once.
+/// A text with references in it, split into segments once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Template {
     source: Arc<str>,
@@ -137,14 +137,14 @@ pub struct Template {
 /// A part of a [`Template`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Segment {
-    /// Text that stays as it is.
+    /// Literal text.
     Literal(Arc<str>),
-    /// A place where a value goes.
+    /// A reference to be replaced by its value.
     Reference(Reference),
 }
 
 impl Template {
-    /// Cuts a text up. Never fails: what is no reference is literal text.
+    /// Parses a text. Never fails: anything that is not a reference is literal text.
     pub fn parse(text: &str, names: Names<'_>) -> Self {
         let mut segments = Vec::new();
         let mut literal_from = 0;
@@ -158,7 +158,8 @@ impl Template {
                     segments.push(Segment::Reference(reference));
                     (at, literal_from) = (end, end);
                 }
-                // One character on and not behind what was looked at: a reference may begin within it.
+                // Advances by one character instead of skipping what was examined, because a reference may start
+                // within it.
                 None => at = open + 1,
             }
         }
@@ -168,7 +169,7 @@ impl Template {
         Self { source: text.into(), segments }
     }
 
-    /// From its parts.
+    /// Creates a template from its segments.
     pub fn of(segments: Vec<Segment>) -> Self {
         let written = segments.iter().map(|segment| match segment {
             Segment::Literal(text) => text.to_string(),
@@ -177,7 +178,7 @@ impl Template {
         Self { source: written.collect::<String>().into(), segments }
     }
 
-    /// Like [`Template::parse`], and a text that is a bare reference (`sys.query`) counts as one.
+    /// Like [`Template::parse`], but a text that is a bare reference (`sys.query`) counts as a reference.
     pub fn parse_value(text: &str, names: Names<'_>) -> Self {
         match Reference::whole(text, names) {
             Some(reference) => Self { source: text.into(), segments: vec![Segment::Reference(reference)] },
@@ -185,17 +186,17 @@ impl Template {
         }
     }
 
-    /// The text as written.
+    /// Returns the text as written.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// The parts in order.
+    /// Returns the segments in order.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
 
-    /// The references in order of appearance; one may appear twice.
+    /// Returns the references in order of appearance; duplicates are possible.
     pub fn references(&self) -> impl Iterator<Item = &Reference> {
         self.segments.iter().filter_map(|segment| match segment {
             Segment::Literal(_) => None,
@@ -203,7 +204,7 @@ impl Template {
         })
     }
 
-    /// The reference, when there is nothing else.
+    /// Returns the reference if the template consists of nothing else.
     pub fn alone(&self) -> Option<&Reference> {
         match self.segments.as_slice() {
             [Segment::Reference(reference)] => Some(reference),
@@ -211,10 +212,10 @@ impl Template {
         }
     }
 
-    /// The text with every reference replaced, once, by its value.
+    /// Returns the text with every reference replaced by its value, in a single pass.
     ///
     /// # Errors
-    /// `Invalid` when it grows beyond the room that the inputs have for text.
+    /// `Invalid` when the result exceeds the inputs' remaining room for text.
     pub fn render(&self, inputs: &Inputs) -> Result<String> {
         let mut text = BoundedText::new(&inputs.room);
         for segment in &self.segments {
@@ -226,7 +227,7 @@ impl Template {
         Ok(text.finish())
     }
 
-    /// The value with its own type when the reference stands alone, else the rendered text.
+    /// Returns the value with its own type if the template is a single reference, otherwise the rendered text.
     ///
     /// # Errors
     /// As [`Template::render`].
@@ -237,10 +238,10 @@ impl Template {
         }
     }
 
-    /// A copy of the value, for what is put together out of several.
+    /// Returns a copy of the value, for values that are assembled from several.
     ///
     /// # Errors
-    /// `Invalid` when the copies take more than the room that the inputs have for text.
+    /// `Invalid` when the copies exceed the inputs' remaining room for text.
     pub fn copied(&self, inputs: &Inputs) -> Result<Json> {
         match self.alone() {
             Some(reference) => inputs.copied(reference),
@@ -249,11 +250,11 @@ impl Template {
     }
 }
 
-/// How many braces around a reference belong to it. More are literal text, which also keeps the time
-/// that parsing takes in proportion to the text.
+/// Maximum number of braces around a reference that belong to it. Further ones are literal text; this also keeps
+/// parsing linear in the length of the text.
 const BRACES_MAX: usize = 8;
 
-/// The reference whose braces open at `open`, and where its occurrence ends.
+/// Returns the reference whose braces open at `open`, and the end of its occurrence.
 fn occurrence(text: &str, open: usize, names: Names<'_>) -> Option<(usize, Reference)> {
     let bytes = text.as_bytes();
     let mut depth = 0;
@@ -273,8 +274,8 @@ fn occurrence(text: &str, open: usize, names: Names<'_>) -> Option<(usize, Refer
     for _ in 1..depth {
         let next = end + spaces(&bytes[end..]);
         if bytes.get(next) != Some(&b'}') {
-            // Fewer closing braces than opening ones: the outer ones are literal text, and the
-            // caller finds the reference again from an inner brace.
+            // Fewer closing braces than opening ones: the outer ones are literal text, and the caller finds the
+            // reference again from an inner brace.
             return None;
         }
         end = next + 1;
@@ -286,7 +287,7 @@ fn spaces(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|b| **b == b' ').count()
 }
 
-/// The values a component was given, by reference, and how much text may be made of them.
+/// The values a component receives, by reference, and a limit on how much text may be built from them.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
     values: OrderedMap<Reference, Value>,
@@ -306,50 +307,50 @@ impl FromIterator<(Reference, Value)> for Inputs {
 }
 
 impl Inputs {
-    /// These values, with this much room for text.
+    /// Creates inputs with these values and this much room for text.
     pub fn bounded(values: OrderedMap<Reference, Value>, bytes_max: usize) -> Self {
         Self { values, room: TextRoom::of(bytes_max) }
     }
 
-    /// Other values, with as much room as these had at first: for work that is called by this one.
+    /// Creates inputs with other values and the initial amount of room, for work that this work calls.
     #[must_use]
     pub fn afresh(&self, values: impl IntoIterator<Item = (Reference, Value)>) -> Self {
         Self { values: values.into_iter().collect(), room: self.room.afresh() }
     }
 
-    /// Other values, with the room that is left: for a part of the same work.
+    /// Creates inputs with other values that share the remaining room, for a part of the same work.
     #[must_use]
     pub fn among(&self, values: impl IntoIterator<Item = (Reference, Value)>) -> Self {
         Self { values: values.into_iter().collect(), room: self.room.clone() }
     }
 
-    /// The room for text.
+    /// Returns the room for text.
     pub fn room(&self) -> &TextRoom {
         &self.room
     }
 
-    /// Every value, by what names it.
+    /// Returns every value with its reference.
     pub fn iter(&self) -> impl Iterator<Item = (&Reference, &Value)> {
         self.values.iter()
     }
 
-    /// The value; null when it was not asked for in [`crate::component::Reads`].
+    /// Returns the value; null if it was not declared in [`crate::component::Reads`].
     pub fn value(&self, reference: &Reference) -> Value {
         self.values.get(reference).cloned().unwrap_or_else(Value::null)
     }
 
-    /// A copy of a value.
+    /// Returns a copy of a value.
     ///
     /// # Errors
-    /// `Invalid` when there is no room for it.
+    /// `Invalid` when the room for text does not suffice.
     pub fn copied(&self, reference: &Reference) -> Result<Json> {
         let value = self.json(reference);
-        // Counted before it is copied: a thousand copies of a large value are what this is for.
+        // Counted before it is copied: the limit exists to prevent a thousand copies of a large value.
         self.room.take(value::size(&value))?;
         Ok(Arc::unwrap_or_clone(value))
     }
 
-    /// The value as JSON; of a stream, what is there so far.
+    /// Returns the value as JSON; for a stream, what it holds so far.
     pub fn json(&self, reference: &Reference) -> Arc<Json> {
         self.value(reference).snapshot()
     }

@@ -1,7 +1,7 @@
-//! Text that is put together out of values, with a limit that holds while it is written.
+//! Text that is assembled from values, with a size limit that is enforced while it is written.
 //!
-//! A text of a few kilobytes can name a value of megabytes thousands of times, so what comes of it is
-//! bounded as it grows and not when it is there.
+//! A text of a few kilobytes can refer thousands of times to a value of several megabytes, so the result is bounded
+//! while it grows and not once it is complete.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::value::Json;
 
-/// Bytes of text that one activation may put together where nobody says otherwise: the default of
-/// `limits.output_bytes`.
+/// Default for the number of bytes of text that one activation may assemble: the default of `limits.output_bytes`.
 pub const TEXT_MAX: usize = 32 << 20;
 
-/// How long one activation may work on templates. Their steps and sizes are counted, so that ordinary ones end long
-/// before and the same template ends the same way everywhere; this holds where a count is too low.
+/// Maximum time that one activation may spend on templates. Steps and sizes are counted as well, so that ordinary
+/// templates end long before this limit and a given template ends the same way everywhere; this limit applies where a
+/// count is too low.
 pub const TEMPLATE_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// How much text may still be put together, and how long it may take. Clones share both.
+/// The remaining allowance for assembling text: bytes and time. Clones share it.
 #[derive(Clone, Debug)]
 pub struct TextRoom {
     max: usize,
@@ -28,9 +28,9 @@ pub struct TextRoom {
 
 #[derive(Debug)]
 struct RenderAllowance {
-    /// Bytes that are left.
+    /// Bytes left.
     left: AtomicUsize,
-    /// In microseconds.
+    /// Time spent, in microseconds.
     worked: AtomicU64,
 }
 
@@ -41,7 +41,7 @@ impl Default for TextRoom {
 }
 
 impl TextRoom {
-    /// Room for this many bytes.
+    /// Creates an allowance of this many bytes.
     pub fn of(max: usize) -> Self {
         Self {
             max,
@@ -49,23 +49,23 @@ impl TextRoom {
         }
     }
 
-    /// As much room as this had at first.
+    /// Creates a new allowance with the initial size of this one.
     #[must_use]
     pub fn afresh(&self) -> Self {
         Self::of(self.max)
     }
 
-    /// Bytes that are left.
+    /// Returns the number of bytes left.
     pub fn left(&self) -> usize {
         self.used.left.load(Ordering::Relaxed)
     }
 
-    /// Takes room for `bytes`, before they are written.
+    /// Reserves `bytes` before they are written.
     ///
     /// # Errors
-    /// `Invalid` when there is not as much.
+    /// `Invalid` when fewer bytes are left.
     pub fn take(&self, bytes: usize) -> Result<()> {
-        // All or nothing: parts of one activation that run side by side share the room.
+        // All or nothing, because concurrent parts of one activation share the allowance.
         let taken = |left: usize| left.checked_sub(bytes);
         match self.used.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken) {
             Ok(_) => Ok(()),
@@ -73,12 +73,12 @@ impl TextRoom {
         }
     }
 
-    /// What is left of [`TEMPLATE_TIME_MAX`].
+    /// Returns what is left of [`TEMPLATE_TIME_MAX`].
     pub fn time_left(&self) -> Duration {
         TEMPLATE_TIME_MAX.saturating_sub(Duration::from_micros(self.used.worked.load(Ordering::Relaxed)))
     }
 
-    /// Notes how long a template has worked.
+    /// Records the time a template took.
     pub fn worked(&self, time: Duration) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let add = |worked: u64| Some(worked.saturating_add(micros));
@@ -91,10 +91,10 @@ impl TextRoom {
     }
 }
 
-/// Bytes that often follow the first part of a text: a full stop, a word.
+/// Room for what often follows the first part of a text: a full stop, a word.
 const MORE: usize = 32;
 
-/// A text that grows as long as there is room.
+/// A text that may grow within its allowance.
 #[derive(Debug)]
 pub struct BoundedText<'a> {
     room: &'a TextRoom,
@@ -102,18 +102,18 @@ pub struct BoundedText<'a> {
 }
 
 impl<'a> BoundedText<'a> {
-    /// An empty text.
+    /// Creates an empty text.
     pub fn new(room: &'a TextRoom) -> Self {
         Self { room, text: String::new() }
     }
 
-    /// Adds a text.
+    /// Appends a text.
     ///
     /// # Errors
-    /// `Invalid` when there is no room for it.
+    /// `Invalid` when the allowance does not suffice.
     pub fn push(&mut self, text: &str) -> Result<()> {
         self.room.take(text.len())?;
-        // Most texts are one value and a few words: room for both at once spares a second allocation.
+        // Most texts are one value and a few words: reserving for both together avoids a second allocation.
         if self.text.is_empty() {
             self.text.reserve(text.len() + MORE);
         }
@@ -121,29 +121,29 @@ impl<'a> BoundedText<'a> {
         Ok(())
     }
 
-    /// Adds the text form of a value; see [`crate::value::to_text`].
+    /// Appends the text form of a value; see [`crate::value::to_text`].
     ///
     /// # Errors
-    /// `Invalid` when there is no room for it.
+    /// `Invalid` when the allowance does not suffice.
     pub fn push_value(&mut self, value: &Json) -> Result<()> {
         match value {
             Json::Null => Ok(()),
             Json::String(text) => self.push(text),
-            // Control characters take six bytes each, so the length is known only while it is written.
+            // Control characters are escaped with six bytes each, so the length is known only while writing.
             other => serde_json::to_writer(&mut *self, other).map_err(|_| self.room.used_up()),
         }
     }
 
-    /// The finished text.
+    /// Returns the finished text.
     pub fn finish(self) -> String {
         self.text
     }
 }
 
-/// For JSON, which is written in parts that are texts themselves.
+/// For JSON, which is written in parts that are themselves texts.
 impl Write for BoundedText<'_> {
     fn write(&mut self, part: &[u8]) -> io::Result<usize> {
-        // serde_json hands over whole texts and single ASCII characters, so no character is ever cut.
+        // serde_json passes whole strings and single ASCII characters, so no character is ever split.
         let text = std::str::from_utf8(part).map_err(io::Error::other)?;
         self.room.take(part.len()).map_err(io::Error::other)?;
         self.text.push_str(text);

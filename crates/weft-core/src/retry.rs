@@ -1,9 +1,9 @@
-//! A node that does its work again when what came out is not what was wanted.
+//! Repeats the work of a node while its result is not acceptable.
 //!
-//! `retry_if` is a list of conditions on the node's outputs; one that holds is enough. The operators are those of Switch,
-//! and `json`, `not json` and `matches`, which takes a regular expression. A node that does this shows nothing while it
-//! works: what is not wanted must not have been seen. A model that answers without a word has given outputs without a
-//! value; any other failure is none that a condition could hold for.
+//! `retry_if` is a list of conditions on the node's outputs; one that holds is enough. The operators are those of
+//! Switch, plus `json`, `not json` and `matches`, which takes a regular expression. A node with `retry_if` shows
+//! nothing while it works: an unacceptable result must not have been seen. A model that returns an empty answer
+//! counts as a node with empty outputs. No condition can hold for any other failure.
 
 use std::sync::Arc;
 
@@ -18,22 +18,22 @@ use crate::pattern;
 use crate::reference::Inputs;
 use crate::value::{Json, Outputs, described, to_text};
 
-/// How often the work is done again when nobody says.
+/// Default maximum number of repetitions.
 pub const RETRIES: usize = 2;
-/// How often it may be done again.
+/// Upper limit for the number of repetitions.
 pub const RETRIES_MAX: usize = 10;
-/// Where they stand.
+/// Where the conditions are located.
 const POINTER: &str = "/retry_if";
-/// Conditions of one node, at most.
-// Each looks through the whole of an output after every try.
+/// Maximum number of conditions of one node.
+// Each of them searches a whole output after every attempt.
 const CONDITIONS_MAX: usize = 20;
 
-/// What is looked for in an output.
+/// The test applied to an output.
 #[derive(Debug)]
 enum Test {
     /// A comparison with a value.
     Compare(Operator, Json),
-    /// Whether it is JSON, or whether it is not.
+    /// Whether it is JSON, or is not JSON.
     Json(bool),
     /// A regular expression.
     Matches(Regex),
@@ -42,9 +42,9 @@ enum Test {
 /// One condition.
 #[derive(Debug)]
 struct RetryCondition {
-    /// Its place in the parameters.
+    /// Its location in the parameters.
     pointer: String,
-    /// Which output; the main one when it is empty.
+    /// The output to test; the main one if empty.
     output: String,
     test: Test,
 }
@@ -52,7 +52,8 @@ struct RetryCondition {
 impl RetryCondition {
     fn read(given: &Json, pointer: &str) -> std::result::Result<Self, ParamProblem> {
         let Some(members) = given.as_object() else {
-            // One condition may stand alone; whoever writes something else at its place means the list.
+            // A single condition need not be in a list. If something other than an object is given in its place, a
+            // list was expected.
             let wanted = if pointer == POINTER { "a list of conditions" } else { "an object" };
             let problem =
                 ParamProblem::new(pointer, format!("must be {wanted}, and is {}", described(given)));
@@ -102,8 +103,8 @@ impl RetryCondition {
     }
 }
 
-/// Whether a value is JSON: a text that can be read as such, or anything that is no text. A fence of code around it makes it
-/// none, as for whoever reads the output.
+/// Returns whether a value is JSON: either a text that parses as JSON, or any value that is not a text. A surrounding
+/// code fence makes a text invalid, because readers of the output would fail on it as well.
 fn is_json(value: &Json) -> bool {
     match value {
         Json::Null => false,
@@ -112,7 +113,7 @@ fn is_json(value: &Json) -> bool {
     }
 }
 
-/// When a node does its work again.
+/// When a node repeats its work, and how often.
 #[derive(Debug)]
 pub struct RetryIf {
     conditions: Vec<RetryCondition>,
@@ -120,10 +121,10 @@ pub struct RetryIf {
 }
 
 impl RetryIf {
-    /// Reads `retry_if`; none when it is absent or empty.
+    /// Reads `retry_if`; `None` when it is absent or empty.
     ///
     /// # Errors
-    /// The first condition that is none.
+    /// The first invalid condition.
     pub fn read(given: &Json, retries: usize) -> std::result::Result<Option<Self>, ParamProblem> {
         let conditions = match given {
             Json::Null => return Ok(None),
@@ -139,10 +140,10 @@ impl RetryIf {
         Ok((!conditions.is_empty()).then_some(Self { conditions, retries }))
     }
 
-    /// A component that does its work again.
+    /// Wraps a component so that it repeats its work.
     ///
     /// # Errors
-    /// For one that says something: that cannot be taken back.
+    /// Fails for a component that speaks, because that cannot be taken back.
     pub fn around(
         self,
         component: Arc<dyn Component>,
@@ -167,7 +168,7 @@ impl Component for RetryingComponent {
         let named = self.retry.conditions.iter().filter(|condition| !condition.output.is_empty());
         let retry_outputs =
             named.map(|condition| (format!("{}/output", condition.pointer), condition.output.clone()));
-        // What a listener has heard of a try that is not wanted could not be taken back.
+        // What a listener has received from an unacceptable attempt could not be taken back.
         Shape { streams: false, retry_outputs: retry_outputs.collect(), ..self.component.shape() }
     }
 
@@ -178,17 +179,18 @@ impl Component for RetryingComponent {
         loop {
             let nothing = Outputs::default();
             let outputs = match &result {
-                // Nothing is over yet: the work goes on when the person has answered, and is looked at then.
+                // The work has only stopped to wait for a person; its result is tested once it has resumed and
+                // finished.
                 Ok(finished) if finished.suspended.is_some() => return result,
                 Ok(finished) => &finished.outputs,
-                // Outputs without a value are what came out.
+                // An empty answer is tested like empty outputs.
                 Err(error) if error.gave_nothing => &nothing,
                 Err(_) => return result,
             };
             let mut met = false;
             for condition in &self.retry.conditions {
-                // Each is asked although one is enough: an output that is still being written is waited for
-                // by all alike, and its failure is never passed over.
+                // All are evaluated although one is enough: an output that is still being written is then always
+                // waited for, and its failure is never missed.
                 met |= condition.holds(outputs, main).await?;
             }
             if !met {
@@ -214,7 +216,7 @@ impl Component for RetryingComponent {
     }
 }
 
-/// The work from its beginning: what a person has answered was for work that is over.
+/// Restarts the work: what a person answered belonged to the previous attempt.
 fn anew(ctx: &NodeContext) -> NodeContext {
     let mut ctx = ctx.clone();
     if ctx.resumed.take().is_some() {

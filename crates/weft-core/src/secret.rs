@@ -1,26 +1,26 @@
-//! A text that must not be shown.
+//! A text that must not be displayed.
 
 use std::fmt;
 
 use serde::Deserialize;
 
-/// A key. Prints as `***`, also inside other things.
+/// A secret such as a key. Formatted as `***`, including inside other values.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Keeps a text from being shown.
+    /// Wraps a text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text itself, for the one place that sends it.
+    /// Returns the text itself, for the code that sends it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Whether there is nothing to hide.
+    /// Returns whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,5 +1,5 @@
-//! What stores hold of a run keeps its names, whatever the code calls it: a journal of an older version is read by
-//! this one.
+//! Checks that stored run data keeps its field names regardless of renamings in the code, so that journals of older
+//! versions remain readable.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -1,5 +1,5 @@
-//! A text that is produced once, can be read by many, and keeps its pieces so that a late reader
-//! starts at the beginning.
+//! A text that is produced once and may be read by many readers. It keeps its pieces, so that a late reader starts at
+//! the beginning.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use crate::value::{Json, Outputs, Value};
 pub enum Piece {
     /// Part of the answer.
     Text(Arc<str>),
-    /// Part of the model's reasoning; shown, and not part of the value.
+    /// Part of the model's reasoning; it is shown but not part of the value.
     Thinking(Arc<str>),
 }
 
@@ -25,14 +25,16 @@ enum StreamEnd {
     Broken(ErrorKind, String),
 }
 
-/// Pieces one after the other in one string. Words with allocations of their own would take ten times their bytes.
+/// The pieces, concatenated into one string. Separate allocations for single words would take ten times as many
+/// bytes.
 #[derive(Debug, Default)]
 struct Pieces {
     text: String,
     ends: Vec<PieceEnd>,
 }
 
-/// Where a piece ends, and in the lowest bit which kind it is: no string is so long that a place needs the highest.
+/// The end offset of a piece, shifted left by one, with the lowest bit set for reasoning. No string is long enough to
+/// need the highest bit.
 #[derive(Clone, Copy, Debug)]
 struct PieceEnd(usize);
 
@@ -86,17 +88,17 @@ impl Pieces {
 struct StreamState {
     pieces: Pieces,
     end: StreamEnd,
-    /// So many pieces somebody has taken.
-    // The furthest of all readers counts: what one of them has shown cannot be taken back for the others.
+    /// Number of pieces that have been read.
+    // The furthest reader counts: what one reader has shown cannot be taken back for the others.
     read: usize,
 }
 
 #[derive(Debug)]
 struct SharedTextInner {
     state: Mutex<StreamState>,
-    // One for all that wait: each looks for itself whether it has come what it waits for.
+    // Shared by all waiters; each checks for itself whether its condition holds.
     changed: Notify,
-    /// How often its end was taken back.
+    /// How many times written pieces were taken back.
     taken_back: AtomicU32,
 }
 
@@ -105,8 +107,8 @@ struct SharedTextInner {
 pub struct SharedText(Arc<SharedTextInner>);
 
 impl SharedText {
-    /// An empty text and the handle that writes it. Dropping the writer without
-    /// [`TextWriter::finish`] breaks the text, so no reader waits for ever.
+    /// Creates an empty text and the handle that writes it. Dropping the writer without calling
+    /// [`TextWriter::finish`] breaks the text, so that no reader waits forever.
     pub fn new() -> (TextWriter, Self) {
         let state = Mutex::new(StreamState { pieces: Pieces::default(), end: StreamEnd::Open, read: 0 });
         let taken_back = AtomicU32::new(0);
@@ -114,17 +116,17 @@ impl SharedText {
         (TextWriter { text: text.clone() }, text)
     }
 
-    /// A reader that starts at the first piece.
+    /// Returns a reader that starts at the first piece.
     pub fn read(&self) -> TextReader {
         TextReader { text: self.clone(), next: 0 }
     }
 
-    /// The whole text without reasoning, once it is complete.
+    /// Waits until the text is complete, and returns it without reasoning.
     ///
     /// # Errors
-    /// When its producer failed or went away.
+    /// Fails when its producer failed or was dropped.
     pub async fn text(&self) -> Result<String> {
-        // Who waits for the end has not heard a word of what may still be taken back.
+        // A caller that waits for the end has not read any piece that may still be taken back.
         self.wait(|state| (!matches!(state.end, StreamEnd::Open)).then_some(())).await;
         let state = self.lock();
         match &state.end {
@@ -133,17 +135,17 @@ impl SharedText {
         }
     }
 
-    /// What is there so far, without reasoning.
+    /// Returns the text so far, without reasoning.
     pub fn so_far(&self) -> String {
         self.lock().pieces.without_reasoning()
     }
 
-    /// Waits until there is something to see.
+    /// Waits until `look` returns a value.
     async fn wait<T>(&self, mut look: impl FnMut(&mut StreamState) -> Option<T>) -> T {
         loop {
             let changed = self.0.changed.notified();
             tokio::pin!(changed);
-            // Registered before looking, so that a change in between wakes us.
+            // Registered before looking, so that a change in between wakes this task.
             changed.as_mut().enable();
             let found = look(&mut self.lock());
             if let Some(found) = found {
@@ -153,24 +155,24 @@ impl SharedText {
         }
     }
 
-    /// How many bytes it has so far, its reasoning included.
+    /// Returns its length in bytes so far, including reasoning.
     pub fn bytes(&self) -> usize {
         self.lock().pieces.text.len()
     }
 
-    /// Whether both are the same stream.
+    /// Returns whether both are the same stream.
     pub fn same_as(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
     fn lock(&self) -> MutexGuard<'_, StreamState> {
-        // A poisoned lock only means that a writer panicked between two pushes; the pieces are whole.
+        // A poisoned lock only means that a writer panicked between two pushes; the pieces are intact.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn change(&self, change: impl FnOnce(&mut StreamState)) {
         change(&mut self.lock());
-        // Without the lock, which each of those who wake takes first of all.
+        // After the lock is released, because the first thing every woken task does is take it.
         self.0.changed.notify_waiters();
     }
 }
@@ -182,27 +184,27 @@ pub struct TextWriter {
 }
 
 impl TextWriter {
-    /// Adds a piece; an empty one is left out.
+    /// Adds a piece; an empty one is ignored.
     #[expect(clippy::needless_pass_by_value, reason = "who says something makes a piece of it for this call")]
     pub fn push(&self, piece: Piece) {
         let (Piece::Text(text) | Piece::Thinking(text)) = &piece;
-        // Readers would wake for nothing, and an empty piece would count as read.
+        // An empty piece would wake readers for nothing and would count as read.
         if !text.is_empty() {
             self.text.change(|state| state.pieces.push(&piece));
         }
     }
 
-    /// The place behind what there is. What comes may be taken back to it as long as nobody has read any of it.
+    /// Marks the current end. What is written after it may be taken back until a reader has read any of it.
     pub fn mark(&self) -> TextMark {
         TextMark { text: self.text.clone(), at: self.text.lock().pieces.len() }
     }
 
-    /// How often what had been written was taken back.
+    /// Returns how many times written pieces were taken back.
     pub fn taken_back(&self) -> u32 {
         self.text.0.taken_back.load(Ordering::Acquire)
     }
 
-    /// What is there so far, without reasoning.
+    /// Returns the text so far, without reasoning.
     pub fn so_far(&self) -> String {
         self.text.so_far()
     }
@@ -212,7 +214,7 @@ impl TextWriter {
         self.text.change(|state| state.end = StreamEnd::Whole);
     }
 
-    /// Ends the text with a failure that every reader gets.
+    /// Ends the text with a failure that every reader receives.
     pub fn fail(self, error: &Error) {
         self.text.change(|state| state.end = StreamEnd::Broken(error.kind, error.full()));
     }
@@ -221,7 +223,7 @@ impl TextWriter {
 impl Drop for TextWriter {
     fn drop(&mut self) {
         self.text.change(|state| {
-            // `finish` and `fail` consume the writer, so this runs behind them, too.
+            // `finish` and `fail` consume the writer, so this also runs after them.
             if matches!(state.end, StreamEnd::Open) {
                 state.end = StreamEnd::Broken(ErrorKind::Cancelled, "the text was cut off".to_owned());
             }
@@ -229,7 +231,7 @@ impl Drop for TextWriter {
     }
 }
 
-/// A place in a text that is being written.
+/// A position in a text that is being written.
 #[derive(Clone, Debug)]
 pub struct TextMark {
     text: SharedText,
@@ -243,12 +245,13 @@ impl PartialEq for TextMark {
 }
 
 impl TextMark {
-    /// Whether somebody has read anything of what follows.
+    /// Returns whether a reader has read anything after the mark.
     pub fn is_read_past(&self) -> bool {
         self.text.lock().read > self.at
     }
 
-    /// Takes back what follows, unless somebody has read any of it. Whether nothing follows now.
+    /// Takes back everything after the mark, unless a reader has read any of it. Returns whether nothing follows the
+    /// mark now.
     pub fn take_back(&self) -> bool {
         let mut state = self.text.lock();
         if state.read > self.at {
@@ -270,15 +273,15 @@ pub struct TextReader {
 }
 
 impl TextReader {
-    /// The next piece, waiting for it; `None` at the end.
+    /// Waits for the next piece and returns it; `None` at the end.
     ///
     /// # Errors
-    /// When the producer failed or went away.
+    /// Fails when the producer failed or was dropped.
     pub async fn next(&mut self) -> Result<Option<Piece>> {
         let next = self.next;
         let look = |state: &mut StreamState| {
             if let Some(piece) = state.pieces.get(next) {
-                // Under the lock that `take_back` holds: a piece is either read or taken back.
+                // Under the same lock as in `take_back`: a piece is either read or taken back.
                 state.read = state.read.max(next + 1);
                 return Some(Ok(Some(piece)));
             }
@@ -295,7 +298,7 @@ impl TextReader {
         found
     }
 
-    /// Waits until there is a piece, or none will come. Whether there is one; nothing is read of it yet.
+    /// Waits until there is a piece or the text has ended. Returns whether there is a piece, without reading it.
     pub async fn ready(&self) -> bool {
         let next = self.next;
         let look = |state: &mut StreamState| match (&state.end, state.pieces.len() > next) {
@@ -309,9 +312,9 @@ impl TextReader {
 
 type Produced = Option<Result<Arc<Outputs>, (ErrorKind, String)>>;
 
-/// The outputs of a producer that is still at work, for those who have begun to read one of them and come
-/// by the others. Clones are the same outputs; when the last one is dropped without a word, who waits is
-/// told that they were cut off.
+/// The outputs of a producer that is still running, for consumers that have started to read one of them and then need
+/// the others. Clones share the same outputs. If the last clone is dropped before they are settled, waiters receive a
+/// `Cancelled` error.
 #[derive(Clone, Debug)]
 pub struct PendingOutputs(Arc<watch::Sender<Produced>>);
 
@@ -322,18 +325,18 @@ impl Default for PendingOutputs {
 }
 
 impl PendingOutputs {
-    /// The value at a path in them; see [`Outputs::at`].
+    /// Returns the pending value at a path in the outputs; see [`Outputs::at`].
     pub fn at(&self, path: &str) -> PendingOutput {
         PendingOutput { outputs: self.0.subscribe(), path: path.into() }
     }
 
-    /// The producer has ended: here they are, or why there are none.
+    /// Settles the outputs: the producer has ended with these outputs, or with an error.
     pub fn settle(&self, produced: Result<Arc<Outputs>, &Error>) {
         self.0.send_replace(Some(produced.map_err(|error| (error.kind, error.full()))));
     }
 }
 
-/// The value of an output whose producer is still at work.
+/// The value of an output whose producer is still running.
 #[derive(Clone, Debug)]
 pub struct PendingOutput {
     outputs: watch::Receiver<Produced>,
@@ -341,13 +344,13 @@ pub struct PendingOutput {
 }
 
 impl PendingOutput {
-    /// Waits for it.
+    /// Waits for the value.
     ///
     /// # Errors
-    /// When the producer failed or went away.
+    /// Fails when the producer failed or was dropped.
     pub async fn settled(&self) -> Result<Arc<Json>> {
         let mut outputs = self.outputs.clone();
-        // On a clone, so that several may wait for the same output.
+        // Waits on a clone, so that several tasks may wait for the same output.
         let produced = outputs.wait_for(Option::is_some).await;
         let cut_off = || Err((ErrorKind::Cancelled, "the output was cut off".to_owned()));
         let produced = produced.map_or_else(|_| cut_off(), |there| there.clone().unwrap_or_else(cut_off));
@@ -357,7 +360,7 @@ impl PendingOutput {
         }
     }
 
-    /// Its value if it is there, else null.
+    /// Returns the value if it is available, otherwise null.
     pub fn so_far(&self) -> Arc<Json> {
         match &*self.outputs.borrow() {
             Some(Ok(outputs)) => outputs.at(&self.path).snapshot(),
@@ -365,7 +368,7 @@ impl PendingOutput {
         }
     }
 
-    /// Whether both are the same output of the same producer.
+    /// Returns whether both are the same output of the same producer.
     pub fn same_as(&self, other: &Self) -> bool {
         self.outputs.same_channel(&other.outputs) && self.path == other.path
     }

@@ -1,5 +1,5 @@
-//! What an agent may call. Tools of every origin have one shape: a record that says what the tool is,
-//! and a body that carries out a call.
+//! The tools that an agent may call. Tools of every origin have the same shape: a record that describes the tool, and
+//! a body that carries out a call.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::value::{Json, to_text};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// A component that was given to the agent.
+    /// A component that the canvas assigns to the agent.
     Component(ComponentId),
     /// Another agent.
     Agent(ComponentId),
@@ -29,41 +29,41 @@ pub enum Origin {
     Function,
 }
 
-/// What the loop has to know about a tool to call it rightly.
+/// The properties of a tool that the agent loop needs in order to call it correctly.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolTraits {
-    /// A call that was cut off may be made again: it changes nothing, or the same call twice changes
-    /// nothing more.
+    /// Whether an interrupted call may be repeated: it changes nothing, or repeating it changes nothing further.
     pub idempotent: bool,
-    /// A person has to agree before each call.
+    /// Whether a person has to approve each call.
     pub approval: bool,
-    /// How long to wait for that, if its agent does not say; in seconds. No answer is a no.
+    /// How long to wait for the approval if its agent does not say, in seconds. No answer counts as a refusal.
     pub approval_timeout: Option<u64>,
-    /// It is meant to be asked again and again until something has happened, so equal calls are no
-    /// sign of a loop.
+    /// Whether it is meant to be called repeatedly until something has happened, so that identical calls are no sign
+    /// of a loop.
     pub poll: bool,
-    /// It must not run beside another call of its round.
+    /// Whether it must not run concurrently with another call of its round.
     pub alone: bool,
-    /// A call goes on beside the conversation: its agent is told that it has begun, and what it gave when that is there.
+    /// Whether a call runs in the background of the conversation: the agent is notified that it has started, and
+    /// receives its result later.
     pub background: bool,
-    /// It adds sources that the answer may cite.
+    /// Whether it adds sources that the answer may cite.
     pub sources: bool,
     /// How long one call may take.
     pub time_limit: Duration,
-    /// What it is there for.
+    /// What it is for.
     pub purpose: Purpose,
 }
 
-/// What a tool is there for, as far as it decides when a model is shown it.
+/// What a tool is for, as far as this decides when a model is shown it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Purpose {
     /// The work at hand.
     #[default]
     Work,
-    /// Finding other tools, which are shown when they are found.
+    /// Finding other tools, which are shown once they have been found.
     FindsTools,
-    /// The same, in an agent whose model's provider does it: it is not shown, and its being there says that the tools of the
-    /// work are to be found.
+    /// Finding other tools, when the model's provider does the search itself. The tool is not shown; its presence
+    /// means that the work tools have to be found first.
     LeavesFindingToProvider,
     /// Reading results that were too long to be shown.
     ReadsResults,
@@ -71,14 +71,14 @@ pub enum Purpose {
     RunsScripts,
 }
 
-/// How long a call may take when nobody says otherwise.
+/// Default time limit of a call.
 pub const TOOL_TIME_LIMIT: Duration = Duration::from_secs(60);
 
 impl Default for ToolTraits {
     fn default() -> Self {
         Self {
-            // Who says nothing has not thought of it: what is done twice by mistake is worse than what is
-            // asked about once more.
+            // Whoever declares nothing has not considered it, and an accidental repetition is worse than one question
+            // too many.
             idempotent: false,
             approval: false,
             approval_timeout: None,
@@ -92,10 +92,10 @@ impl Default for ToolTraits {
     }
 }
 
-/// The group that every tool is in unless it says otherwise; it is always active.
+/// The group of every tool that names no other; it is always active.
 pub const BASIC_GROUP: &str = "basic";
 
-/// Changes what a tool gave before anybody sees it; `None` leaves it. It sees every chunk.
+/// Changes the output of a tool before anything else sees it; `None` leaves it unchanged. Called for every chunk.
 pub type Postprocess = dyn Fn(&Invocation, &ToolOutput) -> Option<ToolOutput> + Send + Sync;
 
 /// One tool.
@@ -105,26 +105,26 @@ pub struct Tool {
     pub name: String,
     /// What it does, for the model.
     pub description: String,
-    /// A JSON schema of its arguments, without the presets.
+    /// A JSON Schema of its arguments, without the presets.
     pub parameters: Json,
-    /// What a program is given that calls it, in a few words, where that is not what the model reads.
+    /// What a calling program receives, in a few words, if that differs from what the model reads.
     pub returns: Option<String>,
-    /// Arguments that are fixed. They win over what the model writes, and it does not see them.
+    /// Fixed arguments. They override what the model writes, and the model does not see them.
     pub preset: serde_json::Map<String, Json>,
-    /// Which tools are switched on and off together.
+    /// The group of tools with which it is switched on and off.
     pub group: String,
     /// Where it comes from.
     pub origin: Origin,
     /// How it is to be called.
     pub traits: ToolTraits,
-    /// What happens to its output before anybody sees it.
+    /// Changes its output before anything else sees it.
     pub postprocess: Option<Arc<Postprocess>>,
     /// What carries out a call.
     pub body: Arc<dyn ToolBody>,
 }
 
 impl Tool {
-    /// A tool of the basic group with nothing special about it.
+    /// Creates a tool of the basic group with default traits.
     pub fn new(
         name: impl Into<String>,
         description: impl Into<String>,
@@ -146,8 +146,8 @@ impl Tool {
         }
     }
 
-    /// A tool that calls an asynchronous function of the embedding program. One that blocks its thread
-    /// is for [`Tool::blocking`].
+    /// Creates a tool that calls an asynchronous function of the embedding program. For a function that blocks its
+    /// thread, use [`Tool::blocking`].
     pub fn function<F, Fut>(
         name: impl Into<String>,
         description: impl Into<String>,
@@ -161,9 +161,9 @@ impl Tool {
         Self::new(name, description, parameters, Origin::Function, Arc::new(Function(function)))
     }
 
-    /// A tool that calls a function of the embedding program that blocks its thread. It runs on a
-    /// thread of its own, so that it holds up nobody else; a call that is given up on runs to its end
-    /// unheard.
+    /// Creates a tool that calls a function of the embedding program which blocks its thread. It runs on its own
+    /// thread, so that it holds up nothing else. If a call is abandoned, the function still runs to its end, and its
+    /// result is discarded.
     pub fn blocking<F>(
         name: impl Into<String>,
         description: impl Into<String>,
@@ -177,7 +177,7 @@ impl Tool {
         Self::function(name, description, parameters, move |arguments| {
             let function = Arc::clone(&function);
             async move {
-                // It may compute for long, and the threads of tasks serve every run.
+                // It may compute for a long time, and the async worker threads serve every run.
                 let work = tokio::task::spawn_blocking(move || function(arguments));
                 work.await.map_err(|cause| Error::internal("the tool broke").because(cause))?
             }
@@ -185,24 +185,24 @@ impl Tool {
     }
 }
 
-/// What makes a tool special, for tools that are put together by hand.
+/// Options for tools that are built by hand.
 impl Tool {
-    /// Fixes an argument: the model does not see it, and what it writes for it does not count.
+    /// Fixes an argument: the model does not see it, and a value that the model writes for it is ignored.
     #[must_use]
     pub fn with_preset(mut self, argument: impl Into<String>, value: Json) -> Self {
         self.preset.insert(argument.into(), value);
         self
     }
 
-    /// Puts it into a group of tools.
+    /// Puts the tool into a group.
     #[must_use]
     pub fn in_group(mut self, group: impl Into<String>) -> Self {
         self.group = group.into();
         self
     }
 
-    /// Changes what it gives before anybody sees it: every chunk goes through the function, and `None`
-    /// leaves it.
+    /// Changes its output before anything else sees it: every chunk goes through the function, and `None` leaves it
+    /// unchanged.
     #[must_use]
     pub fn with_postprocess(
         mut self,
@@ -212,7 +212,7 @@ impl Tool {
         self
     }
 
-    /// Says how it is to be called.
+    /// Sets how it is to be called.
     #[must_use]
     pub fn with_traits(mut self, traits: ToolTraits) -> Self {
         self.traits = traits;
@@ -222,7 +222,7 @@ impl Tool {
 
 impl fmt::Debug for Tool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without its presets, which may hold keys.
+        // The presets are left out because they may hold keys.
         f.debug_struct("Tool").field("name", &self.name).field("origin", &self.origin).finish_non_exhaustive()
     }
 }
@@ -232,16 +232,16 @@ impl fmt::Debug for Tool {
 pub struct Invocation {
     /// The call's id, unique within its agent's activation.
     pub id: String,
-    /// The arguments with the presets.
+    /// The arguments, including the presets.
     pub arguments: serde_json::Map<String, Json>,
-    /// The agent that calls: its run, its budget, the way to it from the top. Its `part` is the call's
-    /// own, so that what the call does has a place of its own among the activation's effects.
+    /// The calling agent: its run, its budget, its path from the top. Its `part` is the call's own, so that what the
+    /// call does has its own place among the activation's effects.
     pub agent: Arc<NodeContext>,
-    /// What the call had to remember when it stopped to wait for a person.
+    /// The state that the call saved when it suspended to wait for a person.
     pub resumed: Option<Json>,
 }
 
-/// A part of what a tool gives.
+/// A part of a tool's output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Block {
@@ -271,76 +271,76 @@ pub enum Block {
     },
 }
 
-/// What a program works with that calls a tool itself. It neither goes into the conversation nor into the trace.
+/// What a program receives that calls a tool itself. It appears neither in the conversation nor in the trace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolData {
-    /// What everybody is given.
+    /// The same as for every other caller.
     #[default]
     Same,
-    /// This, of which the model is shown a part or a text made of it.
+    /// This value, of which the model is shown a part or a text derived from it.
     Value(Json),
-    /// There were so many bytes of it that nobody is given all of them.
+    /// The data is this many bytes, too large to be passed on in full.
     TooLarge(usize),
 }
 
 impl ToolData {
-    /// Whether it is what everybody is given.
+    /// Returns whether it is the same as for every other caller.
     pub fn is_same(&self) -> bool {
         *self == Self::Same
     }
 }
 
-/// What a tool has given so far. A later chunk replaces an earlier one, it never adds to it.
+/// The output of a tool so far. A later chunk replaces an earlier one; it never adds to it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolOutput {
     /// For the model.
     pub blocks: Vec<Block>,
-    /// The same as a value, for programs; absent when the blocks say everything.
+    /// The same output as a value, for programs; absent when the blocks contain everything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Json>,
-    /// What a program works with that calls the tool itself; see [`NodeContext::keeps_data`].
+    /// What a program receives that calls the tool itself; see [`NodeContext::keeps_data`].
     #[serde(default, skip_serializing_if = "ToolData::is_same")]
     pub data: ToolData,
-    /// The tool says that it failed.
+    /// Whether the tool reports a failure.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
-    /// What else programs are told, such as where it comes from. No model sees it.
+    /// Further information for programs, such as where the output comes from. Models do not see it.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub metadata: serde_json::Map<String, Json>,
 }
 
 impl ToolOutput {
-    /// A text.
+    /// An output that is a text.
     pub fn text(text: impl Into<String>) -> Self {
         Self { blocks: vec![Block::Text { text: text.into() }], ..Self::default() }
     }
 
-    /// A value: a text as it is, anything else as JSON.
+    /// An output that is a value: a text as it is, anything else as JSON.
     pub fn value(value: Json) -> Self {
         let text = to_text(&value);
-        // A text would be kept twice.
+        // A text would be stored twice.
         let value = (!value.is_string()).then_some(value);
         Self { blocks: vec![Block::Text { text }], value, ..Self::default() }
     }
 
-    /// The same with a note for programs.
+    /// Adds a metadata entry for programs.
     #[must_use]
     pub fn with_metadata(mut self, name: impl Into<String>, value: Json) -> Self {
         self.metadata.insert(name.into(), value);
         self
     }
 
-    /// What a model that reads only text is told.
+    /// Returns the output as shown to a model that reads only text.
     pub fn to_text(&self) -> String {
         let parts = self.blocks.iter().map(|block| match block {
             Block::Text { text } => text.clone(),
-            // A data URL is megabytes of base64, of which a model reads nothing and pays for each token.
+            // A data URL is megabytes of base64, which a model cannot read but pays for by the token.
             Block::Image { url } if url.starts_with("data:") => "[an image]".to_owned(),
             Block::Audio { url } if url.starts_with("data:") => "[a recording]".to_owned(),
             Block::Image { url } => format!("[an image: {url}]"),
             Block::Audio { url } => format!("[a recording: {url}]"),
-            // With its address, by which a model can refer to it and ask for it again.
+            // Includes the address, so that the model can refer to it and request it again.
             Block::Resource { uri, text: Some(text), .. } => format!("{uri}\n{text}"),
             Block::Resource { uri, media_type, .. } if uri.starts_with("data:") => {
                 format!("[a file: {}]", media_type.as_deref().unwrap_or("of unknown type"))
@@ -350,7 +350,7 @@ impl ToolOutput {
         parts.collect::<Vec<_>>().join("\n")
     }
 
-    /// The images, for models that see.
+    /// Returns the images, for models with vision.
     pub fn images(&self) -> impl Iterator<Item = &str> {
         self.blocks.iter().filter_map(|block| match block {
             Block::Image { url } => Some(url.as_str()),
@@ -358,7 +358,7 @@ impl ToolOutput {
         })
     }
 
-    /// What programs are told: the value, else the text.
+    /// Returns the output for programs: the value if there is one, otherwise the text.
     pub fn to_json(&self) -> Json {
         self.value.clone().unwrap_or_else(|| Json::String(self.to_text()))
     }
@@ -367,24 +367,24 @@ impl ToolOutput {
 /// A step of a call.
 #[derive(Clone, Debug)]
 pub enum ToolStep {
-    /// What there is so far; more will come.
+    /// The output so far; more will come.
     Progress(ToolOutput),
-    /// All of it. The last step of a call that was carried out.
+    /// The complete output. The last step of a call that was carried out.
     Done(ToolOutput),
-    /// It waits for a person. The call is made again with [`Invocation::resumed`].
+    /// The call waits for a person. It is repeated with [`Invocation::resumed`] set.
     Suspended(Suspension),
 }
 
-/// The steps of one call. It ends after `Done`, `Suspended` or an error; dropping it stops the call.
+/// The steps of one call. The stream ends after `Done`, `Suspended` or an error; dropping it stops the call.
 pub type ToolStream = BoxStream<'static, Result<ToolStep>>;
 
-/// Carries out calls of one tool. One instance serves all calls, so it keeps nothing between them.
+/// Carries out calls of one tool. One instance serves all calls, so it keeps no state between them.
 pub trait ToolBody: Send + Sync {
-    /// Begins a call.
+    /// Starts a call.
     fn call(&self, invocation: Invocation) -> ToolStream;
 }
 
-/// The steps of a call that is done in one go.
+/// Returns the steps of a call that completes in a single step.
 pub fn once(call: impl Future<Output = Result<ToolOutput>> + Send + 'static) -> ToolStream {
     stream::once(async move { call.await.map(ToolStep::Done) }).boxed()
 }
@@ -402,28 +402,29 @@ where
     }
 }
 
-/// What a model is told about a call that could not be carried out: `{error: {kind, message,
-/// retryable}}`, the remedy included.
+/// Returns what a model is told about a call that could not be carried out: `{error: {kind, message, retryable}}`,
+/// including the remedy.
 pub fn failure_text(error: &Error) -> String {
-    // A model that knows repeats the call; else it tells its user that the thing can't be done.
+    // A model that knows a failure is transient retries; otherwise it tells its user that the task is impossible.
     let retryable = error.kind.is_passing();
     serde_json::json!({"error": {"kind": error.kind.code(), "message": error.full(), "retryable": retryable}})
         .to_string()
 }
 
-/// A session of tools, as an agent loop sees it: what may be called, and calling it.
+/// A set of tools as an agent loop sees it: lists what may be called, and calls it.
 #[async_trait]
 pub trait ToolSession: Send + Sync {
-    /// The tools on offer now, in order. Names are unique.
+    /// Returns the tools currently on offer, in order. Names are unique.
     fn tools(&self) -> Vec<Arc<Tool>>;
 
-    /// Begins a call of a tool by its name. Arguments are those the model wrote, presets not yet
-    /// among them. Never panics and never waits: what is wrong comes as the stream's error.
+    /// Starts a call of a tool by its name. The arguments are those that the model wrote, without presets. Never
+    /// panics or blocks: problems are reported as an error of the stream.
     fn call(&self, name: &str, invocation: Invocation) -> ToolStream;
 }
 
-/// The schema of the arguments in what a server, or a canvas, says of a tool: `inputSchema`, or else `parameters` as a schema or, as
-/// older servers write it, as the bare properties of one. Nothing where there is none.
+/// Returns the schema of the arguments from a server's or a canvas's definition of a tool: `inputSchema`, or else
+/// `parameters`, given either as a schema or, as older servers write it, as the bare properties of one. `None` if
+/// there is neither.
 pub fn declared_parameters(definition: &serde_json::Map<String, Json>) -> Option<Json> {
     let input = definition.get("inputSchema");
     let fields = input.or_else(|| definition.get("parameters"))?.as_object()?;

@@ -1,4 +1,4 @@
-//! What models were used for: by which node of a run, how much, and what it cost.
+//! Usage of models: by which node of a run, how much, and at what cost.
 
 use std::sync::Arc;
 
@@ -10,48 +10,48 @@ use crate::budget::Spent;
 use crate::id::{ComponentId, DatasetKey, MemoryKey, SessionKey, TenantId};
 use crate::seam::chat_model::{Prices, Usage};
 
-/// A call of a model that is over.
+/// A model call that has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UsedModel {
-    /// The model that has answered, by its name in the settings.
+    /// The name, in the settings, of the model that answered.
     pub model: Arc<str>,
-    /// What it has read and written.
+    /// The tokens it read and wrote.
     pub usage: Usage,
-    /// What that cost, in millionths of the currency of the prices; 0 when nobody said what it costs.
+    /// The cost, in millionths of the currency of the prices; 0 if the price is unknown.
     pub micros: u64,
 }
 
-/// What a model has given, with what it has used for that.
+/// The result of a model, with its usage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counted<T> {
-    /// What it has given.
+    /// The result.
     pub given: T,
-    /// What it has read and written, as far as its provider tells.
+    /// The tokens it read and wrote, as far as its provider reports them.
     pub usage: Usage,
-    /// What that costs, if it is known.
+    /// The prices, if known.
     pub prices: Option<Prices>,
 }
 
 impl<T> Counted<T> {
-    /// What was given in one call of which nobody tells what it has used.
+    /// Creates the result of one call whose usage is not reported.
     pub fn untold(given: T) -> Self {
         Self { given, usage: Usage { calls: 1, ..Usage::default() }, prices: None }
     }
 }
 
-/// What uses models outside of runs.
+/// What used a model outside of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UsageOwner {
     /// Work on a dataset.
     Dataset(DatasetKey),
-    /// What is found in turns for a memory.
+    /// Extraction of memories from turns.
     Memory(MemoryKey),
-    /// Files that people bring to a conversation, which are read before the run begins.
+    /// Reading of files that people add to a conversation, before the run starts.
     Conversation(SessionKey),
 }
 
 impl UsageOwner {
-    /// Whose it is.
+    /// Returns the tenant it belongs to.
     pub fn tenant(&self) -> &TenantId {
         match self {
             Self::Dataset(key) => &key.tenant,
@@ -60,31 +60,31 @@ impl UsageOwner {
         }
     }
 
-    /// In place of a node: what the use was for.
+    /// Returns an id that stands in for a node and tells what the model was used for.
     pub fn node(&self) -> ComponentId {
         ComponentId::new(match self {
             Self::Dataset(key) => format!("dataset:{}", key.id),
             Self::Memory(key) => format!("memory:{}", key.id),
-            // Whose they are says the conversation that is noted with it.
+            // The conversation that is stored with the usage tells whose files they are.
             Self::Conversation(_) => "files".to_owned(),
         })
     }
 }
 
-/// What one node of a run has used of one model.
+/// The usage of one model by one node of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelUse {
     /// The node.
     pub node: ComponentId,
-    /// The model, by its name in the settings; empty in what was written before this was known.
+    /// The name of the model in the settings; empty in older data.
     pub model: Arc<str>,
-    /// What it has read and written, in all calls together.
+    /// The tokens it read and wrote, in all calls together.
     pub usage: Usage,
-    /// What that cost, in millionths.
+    /// The cost, in millionths.
     pub micros: u64,
 }
 
-/// Adds a call to what a run has used: there is one entry for each node and model.
+/// Adds a call to the usage of a run, which has one entry per node and model.
 pub fn add(uses: &mut Vec<ModelUse>, node: &ComponentId, used: &UsedModel) {
     match uses.iter_mut().find(|one| one.node == *node && one.model == used.model) {
         Some(known) => {
@@ -98,16 +98,16 @@ pub fn add(uses: &mut Vec<ModelUse>, node: &ComponentId, used: &UsedModel) {
     }
 }
 
-/// The global variable that has what a run has used so far: of its nodes that are over. Its members are those of
+/// The global variable with the usage of the run so far, for nodes that have finished. Its members are those of
 /// [`run_usage`].
 pub const RUN_USAGE: &str = "sys.usage";
 
-/// Whether a global variable, or a member of one, is of what the run has used.
+/// Returns whether a global variable is the usage of the run, or a member of it.
 pub fn is_run_usage(name: &str) -> bool {
     name.strip_prefix(RUN_USAGE).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// What a run has used, as canvases read it. Money is in the currency of the prices.
+/// Returns the usage of a run as canvases read it. Money is in the currency of the prices.
 pub fn run_usage(spent: Spent) -> Json {
     json!({
         "model_calls": spent.model_calls,

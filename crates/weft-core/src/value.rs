@@ -1,4 +1,4 @@
-//! What flows along the edges: JSON, or a text that is still being written.
+//! The values that flow along edges: JSON, or a text that is still being written.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ pub type Json = serde_json::Value;
 pub enum Value {
     /// A finished value.
     Json(Arc<Json>),
-    /// A text that is produced once and can be read by many, from its start, while it grows.
+    /// A text that is produced once and may be read by many readers, from its start, while it grows.
     Stream(SharedText),
-    /// What is there only when its producer has ended.
+    /// A value that is available only once its producer has ended.
     Pending(PendingOutput),
 }
 
 impl Value {
     /// JSON null.
     pub fn null() -> Self {
-        // Every reference to a branch that was not taken is nothing: one value serves them all.
+        // References to branches that were not taken are null; all of them share this value.
         static NULL: std::sync::LazyLock<Arc<Json>> = std::sync::LazyLock::new(|| Arc::new(Json::Null));
         Self::Json(Arc::clone(&NULL))
     }
@@ -36,7 +36,7 @@ impl Value {
         Self::Json(Arc::new(Json::String(text.into())))
     }
 
-    /// The JSON, unless it is a stream or still to come.
+    /// Returns the JSON, unless the value is a stream or still pending.
     pub fn as_json(&self) -> Option<&Json> {
         match self {
             Self::Json(json) => Some(json),
@@ -44,10 +44,10 @@ impl Value {
         }
     }
 
-    /// Waits until it is whole; the JSON either way.
+    /// Waits until the value is complete, and returns it as JSON.
     ///
     /// # Errors
-    /// When its producer failed.
+    /// Fails when its producer failed.
     pub async fn settled(&self) -> crate::Result<Arc<Json>> {
         match self {
             Self::Json(json) => Ok(Arc::clone(json)),
@@ -56,7 +56,7 @@ impl Value {
         }
     }
 
-    /// What a stream holds so far, or the JSON; null for what is still to come.
+    /// Returns the JSON, or what a stream holds so far; null while pending.
     pub fn snapshot(&self) -> Arc<Json> {
         match self {
             Self::Json(json) => Arc::clone(json),
@@ -93,7 +93,7 @@ impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Json(json) => json.serialize(serializer),
-            // As far as it is: whoever writes a value down while it grows must not wait for its end.
+            // The text so far: serialising a growing value must not wait for its end.
             Self::Stream(text) => serializer.serialize_str(&text.so_far()),
             Self::Pending(output) => output.so_far().serialize(serializer),
         }
@@ -116,7 +116,7 @@ impl Outputs {
         Self::default()
     }
 
-    /// One output.
+    /// Creates outputs that hold a single value.
     pub fn of(name: &str, value: impl Into<Value>) -> Self {
         let mut outputs = Self::new();
         outputs.set(name, value);
@@ -133,15 +133,15 @@ impl Outputs {
         self.0.get(name)
     }
 
-    /// The value at a path: an output by its name, or a member of one by its name, a dot and the way to it.
-    /// What is not there is null.
+    /// Returns the value at a path: an output name, or an output name followed by a dot and the path of a member.
+    /// Null if there is no such value.
     pub fn at(&self, path: &str) -> Value {
         if let Some(value) = self.get(path) {
             return value.clone();
         }
         let Some((name, rest)) = path.split_once('.') else { return Value::null() };
         match self.get(name) {
-            // The whole name first: components may give an output a name with a dot in it.
+            // The whole path was tried as a name first, because components may put a dot into an output name.
             Some(value) => walk(&value.snapshot(), rest.split('.')).into(),
             None => Value::null(),
         }
@@ -166,15 +166,14 @@ impl Serialize for Outputs {
 
 impl<'de> serde::Deserialize<'de> for Outputs {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // By way of plain JSON, because what was written down is finished: no output comes back as one that
-        // still grows.
+        // Goes through plain JSON because stored values are complete: no output is read back as a growing stream.
         let map = serde_json::Map::deserialize(deserializer)?;
         Ok(map.into_iter().collect())
     }
 }
 
-/// The text form used wherever a value is put into text: null is empty, a string is itself,
-/// everything else is JSON with its characters kept.
+/// Returns the text form of a value that is put into a text: null is empty, a string is itself, everything else is
+/// JSON without escaping non-ASCII characters.
 pub fn to_text(json: &Json) -> String {
     match json {
         Json::Null => String::new(),
@@ -183,22 +182,22 @@ pub fn to_text(json: &Json) -> String {
     }
 }
 
-/// The first `chars_max` characters of a text, and `…` where it has more.
+/// Returns the first `chars_max` characters of a text, followed by `…` if it has more.
 pub fn shortened(text: &str, chars_max: usize) -> String {
-    // By characters, never by bytes: texts are in any script.
+    // Counts characters, not bytes: texts may be in any script.
     match text.char_indices().nth(chars_max) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
 }
 
-/// How deep a value may nest. What is deeper than 128 levels cannot be read back from JSON, and a value
-/// is kept inside the records and states of a run.
+/// Maximum nesting depth of a value. JSON deeper than 128 levels cannot be parsed again, and values are stored inside
+/// the records and states of a run.
 pub const DEPTH_MAX: usize = 100;
 
-/// How many levels of lists and objects a value has.
+/// Returns the number of nested levels of lists and objects.
 pub fn depth(json: &Json) -> usize {
-    // Level by level: a value may be deeper than a stack of calls.
+    // Iterates level by level, because a value may be nested too deeply for recursion.
     let mut level = vec![json];
     let mut count = 0;
     while !level.is_empty() {
@@ -223,12 +222,12 @@ pub fn depth(json: &Json) -> usize {
     count
 }
 
-/// About how many bytes a value takes as text.
+/// Returns the approximate size of a value as text, in bytes.
 pub fn size(json: &Json) -> usize {
     weighed(json, usize::MAX).unwrap_or(usize::MAX)
 }
 
-/// The same; `None` when it nests deeper than [`DEPTH_MAX`].
+/// Like [`size`]; `None` when the value is nested deeper than [`DEPTH_MAX`].
 pub fn weight(json: &Json) -> Option<usize> {
     weighed(json, DEPTH_MAX)
 }
@@ -236,7 +235,7 @@ pub fn weight(json: &Json) -> Option<usize> {
 fn weighed(json: &Json, levels_left: usize) -> Option<usize> {
     match json {
         Json::String(text) => Some(text.len()),
-        // Nothing weighs something, too: a list of a million nulls takes as much memory as one of numbers.
+        // Null counts too: a list of a million nulls takes as much memory as one of numbers.
         Json::Null | Json::Bool(_) | Json::Number(_) => Some(8),
         Json::Array(items) => {
             let levels_left = levels_left.checked_sub(1)?;
@@ -251,31 +250,30 @@ fn weighed(json: &Json, levels_left: usize) -> Option<usize> {
     }
 }
 
-/// A number, or a text that is one.
+/// Returns a number, also if it is written as a text.
 pub fn number(value: &Json) -> Option<f64> {
     match value {
         Json::Number(number) => number.as_f64(),
-        // Rust reads `inf` and `nan` as numbers; JSON has neither, and people mean the words.
+        // Rust parses `inf` and `nan` as numbers. JSON has neither, and people who write them mean the words.
         Json::String(text) => text.trim().parse::<f64>().ok().filter(|number| number.is_finite()),
         _ => None,
     }
 }
 
-/// A number without a fraction.
+/// Returns the number as an integer if it has no fraction.
 pub fn whole(number: f64) -> Option<i64> {
-    // 2^53: beyond it a float no longer has every whole number.
+    // 2^53: above it, a float can no longer represent every integer.
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
     let fits = number.fract() == 0.0 && number.abs() <= EXACT_MAX;
     #[expect(clippy::cast_possible_truncation, reason = "whole and within ±2^53")]
     fits.then_some(number as i64)
 }
 
-/// A truth value, or a word for one.
+/// Returns a boolean, also if it is written as a text or as 0 or 1.
 pub fn truth(value: &Json) -> Option<bool> {
     match value {
         Json::Bool(flag) => Some(*flag),
-        // These two alone, as forms and other languages write them: of any other number nobody knows what was
-        // meant.
+        // Only these two numbers, which forms and other languages use; what any other number means is unclear.
         Json::Number(number) if number.as_i64() == Some(1) => Some(true),
         Json::Number(number) if number.as_i64() == Some(0) => Some(false),
         Json::String(text) if text.eq_ignore_ascii_case("true") => Some(true),
@@ -284,7 +282,7 @@ pub fn truth(value: &Json) -> Option<bool> {
     }
 }
 
-/// What kind of value something is, for a message: `a list`.
+/// Returns the kind of a value for use in a message: `a list`.
 pub fn kind_of(value: &Json) -> &'static str {
     match value {
         Json::Null => "null",
@@ -296,9 +294,9 @@ pub fn kind_of(value: &Json) -> &'static str {
     }
 }
 
-/// The same with the value itself, or with its beginning: ``the number `5` ``.
+/// Like [`kind_of`], with the value itself or its beginning: ``the number `5` ``.
 pub fn described(value: &Json) -> String {
-    // It stands in the middle of a sentence, and the value may be a document.
+    // The result is placed within a sentence, and the value may be a whole document.
     const SHOWN_MAX: usize = 40;
     let kind = match value {
         Json::Null => return "nothing (null)".to_owned(),
@@ -311,14 +309,14 @@ pub fn described(value: &Json) -> String {
     format!("{kind} `{}`", shortened(&to_text(value), SHOWN_MAX))
 }
 
-/// Walks from a value along `path`: a string is parsed as JSON first, an object gives a member, a
-/// list takes an index (negative from the end). Whatever cannot be followed is null.
+/// Follows `path` from a value: a string is first parsed as JSON, an object yields a member, a list takes an index
+/// (negative from the end). Steps that cannot be followed yield null.
 pub fn walk<'a>(start: &'a Json, path: impl IntoIterator<Item = &'a str>) -> Json {
-    // Only what is found at the end is copied.
+    // Only the value found at the end is copied.
     let mut current = Cow::Borrowed(start);
     for step in path {
         let next = match &current {
-            // Models give objects as texts: a path leads into these as well.
+            // Models return objects as strings; a path leads into these as well.
             Cow::Borrowed(Json::String(text)) => inside(text, step).map(Cow::Owned),
             Cow::Borrowed(json) => member(json, step).map(Cow::Borrowed),
             Cow::Owned(Json::String(text)) => inside(text, step).map(Cow::Owned),
@@ -337,7 +335,7 @@ fn member<'a>(json: &'a Json, step: &str) -> Option<&'a Json> {
     match json {
         Json::Object(map) => map.get(step),
         Json::Array(items) => {
-            // Any other word leads nowhere, because a list has no members.
+            // Anything but an index leads nowhere, because a list has no members.
             let index: i64 = step.parse().ok()?;
             let count = i64::try_from(items.len()).ok()?;
             let index = if index < 0 { count + index } else { index };

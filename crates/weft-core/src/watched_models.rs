@@ -1,4 +1,4 @@
-//! Models of whose calls somebody hears, whoever makes them.
+//! Models whose calls are reported to a watcher, whichever code makes them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,12 +19,12 @@ use crate::seam::reranker::{Reranked, Reranker};
 use crate::seam::speech::{Audio, Recording, SpeechModel, TranscriptionModel};
 use crate::usage::{Counted, UsedModel};
 
-/// How a call of a model has ended.
+/// How a call of a model ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallOutcome {
     /// With an answer.
     Succeeded,
-    /// Nobody waited for the end of it.
+    /// The caller dropped it before its end.
     Abandoned,
     /// With a failure of this kind.
     Failed(ErrorKind),
@@ -60,73 +60,74 @@ impl Label for CallOutcome {
     }
 }
 
-/// A call of a model that is over.
+/// A model call that has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelCall<'a> {
-    /// What was wanted of the model.
+    /// The kind of model that was called.
     pub kind: ModelKind,
-    /// The model that has answered, else the one that was asked, by its name in the settings.
+    /// The name, in the settings, of the model that answered; if none did, of the model that was asked.
     pub model: &'a str,
-    /// What it costs, if that is known.
+    /// Its prices, if known.
     pub prices: Option<Prices>,
-    /// What it has read and written, as far as it says.
+    /// The tokens it read and wrote, as far as it reports them.
     pub usage: Usage,
-    /// How it has ended.
+    /// How it ended.
     pub outcome: CallOutcome,
 }
 
 impl ModelCall<'_> {
-    /// Whether it counts as used. What failed is not paid for, as far as anybody knows. A program of this machine reads
-    /// pictures and speech, too, and a service that tells nothing of tokens says as little.
+    /// Returns whether the call counts as used. A failed call does not: as far as is known, it is not charged.
+    /// Neither does a call of an OCR or speech model without a token count: that may be a local program, or a service
+    /// that does not report tokens.
     pub fn counts(&self) -> bool {
         let untold =
             matches!(self.kind, ModelKind::Ocr | ModelKind::Speech) && self.usage.total_tokens() == 0;
         self.outcome == CallOutcome::Succeeded && !untold
     }
 
-    /// What was used, with what it cost.
+    /// Returns what was used, with its cost.
     pub fn used(&self) -> UsedModel {
         let micros = self.prices.map_or(0, |prices| micros(self.usage, prices));
         UsedModel { model: self.model.into(), usage: self.usage, micros }
     }
 }
 
-/// Hears of calls of models.
+/// Receives a report of every model call that ends.
 pub trait ModelWatcher: Send + Sync {
-    /// A call is over.
+    /// Called when a call has ended.
     fn ended(&self, call: &ModelCall<'_>);
 }
 
-/// What one model has used in all calls of some work.
+/// The total usage of one model in some work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallSum {
-    /// The model, by its name in the settings.
+    /// The name of the model in the settings.
     pub model: Arc<str>,
-    /// What it has read and written.
+    /// The tokens it read and wrote.
     pub usage: Usage,
-    /// What that costs, if it is known.
+    /// Its prices, if known.
     pub prices: Option<Prices>,
 }
 
 impl CallSum {
-    /// What was used, with what it cost.
+    /// Returns what was used, with its cost.
     pub fn used(&self) -> UsedModel {
         let micros = self.prices.map_or(0, |prices| micros(self.usage, prices));
         UsedModel { model: Arc::clone(&self.model), usage: self.usage, micros }
     }
 }
 
-/// Adds up the calls of some work by model, for whoever counts them at its end.
+/// Adds up the model calls of some work, per model, for a caller that accounts for them at the end.
 #[derive(Debug, Default)]
 pub struct CallSums(Mutex<Vec<CallSum>>);
 
 impl CallSums {
-    /// What was used since the last time.
+    /// Returns what was used since the last call of this method.
     pub fn take(&self) -> Vec<CallSum> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A reader of documents whose calls are added up here, if it makes any.
+    /// Returns a document reader whose model calls are added up here, if it makes any.
     pub fn reader(self: &Arc<Self>, reader: &Arc<dyn DocumentReader>) -> Arc<dyn DocumentReader> {
         let watcher = Arc::clone(self) as Arc<dyn ModelWatcher>;
         reader.watched(watcher).unwrap_or_else(|| Arc::clone(reader))
@@ -148,7 +149,7 @@ impl ModelWatcher for CallSums {
     }
 }
 
-/// The models of a directory, with somebody who hears of their calls.
+/// A directory of models whose calls are reported to a watcher.
 #[derive(Clone)]
 pub struct WatchedModels {
     models: Arc<dyn ModelDirectory>,
@@ -156,7 +157,7 @@ pub struct WatchedModels {
 }
 
 impl WatchedModels {
-    /// The same models.
+    /// Wraps a directory; it offers the same models.
     pub fn new(models: Arc<dyn ModelDirectory>, watcher: Arc<dyn ModelWatcher>) -> Self {
         Self { models, watcher }
     }
@@ -166,7 +167,7 @@ impl WatchedModels {
     }
 }
 
-/// A reader of pictures, with somebody who hears of its calls.
+/// Wraps a picture reader so that its calls are reported.
 pub fn watched_reader(
     inner: Arc<dyn PictureReader>,
     watcher: Arc<dyn ModelWatcher>,
@@ -174,7 +175,7 @@ pub fn watched_reader(
     Arc::new(Watched { inner, watcher })
 }
 
-/// A model that writes down speech, with somebody who hears of its calls.
+/// Wraps a transcription model so that its calls are reported.
 pub fn watched_transcription(
     inner: Arc<dyn TranscriptionModel>,
     watcher: Arc<dyn ModelWatcher>,
@@ -220,7 +221,7 @@ impl ModelDirectory for WatchedModels {
     }
 }
 
-/// Something that models do, with somebody who hears of it.
+/// A model whose calls are reported to a watcher.
 struct Watched<T> {
     inner: T,
     watcher: Arc<dyn ModelWatcher>,
@@ -233,7 +234,7 @@ impl<T> Watched<T> {
     }
 }
 
-/// A call under way, of which is told when it is dropped: whoever goes away in the middle drops it, too.
+/// A call in progress. It is reported on drop, because an abandoned call is dropped as well.
 struct Call {
     watcher: Arc<dyn ModelWatcher>,
     kind: ModelKind,
@@ -251,14 +252,14 @@ impl Call {
         });
     }
 
-    /// The same of a model whose tokens are those that it reads.
+    /// Like [`Call::see`], for a model whose tokens are those that it reads.
     fn see_read<T>(&mut self, answer: &Result<T>, tokens: impl FnOnce(&T) -> u64) {
         let prompt_tokens = answer.as_ref().map_or(0, tokens);
         self.usage = Usage { prompt_tokens, calls: 1, ..Usage::default() };
         self.see(answer);
     }
 
-    /// The same of a model that tells what it has used together with what it gives.
+    /// Like [`Call::see`], for a model that reports its usage together with its result.
     fn see_counted<T>(&mut self, answer: &Result<Counted<T>>) {
         match answer {
             Ok(counted) => (self.usage, self.prices) = (counted.usage, counted.prices),
@@ -360,7 +361,7 @@ impl SpeechModel for Watched<Arc<dyn SpeechModel>> {
     async fn speak(&self, text: &str) -> Result<Audio> {
         let mut call = self.begins(ModelKind::Tts, self.inner.name());
         let audio = self.inner.speak(text).await;
-        // No provider tells of tokens. Runs count those of the text by themselves.
+        // No provider reports tokens. Runs count the tokens of the text themselves.
         call.see_read(&audio, |_| 0);
         audio
     }
@@ -372,13 +373,13 @@ impl TranscriptionModel for Watched<Arc<dyn TranscriptionModel>> {
         self.inner.name()
     }
 
-    async fn transcribe(&self, recording: &Recording) -> Result<String> {
-        self.transcribe_counted(recording).await.map(|counted| counted.given)
+    async fn transcribe(&self, tenant: &TenantId, recording: &Recording) -> Result<String> {
+        self.transcribe_counted(tenant, recording).await.map(|counted| counted.given)
     }
 
-    async fn transcribe_counted(&self, recording: &Recording) -> Result<Counted<String>> {
+    async fn transcribe_counted(&self, tenant: &TenantId, recording: &Recording) -> Result<Counted<String>> {
         let mut call = self.begins(ModelKind::Speech, self.inner.name());
-        let text = self.inner.transcribe_counted(recording).await;
+        let text = self.inner.transcribe_counted(tenant, recording).await;
         call.see_counted(&text);
         text
     }
@@ -390,13 +391,13 @@ impl PictureReader for Watched<Arc<dyn PictureReader>> {
         self.inner.name()
     }
 
-    async fn read(&self, picture: &Picture) -> Result<Vec<PictureLine>> {
-        self.read_counted(picture).await.map(|counted| counted.given)
+    async fn read(&self, tenant: &TenantId, picture: &Picture) -> Result<Vec<PictureLine>> {
+        self.read_counted(tenant, picture).await.map(|counted| counted.given)
     }
 
-    async fn read_counted(&self, picture: &Picture) -> Result<Counted<Vec<PictureLine>>> {
+    async fn read_counted(&self, tenant: &TenantId, picture: &Picture) -> Result<Counted<Vec<PictureLine>>> {
         let mut call = self.begins(ModelKind::Ocr, self.inner.name());
-        let lines = self.inner.read_counted(picture).await;
+        let lines = self.inner.read_counted(tenant, picture).await;
         call.see_counted(&lines);
         lines
     }
@@ -559,11 +560,11 @@ mod tests {
             "sees"
         }
 
-        async fn read(&self, picture: &Picture) -> Result<Vec<PictureLine>> {
-            self.read_counted(picture).await.map(|counted| counted.given)
+        async fn read(&self, tenant: &TenantId, picture: &Picture) -> Result<Vec<PictureLine>> {
+            self.read_counted(tenant, picture).await.map(|counted| counted.given)
         }
 
-        async fn read_counted(&self, picture: &Picture) -> Result<Counted<Vec<PictureLine>>> {
+        async fn read_counted(&self, _: &TenantId, picture: &Picture) -> Result<Counted<Vec<PictureLine>>> {
             if picture.bytes.is_empty() { Err(Error::invalid("nothing")) } else { told(Vec::new()) }
         }
     }
@@ -574,28 +575,28 @@ mod tests {
             "hears"
         }
 
-        async fn transcribe(&self, recording: &Recording) -> Result<String> {
-            self.transcribe_counted(recording).await.map(|counted| counted.given)
+        async fn transcribe(&self, tenant: &TenantId, recording: &Recording) -> Result<String> {
+            self.transcribe_counted(tenant, recording).await.map(|counted| counted.given)
         }
 
-        async fn transcribe_counted(&self, recording: &Recording) -> Result<Counted<String>> {
+        async fn transcribe_counted(&self, _: &TenantId, recording: &Recording) -> Result<Counted<String>> {
             told(recording.name.clone())
         }
     }
 
     #[tokio::test]
     async fn pictures_and_recordings_count_what_their_models_tell() {
-        let heard = Arc::new(Heard::default());
+        let (heard, tenant) = (Arc::new(Heard::default()), TenantId::new("t"));
         let watcher = || Arc::clone(&heard) as Arc<dyn ModelWatcher>;
         // Two hear of one call: one that counts for the process, and one for whoever pays.
         let reader = watched_reader(watched_reader(Arc::new(Tells), watcher()), watcher());
         let picture = Picture { bytes: "png".into(), ..Picture::default() };
-        reader.read(&picture).await.unwrap();
-        reader.read(&Picture::default()).await.unwrap_err();
+        reader.read(&tenant, &picture).await.unwrap();
+        reader.read(&tenant, &Picture::default()).await.unwrap_err();
         let hears = watched_transcription(Arc::new(Tells), watcher());
         let recording =
             Recording { name: "a".to_owned(), media_type: "audio/mpeg".to_owned(), bytes: "a".into() };
-        assert_eq!(hears.transcribe(&recording).await.unwrap(), "a");
+        assert_eq!(hears.transcribe(&tenant, &recording).await.unwrap(), "a");
         let invalid = CallOutcome::Failed(ErrorKind::Invalid);
         let one = |model: &str, outcome, tokens| (model.to_owned(), outcome, tokens, tokens);
         let expected = [

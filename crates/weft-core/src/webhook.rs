@@ -1,4 +1,4 @@
-//! How other programs call a canvas: what its Begin says of it, read and checked once.
+//! How other programs call a canvas: the webhook settings of its Begin, parsed and checked once.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -7,84 +7,85 @@ use std::time::Duration;
 use crate::seam::secrets::PREFIX;
 use crate::value::Json;
 
-/// Bytes of a call's body, at most, and when nobody says how many.
+/// Maximum size of a call's body in bytes. Also the default limit.
 pub const BODY_BYTES_MAX: u64 = 10 << 20;
 
-/// How a canvas is called. Whatever it does not allow is refused.
+/// How a canvas may be called. Anything not allowed here is refused.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Webhook {
-    /// The methods, in capital letters; none: every method there is.
+    /// The allowed methods, in upper case; empty means any method.
     pub methods: Vec<String>,
-    /// The media type that a call with a body has, in small letters; absent: any.
+    /// The required media type of a call with a body, in lower case; absent means any.
     pub content_type: Option<String>,
     /// Who may call.
     pub auth: WebhookAuth,
-    /// Bytes of a body, at most.
+    /// Maximum size of the body in bytes.
     pub body_bytes_max: u64,
-    /// Where calls may come from; none: from anywhere.
+    /// The networks that calls may come from; empty means anywhere.
     pub networks: Vec<Network>,
-    /// How often it may be called.
+    /// The rate limit.
     pub rate: Rate,
-    /// The parameters of the address that are handed on.
+    /// The query parameters that are passed on.
     pub query: Section,
-    /// The headers that are handed on.
+    /// The headers that are passed on.
     pub headers: Section,
-    /// The members of the body that are handed on.
+    /// The members of the body that are passed on.
     pub body: Section,
-    /// What a caller is answered.
+    /// The response to the caller.
     pub answer: WebhookAnswer,
 }
 
-/// Who may call.
+/// How callers authenticate.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WebhookAuth {
-    /// Nobody: nothing says who may.
+    /// Not configured; all calls are refused.
     Unsaid,
-    /// Nobody: anybody is said to be let in, and not that this is meant.
+    /// Anonymous access is configured but not confirmed as intended; all calls are refused.
     Unconfirmed,
-    /// Anybody, because the canvas says so in so many words.
+    /// Anyone may call; the canvas says so explicitly.
     Anonymous,
-    /// Whoever knows a text that comes in a header.
+    /// Callers send a secret text in a header.
     Token {
         /// The header.
         header: String,
         /// The text.
         value: SecretText,
     },
-    /// Whoever knows a name and a password.
+    /// Callers send a user name and a password.
     Basic {
         /// The name.
         username: String,
         /// The password.
         password: SecretText,
     },
-    /// Whoever has a JSON Web Token that was signed with a secret.
+    /// Callers send a JSON Web Token that is signed with a secret.
     Jwt {
         /// The secret.
         secret: SecretText,
-        /// How it is signed.
+        /// The signature algorithm.
         algorithm: HmacAlgorithm,
-        /// Whom it is for, if that is looked at.
+        /// The required audience, if it is checked.
         audience: Option<String>,
-        /// Who gave it, if that is looked at.
+        /// The required issuer, if it is checked.
         issuer: Option<String>,
-        /// What else it has to claim.
+        /// Further claims that the token must contain.
         required_claims: Vec<String>,
     },
-    /// Whoever signs the body with a secret.
+    /// Callers sign the body with a secret.
     Signature {
         /// The secret.
         secret: SecretText,
-        /// The header with the signature in hexadecimal digits, also behind `sha256=`.
+        /// The header that contains the signature in hexadecimal digits, optionally prefixed with `sha256=`.
         header: String,
-        /// The header with the time of signing in seconds since 1970; then the time, a dot and the body are signed.
+        /// The header that contains the signing time, in seconds since 1970. If set, the signed text is the time, a
+        /// dot and the body.
         timestamp_header: Option<String>,
-        /// How old a signature with a time may be.
+        /// Maximum age of a signature that has a time.
         tolerance: Duration,
     },
 }
 
-/// A way to sign with a secret that both sides know.
+/// An algorithm for signing with a shared secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HmacAlgorithm {
     /// With SHA-256.
@@ -96,7 +97,7 @@ pub enum HmacAlgorithm {
 }
 
 impl HmacAlgorithm {
-    /// The one with this name.
+    /// Returns the algorithm with this name.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "HS256" => Some(Self::Hs256),
@@ -106,7 +107,7 @@ impl HmacAlgorithm {
         }
     }
 
-    /// Its name in the head of a token.
+    /// Returns its name as used in the header of a token.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Hs256 => "HS256",
@@ -116,7 +117,7 @@ impl HmacAlgorithm {
     }
 }
 
-/// A text that is nobody's business: as it is written, or the name of a secret of the tenant.
+/// A text that must not be revealed: either the text itself, or a reference to a secret of the tenant.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretText(String);
 
@@ -127,27 +128,27 @@ impl std::fmt::Debug for SecretText {
 }
 
 impl SecretText {
-    /// As a canvas writes it; nothing for an empty text.
+    /// Reads the text as a canvas writes it; `None` for a blank text.
     pub fn new(text: &str) -> Option<Self> {
-        // As it is written: blanks may belong to a password.
+        // Not trimmed: spaces may be part of a password.
         (!text.trim().is_empty()).then(|| Self(text.to_owned()))
     }
 
-    /// The secret that it names.
+    /// Returns the name of the secret that it refers to, if any.
     pub fn name(&self) -> Option<&str> {
         let inner = self.0.trim().strip_prefix('{')?.strip_suffix('}')?;
-        // Some editors write two braces.
+        // Some editors write double braces.
         let inner = inner.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(inner);
         inner.trim().strip_prefix(PREFIX)
     }
 
-    /// The text itself, for one that names no secret.
+    /// Returns the text itself, if it does not refer to a secret.
     pub fn literal(&self) -> &str {
         &self.0
     }
 }
 
-/// Addresses that have their first bits in common.
+/// An IP network: the addresses that share a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
@@ -155,7 +156,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Reads an address, or one with the number of its bits behind a slash.
+    /// Parses an address, or an address and a prefix length separated by a slash.
     pub fn parse(text: &str) -> Option<Self> {
         let (address, bits) = match text.trim().split_once('/') {
             Some((address, bits)) => (address, Some(bits.parse::<u8>().ok()?)),
@@ -167,14 +168,14 @@ impl Network {
         (bits <= most).then_some(Self { address, bits })
     }
 
-    /// Whether it has this address. One of the older kind may come in the shape of the newer.
+    /// Returns whether the network contains this address. IPv4 addresses may be given in their IPv6-mapped form.
     pub fn contains(self, address: IpAddr) -> bool {
         let same = |a: u128, b: u128, width: u8| {
             let rest = width - self.bits;
-            // Of no bits at all everything is the same, and a shift by the whole width would overflow.
+            // A prefix of length zero matches every address, and shifting by the full width would overflow.
             rest == width || (a >> rest) == (b >> rest)
         };
-        // A server that listens on IPv6 sees callers of IPv4 as `::ffff:a.b.c.d`.
+        // A server that listens on IPv6 sees IPv4 callers as `::ffff:a.b.c.d`.
         match (self.address.to_canonical(), address.to_canonical()) {
             (IpAddr::V4(own), IpAddr::V4(other)) if self.bits <= 32 => {
                 same(u32::from(own).into(), u32::from(other).into(), 32)
@@ -185,12 +186,12 @@ impl Network {
     }
 }
 
-/// How often something may happen.
+/// A rate limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// So many times …
+    /// Maximum number of calls …
     pub limit: u32,
-    /// … in so long.
+    /// … per this period.
     pub per: Duration,
 }
 
@@ -200,23 +201,23 @@ impl Default for Rate {
     }
 }
 
-/// Which values of a part of a call are handed on.
+/// Which values of a part of a call are passed on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Section {
-    /// By their names. The case of headers makes no difference.
+    /// The values by name. Header names are case-insensitive.
     pub fields: BTreeMap<String, SectionField>,
 }
 
-/// A value that is handed on.
+/// A value that is passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SectionField {
-    /// What it may be.
+    /// The type it must have.
     pub kind: PayloadType,
     /// Whether a call without it is refused.
     pub required: bool,
 }
 
-/// What a value may be.
+/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PayloadType {
     /// Anything.
@@ -231,11 +232,11 @@ pub enum PayloadType {
     Object,
     /// A list.
     List(Option<ItemType>),
-    /// Files of a form.
+    /// Uploaded files of a form.
     Files,
 }
 
-/// What each entry of a list may be.
+/// The type of the entries of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemType {
     /// A text.
@@ -249,7 +250,7 @@ pub enum ItemType {
 }
 
 impl PayloadType {
-    /// From its name, such as `array<string>`.
+    /// Parses a type by its name, such as `array<string>`.
     pub fn parse(name: &str) -> Option<Self> {
         let item = |name: &str| match name {
             "string" => Some(ItemType::Text),
@@ -276,7 +277,7 @@ impl PayloadType {
         })
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Any => "any",
@@ -293,7 +294,7 @@ impl PayloadType {
         }
     }
 
-    /// What stands for one that is missing.
+    /// Returns the value used if an optional one is missing.
     pub fn missing(self) -> Json {
         match self {
             Self::Any => Json::Null,
@@ -306,19 +307,19 @@ impl PayloadType {
     }
 }
 
-/// What a caller is answered.
+/// The response to the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WebhookAnswer {
-    /// The same to everybody, before anything is done.
+    /// The same response to every caller, before anything is done.
     Immediate {
         /// The HTTP status.
         status: u16,
-        /// The body; JSON when it is that.
+        /// The body; it is sent as JSON if it is valid JSON.
         body: String,
     },
-    /// What the run says, when it has ended; bit by bit to those who ask for events.
+    /// The answer of the run once it has ended; piece by piece for callers that ask for events.
     Streaming,
-    /// Which run it is.
+    /// The id of the run.
     Deferred,
 }
 

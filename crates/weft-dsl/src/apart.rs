@@ -1,5 +1,5 @@
-//! Reads of what can never have run before the reader, since a run that gets to the one does not get to the other: they are
-//! on different branches of a Switch or Categorize.
+//! Finds reads of values that can never exist when the reader runs, because the reader and the node it reads
+//! are on different branches of a Switch or Categorize.
 
 use weft_core::component::Role;
 
@@ -8,28 +8,28 @@ use crate::graph;
 use crate::link::Linked;
 use crate::plan::{NodeIx, PlanNode, PlannedRead};
 
-/// How many steps it may take to follow the branches of a canvas. Beyond them nothing is said.
+/// Maximum number of steps for following the branches of a canvas. Beyond it nothing is reported.
 const STEPS_MAX: usize = 5_000_000;
-/// How many times a read is compared with a fork.
+/// Maximum number of comparisons of a read with a fork.
 const COMPARED_MAX: usize = 1_000_000;
 
-/// A read of what another branch gives.
+/// A read of an output that another branch produces.
 pub(crate) struct ApartRead<'a> {
-    /// Who reads.
+    /// The node that reads.
     pub reader: NodeIx,
-    /// What.
+    /// What it reads.
     pub read: &'a PlannedRead,
-    /// Where their branches part.
+    /// The node where their branches part.
     pub fork: NodeIx,
 }
 
-/// A branching node that a run, or a round of a frame, comes to once at most, and of which it takes one branch. All by the
-/// places of nodes on its level.
+/// A branching node that a run, or a round of a frame, reaches at most once and of which it takes one branch.
+/// The vectors are indexed by a node's position in its scope.
 struct Fork {
     node: NodeIx,
-    /// What is come to without it.
+    /// Nodes that can be reached without it.
     around: Vec<bool>,
-    /// What each branch leads to.
+    /// Nodes that each branch leads to.
     branches: Vec<Vec<bool>>,
 }
 
@@ -42,7 +42,7 @@ impl Fork {
     }
 }
 
-/// Finds them all, as far as the forks of each level say.
+/// Finds all such reads, as far as the forks of each scope show them.
 pub(crate) fn reads<'a>(linked: &'a Linked, assigned: &Assigned<'_>) -> Vec<ApartRead<'a>> {
     let mut left = STEPS_MAX;
     let forks: Vec<Vec<Fork>> =
@@ -53,7 +53,7 @@ pub(crate) fn reads<'a>(linked: &'a Linked, assigned: &Assigned<'_>) -> Vec<Apar
     let mut left = COMPARED_MAX;
     let mut found = Vec::new();
     for (reader, node) in linked.nodes.iter().enumerate() {
-        // It takes whatever has come, and is made to be told of what may not come.
+        // It takes whichever values have arrived, and expects that some may not.
         if &*node.kind == "VariableAggregator" {
             continue;
         }
@@ -74,8 +74,9 @@ pub(crate) fn reads<'a>(linked: &'a Linked, assigned: &Assigned<'_>) -> Vec<Apar
     found
 }
 
-/// Whether what the round of a Loop has made of a node is what the other one reads: of one whose turn is still to come that
-/// would be what the round before has left. Nothing else goes from one round to the next.
+/// Whether the reader sees what the current round of a Loop has made of a node: if the node's turn may still
+/// come, the reader would see the result of the previous round. Nothing else carries over from one round to
+/// the next.
 fn is_final(linked: &Linked, waiter: NodeIx, source: NodeIx) -> bool {
     let node = &linked.nodes[waiter];
     let owner = linked.scopes[node.scope].owner;
@@ -84,7 +85,7 @@ fn is_final(linked: &Linked, waiter: NodeIx, source: NodeIx) -> bool {
     !repeats || waits.any(|waited_for| *waited_for == source)
 }
 
-/// The forks of one level; `left` is how many steps may still be taken.
+/// Returns the forks of one scope; `left` is the number of steps that may still be taken.
 fn forks(linked: &Linked, scope: usize, left: &mut usize) -> Vec<Fork> {
     let level = &linked.scopes[scope];
     let mut forks = Vec::new();
@@ -102,7 +103,7 @@ fn forks(linked: &Linked, scope: usize, left: &mut usize) -> Vec<Fork> {
         let local = linked.nodes[node].local;
         let branches: Vec<_> =
             starts.iter().map(|starts| graph::reachable_from(&successors, starts)).collect();
-        // Where it comes round again, another pass may have taken another branch.
+        // In a cycle, another pass may have taken another branch.
         if branches.iter().any(|branch| branch[local]) {
             continue;
         }
@@ -116,11 +117,11 @@ fn forks(linked: &Linked, scope: usize, left: &mut usize) -> Vec<Fork> {
 }
 
 fn takes_one_branch(node: &PlanNode) -> bool {
-    // With a value in the place of its result nobody knows where it leads.
+    // With a default value in place of its result, its branch is not known.
     matches!(&*node.kind, "Switch" | "Categorize") && node.exception.default.is_none()
 }
 
-/// Where each branch of a node begins; its way after a failure is one more.
+/// Returns the nodes where each branch of a node starts; its exception branch is one more.
 fn branch_starts(linked: &Linked, node: &PlanNode) -> Vec<Vec<usize>> {
     let branches = node.shape.branches.iter().flatten().map(|(_, ids)| ids);
     let failing = Some(&node.exception.goto).filter(|_| node.exception.armed);

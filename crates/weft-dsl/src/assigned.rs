@@ -1,4 +1,5 @@
-//! What the VariableAssigners of a canvas may change while it runs: of that its first value says nothing.
+//! What the VariableAssigners of a canvas may change while it runs: the initial values of these say nothing
+//! about later ones.
 
 use std::collections::HashSet;
 
@@ -9,19 +10,19 @@ use crate::references::prefixes;
 
 const ASSIGNER: &str = "VariableAssigner";
 
-/// What may be changed.
+/// The values that may change.
 #[derive(Debug, Default)]
 pub(crate) struct Assigned<'a> {
-    /// The globals, and the names that lead to what is changed in one.
+    /// The globals that may change, including the prefixes of paths into them.
     globals: HashSet<&'a str>,
-    /// The components of which an output is changed.
+    /// The components whose outputs may change.
     components: HashSet<&'a str>,
-    /// Whether a model says what is changed, so that nobody knows it.
+    /// Whether a model chooses what is changed, so that it cannot be known.
     by_model: bool,
 }
 
 impl<'a> Assigned<'a> {
-    /// Looks once over a canvas.
+    /// Collects what a canvas may change.
     pub(crate) fn of(canvas: &'a Canvas) -> Self {
         let mut assigned = Self::default();
         for node in canvas.nodes.values() {
@@ -47,18 +48,18 @@ impl<'a> Assigned<'a> {
         }
     }
 
-    /// Whether a global, or something in it, may become another one.
+    /// Whether a global, or something inside it, may change.
     pub(crate) fn may_change(&self, global: &str) -> bool {
         self.by_model || self.globals.contains(global)
     }
 
-    /// Whether an output of a component may be given a value by another one.
+    /// Whether another component may assign to an output of this one.
     pub(crate) fn may_change_outputs_of(&self, component: &str) -> bool {
         self.by_model || self.components.contains(component)
     }
 }
 
-/// Whether a tool of an agent is an assigner, or may have one as a tool of its own.
+/// Whether a tool of an agent is an assigner, or may have one among its own tools.
 fn is_assigner(canvas: &Canvas, tool: &Json) -> bool {
     let kind = match tool {
         Json::String(id) => canvas.nodes.get(id.as_str()).map_or(id.as_str(), |node| node.kind.as_str()),

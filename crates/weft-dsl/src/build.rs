@@ -1,5 +1,4 @@
-//! Canvas nodes → drafts: finds each node's type, has it read its parameters, and keeps going when
-//! that fails.
+//! Canvas nodes → drafts: looks up each node's type, lets it read its parameters, and continues when that fails.
 
 use std::collections::{HashMap, HashSet};
 use std::future::{Future, ready};
@@ -22,40 +21,40 @@ use crate::plan::Exception;
 use crate::problem::{PARAMETER_WARNING, Problem, ProblemList, join};
 use crate::suggest::Suggester;
 
-/// How deep Iterations and Loops may nest.
-// Each round of a frame opens those inside it, so the rounds of a run multiply with every level.
+/// Maximum nesting depth of Iterations and Loops.
+// Each round of a frame opens those inside it, so the number of rounds multiplies with every level.
 pub(crate) const FRAMES_DEEP_MAX: usize = 16;
 
 /// Builds the nodes of one canvas.
 pub(crate) struct Builder<'a> {
     /// The canvas.
     pub canvas: &'a Canvas,
-    /// The component types there are.
+    /// The available component types.
     pub catalog: &'a Catalog,
-    /// What the caller asks for.
+    /// The caller's options.
     pub options: CompileOptions<'a>,
-    /// Every component id.
+    /// The ids of all components.
     pub ids: Arc<HashSet<ComponentId>>,
     /// The first round start of each frame.
     items: HashMap<&'a ComponentId, &'a ComponentId>,
     /// Components that others name as their parent.
     parents: HashSet<&'a ComponentId>,
-    /// What leads to each component, in the order of the canvas.
+    /// The components that lead to each component, in the order of the canvas.
     upstream: HashMap<&'a ComponentId, Vec<ComponentId>>,
-    /// The names and ids of the datasets there are, whatever their case.
+    /// The names and ids of the existing datasets, in lower case.
     datasets: Option<HashSet<String>>,
 }
 
-/// A draft and whether its component really is one.
+/// A draft, and whether its component could be built.
 pub(crate) struct Built {
-    /// For the linker.
+    /// The draft for the linker.
     pub draft: NodeDraft,
-    /// Whether its type is known and took its parameters.
+    /// Whether its type is known and accepted its parameters.
     pub sound: bool,
 }
 
 impl<'a> Builder<'a> {
-    /// Looks once over the canvas.
+    /// Indexes the canvas.
     pub(crate) fn new(canvas: &'a Canvas, catalog: &'a Catalog, options: CompileOptions<'a>) -> Self {
         let ids = Arc::new(canvas.nodes.keys().cloned().collect());
         let parents = canvas.nodes.values().filter_map(|node| node.parent.as_ref()).collect();
@@ -65,20 +64,20 @@ impl<'a> Builder<'a> {
                 upstream.entry(&link.to).or_default().push(node.id.clone());
             }
         }
-        // No two of a tenant differ in case only.
+        // No two datasets of a tenant differ only in case.
         let datasets = options.datasets.map(|known| known.iter().map(|name| name.to_lowercase()).collect());
         let items = HashMap::new();
         let mut builder = Self { canvas, catalog, options, ids, items, parents, upstream, datasets };
         for node in canvas.nodes.values() {
             if let (Some(parent), Some(Role::RoundStart)) = (&node.parent, builder.role(node)) {
-                // The first one counts, as the linker has it; more than one is reported there.
+                // The first one counts, as in the linker, which reports any further ones.
                 builder.items.entry(parent).or_insert(&node.id);
             }
         }
         builder
     }
 
-    /// The type of a node, if there is such a type here.
+    /// Returns the type of a node, if that type is available.
     fn spec(&self, node: &CanvasNode) -> Option<&'static ComponentSpec> {
         self.catalog.get(&node.kind).filter(|spec| self.options.measuring || !spec.measuring_only)
     }
@@ -87,13 +86,13 @@ impl<'a> Builder<'a> {
         self.spec(node).map(|spec| spec.role)
     }
 
-    /// What the texts of a node may refer to.
+    /// Returns what the texts of a node may refer to.
     pub(crate) fn names(&self, node: &CanvasNode) -> Names<'_> {
         let above = self.frames_around(node).find(|frame| self.role(frame) == Some(Role::Each));
         Names { components: &self.ids, item: above.and_then(|frame| self.items.get(&frame.id)).copied() }
     }
 
-    /// Whether there is an Iteration.
+    /// Whether the canvas has an Iteration.
     pub(crate) fn iterates(&self) -> bool {
         !self.items.is_empty()
     }
@@ -101,12 +100,13 @@ impl<'a> Builder<'a> {
     fn frames_around(&self, node: &CanvasNode) -> impl Iterator<Item = &'a CanvasNode> {
         let nodes = &self.canvas.nodes;
         let parent = node.parent.as_ref().and_then(|id| nodes.get(id));
-        // One more than may be: by it the caller sees that there are too many, and a circle of parents ends.
+        // One more than the limit allows: the caller sees from it that there are too many, and a cycle of
+        // parents ends.
         std::iter::successors(parent, |frame| frame.parent.as_ref().and_then(|id| nodes.get(id)))
             .take(FRAMES_DEEP_MAX + 1)
     }
 
-    /// The frame that a node is in, if it is a sound one.
+    /// Returns the frame that a node is in, if it is a valid one.
     fn parent(&self, node: &CanvasNode, problems: &mut ProblemList) -> Option<ComponentId> {
         let id = node.parent.as_ref()?;
         let wrong = |code, message: String, help: &str| {
@@ -138,7 +138,7 @@ impl<'a> Builder<'a> {
         Some(id.clone())
     }
 
-    /// Builds one node; what is wrong with it goes to `problems`.
+    /// Builds one node; its problems are added to `problems`.
     pub(crate) fn build(
         &self,
         node: &CanvasNode,
@@ -166,7 +166,7 @@ impl<'a> Builder<'a> {
                 self.report(node, &shape, suggester, problems);
                 (component, shape)
             }
-            // The rest of the canvas is still checked: an author hears of everything at once.
+            // The rest of the canvas is still checked, so that an author sees all problems together.
             None => (Arc::new(UnbuiltNode) as Arc<dyn Component>, self.guess(node, &downstream)),
         };
         let spec = spec.unwrap_or_else(|| self.stand_in(node));
@@ -193,8 +193,8 @@ impl<'a> Builder<'a> {
             measuring: self.options.measuring,
         };
         match (spec.build)(&source) {
-            // Without a finding the canvas would pass as right, and its
-            // run would come to a node that only stands in.
+            // Without a finding the canvas would pass as correct, and its run would reach a node that is only
+            // a stand-in.
             Err(wrong) if wrong.is_empty() => {
                 Err(vec![ParamProblem::new("", "the parameters are not usable")])
             }
@@ -216,7 +216,7 @@ impl<'a> Builder<'a> {
         .about(&node.id, &node.name)
     }
 
-    /// What the component itself says about its parameters, and the models it needs.
+    /// Reports the component's own warnings about its parameters, and problems with the models it needs.
     fn report(
         &self,
         node: &CanvasNode,
@@ -270,7 +270,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// What keeps SQL from being carried out in any run.
+    /// Returns the reasons for which SQL would be refused in every run.
     fn refused_sql(&self, node: &CanvasNode, shape: &Shape) -> Vec<Problem> {
         let Some(check) = self.options.sql else { return Vec::new() };
         let refused = |sql: &WrittenSql| {
@@ -284,7 +284,7 @@ impl<'a> Builder<'a> {
         shape.sql.iter().flat_map(refused).collect()
     }
 
-    /// What keeps programs from working in any run.
+    /// Returns the reasons for which programs would fail in every run.
     fn faulty_programs(&self, node: &CanvasNode, shape: &Shape) -> Vec<Problem> {
         let Some(check) = self.options.programs else { return Vec::new() };
         let faulty = |program: &WrittenProgram| {
@@ -296,7 +296,7 @@ impl<'a> Builder<'a> {
         shape.programs.iter().filter_map(faulty).collect()
     }
 
-    /// What to assume about a node that could not be built, so that the rest of the canvas can still
+    /// Returns what to assume about a node that could not be built, so that the rest of the canvas can still
     /// be checked: it may lead to every component that its parameters name.
     fn guess(&self, node: &CanvasNode, downstream: &[ComponentId]) -> Shape {
         let mut targets = downstream.to_vec();
@@ -304,12 +304,12 @@ impl<'a> Builder<'a> {
         Shape { branches: Some(vec![(String::new(), targets)]), ..Shape::default() }
     }
 
-    /// The role that a node of unknown type plays in the meantime.
+    /// Returns the spec used for a node of unknown type.
     fn stand_in(&self, node: &CanvasNode) -> &'static ComponentSpec {
         match node.id.as_str() {
             "begin" => &UNKNOWN_ENTRY,
-            // A frame to its body: else every component inside would be reported for the one that is not
-            // known.
+            // A node with a body is treated as a frame: otherwise every component inside would be reported
+            // because of the unknown one.
             _ if self.parents.contains(&node.id) => &UNKNOWN_FRAME,
             _ => &UNKNOWN_STEP,
         }
@@ -319,7 +319,7 @@ impl<'a> Builder<'a> {
 /// A component, or what is wrong with its parameters.
 type Read = Result<Arc<dyn Component>, Vec<ParamProblem>>;
 
-/// Reports what a component says of its parameters that keeps it from working.
+/// Reports the parameter problems for which a component could not be built.
 fn refused(node: &CanvasNode, read: &Read, problems: &mut ProblemList) {
     for problem in read.as_ref().err().into_iter().flatten() {
         let pointer = format!("{}{}", node.place.params, problem.pointer);
@@ -328,19 +328,19 @@ fn refused(node: &CanvasNode, read: &Read, problems: &mut ProblemList) {
     }
 }
 
-/// The places in the parameters of which something is said in any case.
+/// Returns the places in the parameters for which the component reports a problem itself.
 fn told(read: &Read) -> HashSet<String> {
     let said = match read {
         Ok(component) => &component.shape().warnings,
         Err(wrong) => wrong,
     };
-    // Of the settings after a failure the compiler speaks itself.
+    // The compiler itself reports on the exception settings.
     said.iter().map(|problem| problem.pointer.clone()).chain(["/exception_method".to_owned()]).collect()
 }
 
 fn collect_ids(params: &Map<String, Json>, ids: &HashSet<ComponentId>, found: &mut Vec<ComponentId>) {
     let mut seen: HashSet<ComponentId> = found.iter().cloned().collect();
-    // A list instead of recursion costs nothing here, and each id is taken once.
+    // An explicit stack instead of recursion costs nothing here; each id is taken once.
     let mut open: Vec<&Json> = params.values().collect();
     while let Some(json) = open.pop() {
         match json {

@@ -1,11 +1,11 @@
-//! Nodes that others call as tools: they need no edge that leads to them.
+//! Nodes that others call as tools: they need no edge leading to them.
 
 use std::collections::HashSet;
 
 use crate::link::{Finding, Linked};
 
 impl Linked {
-    /// Tells nodes that run as tools from those that never run.
+    /// Distinguishes nodes that run only as tools from those that never run.
     pub(crate) fn note_calls(&mut self) {
         let mut lost: HashSet<_> = self
             .findings
@@ -18,7 +18,7 @@ impl Linked {
         let mut callers: Vec<_> = (0..self.nodes.len()).filter(|ix| !lost.contains(ix)).collect();
         while let Some(caller) = callers.pop() {
             let called = self.nodes[caller].shape.calls.iter().filter_map(|id| self.by_id.get(id));
-            // Taken out of `lost` as it is found, so that agents who call each other end this.
+            // Removed from `lost` when found, so that agents calling each other do not loop for ever.
             callers.extend(called.copied().filter(|ix| lost.remove(ix)));
         }
         for finding in &mut self.findings {

@@ -1,4 +1,4 @@
-//! A canvas as written: the document with everything in it, and the parts that Weft reads.
+//! A canvas as written: the whole document, and the parts of it that Weft reads.
 
 use std::io;
 use std::sync::Arc;
@@ -15,37 +15,37 @@ use crate::globals::EnvVariable;
 use crate::problem::Problem;
 use crate::upgrade::Renamed;
 
-/// A parsed canvas. Nothing of the document is lost: what Weft does not know is kept and written
-/// back.
+/// A parsed canvas. Nothing of the document is lost: what Weft does not know is kept and written back.
 #[derive(Clone, Debug)]
 pub struct Canvas {
     pub(crate) source: Arc<str>,
     pub(crate) written: Json,
     pub(crate) container: Container,
-    /// The DSL, when it is not simply a part of `written`: after renames, taken out of a text, or around a drawing.
+    /// The DSL, when it differs from what `written` contains: after renames, extracted from a text, or built
+    /// around a drawing.
     pub(crate) dsl: Option<Json>,
     pub(crate) renamed: bool,
-    /// The ids that are others in the document.
+    /// Component ids that differ from those in the document.
     pub(crate) old_ids: Renamed,
     pub(crate) problems: Vec<Problem>,
     /// `agent_canvas`, `dataflow_canvas`, or nothing.
     pub category: Option<String>,
     /// The heading it is listed under, such as `Customer Support`.
     pub canvas_type: Option<String>,
-    /// The components in their order.
+    /// The components, in document order.
     pub nodes: IndexMap<ComponentId, CanvasNode>,
     /// Declarations of `env.*`, by the name after the dot.
     pub variables: IndexMap<String, EnvVariable>,
-    /// `globals` as written: leftovers of the last run.
+    /// `globals` as written: left over from the last run.
     pub globals: Map<String, Json>,
-    /// The conversation that the file holds, which a new session does not continue.
+    /// The conversation stored in the file; a new session does not continue it.
     pub history: Vec<HistoryMessage>,
 }
 
 /// One component of a canvas.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CanvasNode {
-    /// Its id, with today's name.
+    /// Its id, with its type's current name.
     pub id: ComponentId,
     /// Its component type; empty when the document names none, which is reported.
     pub kind: String,
@@ -57,11 +57,11 @@ pub struct CanvasNode {
     pub downstream: Vec<WrittenEdge>,
     /// The enclosing Iteration or Loop.
     pub parent: Option<ComponentId>,
-    /// Where it is written.
+    /// Where it is in the document.
     pub place: NodePlace,
 }
 
-/// Where the parts of a component are written: JSON pointers into the document.
+/// JSON pointers to the parts of a component in the document.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodePlace {
     /// The component.
@@ -77,36 +77,36 @@ pub struct NodePlace {
 /// A control edge as written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WrittenEdge {
-    /// Where it leads.
+    /// Its target.
     pub to: ComponentId,
-    /// JSON pointer of the place that says so.
+    /// JSON pointer to the place that defines it.
     pub pointer: String,
 }
 
 impl Canvas {
-    /// Whether documents go through it on their way into a dataset, and nobody talks to it.
+    /// Whether the canvas processes documents on their way into a dataset, instead of talking to users.
     pub fn is_pipeline(&self) -> bool {
         let has = |kind: &str| self.nodes.values().any(|node| node.kind == kind);
         self.category.as_deref() == Some(crate::compile::PIPELINE)
             || (has(crate::compile::PIPELINE_ENTRY) && !has("Begin"))
     }
 
-    /// The source text it was read from.
+    /// Returns the source text that it was read from.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// The document as it was read.
+    /// Returns the document as it was read.
     pub fn as_written(&self) -> &Json {
         &self.written
     }
 
-    /// The document with today's names; equal to [`Canvas::as_written`] when no name had to change.
+    /// Returns the document with current names; equal to [`Canvas::as_written`] when no name had to change.
     pub fn to_json(&self) -> Json {
         let Some(dsl) = self.dsl.as_ref().filter(|_| self.renamed) else { return self.written.clone() };
         let dsl = match self.container.form {
             Form::Object | Form::Drawing => dsl.clone(),
-            // As a text again, as the document has it: whoever wrote it reads it so.
+            // As text again, as in the document, so that its other readers still understand it.
             Form::Text => Json::String(dsl.to_string()),
         };
         let mut document = self.written.clone();
@@ -116,15 +116,15 @@ impl Canvas {
         document
     }
 
-    /// The DSL itself, unwrapped, with today's names.
+    /// Returns the DSL itself, unwrapped, with current names.
     pub fn dsl(&self) -> &Json {
         let written = || self.written.pointer(&self.container.pointer);
         self.dsl.as_ref().or_else(written).unwrap_or(&self.written)
     }
 
-    /// A problem that names components as the document does.
+    /// Rewrites a problem so that it names components as the document does.
     pub(crate) fn in_its_words(&self, mut problem: Problem) -> Problem {
-        // The longer ids first: one may be the start of another.
+        // Longer ids first: one may be a prefix of another.
         for (new, old) in self.old_ids.iter().rev() {
             problem.message = problem.message.replace(new.as_str(), old);
             problem.help = problem.help.map(|help| help.replace(new.as_str(), old));
@@ -138,15 +138,17 @@ impl Canvas {
         problem
     }
 
-    /// What surrounds the DSL.
+    /// Returns what surrounds the DSL.
     pub fn container(&self) -> &Container {
         &self.container
     }
 
-    /// Names this version: lower-case hex SHA-256 of the document without insignificant space.
+    /// Returns the name of this version: the SHA-256 of the document without insignificant whitespace, in
+    /// lower-case hex.
     pub fn version(&self) -> Arc<str> {
         let mut hash = Hashing(Sha256::new());
-        // Writing JSON that was just read into a hash cannot fail; half a hash would still be a name.
+        // Serializing JSON that was just parsed into a hash cannot fail; and even a partial hash would still
+        // be a name.
         let _ = serde_json::to_writer(&mut hash, &self.written);
         let digest = hash.0.finalize();
         digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into()

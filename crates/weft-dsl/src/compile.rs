@@ -1,4 +1,4 @@
-//! Canvas + catalog → plan, or everything that keeps it from running.
+//! Canvas + catalog → plan, or all the problems that keep it from running.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -32,42 +32,41 @@ use crate::unseen;
 use crate::upgrade;
 use crate::variables;
 
-/// What a session begins with when the canvas does not say.
+/// The opening message of a session when the canvas sets none.
 const PROLOGUE: &str = "Hello! How can I help you?";
 
-/// Says whether a model can be used: `Ok(None)` if so, `Ok(Some(notice))` if another one stands in
-/// for it, `Err(reason)` if not.
+/// Checks whether a model can be used: `Ok(None)` if so, `Ok(Some(notice))` if another model substitutes for
+/// it, `Err(reason)` if not.
 pub type ModelCheck<'a> = dyn Fn(&str) -> Result<Option<String>, String> + 'a;
 
-/// Says why SQL for a kind of database would be refused whenever it is asked for, with any values: nothing where it would
-/// not.
+/// Returns the reasons for which a kind of database would refuse SQL with any values; empty if it would not.
 pub type SqlCheck<'a> = dyn Fn(DatabaseKind, &[SqlPart]) -> Vec<String> + 'a;
 
-/// Says why a program fails whenever it is run: nothing where it may not.
+/// Returns the reason for which a program fails whenever it is run; `None` if it may succeed.
 pub type ProgramCheck<'a> = dyn Fn(&WrittenProgram) -> Option<String> + 'a;
 
 /// What to check besides the canvas itself.
 #[derive(Clone, Copy, Default)]
 pub struct CompileOptions<'a> {
-    /// Asked about every model that a component names; without it models are not checked.
+    /// Checks every model that a component names; if absent, models are not checked.
     pub models: Option<&'a ModelCheck<'a>>,
-    /// The same for models that order passages.
+    /// Checks every reranking model; if absent, they are not checked.
     pub rerankers: Option<&'a ModelCheck<'a>>,
-    /// Asked about SQL that is written down, except for values; without it that is not checked.
+    /// Checks SQL that is written out except for values; if absent, SQL is not checked.
     pub sql: Option<&'a SqlCheck<'a>>,
-    /// Asked about programs that are written down as a whole; without it they are not parsed.
+    /// Checks programs that are written out in full; if absent, they are not parsed.
     pub programs: Option<&'a ProgramCheck<'a>>,
-    /// Why nothing can be read aloud, where that is known and so.
+    /// Why speech output is unavailable, if it is known to be.
     pub no_voice: Option<&'a str>,
-    /// The MCP servers that are configured; without it they are not checked.
+    /// The configured MCP servers; if absent, they are not checked.
     pub tool_servers: Option<&'a [String]>,
-    /// Tools of these that cannot be used, with the reason.
+    /// Tools of these servers that cannot be used, with the reasons.
     pub left_out_tools: &'a [LeftOutTool],
-    /// The names and ids of the datasets there are; without it they are not checked.
+    /// The names and ids of the existing datasets; if absent, datasets are not checked.
     pub datasets: Option<&'a [String]>,
-    /// The names of the secrets there are; without it they are not checked.
+    /// The names of the existing secrets; if absent, secrets are not checked.
     pub secrets: Option<&'a [String]>,
-    /// Whether components that only serve for measuring may be used.
+    /// Whether components that only serve for measuring are available.
     pub measuring: bool,
 }
 
@@ -86,10 +85,10 @@ impl fmt::Debug for CompileOptions<'_> {
     }
 }
 
-/// A plan and what its author should know.
+/// A plan, with the warnings for its author.
 #[derive(Debug)]
 pub struct Compiled {
-    /// What runs.
+    /// The plan to run.
     pub plan: Plan,
     /// Findings that do not keep it from running, in the order of the source text.
     pub warnings: Vec<Problem>,
@@ -98,8 +97,8 @@ pub struct Compiled {
 /// Checks a canvas and links it into a plan.
 ///
 /// # Errors
-/// Every problem of the canvas, warnings included, in the order of the source text, when at least
-/// one of them is an error.
+/// When at least one problem is an error: all problems of the canvas, including warnings, in the order of the
+/// source text.
 pub fn compile(
     canvas: &Canvas,
     catalog: &Catalog,
@@ -107,7 +106,7 @@ pub fn compile(
 ) -> Result<Compiled, Vec<Problem>> {
     let mut problems = ProblemList::default();
     problems.extend(canvas.problems.iter().cloned());
-    // Run also when the document has errors already: all findings come at once.
+    // Runs even if the document already has errors, so that all findings are reported together.
     let plan = Compiler::new(canvas, catalog, options).run(&mut problems);
     let failed = problems.has_errors();
     problems.place_anew(|pointer| drawing::written_place(canvas.as_written(), pointer));
@@ -119,9 +118,9 @@ pub fn compile(
     }
 }
 
-/// The category of canvases that documents go through on their way into a dataset.
+/// The category of canvases that process documents on their way into a dataset.
 pub const PIPELINE: &str = "dataflow_canvas";
-/// The component type that such a canvas starts with.
+/// The component type that a pipeline starts with.
 pub const PIPELINE_ENTRY: &str = "File";
 
 struct Compiler<'a> {
@@ -152,7 +151,7 @@ impl<'a> Compiler<'a> {
         // Before linking, whose time grows with products of these numbers.
         limits::check(&built, &components, problems)?;
         let (entry, extra_entries) = self.entry(&built, problems)?;
-        // Of these nothing is known, so nothing is said of where they lead.
+        // Nothing is known about these nodes, so nothing is reported about where they lead.
         let unsound = (0..built.len()).filter(|&ix| !built[ix].sound).collect();
         let prologue = self.prologue(&entry);
         let linked = link(built.into_iter().map(|built| built.draft).collect(), &entry);
@@ -197,11 +196,11 @@ impl<'a> Compiler<'a> {
         built
     }
 
-    /// When all nodes are built it is known which outputs there are, and what texts may mean.
+    /// Checks references to outputs and texts, once all nodes are built and their outputs are known.
     fn outputs(&mut self, built: &[Built], assigned: &Assigned<'_>, problems: &mut ProblemList) {
         let outputs = CanvasOutputs::new(built);
         let ways = GlobalWays::new(self.canvas, &self.globals, assigned);
-        // Each was built of one node, in this order.
+        // Each was built from one node, in this order.
         for (node, built) in self.canvas.nodes.values().zip(built) {
             let text = NodeText { node, names: self.builder.names(node) };
             outputs.check(self.canvas, text, &mut self.suggester, problems);
@@ -226,7 +225,7 @@ impl<'a> Compiler<'a> {
                 problems.add(Problem::warning("secret-in-clear", pointer, message).help(secrets::HELP));
             }
         }
-        // A variable that nobody declares has the value that the file holds.
+        // An undeclared variable has the value in the file.
         let globals = join(&self.canvas.container().pointer, "globals");
         for (global, value) in &self.canvas.globals {
             let Some(name) = global.strip_prefix("env.") else { continue };
@@ -238,7 +237,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Where a run starts: `begin`, or else the only component of that role.
+    /// Returns the node where a run starts: `begin`, or else the only component of that role.
     fn entry(
         &self,
         built: &[Built],
@@ -246,7 +245,7 @@ impl<'a> Compiler<'a> {
     ) -> Option<(ComponentId, HashSet<ComponentId>)> {
         let is_entry = |built: &&Built| built.draft.spec.role == Role::Entry && built.draft.parent.is_none();
         let entries: Vec<&ComponentId> = built.iter().filter(is_entry).map(|built| &built.draft.id).collect();
-        // `begin` is the id that editors give it; files that were made elsewhere may name it otherwise.
+        // `begin` is the id that editors use; files from other sources may use another one.
         let Some(entry) = entries.iter().find(|id| id.as_str() == "begin").or(entries.first()) else {
             let pointer = self.canvas.container().components();
             let help = match self.canvas.category.as_deref() {
@@ -273,7 +272,7 @@ impl<'a> Compiler<'a> {
             let message = format!("a run starts at `{entry}`, so this component never runs");
             let problem = match entry.as_str() {
                 "begin" => Problem::warning("several-entries", &node.place.node, message),
-                // Without a `begin` nobody can know which of them is meant.
+                // Without a `begin` it cannot be known which of them is meant.
                 _ => Problem::error(
                     "several-entries",
                     &node.place.node,
@@ -285,7 +284,7 @@ impl<'a> Compiler<'a> {
         Some(((*entry).clone(), extra))
     }
 
-    /// Whether a pipeline is to start at this node and gets no document there.
+    /// Whether a pipeline is supposed to start at this node, which provides no document.
     fn starts_no_pipeline(&self, node: &crate::CanvasNode) -> bool {
         self.canvas.category.as_deref() == Some(PIPELINE) && node.kind == "Begin"
     }
@@ -297,12 +296,12 @@ impl<'a> Compiler<'a> {
         }
         let params = node.map(|node| &node.params);
         let param = |name: &str| params.and_then(|params| params.get(name));
-        // Who is given a task is not in a conversation.
+        // In task mode there is no conversation to open.
         let task = param("mode").and_then(Json::as_str).is_some_and(|mode| mode.eq_ignore_ascii_case("task"));
         match (param("enablePrologue"), param("prologue")) {
             _ if task => String::new(),
             (Some(Json::Bool(false)), _) => String::new(),
-            // Also an empty one: an author who clears the field wants no opening words.
+            // Even an empty one: an author who clears the field wants no opening message.
             (_, Some(Json::String(prologue))) => prologue.clone(),
             _ => PROLOGUE.to_owned(),
         }

@@ -1,4 +1,4 @@
-//! Finds the DSL in a document: the document itself, what editors and APIs put around it, or the drawing alone.
+//! Finds the DSL in a document: the document itself, a DSL wrapped by an editor or an API, or a drawing alone.
 
 use serde_json::{Map, json};
 use weft_core::Json;
@@ -7,17 +7,17 @@ use weft_core::value::kind_of;
 use crate::problem::{Problem, join};
 use crate::suggest::misspelled;
 
-/// How many objects and lists may be around a DSL: an answer, its data, a page of rows, a row.
-// The search visits every value on its way, and a text of a canvas that looks like one is not meant.
+/// Maximum number of objects and lists around a DSL: a response, its data, a page of rows, a row.
+// The search visits every value on its way, and a text inside a canvas that looks like a DSL is not meant.
 const AROUND_MAX: usize = 5;
 
-/// How many of several canvases are named.
+/// Maximum number of canvases named in an error when there are several.
 const NAMED_MAX: usize = 3;
 
 /// What surrounds the DSL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
-    /// JSON pointer of the DSL in the document.
+    /// JSON pointer to the DSL in the document.
     pub pointer: String,
     /// How it is written there.
     pub form: Form,
@@ -28,19 +28,19 @@ pub struct Container {
 pub enum Form {
     /// As an object with `components` or `graph`.
     Object,
-    /// As JSON inside a text.
+    /// As JSON inside a string.
     Text,
-    /// As what belongs below `graph`: editors export the drawing alone.
+    /// As the content of `graph`: editors export the drawing alone.
     Drawing,
 }
 
 impl Container {
-    /// JSON pointer of the components.
+    /// Returns the JSON pointer to the components.
     pub fn components(&self) -> String {
         join(&self.pointer, "components")
     }
 
-    /// JSON pointer of the drawing.
+    /// Returns the JSON pointer to the drawing.
     pub fn graph(&self) -> String {
         match self.form {
             Form::Drawing => self.pointer.clone(),
@@ -49,13 +49,13 @@ impl Container {
     }
 }
 
-/// A DSL that was found, and what it is where that is no part of the document.
+/// A DSL that was found, with its value where that is not a part of the document itself.
 pub type Found = (Container, Option<Json>);
 
 /// Finds the DSL.
 ///
 /// # Errors
-/// When there is none, or when nobody can know which one is meant.
+/// When there is none, or when it is ambiguous which one is meant.
 pub fn find(document: &Json) -> Result<Found, Vec<Problem>> {
     let mut found = Vec::new();
     search(document, "", AROUND_MAX, &mut found);
@@ -74,7 +74,7 @@ fn search(value: &Json, pointer: &str, around: usize, found: &mut Vec<Found>) {
             dsl if around > 0 => search(dsl, &pointer, around - 1, found),
             _ => {}
         }
-        // What is under `dsl` is meant, and not what stands beside it.
+        // The DSL under `dsl` is meant, not what stands beside it.
         if found.len() > before {
             return;
         }
@@ -117,12 +117,12 @@ fn form(value: &Json) -> Option<Form> {
     if is("components", Json::is_object) || is("graph", Json::is_object) {
         Some(Form::Object)
     } else {
-        // Both of them: a list of `nodes` alone may be of anything.
+        // Both are required: a list called `nodes` alone may hold anything.
         (is("nodes", Json::is_array) && is("edges", Json::is_array)).then_some(Form::Drawing)
     }
 }
 
-/// The DSL whose drawing stands alone; what is beside it stays beside it.
+/// Builds the DSL around a drawing that stands alone; everything beside it is kept.
 fn drawn(value: &Json) -> Json {
     let mut dsl = value.as_object().cloned().unwrap_or_default();
     let mut graph = Map::new();

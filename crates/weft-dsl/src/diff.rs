@@ -1,4 +1,4 @@
-//! What differs between two canvases, component by component.
+//! Computes the differences between two canvases, component by component.
 
 use std::collections::BTreeSet;
 
@@ -9,19 +9,19 @@ use weft_core::Json;
 use crate::canvas::{Canvas, CanvasNode};
 use crate::problem::join;
 
-/// Changes of one component that are told one by one; beyond, the whole value is told.
+/// Maximum number of changes listed individually for one component; beyond it, whole values are listed.
 const CHANGES_MAX: usize = 1_000;
 
-/// What differs between two canvases.
+/// The differences between two canvases.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CanvasDiff {
     /// Components that only the second has.
     pub added: Vec<NodeSummary>,
     /// Components that only the first has.
     pub removed: Vec<NodeSummary>,
-    /// Components that both have and that differ.
+    /// Components that both have, with differences.
     pub changed: Vec<NodeDiff>,
-    /// Differences of the declared variables.
+    /// Differences in the declared variables.
     pub variables: Vec<ValueChange>,
 }
 
@@ -34,30 +34,30 @@ pub struct NodeSummary {
     pub component_name: String,
 }
 
-/// How a component differs.
+/// The differences of one component.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NodeDiff {
     /// Its id.
     pub id: String,
-    /// Its type, now.
+    /// Its type in the second canvas.
     pub component_name: String,
-    /// What differs: its type (`/component_name`), its place (`/parent_id`), its parameters (`/params/…`).
+    /// What differs: its type (`/component_name`), its parent (`/parent_id`), its parameters (`/params/…`).
     pub changes: Vec<ValueChange>,
-    /// Where it leads now and did not before.
+    /// Targets it leads to only in the second canvas.
     pub edges_added: Vec<String>,
-    /// Where it led before.
+    /// Targets it leads to only in the first canvas.
     pub edges_removed: Vec<String>,
 }
 
 /// A value that differs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ValueChange {
-    /// Where, as a JSON pointer.
+    /// JSON pointer to the value.
     pub pointer: String,
-    /// What it was; absent when there was none.
+    /// The old value; absent when there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Json>,
-    /// What it is; absent when there is none.
+    /// The new value; absent when there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Json>,
 }
@@ -78,7 +78,7 @@ impl CanvasDiff {
         }
     }
 
-    /// Whether nothing differs.
+    /// Whether there are no differences.
     pub fn is_empty(&self) -> bool {
         self == &Self::default()
     }
@@ -102,7 +102,7 @@ fn of_node(old: &CanvasNode, new: &CanvasNode) -> Option<NodeDiff> {
     let leads = |node: &CanvasNode| -> BTreeSet<String> {
         node.downstream.iter().map(|link| link.to.to_string()).collect()
     };
-    // As sets: the order of edges that are taken together makes no difference.
+    // Compared as sets: the order of edges that are taken together makes no difference.
     let (before, now) = (leads(old), leads(new));
     let diff = NodeDiff {
         id: new.id.to_string(),
@@ -149,8 +149,8 @@ fn objects(pointer: &str, old: &Map<String, Json>, new: &Map<String, Json>, chan
     }
 }
 
-/// Goes into objects and into lists of the same length; what is inserted into a list moves all behind it, so such a
-/// list differs as a whole.
+/// Compares members of objects and items of lists of equal length. An insertion shifts everything after it,
+/// so lists of different lengths differ as a whole.
 fn values(pointer: &str, old: &Json, new: &Json, changes: &mut Vec<ValueChange>) {
     match (old, new) {
         _ if old == new => {}

@@ -1,6 +1,6 @@
-//! The editor's drawing → components, for files that hold only the drawing.
+//! The editor's drawing → components, for files that contain only the drawing.
 //!
-//! The same rules by which the editor makes `components` out of `graph`.
+//! Follows the rules by which the editor derives `components` from `graph`.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -12,21 +12,21 @@ use weft_core::{ComponentId, Json};
 use crate::canvas::{CanvasNode, NodePlace, WrittenEdge};
 use crate::problem::unescape;
 
-/// Nodes that only decorate the drawing.
+/// Nodes that are only decoration.
 const DECORATION: [&str; 3] = ["Note", "Tool", "Placeholder"];
 
-/// How deep sub-agents nest.
+/// Maximum nesting depth of sub-agents.
 const SUB_AGENT_DEPTH_MAX: usize = 8;
 
-/// How many agents may share one sub-agent: each gets a copy of its parameters.
+/// Maximum number of agents that may share one sub-agent: each gets a copy of its parameters.
 const SUB_AGENT_COPIES_MAX: usize = 8;
 
-/// How many targets of edges are copied into the parameters of all nodes together.
-// Each category of a node may name the same handle, and so get all of its edges: what is left out beyond this is of a
-// canvas that has more edges than it may have in any case.
+/// Maximum number of edge targets copied into the parameters of all nodes together.
+// Each category of a node may name the same handle and so get all of its edges. Targets beyond this limit are
+// dropped only for a canvas that exceeds the limit on edges anyway.
 const TARGETS_MAX: usize = crate::limits::EDGES_MAX + 1;
 
-/// The components that a drawing stands for. `pointer` is where the drawing is in the document.
+/// Returns the components that a drawing stands for. `pointer` is the position of the drawing in the document.
 pub(crate) fn components(dsl: &Json, pointer: &str) -> IndexMap<ComponentId, CanvasNode> {
     let Some(graph) = dsl.get("graph") else { return IndexMap::new() };
     let drawing = DrawnCanvas::of(graph, pointer);
@@ -40,15 +40,15 @@ pub(crate) fn components(dsl: &Json, pointer: &str) -> IndexMap<ComponentId, Can
         .collect()
 }
 
-/// How often each sub-agent was copied.
+/// Number of copies made of each sub-agent.
 type Copies<'a> = HashMap<&'a str, usize>;
 
 struct DrawnCanvas<'a> {
     nodes: IndexMap<&'a str, DrawnNode<'a>>,
     edges: HashMap<&'a str, Vec<DrawnEdge<'a>>>,
-    /// Where the edges of a node lead that start at one of its handles.
+    /// Targets of a node's edges, by the handle where they start.
     by_handle: HashMap<(&'a str, &'a str), Vec<&'a str>>,
-    /// How many more targets are copied into parameters.
+    /// Number of targets that may still be copied into parameters.
     targets_left: Cell<usize>,
     sub_agents: HashSet<&'a str>,
 }
@@ -161,7 +161,7 @@ impl<'a> DrawnCanvas<'a> {
         copied.iter().copied().map(Json::from).collect()
     }
 
-    /// Sub-agents become tools; the error branch becomes `exception_goto`.
+    /// Turns sub-agents into tools and the error branch into `exception_goto`.
     fn agent(
         &self,
         node: &DrawnNode<'a>,
@@ -178,8 +178,8 @@ impl<'a> DrawnCanvas<'a> {
             _ => Vec::new(),
         };
         for edge in self.edges(node.id).iter().filter(|edge| edge.into == "agentTop") {
-            // A drawing may have agents that hold each other, or one sub-agent
-            // below each of many: nothing but these two limits ends that.
+            // A drawing may have agents that contain each other, or one sub-agent below many agents: only
+            // these two limits end the recursion.
             let Some(agent) = self.nodes.get(edge.target) else { continue };
             let made = copies.entry(agent.id).or_default();
             if depth >= SUB_AGENT_DEPTH_MAX || *made >= SUB_AGENT_COPIES_MAX {
@@ -194,7 +194,7 @@ impl<'a> DrawnCanvas<'a> {
         params.insert("tools".to_owned(), Json::Array(tools));
     }
 
-    /// `items` with uuids that edges start from → `category_description`.
+    /// Converts `items`, with the uuids that edges start from, to `category_description`.
     fn categorize(&self, node: &DrawnNode<'a>, params: &mut Map<String, Json>) {
         let Some(Json::Array(items)) = params.remove("items") else { return };
         let mut categories = Map::new();
@@ -222,12 +222,12 @@ impl<'a> DrawnCanvas<'a> {
         params.insert("category_description".to_owned(), Json::Object(categories));
     }
 
-    /// The targets of `Case N` and of the rest, where the form does not hold them.
+    /// Adds the targets of `Case N` and of the default branch, where edges are drawn for them.
     fn switch(&self, node: &DrawnNode<'a>, params: &mut Map<String, Json>) {
         let conditions = params.get_mut("conditions").and_then(Json::as_array_mut);
         for (index, condition) in conditions.into_iter().flatten().enumerate() {
             let drawn = self.targets(node.id, &format!("Case {}", index + 1));
-            // What the form holds stays where nothing is drawn: files that programs write may have no edges.
+            // Without a drawn edge the form's value is kept: files written by programs may have no edges.
             if let (Some(condition), false) = (condition.as_object_mut(), drawn.is_empty()) {
                 condition.insert("to".to_owned(), Json::Array(drawn));
             }
@@ -239,7 +239,7 @@ impl<'a> DrawnCanvas<'a> {
     }
 }
 
-/// `[{key: x}, …]` → `[x, …]`; what is no such object stays.
+/// Converts `[{key: x}, …]` to `[x, …]`; entries of another form are kept.
 fn members(list: &Json, key: &str) -> Json {
     match list {
         Json::Array(items) => items.iter().map(|item| item.get(key).unwrap_or(item).clone()).collect(),
@@ -255,7 +255,7 @@ fn data_operations(params: &mut Map<String, Json>) {
     }
 }
 
-/// `setups: [{fileFormat: x, …}, …]` → `setups: {x: {…}, …}`.
+/// Converts `setups: [{fileFormat: x, …}, …]` to `setups: {x: {…}, …}`.
 fn parser(params: &mut Map<String, Json>) {
     let Some(Json::Array(drawn)) = params.get_mut("setups") else { return };
     let mut setups = Map::new();
@@ -281,14 +281,15 @@ fn token_chunker(params: &mut Map<String, Json>) {
     }
 }
 
-/// `rules: [{levels: [{expression: x}, …]}, …]` → `levels: [[x, …], …]`; an older form has `levels` with `expressions`.
+/// Converts `rules: [{levels: [{expression: x}, …]}, …]` to `levels: [[x, …], …]`; an older form has `levels`
+/// with `expressions`.
 fn title_chunker(params: &mut Map<String, Json>) {
     let lists = |drawn: &Json, key: &str| {
         let list = |one: &Json| members(one.get(key).unwrap_or(one), "expression");
         drawn.as_array().into_iter().flatten().map(list).collect::<Json>()
     };
     if let Some(rules) = params.remove("rules") {
-        // Levels that are there already were written for today's form and count.
+        // Existing `levels` were written in the current form and take precedence.
         params.entry("levels").or_insert_with(|| lists(&rules, "levels"));
     } else if let Some(levels) = params.get_mut("levels") {
         *levels = lists(levels, "expressions");
@@ -315,7 +316,7 @@ fn webhook(params: &mut Map<String, Json>) {
     }
 }
 
-/// `[{key, type, required}, …]` → a JSON schema.
+/// Converts `[{key, type, required}, …]` to a JSON schema.
 fn object_schema(fields: &[Json]) -> Json {
     let mut properties = Map::new();
     let mut required = Vec::new();
@@ -332,15 +333,16 @@ fn object_schema(fields: &[Json]) -> Json {
     json!({"type": "object", "properties": properties, "required": required})
 }
 
-/// Lists of a form that are objects in the parameters: what leads to such an object, the list, and the member of an
-/// entry that became its name.
+/// Lists in a form that become objects in the parameters: the path to such an object, the list, and the
+/// member of an entry that becomes its name.
 const LISTS: [(&str, &str, &str); 3] = [
     ("/setups/", "/setups", "fileFormat"),
     ("/category_description/", "/items", "name"),
     ("/properties/", "", "key"),
 ];
 
-/// Where the document has what is at this place in the parameters of a component, where that is an entry of a list.
+/// Returns the place in the document for a place in a component's parameters, where it lies within an entry
+/// of a list.
 pub(crate) fn written_place(document: &Json, pointer: &str) -> Option<String> {
     const FORM: &str = "/data/form";
     let form = pointer.find(FORM)? + FORM.len();
@@ -352,7 +354,7 @@ pub(crate) fn written_place(document: &Json, pointer: &str) -> Option<String> {
         let list = format!("{}{drawn}", &pointer[..at]);
         let entries = document.pointer(&list)?.as_array()?;
         let is_it = |entry: &Json| entry.get(key).and_then(Json::as_str) == Some(name.as_str());
-        // Of several the last one counts.
+        // Of several entries with the same name the last one counts.
         let place = entries.iter().rposition(is_it)?;
         Some(format!("{list}/{place}{rest}"))
     })

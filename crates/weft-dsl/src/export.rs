@@ -1,4 +1,4 @@
-//! A canvas to be handed on: as it is drawn, without secrets and without what its runs have left in it.
+//! Exports a canvas for sharing: as drawn, without secrets and without what its runs have left in it.
 
 use std::collections::BTreeSet;
 
@@ -12,27 +12,27 @@ use crate::globals;
 use crate::problem::join;
 use crate::secrets;
 
-/// Parts of a DSL that hold what was said and found in it, and no drawing.
-// The last two are of older files: what was answered, and the passages that it was made of.
+/// Parts of a DSL that hold conversations and search results, and no part of the drawing.
+// The last two occur in older files: the answer, and the passages that it was based on.
 const LEFT_BY_RUNS: [&str; 7] = ["history", "path", "retrieval", "messages", "memory", "answer", "reference"];
-/// JSON within texts within JSON: so deep.
-// Headers are JSON in a text, which may hold another one. Each level is read and written anew.
+/// Maximum nesting depth of JSON within texts within JSON.
+// Headers are JSON in a text, which may contain another one. Each level is parsed and written again.
 const TEXTS_DEEP_MAX: usize = 3;
 
-/// A canvas that may be handed on.
+/// A canvas that may be shared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Export {
     /// The DSL.
     pub dsl: Json,
-    /// Where a secret stood, as JSON pointers into it.
+    /// JSON pointers into the DSL to the places where secrets were removed.
     pub stripped: Vec<String>,
-    /// The secrets that it names, which whoever takes it has to have.
+    /// The secrets that it names and that its recipient has to provide.
     pub secrets: Vec<String>,
 }
 
-/// Makes one of a canvas.
+/// Exports a canvas.
 pub fn export(canvas: &Canvas) -> Export {
-    // Without what stood around it: an answer of an API holds names of people and tenants.
+    // Without the surrounding document: an API response contains names of people and tenants.
     let mut dsl = canvas.dsl().clone();
     if let Json::Object(members) = &mut dsl {
         for part in LEFT_BY_RUNS {
@@ -48,8 +48,7 @@ pub fn export(canvas: &Canvas) -> Export {
     let ids = canvas.nodes.keys().cloned().collect();
     let names = Names { components: &ids, item: None };
     let mut strip = Strip { names, stripped: Vec::new() };
-    // Before all else: that a variable is secret is said by its
-    // type, which the walk over the values does not see.
+    // First of all: whether a variable is secret depends on its type, which the walk over the values does not see.
     strip.variables(canvas, &mut dsl);
     strip.value("", "", &mut dsl, TEXTS_DEEP_MAX);
     let stripped = strip.stripped;
@@ -58,7 +57,7 @@ pub fn export(canvas: &Canvas) -> Export {
     Export { dsl, stripped, secrets: secrets.into_iter().collect() }
 }
 
-/// The secrets that a canvas names.
+/// Returns the secrets that a canvas names.
 pub fn secrets_named(canvas: &Canvas) -> Vec<String> {
     let ids = canvas.nodes.keys().cloned().collect();
     let mut secrets = BTreeSet::new();
@@ -72,15 +71,15 @@ struct Strip<'a> {
 }
 
 impl Strip<'_> {
-    /// The values of variables that are secret by their type or by their name, where they are declared and where a
-    /// run has left them.
+    /// Removes the values of variables that are secret by their type or name, both where they are declared
+    /// and where a run has left them.
     fn variables(&mut self, canvas: &Canvas, dsl: &mut Json) {
         for (name, variable) in &canvas.variables {
             let told = secrets::in_variable(name, &variable.value, self.names).is_some();
             if !(variable.is_secret() || told) {
                 continue;
             }
-            // By where it is declared: variables are written as an object and as a list.
+            // Addressed by its declaration: variables are written as an object or as a list.
             let declared = variable.pointer.strip_prefix(&canvas.container.pointer).unwrap_or_default();
             let places = [join(declared, "value"), join("/globals", format!("env.{name}"))];
             for place in places {
@@ -92,7 +91,7 @@ impl Strip<'_> {
     }
 
     fn empty(&mut self, pointer: &str, value: &mut Json) {
-        // What was empty anyway is not told as a secret that whoever takes the canvas has to put in.
+        // A value that was empty anyway is not listed as a secret that the recipient has to provide.
         if !matches!(value, Json::Null) && value.as_str() != Some("") {
             *value = json!("");
             self.stripped.push(pointer.to_owned());
@@ -115,14 +114,14 @@ impl Strip<'_> {
                 }
             }
             Json::Object(members) => self.members(pointer, members, deep),
-            // A PIN or a password of digits is written as a number.
+            // A PIN or a numeric password may be written as a number.
             Json::Number(_) if secrets::names_a_secret(key) => self.empty(pointer, value),
             Json::Null | Json::Bool(_) | Json::Number(_) => {}
         }
     }
 
     fn members(&mut self, pointer: &str, members: &mut Map<String, Json>, deep: usize) {
-        // Headers and variables are also written as lists of names and values.
+        // Headers and variables may also be written as lists of names and values.
         let pair = ["key", "name"].iter().find_map(|key| members.get(*key)?.as_str()).map(str::to_owned);
         for (key, value) in members {
             let place = join(pointer, key);
@@ -131,7 +130,8 @@ impl Strip<'_> {
         }
     }
 
-    /// A text without keys, if it has any: also one that is JSON, such as that of headers.
+    /// Returns a text without the keys that it contains, or `None` if it contains none. The text may itself
+    /// be JSON, such as that of headers.
     fn text(&self, text: &str, deep: usize) -> Option<String> {
         if deep > 0
             && text.trim_start().starts_with(['{', '['])
@@ -139,7 +139,7 @@ impl Strip<'_> {
         {
             let mut within = Strip { names: self.names, stripped: Vec::new() };
             within.value("", "", &mut json, deep - 1);
-            // A text without a secret stays as it was written, with its spaces.
+            // A text without a secret stays as written, including its whitespace.
             return (!within.stripped.is_empty()).then(|| json.to_string());
         }
         secrets::without_keys(text, MASK)

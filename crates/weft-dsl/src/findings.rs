@@ -13,7 +13,7 @@ use crate::canvas::CanvasNode;
 use crate::link::{Finding, Linked, Way};
 use crate::lost::Lost;
 use crate::plan::NodeIx;
-use crate::problem::{PARAMETER_WARNING, Problem, ProblemList, WILL_FAIL};
+use crate::problem::{PARAMETER_WARNING, Problem, ProblemList, WILL_FAIL, join};
 use crate::references::{NodeText, ReferencesWritten};
 use crate::targets::target_place;
 
@@ -81,6 +81,7 @@ impl Reporter<'_> {
             };
             problems.extend(problem);
         }
+        self.ways_back_to_the_start(problems);
         self.reads_of_what_never_runs(&without_turn, &mut places, problems);
         self.reads_of_the_last_round(&mut places, problems);
         self.collected_from_elsewhere(&mut places, problems);
@@ -198,6 +199,35 @@ impl Reporter<'_> {
         Some(self.about(Problem::error("endless-cycle", pointer, message).help(help), first))
     }
 
+    /// Reports what leads back to where a run has begun, unless it is a part of a cycle without an end, which is named. Such
+    /// a way is taken like any other, but those who draw one often expect the next question at its end.
+    fn ways_back_to_the_start(&self, problems: &mut ProblemList) {
+        let Some(top) = self.linked.scopes.first() else { return };
+        let Some(start) = self.linked.nodes.get(top.start).map(|start| &start.id) else { return };
+        let cycles = self.linked.findings.iter().filter_map(|finding| match finding {
+            Finding::EndlessCycle(cycle) => Some(cycle).filter(|cycle| self.endless_cycle(cycle).is_some()),
+            _ => None,
+        });
+        let endless: HashSet<&NodeIx> = cycles.flatten().collect();
+        let is_said = |ix: &NodeIx| endless.contains(ix) || self.unsound.contains(ix);
+        for edge in top.edges.iter().filter(|edge| edge.to == top.start && !is_said(&edge.from)) {
+            let way = if edge.ordinary { self.linked.ordinary_way(edge.from) } else { Way::Failure };
+            let message = format!(
+                "{} leads back to `{start}`, where the run has begun: it gives the same values again, and nobody is asked anything",
+                words(way)
+            );
+            let pointer = if problems.is_full() {
+                String::new()
+            } else {
+                self.place(edge.from, |node| self.written(node, start, edge.from, way))
+            };
+            let help =
+                format!("lead it to what follows `{start}`, or to a UserFillUp that asks for something new");
+            let problem = Problem::warning("back-to-start", pointer, message).help(help);
+            problems.add(self.about(problem, edge.from));
+        }
+    }
+
     /// Whether a run may end at this node although no edge leads out of its cycle.
     fn ends_a_cycle(&self, ix: NodeIx) -> bool {
         let node = &self.linked.nodes[ix];
@@ -243,11 +273,7 @@ impl Reporter<'_> {
     /// would end in nothing, and the run would look as if all had gone well.
     fn crosses_frame(&self, from: NodeIx, to: NodeIx, way: Way, problems: &ProblemList) -> Problem {
         let target = &self.linked.nodes[to].id;
-        let what = match way {
-            Way::Always => "the way",
-            Way::Branch => "the branch",
-            Way::Failure => "the way after a failure",
-        };
+        let what = words(way);
         let message =
             format!("{what} to `{target}` leads into or out of the body of a frame: it is never taken");
         let pointer = if problems.is_full() {
@@ -342,7 +368,7 @@ impl Reporter<'_> {
     /// What an Iteration collects changes from round to round only inside of it.
     fn collected_from_elsewhere(&self, places: &mut ReferencePlaces<'_>, problems: &mut ProblemList) {
         for (ix, node) in self.linked.nodes.iter().enumerate().filter(|(_, node)| node.role == Role::Each) {
-            for (_, reference) in &node.shape.collects {
+            for (name, reference) in &node.shape.collects {
                 let source = reference.component().and_then(|id| self.linked.by_id.get(id)).copied();
                 let Some(source) = source.filter(|&source| source != ix) else { continue };
                 if self.linked.frames_around(source).any(|frame| frame == ix) {
@@ -352,11 +378,20 @@ impl Reporter<'_> {
                     "`{reference}` is not inside of `{}`: no round gives a value of its own",
                     node.id
                 );
-                let problem = Problem::warning("outside-iteration", places.find(ix, reference), message);
+                // The same reference may stand in other parameters as well, where nothing is wrong with it.
+                let place = self.collected_at(ix, name).unwrap_or_else(|| places.find(ix, reference));
+                let problem = Problem::warning("outside-iteration", place, message);
                 let help = "collect an output of a component that is inside of it";
                 problems.add(self.about(problem.help(help), ix));
             }
         }
+    }
+
+    /// Where it is written what an Iteration collects as one of its outputs.
+    fn collected_at(&self, ix: NodeIx, output: &str) -> Option<String> {
+        let node = self.node(ix)?;
+        node.params.get("outputs")?.get(output)?.get("ref")?;
+        Some(join(&join(&join(&node.place.params, "outputs"), output), "ref"))
     }
 
     fn reads_of_other_branches(&self, places: &mut ReferencePlaces<'_>, problems: &mut ProblemList) {
@@ -369,6 +404,15 @@ impl Reporter<'_> {
             let help = "refer to a component that comes before the branches or is on this one";
             problems.add(self.read(places, apart.reader, &apart.read.reference, message).help(help));
         }
+    }
+}
+
+/// A way in the words of a message.
+fn words(way: Way) -> &'static str {
+    match way {
+        Way::Always => "the way",
+        Way::Branch => "the branch",
+        Way::Failure => "the way after a failure",
     }
 }
 

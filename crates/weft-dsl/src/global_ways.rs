@@ -1,4 +1,4 @@
-//! Ways into `sys.*` and `env.*` that lead to nothing, whatever a run does.
+//! Finds paths into `sys.*` and `env.*` that lead to nothing in any run.
 
 use std::cell::Cell;
 use std::iter::Peekable;
@@ -13,14 +13,14 @@ use crate::problem::{Problem, ProblemList};
 use crate::references::{NodeText, ReferencesWritten, prefixes};
 use crate::suggest::misspelled;
 
-/// How many ways of one canvas are followed: each may lead into a text that has to be read.
+/// Maximum number of paths followed per canvas: each may lead into a text that has to be parsed.
 const LOOKS_MAX: usize = 1_000;
-/// A longer text is not looked into.
+/// Longer texts are not parsed.
 const TEXT_BYTES_MAX: usize = 64 << 10;
-/// How many members are compared with a name.
+/// Maximum number of members compared with a name.
 const COMPARED_MAX: usize = 64;
 
-/// The globals of a canvas, of which some never change.
+/// The globals of a canvas, some of which never change.
 pub(crate) struct GlobalWays<'a> {
     canvas: &'a Canvas,
     globals: &'a Map<String, Json>,
@@ -28,11 +28,11 @@ pub(crate) struct GlobalWays<'a> {
     looks_left: Cell<usize>,
 }
 
-/// A step that leads to nothing.
+/// A step of a path that leads to nothing.
 struct LostStep {
-    /// What it starts from, such as `sys.files.0`.
+    /// The path up to the step, such as `sys.files.0`.
     from: String,
-    /// What that is.
+    /// What the value there is.
     is: &'static str,
     /// The step.
     step: String,
@@ -41,7 +41,7 @@ struct LostStep {
 }
 
 impl<'a> GlobalWays<'a> {
-    /// Of the globals of a new session.
+    /// Creates the check for the globals of a new session.
     pub(crate) fn new(
         canvas: &'a Canvas,
         globals: &'a Map<String, Json>,
@@ -50,7 +50,7 @@ impl<'a> GlobalWays<'a> {
         Self { canvas, globals, assigned, looks_left: Cell::new(LOOKS_MAX) }
     }
 
-    /// Reports the ways that a node takes and that lead to nothing.
+    /// Reports a node's paths that lead to nothing.
     pub(crate) fn check<'r>(
         &self,
         text: NodeText<'_>,
@@ -105,10 +105,10 @@ impl<'a> GlobalWays<'a> {
         }
     }
 
-    /// In a variable that the canvas declares and never changes.
+    /// Checks a path into a variable that the canvas declares and never changes.
     fn lost_in_variable(&self, variable: &str, steps: Split<'_, char>) -> Option<LostStep> {
         let declared = self.canvas.variables.get(variable.strip_prefix("env.")?)?;
-        // What is secret may be put there by others.
+        // The value of a secret may be set from elsewhere.
         if declared.is_secret() {
             return None;
         }
@@ -116,7 +116,7 @@ impl<'a> GlobalWays<'a> {
     }
 }
 
-/// The first of some steps that leads to nothing in a value; `from` is the way that leads to the value.
+/// Returns the first step that leads to nothing in a value; `from` is the path to the value.
 fn lost_in(value: &Json, mut from: String, steps: &mut Peekable<Split<'_, char>>) -> Option<LostStep> {
     let mut value = value;
     let mut at_first = true;
@@ -127,21 +127,21 @@ fn lost_in(value: &Json, mut from: String, steps: &mut Peekable<Split<'_, char>>
             Json::Null => return None,
             Json::Bool(_) => return lost("true or false", from.clone()),
             Json::Number(_) => return lost("a number", from.clone()),
-            // Nothing yet, or more than is read here.
+            // Not set yet, or too long to parse here.
             Json::String(text) if text.is_empty() || text.len() > TEXT_BYTES_MAX => return None,
-            // A text may hold JSON, into which a way leads as well.
+            // A text may contain JSON, into which a path may lead.
             Json::String(text) => match serde_json::from_str::<Json>(text) {
                 Ok(within @ (Json::Object(_) | Json::Array(_))) => return lost_in(&within, from, steps),
                 _ => return lost("a text", from.clone()),
             },
             Json::Array(items) => match step.parse::<i64>() {
-                // From the end where it is negative.
+                // Negative positions count from the end.
                 Ok(place) => items.get(usize::try_from(place).ok()?)?,
                 Err(_) => return lost("a list", format!("{from}.0")),
             },
             Json::Object(members) => match members.get(step) {
                 Some(member) => member,
-                // One that is nearly another is told as such.
+                // A name that is nearly the same as another one is reported as a misspelling.
                 None if at_first && is_slip(step, members) => return None,
                 None => return lost("an object", format!("{from}.{}", members.keys().next()?)),
             },

@@ -1,4 +1,4 @@
-//! What `sys.*` and `env.*` are when a session begins.
+//! The values of `sys.*` and `env.*` when a session begins.
 
 use indexmap::IndexMap;
 use serde_json::{Map, json};
@@ -14,21 +14,21 @@ use crate::references::prefixes;
 pub struct EnvVariable {
     /// `string`, `secret`, `number`, `boolean`, `object` or `array<…>`; may be empty.
     pub kind: String,
-    /// The declared value; null for none.
+    /// The declared value; null if there is none.
     pub value: Json,
-    /// What it is for.
+    /// What it is for, in the author's words.
     pub description: String,
-    /// Where it is declared: a JSON pointer into the document.
+    /// JSON pointer to its declaration in the document.
     pub pointer: String,
 }
 
 impl EnvVariable {
-    /// Whether its type says that nobody may see it.
+    /// Whether its type marks it as secret.
     pub fn is_secret(&self) -> bool {
         matches!(self.kind.to_lowercase().as_str(), "secret" | "password")
     }
 
-    /// The declared value, or the empty value of its type.
+    /// Returns the declared value, or the empty value of its type.
     pub fn initial(&self) -> Json {
         match (&self.value, self.kind.to_lowercase().as_str()) {
             (Json::Null, "number" | "integer" | "float") => json!(0),
@@ -36,15 +36,14 @@ impl EnvVariable {
             (Json::Null, "object") => json!({}),
             (Json::Null, kind) if kind.starts_with("array") || kind == "list" => json!([]),
             (Json::Null, _) => json!(""),
-            // What is not of the type stays as it is: the check has told of it, and a text is better than
-            // nothing.
+            // A value of the wrong type is kept: the check has reported it, and a text is better than nothing.
             (Json::String(text), kind) => typed(text, kind).unwrap_or_else(|| self.value.clone()),
             (value, _) => value.clone(),
         }
     }
 }
 
-/// What a text is as a value of a type that is none for texts; editors have one field for all of them.
+/// Converts a text to a value of a type other than text; editors use one text field for all types.
 fn typed(text: &str, kind: &str) -> Option<Json> {
     let suits: fn(&Json) -> bool = match kind {
         "number" | "integer" | "float" => Json::is_number,
@@ -56,8 +55,8 @@ fn typed(text: &str, kind: &str) -> Option<Json> {
     serde_json::from_str(text.trim()).ok().filter(suits)
 }
 
-/// The globals that every session has: name and first value. `sys.date` and `sys.run_id` are set at every run,
-/// and `sys.usage` grows with it.
+/// The globals that every session has, with their initial values. `sys.date` and `sys.run_id` are set for
+/// every run, and `sys.usage` grows during the run.
 pub(crate) fn system() -> [(&'static str, Json); 9] {
     [
         ("sys.query", json!("")),
@@ -72,8 +71,9 @@ pub(crate) fn system() -> [(&'static str, Json); 9] {
     ]
 }
 
-/// The globals of a new session. What a file holds of its last run does not count: `sys.*` is
-/// emptied, a declared variable has its declared value; an undeclared `env.*` keeps what the file says.
+/// Returns the globals of a new session. What a file keeps of its last run does not count: `sys.*` are
+/// emptied, and declared variables get their declared values; an undeclared `env.*` keeps the value in the
+/// file.
 pub(crate) fn initial(
     written: &Map<String, Json>,
     variables: &IndexMap<String, EnvVariable>,
@@ -82,21 +82,21 @@ pub(crate) fn initial(
         system().map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
     for (name, value) in written {
         if name.starts_with("sys.") {
-            // A name that is not known here may be what a text of the
-            // canvas refers to: it stays, with nothing in it.
+            // A name that is not known here may still be referred to by a text of the canvas: it is kept, but
+            // emptied.
             globals.entry(name).or_insert_with(|| emptied(value));
         } else {
             globals.insert(name.clone(), value.clone());
         }
     }
     for (name, variable) in variables {
-        // After what the file says: a declaration is what an author wrote, the rest is left over from a run.
+        // After the values in the file: a declaration was written by an author, the rest is left over from a run.
         globals.insert(format!("env.{name}"), variable.initial());
     }
     globals
 }
 
-/// Whether `name`, or the value it leads into (`env.settings.city`), exists.
+/// Whether `name` exists, or the value that it is a path into (`env.settings.city`).
 pub(crate) fn knows(globals: &Map<String, Json>, name: &str) -> bool {
     globals.contains_key(name) || prefixes(name).any(|prefix| globals.contains_key(prefix))
 }

@@ -1,15 +1,15 @@
-//! Pure graph algorithms behind the plan: which edges close cycles, what belongs to a loop, what is
+//! Graph algorithms behind the plan: which edges close cycles, which nodes belong to a loop, which are
 //! strongly connected. Nodes are `0..n`, edges are successor lists.
 
-/// The edges that close a cycle when the graph is walked depth first from `start` in the order of
-/// the successor lists, as `(from, to)`; and which nodes can be reached at all.
+/// Returns the edges that close a cycle when the graph is walked depth first from `start` in the order of the
+/// successor lists, as `(from, to)`, and which nodes can be reached at all.
 pub(crate) fn back_edges(successors: &[Vec<usize>], start: usize) -> (Vec<(usize, usize)>, Vec<bool>) {
     const NEW: u8 = 0;
     const OPEN: u8 = 1;
     const CLOSED: u8 = 2;
     let mut colour = vec![NEW; successors.len()];
     let mut back = Vec::new();
-    // A stack of its own: a canvas may be a chain of ten thousand nodes.
+    // An explicit stack: a canvas may be a chain of ten thousand nodes.
     let mut stack = vec![(start, 0)];
     colour[start] = OPEN;
     while let Some((node, next)) = stack.last_mut() {
@@ -32,12 +32,12 @@ pub(crate) fn back_edges(successors: &[Vec<usize>], start: usize) -> (Vec<(usize
     (back, colour.into_iter().map(|c| c != NEW).collect())
 }
 
-/// Everything that can be reached from `start`, itself included.
+/// Returns the nodes that can be reached from `start`, including itself.
 pub(crate) fn reachable(successors: &[Vec<usize>], start: usize) -> Vec<bool> {
     reachable_from(successors, &[start])
 }
 
-/// Everything that can be reached from one of `starts`, themselves included.
+/// Returns the nodes that can be reached from any of `starts`, including themselves.
 pub(crate) fn reachable_from(successors: &[Vec<usize>], starts: &[usize]) -> Vec<bool> {
     let mut seen = vec![false; successors.len()];
     let mut stack = starts.to_vec();
@@ -54,7 +54,7 @@ pub(crate) fn reachable_from(successors: &[Vec<usize>], starts: &[usize]) -> Vec
     seen
 }
 
-/// The edges turned round.
+/// Returns the graph with all edges reversed.
 pub(crate) fn reversed(successors: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let mut predecessors = vec![Vec::new(); successors.len()];
     for (from, targets) in successors.iter().enumerate() {
@@ -65,7 +65,7 @@ pub(crate) fn reversed(successors: &[Vec<usize>]) -> Vec<Vec<usize>> {
     predecessors
 }
 
-/// For each node the number of its strongly connected component (Tarjan 1972, without recursion).
+/// Returns the number of each node's strongly connected component (Tarjan 1972, without recursion).
 /// Components are numbered in reverse topological order.
 pub(crate) fn components(successors: &[Vec<usize>]) -> Vec<usize> {
     let n = successors.len();
@@ -103,7 +103,7 @@ impl Tarjan {
     }
 
     fn walk(&mut self, successors: &[Vec<usize>], root: usize) {
-        // The same: recursion would go as deep as the longest chain.
+        // An explicit stack again: recursion would go as deep as the longest chain.
         let mut path = vec![(root, 0)];
         self.enter(root);
         while let Some((node, next)) = path.last_mut() {
@@ -113,7 +113,7 @@ impl Tarjan {
                 if self.index[to] == usize::MAX {
                     self.enter(to);
                     path.push((to, 0));
-                // Only what is still on the stack: a node of a closed component says nothing about this one.
+                // Only nodes still on the stack: a node of a closed component says nothing about this one.
                 } else if self.component[to] == usize::MAX {
                     self.low[node] = self.low[node].min(self.index[to]);
                 }
@@ -140,7 +140,7 @@ impl Tarjan {
     }
 }
 
-/// The members of a loop: everything on a way from `header` to `tail` along forward edges.
+/// Returns the members of a loop: every node on a path from `header` to `tail` along forward edges.
 pub(crate) fn loop_body(
     forward: &[Vec<usize>],
     backward: &[Vec<usize>],
@@ -149,7 +149,7 @@ pub(crate) fn loop_body(
 ) -> Vec<usize> {
     let down = reachable(forward, header);
     let up = reachable(backward, tail);
-    // The two ends always belong to it, also where the back edge is the only way between them.
+    // Both ends always belong to it, even where the back edge is the only path between them.
     (0..forward.len()).filter(|&node| (down[node] && up[node]) || node == header || node == tail).collect()
 }
 

@@ -1,7 +1,7 @@
 //! canvas JSON → **plan** → run → components → events → API
 //!
-//! [`load`] reads a document of any of the shapes in use, [`compile`] checks it against a catalog of
-//! component types and links it into a [`Plan`]. Both say everything that is wrong at once.
+//! [`load`] reads a document in any of the forms in use; [`compile`] checks it against a catalog of component
+//! types and links it into a [`Plan`]. Both report all problems together.
 
 mod apart;
 mod assigned;
@@ -52,17 +52,17 @@ pub use tool_servers::LeftOutTool;
 pub use unseen::{unseen_in_member, unseen_in_text};
 pub use upgrade::todays_kind;
 
-/// How many bytes a document may have: 32 MiB.
+/// Maximum size of a document in bytes: 32 MiB.
 pub const DOCUMENT_BYTES_MAX: usize = 32 << 20;
 
-/// How deep objects and lists may nest; the parser's own limit.
+/// Maximum nesting depth of objects and lists; this is the parser's own limit.
 pub const NESTING_MAX: usize = 127;
 
 /// Reads a canvas.
 ///
 /// # Errors
-/// When the text is too large or no JSON, or when it holds no canvas. What is wrong with a part of
-/// a canvas comes out of [`compile`].
+/// When the text is too large or not JSON, or when it holds no canvas. Problems in a part of a canvas are
+/// reported by [`compile`].
 pub fn load(text: &[u8]) -> Result<Canvas, Vec<Problem>> {
     let refuse = |problem: Problem| vec![problem];
     if text.len() > DOCUMENT_BYTES_MAX {
@@ -75,11 +75,11 @@ pub fn load(text: &[u8]) -> Result<Canvas, Vec<Problem>> {
         let problem = Problem::error("not-utf8", "", message).help("save the file as UTF-8");
         refuse(Problem { span: Some(at..at + 1), ..problem })
     })?;
-    // Some editors put a byte order mark in front, which the parser does not take.
+    // Some editors prepend a byte order mark, which the parser does not accept.
     let json = source.strip_prefix('\u{feff}').unwrap_or(source);
     let document: Json = serde_json::from_str(json).map_err(|error| {
         let mut problem = not_json(json, &error);
-        // Findings point into the text as it was given, with the mark.
+        // Spans refer to the text as it was given, including the mark.
         let offset = source.len() - json.len();
         problem.span = problem.span.map(|span| span.start + offset..span.end + offset);
         refuse(problem)
@@ -103,13 +103,13 @@ fn not_json(text: &str, error: &serde_json::Error) -> Problem {
         Problem::error("too-deep", "", message)
     } else {
         let full = error.to_string();
-        // serde_json says the place in the same sentence; it is said once, as for the other findings.
+        // serde_json puts the position into its message; it is stated once, as in the other findings.
         let what = full.split(" at line ").next().unwrap_or_default();
         Problem::error("not-json", "", format!("the document is not JSON: {what}, at {place}"))
     };
     let line: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
     let mut start = (line + error.column().saturating_sub(1)).min(text.len());
-    // The parser counts bytes, and its place may lie within a character.
+    // The parser counts bytes, so its position may lie within a character.
     while !text.is_char_boundary(start) {
         start -= 1;
     }

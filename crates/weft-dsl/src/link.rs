@@ -1,4 +1,4 @@
-//! Drafts of nodes → a linked graph: edges, scopes, loops, and who waits for whom.
+//! Drafts of nodes → a linked graph: edges, scopes, loops, and which nodes wait for which.
 
 mod waits;
 
@@ -13,8 +13,7 @@ use weft_core::{ComponentId, Reference};
 use crate::graph;
 use crate::plan::{Exception, LoopRegion, NodeIx, PlanEdge, PlanNode, PlanScope, PlannedRead};
 
-/// A built node that is not linked yet. Ids that name nothing are passed over: reporting them is
-/// the caller's part.
+/// A built node that is not linked yet. Ids that name nothing are ignored: the caller reports them.
 pub struct NodeDraft {
     /// Its id.
     pub id: ComponentId,
@@ -22,9 +21,9 @@ pub struct NodeDraft {
     pub name: Arc<str>,
     /// Its type.
     pub spec: &'static ComponentSpec,
-    /// What does the work.
+    /// The component that does the work.
     pub component: Arc<dyn Component>,
-    /// The facts about it.
+    /// Its declared properties.
     pub shape: Shape,
     /// The enclosing Iteration or Loop.
     pub parent: Option<ComponentId>,
@@ -32,37 +31,37 @@ pub struct NodeDraft {
     pub downstream: Vec<ComponentId>,
     /// What happens when it fails.
     pub exception: Exception,
-    /// How long one activation may take.
+    /// Time limit of one activation.
     pub time_limit: Option<Duration>,
 }
 
-/// Something about the graph that the author should know.
+/// A fact about the graph that the author should know.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Finding {
-    /// No way leads to this node.
+    /// No edge leads to this node.
     Unreachable(NodeIx),
-    /// No way leads to this node, but one that runs calls it as a tool.
+    /// No edge leads to this node, but a node that runs calls it as a tool.
     OnlyCalled(NodeIx),
-    /// These nodes go round for ever: no branch leads out.
+    /// These nodes form a cycle that never ends: no branch leads out.
     EndlessCycle(Vec<NodeIx>),
-    /// An Iteration or Loop without its item node.
+    /// An Iteration or Loop without an item node.
     NoStart(NodeIx),
-    /// An Iteration or Loop with more than one item node: the first counts.
+    /// An Iteration or Loop with several item nodes: the first one counts.
     SeveralStarts(NodeIx),
-    /// An ExitLoop that no Loop encloses.
+    /// An ExitLoop outside of any Loop.
     LeavesNothing(NodeIx),
-    /// A way between two levels: there is no such edge.
+    /// An edge between two levels: such an edge is not possible.
     CrossesFrame(NodeIx, NodeIx, Way),
-    /// A node reads what only runs after it: the value is empty.
+    /// A node reads the output of a node that only runs after it: the value is empty.
     ReadsLater(NodeIx, Reference),
 }
 
 /// How a node leads to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// It always does.
+    /// Always.
     Always,
-    /// With one of its branches.
+    /// Through one of its branches.
     Branch,
     /// After a failure.
     Failure,
@@ -70,11 +69,11 @@ pub enum Way {
 
 /// A linked graph.
 pub struct Linked {
-    /// In the order of the drafts.
+    /// Nodes, in the order of the drafts.
     pub nodes: Vec<PlanNode>,
-    /// The top level first.
+    /// Scopes, the top level first.
     pub scopes: Vec<PlanScope>,
-    /// Node by id.
+    /// Node index by id.
     pub by_id: HashMap<ComponentId, NodeIx>,
     /// What the author should know.
     pub findings: Vec<Finding>,
@@ -110,7 +109,7 @@ impl Wiring {
             Some(branches) => branches.iter().flat_map(|(_, ids)| ids.iter().cloned()).collect(),
             None => draft.downstream.clone(),
         };
-        // Editors leave targets behind when the choice is taken back.
+        // Editors leave the targets in place when the setting is turned off.
         let exception = if draft.exception.armed { draft.exception.goto.clone() } else { Vec::new() };
         Self { parent: draft.parent.clone(), ordinary, exception }
     }
@@ -153,10 +152,10 @@ fn plan_node(draft: NodeDraft, by_id: &HashMap<ComponentId, NodeIx>) -> PlanNode
 }
 
 impl Linked {
-    /// The frames that a node is inside of, from the innermost on.
+    /// Returns the frames that a node is in, innermost first.
     pub(crate) fn frames_around(&self, ix: NodeIx) -> impl Iterator<Item = NodeIx> {
         let owner = |ix: NodeIx| self.scopes[self.nodes[ix].scope].owner;
-        // A canvas may name parents in a circle; no chain is longer than the canvas.
+        // A canvas may name parents in a cycle; no chain is longer than the canvas.
         std::iter::successors(owner(ix), move |&owner_ix| owner(owner_ix)).take(self.nodes.len())
     }
 
@@ -204,13 +203,13 @@ impl Linked {
     }
 
     fn enclosing_repeat(&self, ix: NodeIx) -> Option<NodeIx> {
-        // A canvas may name parents in a circle; no chain is longer than the canvas.
+        // A canvas may name parents in a cycle; no chain is longer than the canvas.
         std::iter::successors(self.owner(ix), |&owner| self.owner(owner))
             .take(self.nodes.len())
             .find(|&owner| self.nodes[owner].role == Role::Repeat)
     }
 
-    /// Lays the edges of one scope and finds its loops.
+    /// Creates the edges of one scope and finds its loops.
     fn connect(&mut self, scope: usize, wiring: &[Wiring]) {
         let start = self.scopes[scope].start;
         if start == NodeIx::MAX {
@@ -230,7 +229,7 @@ impl Linked {
         }
         self.report_endless_cycles(&members, &successors, &seen);
         let back: HashSet<_> = back.into_iter().collect();
-        // What starts nowhere leads nowhere: its edges would hold others back for ever.
+        // Nodes that cannot be reached lead nowhere: their edges would hold others back for ever.
         let edges: Vec<_> = edges.into_iter().filter(|e| seen[self.nodes[e.from].local]).collect();
         self.scopes[scope].edges = edges;
         self.find_loops(scope, &members, &successors, &back);
@@ -245,8 +244,8 @@ impl Linked {
             let exception = wiring[from].exception.iter().map(|id| (id, true));
             for (id, exception) in ordinary.chain(exception) {
                 let Some(&to) = self.by_id.get(id) else { continue };
-                // The end of a body pointing at its own item node, and a frame pointing at it, both
-                // mean what happens anyway: the next round.
+                // An edge from the end of a body to its own item node, or from a frame to its item node,
+                // describes what happens anyway: the next round.
                 let into_own_body = self.owner(to) == Some(from) && !exception;
                 if to == self.scopes[scope].start && scope != 0 || into_own_body {
                     continue;
@@ -268,23 +267,22 @@ impl Linked {
         edges
     }
 
-    /// A way between two levels is none: a failure that would take it is not caught, and neither is it
-    /// when nothing else catches it.
+    /// Drops an edge between two levels: it cannot be taken, and a failure that would take it is not caught by it.
     fn cut(&mut self, from: NodeIx, to: NodeIx, way: Way) {
         let target = self.nodes[to].id.clone();
         let node = &mut self.nodes[from];
         match way {
             Way::Failure => node.exception.goto.retain(|id| *id != target),
-            // Kept with the node: when it chooses this branch at run time its activation fails, and does not
-            // end as if all were well.
+            // Kept with the node: if it chooses this branch at run time, its activation fails instead of
+            // ending as if all were well.
             Way::Branch if !node.out_of_reach.contains(&target) => node.out_of_reach.push(target),
             Way::Branch | Way::Always => {}
         }
         self.findings.push(Finding::CrossesFrame(from, to, way));
     }
 
-    /// How a node that has not failed goes on.
-    fn ordinary_way(&self, from: NodeIx) -> Way {
+    /// Returns how a node continues when it has not failed.
+    pub(crate) fn ordinary_way(&self, from: NodeIx) -> Way {
         if self.nodes[from].shape.branches.is_some() { Way::Branch } else { Way::Always }
     }
 
@@ -295,7 +293,7 @@ impl Linked {
             cycles.entry(component[local]).or_default().push(local);
         }
         let mut cycles: Vec<_> = cycles.into_iter().collect();
-        // The order of a hash map is chance; the findings are to be the same every time.
+        // The order of a hash map is random; the findings should be the same every time.
         cycles.sort();
         for (number, cycle) in cycles {
             let round = cycle.len() > 1 || successors[cycle[0]].contains(&cycle[0]);
@@ -326,7 +324,7 @@ impl Linked {
         let backward = graph::reversed(&forward);
         let mut regions: Vec<(usize, HashSet<usize>)> = Vec::new();
         let mut tails: Vec<_> = back.iter().copied().collect();
-        // The order of a hash set is chance; the regions of a plan are to be numbered the same every time.
+        // The order of a hash set is random; the regions of a plan should be numbered the same every time.
         tails.sort_unstable();
         for (tail, header) in tails {
             let body = graph::loop_body(&forward, &backward, header, tail);
@@ -358,7 +356,7 @@ impl Linked {
         self.scopes[scope].edges = edges;
     }
 
-    /// Tells the nodes of a scope their edges and who listens to them.
+    /// Sets the edges and listeners of a scope's nodes.
     fn attach(&mut self, scope: usize) {
         for (place, edge) in self.scopes[scope].edges.iter().enumerate() {
             self.nodes[edge.from].outs.push(place);
@@ -366,10 +364,10 @@ impl Linked {
                 self.nodes[edge.to].ins.push(place);
             }
             let to = &self.nodes[edge.to];
-            // What a run has used is known when those before it have ended: such a listener must not begin
-            // earlier.
+            // What a run has used is known only when the nodes before it have ended: such a listener must not
+            // start earlier.
             let listens = to.shape.listens && !reads_run_usage(to);
-            // Along a closing edge the text is that of the next pass.
+            // Along a closing edge the text belongs to the next pass.
             let hears = listens && reads_from(to, edge.from) && edge.closes.is_none();
             let from = &mut self.nodes[edge.from];
             if hears && edge.ordinary && from.shape.streams && from.shape.branches.is_none() {
@@ -378,9 +376,9 @@ impl Linked {
         }
     }
 
-    /// Tells the nodes behind which a Message may run, however far, that it does. What follows a frame
-    /// follows the nodes of its body as well, and a Message in a body follows what leads to its frame. A
-    /// Message shows what it has to show itself, so none follows it.
+    /// Marks the nodes after which a Message may run, at any distance. What follows a frame also follows the
+    /// nodes of its body, and a Message in a body follows what leads to its frame. A Message shows its own
+    /// text, so no further one follows it.
     fn note_messages(&mut self) {
         let says = |node: &PlanNode| node.shape.listens || &*node.kind == "Message";
         let mut shows: Vec<bool> = self.nodes.iter().map(says).collect();
@@ -406,7 +404,7 @@ impl Linked {
         }
     }
 
-    /// Tells reads inside a loop that they are.
+    /// Marks reads within a loop.
     fn note_passes(&mut self) {
         for scope in &self.scopes {
             for region in &scope.loops {
@@ -423,7 +421,7 @@ impl Linked {
     }
 }
 
-/// Whether a node reads what the run has used. It waits for those before it: what they use is not known earlier.
+/// Whether a node reads the run's usage. It waits for the nodes before it, since what they use is not known earlier.
 fn reads_run_usage(node: &PlanNode) -> bool {
     let mut reads = node.reads.iter().chain(node.alternative_reads.iter().flatten());
     reads.any(|read| matches!(&read.reference, Reference::Global(name) if is_run_usage(name)))

@@ -1,5 +1,5 @@
-//! Of what never runs, the part that something else explains: it lies behind an edge that leads to no component, or behind
-//! another component that never runs. Only the cause is named.
+//! Finds the causes behind nodes that never run. A node that lies behind an edge to a missing component, or
+//! behind another node that never runs, is not reported itself; only the cause is.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,17 +10,18 @@ use crate::link::{Finding, Linked};
 use crate::plan::NodeIx;
 use crate::suggest::Suggester;
 
-/// What is said of the nodes that no way leads to.
+/// What is reported about the nodes that no edge leads to.
 #[derive(Debug, Default)]
 pub(crate) struct Lost {
-    /// Those to name, each with the number of nodes behind it.
+    /// The nodes to report, each with the number of nodes behind it.
     pub heads: HashMap<NodeIx, usize>,
-    /// Those that a way leads to when an edge is put right that is named as an error: nothing is said of them.
+    /// Nodes that become reachable once an edge already reported as an error is fixed: nothing is reported
+    /// about them.
     pub by_broken_way: HashSet<NodeIx>,
 }
 
 impl Lost {
-    /// Looks over a linked graph.
+    /// Examines a linked graph.
     pub(crate) fn of(canvas: &Canvas, linked: &Linked, suggester: &mut Suggester) -> Self {
         let mut search = LostSearch { canvas, linked, lost: HashSet::new(), without_turn: HashSet::new() };
         for finding in &linked.findings {
@@ -47,19 +48,19 @@ impl Lost {
 struct LostSearch<'a> {
     canvas: &'a Canvas,
     linked: &'a Linked,
-    /// The nodes that no way leads to.
+    /// The nodes that no edge leads to.
     lost: HashSet<NodeIx>,
-    /// These, and those that only run as a tool.
+    /// These, and the nodes that run only as tools.
     without_turn: HashSet<NodeIx>,
 }
 
 impl<'a> LostSearch<'a> {
-    /// Where a node leads, also to what does not exist.
+    /// Returns the ids that a node leads to, including ids of missing components.
     fn ways(&self, ix: NodeIx) -> impl Iterator<Item = &'a ComponentId> + use<'a> {
         let node = &self.linked.nodes[ix];
         let armed = node.exception.armed;
         let branches = node.shape.branches.iter().flatten().flat_map(|(_, ids)| ids);
-        // Of a node with branches the list is only a drawing.
+        // For a node with branches the list is only the drawing.
         let written = self.canvas.nodes.get(&node.id).filter(|_| node.shape.branches.is_none());
         let drawn = written.into_iter().flat_map(|node| &node.downstream).map(|link| &link.to);
         branches.chain(drawn).chain(node.exception.goto.iter().filter(move |_| armed))
@@ -70,7 +71,7 @@ impl<'a> LostSearch<'a> {
         self.ways(ix).filter_map(move |id| by_id.get(id)).copied()
     }
 
-    /// The nodes that another node calls as tools.
+    /// Returns the nodes that a node calls as tools.
     fn tools(&self, ix: NodeIx) -> impl Iterator<Item = NodeIx> + use<'a> {
         let by_id = &self.linked.by_id;
         self.linked.nodes[ix].shape.calls.iter().filter_map(move |id| by_id.get(id)).copied()
@@ -84,7 +85,7 @@ impl<'a> LostSearch<'a> {
         for id in broken.filter(|id| seen.insert(*id)) {
             let ids = self.linked.nodes.iter().map(|node| node.id.as_str());
             let Some(meant) = suggester.misspelled_among(id.as_str(), ids) else {
-                // Nobody knows what it should lead to: it may be any of them.
+                // It cannot be known which node is meant: it may be any of them.
                 return self.lost.clone();
             };
             open.extend(self.linked.by_id.get(meant).copied());
@@ -98,7 +99,7 @@ impl<'a> LostSearch<'a> {
         found
     }
 
-    /// The fewest nodes from which all lost ones are led to; of a circle the first.
+    /// Returns the fewest nodes from which all lost ones can be reached; of a cycle, the first node.
     fn heads(&self) -> HashMap<NodeIx, usize> {
         let others = |ix: NodeIx| self.targets(ix).filter(move |&to| to != ix);
         let led_to: HashSet<NodeIx> = self.lost.iter().flat_map(|&ix| others(ix)).collect();

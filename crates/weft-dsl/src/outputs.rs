@@ -1,4 +1,4 @@
-//! Checks that the outputs exist that the texts of a canvas refer to.
+//! Checks that the outputs to which the texts of a canvas refer exist.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -13,27 +13,27 @@ use crate::references::{NodeText, ReferencesWritten, prefixes};
 use crate::suggest::{Suggester, misspelled};
 use crate::texts::MeantOutputs;
 
-/// Names with this beginning are the engine's, of which canvases read one.
+/// Names that begin with this are reserved for the engine; canvases read one of them.
 const RESERVED: char = '_';
 const ERROR: &str = "_ERROR";
 
 /// The outputs of all nodes of a canvas.
 pub(crate) struct CanvasOutputs<'a> {
     nodes: HashMap<&'a ComponentId, &'a Built>,
-    /// Those that follow from parameters, by name. There may be thousands, and as many references.
+    /// Outputs that follow from parameters, by name. There may be thousands, and as many references.
     named: HashMap<&'a ComponentId, HashMap<&'a str, KnownOutput<'a>>>,
-    /// What other nodes write: an assigner may make an output of its own in another component.
+    /// Outputs that other nodes write: an assigner may create an output in another component.
     written: HashMap<&'a ComponentId, HashSet<&'a str>>,
     /// The globals that nodes change.
     changed: HashSet<&'a str>,
-    /// How many more names that others write are compared with those that there are.
+    /// Number of names written by others that may still be compared with existing ones.
     looks_left: Cell<usize>,
 }
 
-/// An output that there is.
+/// An existing output.
 struct KnownOutput<'a> {
     output: &'a NodeOutput,
-    /// What it holds, as far as that is known.
+    /// Its members, as far as they are known.
     members: Option<HashSet<&'a str>>,
 }
 
@@ -47,12 +47,12 @@ impl<'a> KnownOutput<'a> {
 /// Why a reference reads nothing.
 enum Missing<'a> {
     Output(&'a str),
-    /// A member of an output that has others.
+    /// A missing member of an output whose members are known.
     Member {
         output: &'a NodeOutput,
         member: &'a str,
     },
-    /// A step into an output that has nothing of the kind in it.
+    /// A step into an output whose value cannot have such a member.
     Step {
         output: &'a str,
         kind: &'static str,
@@ -61,7 +61,7 @@ enum Missing<'a> {
 }
 
 impl<'a> CanvasOutputs<'a> {
-    /// Looks once over the nodes.
+    /// Indexes the nodes.
     pub(crate) fn new(built: &'a [Built]) -> Self {
         let mut written: HashMap<_, HashSet<&str>> = HashMap::new();
         let mut changed = HashSet::new();
@@ -87,7 +87,7 @@ impl<'a> CanvasOutputs<'a> {
         Self { nodes, named, written, changed, looks_left: Cell::new(LOOKS_MAX) }
     }
 
-    /// Reports the references of a node to outputs that the components they name do not have.
+    /// Reports a node's references to outputs that the components they name do not have.
     pub(crate) fn check(
         &self,
         canvas: &Canvas,
@@ -102,21 +102,22 @@ impl<'a> CanvasOutputs<'a> {
         self.check_lists(built, canvas, text, problems);
         let collected = shape.collects.iter().map(|(_, reference)| reference);
         let read: Vec<&Reference> = shape.reads.all().chain(collected).collect();
-        // Most nodes end here: finding the places reads all of their texts again.
+        // Most nodes end here: finding the places parses all of their texts again.
         if built.sound && !read.iter().any(|reference| self.missing(reference).is_some()) {
             return;
         }
-        // That it could not be built is counted, and what its texts look like would be a guess at more.
+        // The error that it could not be built is reported already; guessing references from its texts would
+        // only add to that.
         if !built.sound && problems.is_full() {
             return;
         }
         let written = ReferencesWritten::of(canvas, text);
         let mut references: Vec<Reference> = read.into_iter().cloned().collect();
         if !built.sound {
-            // What a node reads that could not be built is what its texts look like.
+            // For a node that could not be built, the references are those found in its texts.
             references.extend(written.all().map(Reference::of_name));
         }
-        // The places come in the order of a hash map; the findings are to be the same every time.
+        // The places come in hash map order; the findings should be the same every time.
         references.sort_by_cached_key(ToString::to_string);
         references.dedup();
         for reference in &references {
@@ -128,8 +129,8 @@ impl<'a> CanvasOutputs<'a> {
         }
     }
 
-    /// Reports the outputs that a node's `retry_if` looks at and that it does not have. They are looked at by their
-    /// whole names.
+    /// Reports outputs named in a node's `retry_if` that the node does not have. They are looked up by their
+    /// full names.
     fn check_retries(
         &self,
         built: &Built,
@@ -154,7 +155,7 @@ impl<'a> CanvasOutputs<'a> {
         }
     }
 
-    /// Reports what a node reads as a list and what is known to be something else.
+    /// Reports references that a node reads as a list although their value is known to be something else.
     fn check_lists(&self, built: &Built, canvas: &Canvas, text: NodeText<'_>, problems: &mut ProblemList) {
         for reference in &built.draft.shape.lists {
             let Some(is) = self.known_as(reference) else { continue };
@@ -166,7 +167,7 @@ impl<'a> CanvasOutputs<'a> {
         }
     }
 
-    /// What a value is that can be no list, where that is known.
+    /// Returns what a value is, if it is known not to be a list.
     fn known_as(&self, reference: &Reference) -> Option<&'static str> {
         let kind = match reference {
             Reference::Global(name) => {
@@ -197,7 +198,7 @@ impl<'a> CanvasOutputs<'a> {
         }
     }
 
-    /// Whether something else than the component itself may have put the value there: a default value after a
+    /// Whether the value may come from something other than the component itself: a default value after a
     /// failure, or an assigner.
     fn may_be_other(&self, of: &Built, path: &str) -> bool {
         let draft = &of.draft;
@@ -208,7 +209,7 @@ impl<'a> CanvasOutputs<'a> {
                 .is_some_and(|paths| beginnings(path).any(|way| paths.contains(way)))
     }
 
-    /// The step of a path that leads nowhere in an output of this type.
+    /// Returns the step of a path that leads nowhere in an output of this type.
     fn step<'r>(
         &self,
         of: &Built,
@@ -220,7 +221,7 @@ impl<'a> CanvasOutputs<'a> {
         let nothing = match kind {
             "number" | "integer" | "boolean" => true,
             "array" => step.parse::<i64>().is_err(),
-            // A text may hold JSON, into which a path leads as well.
+            // A text may contain JSON, into which a path may lead.
             _ => false,
         };
         (nothing && !self.may_be_other(of, path)).then_some(Missing::Step { output, kind, step })
@@ -233,7 +234,7 @@ impl<'a> CanvasOutputs<'a> {
         let Reference::Output { component, path } = reference else { return None };
         let of = *self.nodes.get(component)?;
         let draft = &of.draft;
-        // Of a node that could not be built nothing is known.
+        // Nothing is known about a node that could not be built.
         if !of.sound || draft.shape.outputs.open {
             return None;
         }
@@ -257,7 +258,7 @@ impl<'a> CanvasOutputs<'a> {
         if let Some(output) = by_type {
             return self.step(of, path, output.name, output.kind).map(|step| (of, step));
         }
-        // The engine puts a default value there when the node fails, whatever its type.
+        // The engine stores a default value there when the node fails, whatever the node's type.
         let by_default = draft.exception.default.is_some() && leads_to("result");
         let name = path.split('.').next().unwrap_or(path);
         let by_others = self.written.get(component).is_some_and(|paths| {
@@ -267,7 +268,7 @@ impl<'a> CanvasOutputs<'a> {
         (!known).then_some((of, Missing::Output(name)))
     }
 
-    /// Whether a name that another component writes to is nearly one that there is.
+    /// Whether a name that another component writes to looks like a misspelled existing one.
     fn is_slip(&self, of: &Built, name: &str) -> bool {
         let Some(left) = self.looks_left.get().checked_sub(1) else { return false };
         self.looks_left.set(left);
@@ -290,7 +291,7 @@ impl MeantOutputs for CanvasOutputs<'_> {
     }
 }
 
-/// What the globals of every session are that can be no list, in the words of JSON Schema.
+/// The types of those session globals that cannot be lists, in JSON Schema terms.
 static SYSTEM: [(&str, &str); 5] = [
     ("sys.query", "string"),
     ("sys.user_id", "string"),
@@ -299,13 +300,13 @@ static SYSTEM: [(&str, &str); 5] = [
     ("sys.conversation_turns", "number"),
 ];
 
-/// How many names of one canvas are compared with the outputs of the component that they name.
+/// Maximum number of names per canvas that are compared with the outputs of the component they name.
 // Comparing two names takes thousands of steps, and a canvas has room for a hundred thousand references.
 const LOOKS_MAX: usize = 1_000;
-/// How many outputs of a component are compared with a name.
+/// Maximum number of a component's outputs compared with a name.
 const COMPARED_MAX: usize = 256;
 
-/// What a path may begin with: all of it, or as far as one of its dots.
+/// Returns the prefixes of a path that end before a dot, and the whole path.
 fn beginnings(path: &str) -> impl Iterator<Item = &str> {
     prefixes(path).chain(std::iter::once(path))
 }
@@ -354,7 +355,7 @@ fn describe(
                 return problem
                     .help(format!("it would hold {}, and the node does not ask for it", output.summary));
             }
-            // A form: what is said to one is in no output of it.
+            // A form: free text typed into it is in none of its outputs.
             let by_form = draft.spec.role == Role::Pause && draft.shape.outputs.named.iter().all(is_of_type);
             match known.clone().next() {
                 _ if by_form => problem.help(
@@ -368,7 +369,7 @@ fn describe(
     }
 }
 
-/// How many names are listed.
+/// Maximum number of names listed.
 const LISTED_MAX: usize = 12;
 
 fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {

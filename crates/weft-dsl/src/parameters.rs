@@ -1,9 +1,10 @@
-//! Compares the parameters of a node with what its component declares: names that look like a slip of the pen, and values
-//! of another kind than the declared one, at any depth.
+//! Compares the parameters of a node with what its component declares: reports names that look misspelled and
+//! values of the wrong type, at any depth.
 //!
-//! Files of other editors hold many parameters that mean nothing here, so a name that nobody declares says nothing by
-//! itself. One that is nearly the name of a parameter which is not given is most likely that parameter. Components read
-//! leniently what they declare, and pass over what they cannot read; what a component itself has named is not said twice.
+//! Files from other editors contain many parameters that mean nothing here, so an undeclared name by itself
+//! is not reported. A name that is nearly that of a missing parameter most likely means that parameter.
+//! Components read their declared parameters leniently and ignore what they cannot read; a problem that a
+//! component has reported itself is not reported twice.
 
 mod kinds;
 
@@ -20,28 +21,28 @@ use crate::canvas::CanvasNode;
 use crate::problem::{Problem, ProblemList, join};
 use crate::suggest::Suggester;
 
-/// How deep parameters are looked at: agents may be the tools of others.
+/// Maximum depth to which parameters are examined: agents may be tools of other agents.
 const DEEP_MAX: usize = 48;
 
-/// What the parameters of one node are compared with.
+/// Compares the parameters of one node.
 pub(crate) struct ParameterComparison<'a> {
     /// The component types, for the tools of agents.
     pub catalog: &'a Catalog,
     /// The node.
     pub node: &'a CanvasNode,
-    /// The places in its parameters of which its component has said what is wrong.
+    /// The places in its parameters for which its component has reported a problem.
     pub told: HashSet<String>,
 }
 
 impl ParameterComparison<'_> {
-    /// Reports what is probably misspelled, and what is not of the declared kind.
+    /// Reports names that are probably misspelled and values of the wrong type.
     pub(crate) fn report(&self, spec: &ComponentSpec, suggester: &mut Suggester, problems: &mut ProblemList) {
         let mut look = ParameterWalk { comparison: self, deep: 0, suggester, problems };
         look.component(spec, &self.node.params, "", &[]);
     }
 }
 
-/// What has the members that are looked at.
+/// The owner of the members being examined.
 #[derive(Clone, Copy)]
 enum MemberOwner<'a> {
     /// A component of this type.
@@ -52,7 +53,7 @@ enum MemberOwner<'a> {
 
 struct ParameterWalk<'a> {
     comparison: &'a ParameterComparison<'a>,
-    /// How many objects are around the one that is looked at.
+    /// Number of objects around the current one.
     deep: usize,
     suggester: &'a mut Suggester,
     problems: &'a mut ProblemList,
@@ -66,7 +67,7 @@ impl ParameterWalk<'_> {
         at: &str,
         more: &'static [FieldGroup],
     ) {
-        // Of a component that this build knows by name only nothing is known.
+        // Nothing is known about a component that this build knows by name only.
         if spec.fields.is_empty() && spec.outputs.is_empty() {
             return;
         }
@@ -81,14 +82,14 @@ impl ParameterWalk<'_> {
         members: &Map<String, Json>,
         at: &str,
     ) {
-        // This goes down by recursion, and what is nested deeper was not drawn by anybody.
+        // This recurses, and no one draws anything that is nested deeper.
         if self.deep == DEEP_MAX {
             return;
         }
         self.deep += 1;
         let is = |spec: &&&FieldSpec, key: &str| spec.name == key || spec.older.contains(&key);
         for (key, value) in members {
-            // An editor's empty field says nothing.
+            // An editor's empty field means nothing.
             if matches!(owner, MemberOwner::Component(_)) && is_empty(value) {
                 continue;
             }
@@ -130,7 +131,7 @@ impl ParameterWalk<'_> {
                     self.object(spec, members, item, &join(at, place));
                 }
             }
-            // Older editors list the fields of a form.
+            // Older editors write the fields of a form as a list.
             (Kind::Named(members), Json::Array(items)) if spec.widget == Some(Widget::Form) => {
                 for (place, item) in items.iter().enumerate() {
                     self.object(spec, members, item, &join(at, place));
@@ -157,7 +158,7 @@ impl ParameterWalk<'_> {
         }
     }
 
-    /// Components that an agent has as its tools.
+    /// Examines the components that an agent has as its tools.
     fn tools(&mut self, value: &Json, at: &str) {
         for (place, tool) in value.as_array().into_iter().flatten().enumerate() {
             let kind = tool.get("component_name").and_then(Json::as_str);
@@ -178,7 +179,7 @@ impl ParameterWalk<'_> {
     }
 
     fn kind(&mut self, owner: MemberOwner<'_>, spec: &FieldSpec, value: &Json, at: &str) {
-        // A component says itself what it does not understand, and some read other words than those that are offered.
+        // A component itself reports words that it does not understand, and some accept more than the offered ones.
         let others = match owner {
             MemberOwner::Component(_) => UnlistedWords::MayBeRead,
             MemberOwner::Parameter(_) => UnlistedWords::AreWrong,
@@ -195,7 +196,7 @@ impl ParameterWalk<'_> {
     }
 
     fn wrong(&mut self, spec: &FieldSpec, must: &str, value: &Json, at: &str) {
-        // What is nobody's business is not repeated.
+        // The value of a secret is not repeated.
         let is = if spec.secret { kind_of(value).to_owned() } else { described(value) };
         let message = format!("`{}` must be {must}, and is {is}", spec.name);
         self.warn("wrong-type", at, message, format!("it is {}", spec.summary));
@@ -203,7 +204,7 @@ impl ParameterWalk<'_> {
 
     fn warn(&mut self, code: &'static str, at: &str, message: String, help: String) {
         let ParameterComparison { node, told, .. } = self.comparison;
-        // One finding for one place: the component knows better what it needs.
+        // One finding per place: the component knows better what it needs.
         if told.contains(at) {
             return;
         }

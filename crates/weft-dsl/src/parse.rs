@@ -1,7 +1,7 @@
-//! JSON document → [`Canvas`], whatever shape of the many in use it has.
+//! JSON document → [`Canvas`], in any of the many forms in use.
 //!
-//! Only a document in which nothing can be seen is refused. What is odd about a part is noted and
-//! comes out when the canvas is compiled.
+//! A document is refused only if nothing in it can be read. Problems in its parts are noted and reported when
+//! the canvas is compiled.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use crate::problem::{Problem, join};
 use crate::suggest::Suggester;
 use crate::upgrade::{Renamed, upgrade};
 
-/// How many components a canvas may have.
-// What is worked out for pairs of nodes stays bounded with it.
+/// Maximum number of components of a canvas.
+// This also bounds everything that is computed for pairs of nodes.
 pub(crate) const COMPONENTS_MAX: usize = 10_000;
 
-/// Reads a document that `source` is the text of.
+/// Reads a document whose text is `source`.
 ///
 /// # Errors
-/// When it is no canvas at all or too large.
+/// When it is not a canvas at all, or too large.
 pub(crate) fn canvas(source: Arc<str>, written: Json) -> Result<Canvas, Vec<Problem>> {
     let (container, taken_out) = container::find(&written)?;
     let dsl = match &taken_out {
@@ -70,13 +70,14 @@ pub(crate) fn canvas(source: Arc<str>, written: Json) -> Result<Canvas, Vec<Prob
     let globals = dsl.get("globals").and_then(Json::as_object).cloned().unwrap_or_default();
     let history = dsl.get("history").map(history).unwrap_or_default();
     (canvas.nodes, canvas.variables, canvas.globals, canvas.history) = (nodes, variables, globals, history);
-    // Problems name components, and a drawing may hold ids of many things that are none.
+    // Problems name components, and a drawing may contain the ids of many things that are not components.
     canvas.old_ids.retain(|new, _| canvas.nodes.contains_key(new.as_str()));
     canvas.problems = reader.problems;
     Ok(canvas)
 }
 
-/// What is said of a canvas in the DSL itself or in one of the objects around it; the innermost counts.
+/// Returns a property of a canvas from the DSL itself or from one of the objects around it; the innermost one
+/// takes precedence.
 fn said_around<'a>(written: &'a Json, container: &Container, key: &str) -> Option<&'a str> {
     let mut at = container.pointer.as_str();
     loop {
@@ -84,18 +85,18 @@ fn said_around<'a>(written: &'a Json, container: &Container, key: &str) -> Optio
         if said.is_some() {
             return said;
         }
-        // One object further out each time, until the root has been asked.
+        // One object further out each time, up to the root.
         at = &at[..at.rfind('/')?];
     }
 }
 
-/// What is read of a canvas, of a component, of what is inside it, and of a variable.
+/// The keys that are read: of a canvas, of a component, of the object inside it, and of a variable.
 const OF_A_CANVAS: [&str; 5] = ["components", "graph", "globals", "variables", "history"];
 const OF_A_COMPONENT: [&str; 4] = ["obj", "downstream", "upstream", "parent_id"];
 const OF_AN_OBJECT: [&str; 2] = ["component_name", "params"];
 const OF_A_VARIABLE: [&str; 4] = ["name", "type", "value", "description"];
 
-/// What a part of a component has to be, and how it is written.
+/// What a part of a component has to be, and how to write it.
 struct Expected {
     what: &'static str,
     help: &'static str,
@@ -136,11 +137,11 @@ impl CanvasReader {
         let all = container.components();
         // Before any of them is read.
         check_count(written.len(), &all)?;
-        // What a component is called is only in the drawing: `components` knows ids alone.
+        // Display names are only in the drawing: `components` has ids alone.
         let names = display_names(dsl);
         let mut nodes = IndexMap::with_capacity(written.len());
         for (id, component) in written {
-            // A finding points into the document as it is written, where the id is still the old one.
+            // A finding points into the document as written, where the id is still the old one.
             let place = join(&all, self.old_ids.get(id).unwrap_or(id));
             let name = names.get(id.as_str()).copied().filter(|name| !name.is_empty()).unwrap_or(id);
             let node = self.node(id, name, component, place);
@@ -149,7 +150,7 @@ impl CanvasReader {
         Ok(nodes)
     }
 
-    /// Notes the keys of an object that are nearly one which is read and not there.
+    /// Notes keys of an object that look like misspellings of keys that are read but missing.
     fn keys(&mut self, object: &Json, read: &[&'static str], at: &str, what: &str) {
         let Some(object) = object.as_object() else { return };
         for key in object.keys().filter(|key| !read.contains(&key.as_str())) {
@@ -165,12 +166,12 @@ impl CanvasReader {
     fn node(&mut self, id: &str, name: &str, component: &Json, node: String) -> CanvasNode {
         self.keys(component, &OF_A_COMPONENT, &node, "a component");
         let (object, at) = match component.get("obj") {
-            // Without `obj` its members stand in the component itself, as people write it by hand.
+            // Without `obj` its members stand in the component itself, as in files written by hand.
             Some(object @ Json::Object(_)) => (object, join(&node, "obj")),
             _ => (component, node.clone()),
         };
         self.keys(object, &OF_AN_OBJECT, &at, "a component");
-        // Some files call it `name`.
+        // Some files use `name` instead.
         let key = if object.get("component_name").is_some() { "component_name" } else { "name" };
         let place = NodePlace {
             kind: join(&at, key),
@@ -216,7 +217,7 @@ impl CanvasReader {
         let pointer = join(&node.place.node, "downstream");
         match written {
             None | Some(Json::Null) => Vec::new(),
-            // A single successor is often written without its list.
+            // A single successor is often written without a list.
             Some(Json::String(to)) => vec![WrittenEdge { to: to.as_str().into(), pointer }],
             Some(Json::Array(items)) => {
                 let mut links = Vec::with_capacity(items.len());
@@ -297,7 +298,7 @@ fn display_names(dsl: &Json) -> HashMap<&str, &str> {
         .collect()
 }
 
-/// Pairs `[role, payload]` or objects `{role, content}`; the payload may be a text or the outputs of
+/// Reads pairs `[role, payload]` or objects `{role, content}`; the payload may be a text or the outputs of
 /// the component that answered.
 fn history(written: &Json) -> Vec<HistoryMessage> {
     let read = |entry: &Json| {

@@ -1,4 +1,4 @@
-//! What is wrong with a canvas: one record per finding, all of them at once.
+//! Problems of a canvas: one record per finding, all reported together.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,13 +9,13 @@ use weft_core::ComponentId;
 
 use crate::span;
 
-/// How bad it is.
+/// How severe a problem is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// The canvas cannot run.
     Error,
-    /// The canvas runs, and probably not as its author meant.
+    /// The canvas runs, but probably not as its author meant.
     Warning,
 }
 
@@ -31,11 +31,11 @@ impl fmt::Display for Severity {
 /// One finding about a canvas.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Problem {
-    /// A stable word for programs, such as `unknown-component`.
+    /// A stable code for programs, such as `unknown-component`.
     pub code: &'static str,
-    /// How bad it is.
+    /// How severe it is.
     pub severity: Severity,
-    /// Where: a JSON pointer (RFC 6901) into the document as written.
+    /// Its place: a JSON pointer (RFC 6901) into the document as written.
     pub pointer: String,
     /// The bytes of the source text to underline; see [`crate::span`].
     pub span: Option<Range<usize>>,
@@ -50,7 +50,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem that keeps the canvas from running.
+    /// Creates a problem that keeps the canvas from running.
     pub fn error(code: &'static str, pointer: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -64,26 +64,26 @@ impl Problem {
         }
     }
 
-    /// A problem that does not.
+    /// Creates a problem that does not keep the canvas from running.
     pub fn warning(code: &'static str, pointer: impl Into<String>, message: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(code, pointer, message) }
     }
 
-    /// Says what to do about it.
+    /// Adds advice on what to do about it.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// Says what to do about it, when there is something to say.
+    /// Adds advice on what to do about it, if there is any.
     #[must_use]
     pub fn maybe_help(mut self, help: Option<String>) -> Self {
         self.help = help.or(self.help);
         self
     }
 
-    /// Names the component it is about.
+    /// Sets the component it is about.
     #[must_use]
     pub fn about(mut self, component: &ComponentId, name: &Arc<str>) -> Self {
         self.component = Some(component.clone());
@@ -115,17 +115,17 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What a component says of its parameters that does not keep it from working.
+/// Code of a problem that a component reports about its parameters but that does not keep it from working.
 pub const PARAMETER_WARNING: &str = "parameter-warning";
 
-/// That every run gets to a component which this build cannot run.
+/// Code of the problem that every run reaches a component which this build cannot run.
 pub const WILL_FAIL: &str = "will-fail";
 
-/// How many problems of one canvas are kept; the rest is only counted.
-// Each is placed in the text and told to somebody; what is generated wrongly is wrong ten thousand times.
+/// Maximum number of problems kept per canvas; further ones are only counted.
+// Each one is located in the text and reported; a generated mistake may occur ten thousand times.
 pub const PROBLEMS_MAX: usize = 1_000;
 
-/// Gathers problems up to [`PROBLEMS_MAX`].
+/// Collects problems, up to [`PROBLEMS_MAX`].
 #[derive(Debug, Default)]
 pub struct ProblemList {
     kept: Vec<Problem>,
@@ -134,7 +134,7 @@ pub struct ProblemList {
 }
 
 impl ProblemList {
-    /// Adds one.
+    /// Adds a problem.
     pub fn add(&mut self, problem: Problem) {
         // Counted before anything is dropped: a canvas must not pass because its errors were found late.
         self.errors += usize::from(problem.is_error());
@@ -145,23 +145,23 @@ impl ProblemList {
         }
     }
 
-    /// Whether another one would only be counted: its place and its words need not be found.
+    /// Whether a further problem would only be counted, so that its place and message are not needed.
     pub fn is_full(&self) -> bool {
         self.kept.len() >= PROBLEMS_MAX
     }
 
-    /// Whether a component has said what is wrong at this place, or there is an error.
+    /// Whether there is an error, or a problem reported by a component, at this place.
     pub fn tells_of(&self, pointer: &str) -> bool {
         let told = |problem: &&Problem| problem.is_error() || problem.code == PARAMETER_WARNING;
         self.kept.iter().filter(told).any(|problem| problem.pointer == pointer)
     }
 
-    /// Whether one of them keeps the canvas from running.
+    /// Whether any of them keeps the canvas from running.
     pub fn has_errors(&self) -> bool {
         self.errors > 0
     }
 
-    /// Gives those another place that `place` knows one for.
+    /// Moves problems to the place that `place` returns for theirs, if any.
     pub(crate) fn place_anew(&mut self, place: impl Fn(&str) -> Option<String>) {
         for problem in &mut self.kept {
             if let Some(pointer) = place(&problem.pointer) {
@@ -170,15 +170,15 @@ impl ProblemList {
         }
     }
 
-    /// All of them in the order of the source text, each with its span.
+    /// Returns all problems in the order of the source text, each with its span.
     pub fn finish(mut self, source: &str) -> Vec<Problem> {
-        // A duplicate key brings its span: by its pointer only the last of the equal keys would be found.
+        // A duplicate key brings its own span: its pointer would only lead to the last of the equal keys.
         let without: Vec<_> = (0..self.kept.len()).filter(|&ix| self.kept[ix].span.is_none()).collect();
         let spans = span::locate(source, without.iter().map(|&ix| self.kept[ix].pointer.as_str()));
         for (ix, span) in without.into_iter().zip(spans) {
             self.kept[ix].span = span;
         }
-        // A stable sort: findings at one place stay in the order in which they were made.
+        // A stable sort: findings at the same place stay in the order in which they were made.
         self.kept.sort_by_key(|p| p.span.as_ref().map_or(0, |span| span.start));
         if self.dropped > 0 {
             let severity = if self.has_errors() { Severity::Error } else { Severity::Warning };
@@ -195,17 +195,17 @@ impl Extend<Problem> for ProblemList {
     }
 }
 
-/// `pointer` with one more step, escaped.
+/// Appends one step to `pointer`, escaped.
 pub fn join(pointer: &str, step: impl fmt::Display) -> String {
     format!("{pointer}/{}", escape(&step.to_string()))
 }
 
 fn escape(step: &str) -> String {
-    // In this order (RFC 6901 §3): the other way round the `~` of `~1` would be escaped once more.
+    // In this order (RFC 6901 §3): otherwise the `~` of `~1` would be escaped again.
     step.replace('~', "~0").replace('/', "~1")
 }
 
-/// One step of a pointer as the name that it stands for.
+/// Unescapes one step of a pointer.
 pub(crate) fn unescape(step: &str) -> String {
     step.replace("~1", "/").replace("~0", "~")
 }

@@ -1,4 +1,4 @@
-//! Checks what the texts of a node refer to, and finds the place of a reference in its parameters.
+//! Checks the references in the texts of a node, and finds the place of a reference in its parameters.
 
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
@@ -13,7 +13,7 @@ use crate::globals;
 use crate::problem::{Problem, ProblemList, join};
 use crate::suggest::Suggester;
 
-/// A longer text is no reference in all its length.
+/// A longer text is not a reference as a whole.
 const REFERENCE_LENGTH_MAX: usize = 512;
 
 /// What references are checked against.
@@ -23,20 +23,20 @@ pub(crate) struct World<'a> {
     pub canvas: &'a Canvas,
     /// The globals of a new session.
     pub globals: &'a Map<String, Json>,
-    /// The names of the tenant's secrets, where they are known.
+    /// The names of the tenant's secrets, if known.
     pub secrets: Option<&'a [String]>,
 }
 
-/// A node as it is written.
+/// A node as written.
 #[derive(Clone, Copy)]
 pub(crate) struct NodeText<'a> {
     /// The node.
     pub node: &'a CanvasNode,
-    /// What the names in its texts can mean.
+    /// What the names in its texts can refer to.
     pub names: Names<'a>,
 }
 
-/// Reports the references of a node that lead nowhere.
+/// Reports a node's references that lead nowhere.
 pub(crate) fn check(
     world: World<'_>,
     text: NodeText<'_>,
@@ -56,7 +56,7 @@ pub(crate) fn check(
     if lost.is_empty() {
         return;
     }
-    // To find the places all texts of the node are read again; most nodes never come to this.
+    // Finding the places parses all texts of the node again; most nodes never get here.
     let written = ReferencesWritten::of(world.canvas, text);
     let node = text.node;
     for (reference, slip) in lost {
@@ -80,7 +80,7 @@ fn leads_nowhere(world: World<'_>, reference: &Reference) -> bool {
     }
 }
 
-/// A member of a variable that is nearly one which its first value has.
+/// A misspelled member of a variable, compared with the members of its initial value.
 struct MemberSlip<'r> {
     variable: &'r str,
     member: &'r str,
@@ -95,7 +95,7 @@ impl MemberSlip<'_> {
     }
 }
 
-/// Finds one. Other members may come while a canvas runs.
+/// Finds such a misspelling. Other members may appear while a canvas runs.
 fn slip<'r>(world: World<'r>, reference: &'r Reference, suggester: &mut Suggester) -> Option<MemberSlip<'r>> {
     let Reference::Global(name) = reference else { return None };
     let variable = prefixes(name).find(|prefix| world.globals.contains_key(*prefix))?;
@@ -103,24 +103,24 @@ fn slip<'r>(world: World<'r>, reference: &'r Reference, suggester: &mut Suggeste
     let member =
         name[variable.len() + 1..].split('.').next().filter(|member| !members.contains_key(*member))?;
     let known = members.keys().take(COMPARED_MAX).map(String::as_str);
-    // Of those that a canvas may have thousands of: each is compared with all members, letter by letter.
+    // A canvas may have thousands of these, and each is compared with all members, letter by letter.
     let meant = suggester.misspelled_among(member, known)?;
     Some(MemberSlip { variable, member, meant })
 }
 
-/// How many names a path has that are looked at. No output and no variable has a name with so many dots.
-// Each is looked up as a whole, so a path of a megabyte of dots would be read half a million times.
+/// Maximum number of prefixes of a path that are tried. No output or variable has a name with that many dots.
+// Each prefix is looked up as a whole, so a path of a megabyte of dots would be read half a million times.
 pub(crate) const NAMES_MAX: usize = 16;
 
-/// What a path may lead into: its beginnings as far as a dot.
+/// Returns the prefixes of a path that end before a dot: the values it may lead into.
 pub fn prefixes(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('.').take(NAMES_MAX).map(|(at, _)| &path[..at])
 }
 
-/// How many members of a variable are compared with a name.
+/// Maximum number of a variable's members compared with a name.
 const COMPARED_MAX: usize = 64;
 
-/// Whether there is a secret, as far as that is known.
+/// Whether a secret exists, as far as is known.
 fn is_there(world: World<'_>, secret: &str) -> bool {
     world.secrets.is_none_or(|names| names.iter().any(|name| name == secret))
 }
@@ -161,29 +161,29 @@ fn describe(world: World<'_>, reference: &Reference, pointer: &str, suggester: &
     }
 }
 
-/// Where each reference of a node is first written: reference as text → JSON pointer in the document.
+/// Where each reference of a node is first written: from the reference as text to a JSON pointer into the document.
 pub(crate) struct ReferencesWritten<'a> {
     canvas: &'a Canvas,
     text: NodeText<'a>,
     own: OnceCell<HashMap<String, String>>,
-    /// Those of an enclosing frame count too: its conditions are read by its body.
+    /// The references of an enclosing frame count too: its conditions are read by its body.
     around: OnceCell<HashMap<String, String>>,
 }
 
 impl<'a> ReferencesWritten<'a> {
-    /// Of a node. Its texts are read when they are asked for.
+    /// Creates the index of a node; its texts are read on first use.
     pub(crate) fn of(canvas: &'a Canvas, text: NodeText<'a>) -> Self {
         Self { canvas, text, own: OnceCell::new(), around: OnceCell::new() }
     }
 
-    /// Where a reference is written, or else where the parameters are.
+    /// Returns the place where a reference is written, or else that of the parameters.
     pub(crate) fn place(&self, reference: &str) -> &str {
-        // The frame only after the node: one with a long text may have thousands of nodes inside.
+        // The frame only after the node: a frame with a long text may have thousands of nodes inside.
         let found = self.own().get(reference).or_else(|| self.around().get(reference));
         found.unwrap_or(&self.text.node.place.params)
     }
 
-    /// All of them, as texts.
+    /// Returns all references as texts.
     pub(crate) fn all(&self) -> impl Iterator<Item = &str> {
         self.own().keys().chain(self.around().keys()).map(String::as_str)
     }
@@ -212,13 +212,13 @@ fn note(json: &Json, pointer: &str, names: Names<'_>, places: &mut HashMap<Strin
     match json {
         Json::String(text) => {
             let template = Template::parse_value(text, names);
-            // A builder may know that a text must be a reference also where it names nothing.
+            // A component may require a text to be a reference even where it names nothing.
             let bare = text.trim_matches(|c: char| c == '{' || c == '}' || c.is_whitespace());
             let several = |c: char| c.is_whitespace() || matches!(c, '{' | '}');
             let is_one = bare.len() <= REFERENCE_LENGTH_MAX && bare.contains('@') && !bare.contains(several);
             let bare = is_one.then(|| bare.to_owned());
             for written in template.references().map(ToString::to_string).chain(bare) {
-                // The first place counts: a reference that stands in ten texts is one finding.
+                // The first place counts: a reference that occurs in ten texts is one finding.
                 places.entry(written).or_insert_with(|| pointer.to_owned());
             }
         }

@@ -1,7 +1,8 @@
-//! The JSON Schema of a canvas, for editors: made from what the components declare.
+//! Generates the JSON Schema of a canvas for editors, from the components' declarations.
 //!
-//! It accepts what loads: canvases come from many editors, and a number may be a text that holds one. What a schema cannot
-//! say (references, edges, frames) is for [`compile`](crate::compile).
+//! It accepts whatever can be loaded: canvases come from many editors, and a number may be a text that
+//! contains one. What a schema cannot express (references, edges, frames) is checked by
+//! [`compile`](crate::compile).
 
 use serde_json::{Map, json};
 use weft_core::component::Role;
@@ -9,7 +10,7 @@ use weft_core::field::schema::of_value;
 use weft_core::field::{AnyField as _, Field, FieldSpec, Kind, Widget, common, specs};
 use weft_core::{ComponentSpec, Json};
 
-/// The JSON Schema (2020-12) of a canvas made of these components.
+/// Returns the JSON Schema (2020-12) of a canvas built from these components.
 pub fn canvas_schema(components: &[&'static ComponentSpec]) -> Json {
     let kinds: Vec<&str> = components.iter().map(|spec| spec.kind).collect();
     let defs: Map<String, Json> =
@@ -75,7 +76,7 @@ fn properties<'a>(fields: impl Iterator<Item = &'a FieldSpec>) -> Map<String, Js
     fields.map(|spec| (spec.name.to_owned(), field(spec))).collect()
 }
 
-/// What is read of a field, and no less: see [`weft_core::params`].
+/// Returns the schema of a field, which accepts everything that is read: see [`weft_core::params`].
 fn field(spec: &FieldSpec) -> Json {
     let mut schema = of_kind(spec.kind);
     if spec.widget == Some(Widget::Form) {
@@ -97,7 +98,7 @@ fn of_kind(kind: Kind) -> Json {
         }
         Kind::Flag => json!({"type": ["boolean", "string", "number", "null"]}),
         Kind::Whole { .. } | Kind::Number { .. } => {
-            // The bounds hold for numbers only, whatever else a value may be.
+            // The bounds apply only to numbers; the value may be of another type.
             let mut schema = of_value(kind);
             schema.insert("type".to_owned(), json!(["number", "string", "null"]));
             Json::Object(schema)

@@ -1,4 +1,4 @@
-//! Finds secrets that are written into a canvas. What it says never holds the secret.
+//! Finds secrets written into a canvas. Its messages never contain the secret.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::problem::join;
 pub(crate) const HELP: &str = "an exported canvas shows it to everyone who gets the file: put it with `weft secret set NAME` \
                         and write `{secret.NAME}` here, or set it where Weft runs";
 
-/// How keys of well-known services begin.
+/// Prefixes of the keys of well-known services.
 const PREFIXES: [&str; 12] = [
     "sk-",
     "tvly-",
@@ -33,33 +33,33 @@ const PREFIXES: [&str; 12] = [
     "hf_",
 ];
 
-/// How many characters of a key must follow its prefix.
-// The keys of all these services have at least as many; words of prose behind such a prefix have fewer.
+/// Minimum number of characters of a key after its prefix.
+// The keys of all these services are at least this long; words of prose after such a prefix are shorter.
 const KEY_LENGTH_MIN: usize = 16;
 
-/// A secret in clear.
+/// A secret in plain text.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ExposedSecret {
-    /// JSON pointer inside the parameters.
+    /// JSON pointer within the parameters.
     pub pointer: String,
     /// What is wrong, without the secret.
     pub message: String,
 }
 
-/// Every secret in the parameters of a component.
+/// Returns every secret in the parameters of a component.
 pub(crate) fn find(params: &Map<String, Json>, names: Names<'_>) -> Vec<ExposedSecret> {
     let mut found = Vec::new();
     object(params, "", names, &mut found);
     found
 }
 
-/// Whether a declared variable holds one.
+/// Returns a message if a declared variable contains a secret.
 pub(crate) fn in_variable(name: &str, value: &Json, names: Names<'_>) -> Option<String> {
     value.as_str().and_then(|text| judge(name, text, names))
 }
 
-/// The names of all globals that are secret: variables that are declared as such, those whose values go
-/// into headers and the like, and the secrets of the tenant.
+/// Returns the names of all secret globals: variables declared as secret, variables whose values go into
+/// headers and the like, and the tenant's secrets.
 pub(crate) fn globals(variables: &IndexMap<String, EnvVariable>, nodes: &[PlanNode]) -> Vec<Arc<str>> {
     let declared = variables.iter().filter(|(_, variable)| variable.is_secret());
     let declared = declared.map(|(name, _)| Arc::from(format!("env.{name}")));
@@ -99,7 +99,7 @@ fn look(key: &str, value: &Json, pointer: &str, names: Names<'_>, found: &mut Ve
 }
 
 fn judge(key: &str, text: &str, names: Names<'_>) -> Option<String> {
-    // A reference with a slip of the pen is named as one.
+    // A misspelled reference to a secret is reported as such.
     let meant = text.contains(PREFIX) && text.contains(['{', '}']);
     if !meant && names_a_secret(key) && is_literal(text, names) {
         return Some(format!(
@@ -123,11 +123,11 @@ fn judge(key: &str, text: &str, names: Names<'_>) -> Option<String> {
     ))
 }
 
-/// How the first line of a private key in a file ends.
+/// The end of the first line of a private key file.
 const PEM_END: &str = "PRIVATE KEY-----";
-/// How many addresses of one text are looked at.
+/// Maximum number of addresses examined per text.
 const ADDRESSES_MAX: usize = 64;
-/// How long a key in an address is at least: what is shorter is as likely a word.
+/// Minimum length of a key in an address: anything shorter is just as likely a word.
 const ADDRESS_KEY_MIN: usize = 8;
 
 /// Whether an address in a text has a key in its query.
@@ -147,7 +147,7 @@ fn has_key_in_address(text: &str) -> bool {
     })
 }
 
-/// Whether what has this name is a secret.
+/// Whether a value of this name is a secret.
 pub(crate) fn names_a_secret(key: &str) -> bool {
     const ENDINGS: [&str; 12] = [
         "apikey",
@@ -163,28 +163,30 @@ pub(crate) fn names_a_secret(key: &str) -> bool {
         "apitoken",
         "tokenvalue",
     ];
-    // `api_key`, `apiKey` and `API-Key` are one name.
+    // `api_key`, `apiKey` and `API-Key` are the same name.
     let plain: String = key.chars().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();
-    // Whole words: `max_tokens` and `token_header` are no secrets.
+    // Whole words: `max_tokens` and `token_header` are not secrets.
     matches!(plain.as_str(), "token" | "authorization" | "credentials")
         || ENDINGS.iter().any(|end| plain.ends_with(end))
 }
 
-/// A value of its own, and no reference.
+/// Whether the text is a literal value and not a reference.
 pub(crate) fn is_literal(text: &str, names: Names<'_>) -> bool {
     let trimmed = text.trim();
     !is_stand_in(trimmed) && Template::parse_value(trimmed, names).references().next().is_none()
 }
 
-/// What stands where a secret would: nothing at all, what pages show in its place, and what is to be filled in.
+/// Whether the text is a placeholder for a secret: nothing at all, characters that mask one, or something to
+/// be filled in.
 fn is_stand_in(text: &str) -> bool {
     text.chars().all(|c| matches!(c, '*' | 'x' | 'X' | '.' | '•' | '-'))
         || text.starts_with('<') && text.ends_with('>')
         || text.starts_with("${")
 }
 
-/// What stands there in addresses, which cannot hold such brackets themselves: also a reference, a variable of a shell, and
-/// a word of examples. As the value of a parameter such a word may be meant.
+/// Whether the text is a placeholder in an address, which cannot contain such brackets itself: this also
+/// includes references, shell variables, and words used in examples. As the value of a parameter such a word
+/// may be meant literally.
 fn is_example(text: &str) -> bool {
     const WORDS: [&str; 6] = ["password", "passwd", "pass", "pwd", "secret", "token"];
     is_stand_in(text)
@@ -193,14 +195,14 @@ fn is_example(text: &str) -> bool {
         || WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
-/// The prefix of the first key in a text.
+/// Returns the prefix of the first key in a text.
 fn key_in(text: &str) -> Option<&'static str> {
     PREFIXES
         .into_iter()
         .find(|prefix| text.match_indices(prefix).any(|(at, _)| is_key(text, at, prefix.len())))
 }
 
-/// Where a text holds passwords of addresses, such as that of `https://ann:PASSWORD@erp.example`.
+/// Returns the ranges of passwords in the addresses of a text, as in `https://ann:PASSWORD@erp.example`.
 fn passwords(text: &str) -> impl Iterator<Item = Range<usize>> {
     const MARK: &str = "://";
     let ends = |c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '"' | '\'' | '\\' | '<' | '>');
@@ -217,7 +219,7 @@ fn passwords(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// A text with something else in the place of keys of well-known services and of passwords in addresses, if it holds any.
+/// Replaces the keys of well-known services and the passwords in addresses by `by`; `None` if the text contains none.
 pub(crate) fn without_keys(text: &str, by: &str) -> Option<String> {
     let keyless = without_known_keys(text, by);
     let done = without_passwords(keyless.as_deref().unwrap_or(text), by);
@@ -239,13 +241,13 @@ fn without_known_keys(text: &str, by: &str) -> Option<String> {
     let places = PREFIXES
         .into_iter()
         .flat_map(|prefix| text.match_indices(prefix).map(move |(at, _)| (at, prefix.len())));
-    // All of them at first, and not the next one after each: a text may hold a hundred thousand keys.
+    // Collects all of them first, instead of searching again after each: a text may contain a hundred thousand keys.
     let mut keys: Vec<(usize, usize)> = places.filter(|&(at, prefix)| is_key(text, at, prefix)).collect();
     keys.sort_unstable();
     let mut cleaned = String::new();
     let mut from = 0;
     for (at, prefix) in keys {
-        // Within the key before it.
+        // It lies within the previous key.
         if at < from {
             continue;
         }
@@ -262,14 +264,14 @@ fn of_a_key(c: char) -> bool {
 }
 
 fn is_key(text: &str, at: usize, prefix: usize) -> bool {
-    // `task-…` holds `sk-`: no key begins within a word.
+    // `task-…` contains `sk-`: no key begins within a word.
     if text[..at].chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '-' || c == '_') {
         return false;
     }
-    // Only its beginning: a text of a megabyte without a blank would be looked through for each prefix.
+    // Only the beginning: otherwise a megabyte of text without a space would be scanned for each prefix.
     let body = text[at + prefix..].chars().take(KEY_LENGTH_MIN * 4).take_while(|c| of_a_key(*c));
     let body: Vec<char> = body.collect();
-    // A key is long and mixes; `sk-learn-compatible-estimators` is prose.
+    // A key is long and contains digits; `sk-learn-compatible-estimators` is prose.
     body.len() >= KEY_LENGTH_MIN && body.iter().any(char::is_ascii_digit)
 }
 

@@ -1,9 +1,8 @@
-//! JSON pointer → the bytes of the source text to underline. Used only when there is something to
-//! report.
+//! JSON pointer → the bytes of the source text to underline. Used only when there is something to report.
 //!
-//! A text, number, boolean or null is underlined itself. For an object or list it is the key that
-//! leads to it; without a key (an element of a list, the root) it is the opening bracket. Where the
-//! pointer leads further than the document does, the deepest value on the way stands in.
+//! A text, number, boolean or null is underlined itself. For an object or list it is the key that leads to it
+//! or, without a key (a list element, the root), the opening bracket. If the pointer leads further than the
+//! document does, the deepest existing value on its path is used.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -13,14 +12,14 @@ use weft_core::exact;
 
 use crate::problem::unescape;
 
-/// How deep the scanner follows a pointer. The parser allows less.
+/// Maximum depth to which the scanner follows a pointer. The parser allows less.
 const DEPTH_MAX: usize = 256;
 
-/// Places of one kind that are reported at most.
+/// Maximum number of places reported of each kind.
 const UNSEEN_MAX: usize = 100;
 
-/// The spans of `pointers` in `source`, which must be JSON that `serde_json` accepts; of anything
-/// else, whatever can be found. One for each pointer, in their order.
+/// Returns the spans of `pointers` in `source`, one for each pointer, in their order. `source` must be JSON
+/// that `serde_json` accepts; for other input the result is best effort.
 pub(crate) fn locate<'p>(
     source: &str,
     pointers: impl IntoIterator<Item = &'p str>,
@@ -36,7 +35,7 @@ pub(crate) fn locate<'p>(
     asked.iter().map(|path| nearest(path, &found)).collect()
 }
 
-/// What was found for the deepest node on the way that the document has.
+/// Returns the span of the deepest node on the path that the document has.
 fn nearest(path: &[usize], found: &HashMap<usize, PointerSpan>) -> Option<Range<usize>> {
     let (last, before) = path.split_last()?;
     if let Some(place) = found.get(last) {
@@ -57,7 +56,7 @@ impl Default for PointerTree {
 }
 
 impl PointerTree {
-    /// Adds a pointer; the nodes on its way, the root first.
+    /// Adds a pointer and returns the nodes on its path, root first.
     fn want(&mut self, pointer: &str) -> Vec<usize> {
         let mut path = vec![0];
         for step in pointer.split('/').skip(1).take(DEPTH_MAX) {
@@ -86,7 +85,7 @@ struct SpanWalk<'w> {
 }
 
 impl SpanWalk<'_> {
-    /// A key that comes twice: what counts is its last value.
+    /// Forgets what was found below a key that occurs again: the last value counts.
     fn forget(&mut self, node: usize) {
         self.found.remove(&node);
         let wanted = self.wanted;
@@ -119,25 +118,25 @@ impl JsonScanner<'_> {
         here
     }
 
-    /// Passes over a string, quotes included.
+    /// Skips a string, including its quotes.
     fn string(&mut self) -> Range<usize> {
         let start = self.at;
         self.at += 1;
         while let Some(&byte) = self.bytes.get(self.at) {
             self.at += 1;
             match byte {
-                // The character behind it cannot end the string, whatever it is.
+                // The next character cannot end the string, whatever it is.
                 b'\\' => self.at += 1,
                 b'"' => break,
                 _ => {}
             }
         }
-        // A string that ends in a backslash, in a text that is no JSON.
+        // For a string that ends in a backslash, in text that is not JSON.
         self.at = self.at.min(self.bytes.len());
         start..self.at
     }
 
-    /// Passes over a number or a word.
+    /// Skips a number or a keyword.
     fn word(&mut self) -> Range<usize> {
         let start = self.at;
         let ends = |b: &u8| matches!(b, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r');
@@ -146,7 +145,7 @@ impl JsonScanner<'_> {
         start..self.at
     }
 
-    /// Passes over any value without looking into it.
+    /// Skips any value without looking into it.
     fn skip(&mut self) -> Option<Range<usize>> {
         let mut depth = 0_usize;
         self.peek()?;
@@ -180,8 +179,8 @@ impl JsonScanner<'_> {
         let start = self.at;
         let container = matches!(first, b'{' | b'[');
         let leading = key.unwrap_or(start..start + 1);
-        // What nobody asks for is skipped without recursion, so that a large document costs one look at each
-        // byte.
+        // Values that no pointer asks for are skipped without recursion, so that even in a large document
+        // each byte is read once.
         let looks_inside = container && depth < DEPTH_MAX && !walk.wanted.nodes[node].is_empty();
         if !looks_inside {
             let span = self.skip()?;
@@ -230,11 +229,11 @@ impl JsonScanner<'_> {
     }
 }
 
-/// The text of a string token.
+/// Returns the text of a string token.
 fn text(token: &[u8]) -> Cow<'_, str> {
     let inner = token.get(1..token.len().saturating_sub(1)).unwrap_or_default();
     if inner.contains(&b'\\') {
-        // Read as the parser reads it: a key that is written with escapes is the same key.
+        // Decoded as the parser does: a key written with escapes is the same key.
         return Cow::Owned(serde_json::from_slice(token).unwrap_or_default());
     }
     String::from_utf8_lossy(inner)
@@ -245,20 +244,20 @@ fn text(token: &[u8]) -> Cow<'_, str> {
 pub(crate) struct Spot {
     /// The pointer of the member or element.
     pub pointer: String,
-    /// What is underlined.
+    /// The bytes to underline.
     pub span: Range<usize>,
 }
 
-/// What a document no longer shows once it is parsed, at most [`UNSEEN_MAX`] places of each kind.
+/// Details of a text that are lost when it is parsed, at most [`UNSEEN_MAX`] places of each kind.
 #[derive(Debug, Default)]
 pub(crate) struct Unseen {
-    /// Keys that their object had before; the last value counts.
+    /// Keys that occurred before in the same object; the last value counts.
     pub duplicates: Vec<Spot>,
-    /// Integers with more digits than a number keeps.
+    /// Integers with more digits than a number can hold.
     pub lost: Vec<Spot>,
 }
 
-/// What of a text its document no longer shows.
+/// Finds the details of a text that are lost when it is parsed.
 pub(crate) fn unseen(source: &str) -> Unseen {
     let mut scan = JsonScanner { bytes: source.as_bytes(), at: 0 };
     scan.skip_bom();

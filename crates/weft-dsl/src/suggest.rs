@@ -1,24 +1,27 @@
-//! “Did you mean …?”: the nearest of some names by edit distance.
+//! “Did you mean …?”: finds the nearest of some names by edit distance.
 
 use std::cell::Cell;
 
 /// Longer names are not compared.
 const NAME_LENGTH_MAX: usize = 64;
 
-/// How many names one canvas may be compared for; comparing is quadratic in what an author may send.
+/// Maximum number of names per canvas for which a nearest name is sought; comparing is quadratic in what an
+/// author may send.
 const QUESTIONS_MAX: usize = 32;
 
-/// How many names one canvas may be looked at for slips: files of other editors hold a few dozen at each node.
+/// Maximum number of names per canvas checked for misspellings: files from other editors contain a few dozen
+/// per node.
 const LOOKS_MAX: usize = 20_000;
 
-/// How many names that look like a reference one canvas may be compared for.
+/// Maximum number of names per canvas that look like a reference and are compared with known ones.
 const GUESSES_MAX: usize = 64;
 
-/// How many names all questions and guesses of one canvas may be compared with.
-// A canvas has room for hundreds of thousands of variables, and two names of this length take thousands of steps.
+/// Maximum number of names that all questions and guesses of one canvas are compared with.
+// A canvas has room for hundreds of thousands of variables, and comparing two names of this length takes
+// thousands of steps.
 const COMPARED_MAX: usize = 50_000;
 
-/// Answers a limited number of questions.
+/// Makes suggestions, up to a limit per canvas.
 #[derive(Debug)]
 pub(crate) struct Suggester {
     questions_left: usize,
@@ -39,7 +42,7 @@ impl Default for Suggester {
 }
 
 impl Suggester {
-    /// The one of `known` that is meant by a name, if that is hardly in doubt; see [`misspelled`].
+    /// Returns the name in `known` that is almost certainly meant; see [`misspelled`].
     pub(crate) fn misspelled<'a>(
         &mut self,
         name: &str,
@@ -49,7 +52,7 @@ impl Suggester {
         misspelled(name, known)
     }
 
-    /// The same among names of which a canvas may have thousands.
+    /// Like `misspelled`, for names of which a canvas may have thousands.
     pub(crate) fn misspelled_among<'a>(
         &mut self,
         name: &str,
@@ -59,7 +62,7 @@ impl Suggester {
         misspelled(name, self.counted(known))
     }
 
-    /// The nearest of `known`, as a question to the author.
+    /// Returns the nearest of `known`, as a question to the author.
     pub(crate) fn did_you_mean<'a>(
         &mut self,
         name: &str,
@@ -69,7 +72,7 @@ impl Suggester {
         nearest(name, self.counted(known)).map(|found| format!("did you mean `{found}`?"))
     }
 
-    /// As many of these names as may still be compared.
+    /// Returns as many of these names as may still be compared.
     fn counted<'a, I: IntoIterator<Item = &'a str>>(&self, known: I) -> impl Iterator<Item = &'a str> {
         known.into_iter().take_while(move |_| {
             let left = self.names_left.get();
@@ -79,7 +82,7 @@ impl Suggester {
     }
 }
 
-/// The nearest of `known`, unless all are too far away. Of equally near ones the first.
+/// Returns the nearest of `known`, unless all are too far away. Among equally near ones, the first.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > NAME_LENGTH_MAX {
         return None;
@@ -100,8 +103,8 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
     best.map(|(_, candidate)| candidate)
 }
 
-/// The one of `known` that somebody meant who wrote `name`, if that is hardly in doubt: it differs in nothing but capitals
-/// and marks between words, or by one edit, or two in a long name; in a short name two letters have changed places.
+/// Returns the name in `known` that is almost certainly meant by `name`: the two differ only in case and in
+/// separators, or by one edit (two in a long name); in a short name only by two swapped letters.
 pub(crate) fn misspelled<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const LONG: usize = 8;
     const SHORT: usize = 3;
@@ -128,12 +131,12 @@ pub(crate) fn misspelled<'a>(name: &str, known: impl IntoIterator<Item = &'a str
     near.min_by_key(|(slips, _)| *slips).map(|(_, candidate)| candidate)
 }
 
-/// A third of the name may be wrong.
+/// Up to a third of the name may be wrong.
 fn tolerance(length: usize) -> usize {
     (length / 3).clamp(1, 6)
 }
 
-/// Edits that make one of the other; two swapped neighbours are one edit.
+/// Returns the number of edits that turn one name into the other; swapping two neighbours is one edit.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before = vec![0; b.len() + 1];
     let mut last: Vec<usize> = (0..=b.len()).collect();
@@ -143,7 +146,7 @@ fn distance(a: &[char], b: &[char]) -> usize {
             let differs = usize::from(a[i - 1] != b[j - 1]);
             row[j] = (last[j] + 1).min(row[j - 1] + 1).min(last[j - 1] + differs);
             if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                // Swapped neighbours are the most frequent slip of typing.
+                // Swapped neighbours are the most frequent typing error.
                 row[j] = row[j].min(before[j - 2] + 1);
             }
         }

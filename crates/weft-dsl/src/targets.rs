@@ -1,4 +1,4 @@
-//! Checks where a node leads: its successors, its branches, and where it goes after a failure.
+//! Checks the targets of a node: its successors, its branches, and its exception branch.
 
 use std::collections::HashSet;
 
@@ -21,21 +21,21 @@ pub(crate) fn check(
         if ids.contains(id) {
             return;
         }
-        // Finding it may mean going through a list of a million of them.
+        // Finding the place may mean searching a list of a million targets.
         let pointer = if problems.is_full() { String::new() } else { place() };
         let message = format!("{what} leads to `{id}`, which does not exist");
         let problem = match decorative {
             Decorative::No => Problem::error("unknown-target", pointer, message),
-            // Nothing follows it there, so nothing is lost.
+            // The engine does not follow this list, so nothing is lost.
             Decorative::Yes => Problem::warning("unknown-target", pointer, message),
         };
         let help = suggester.did_you_mean(id.as_str(), ids.iter().map(ComponentId::as_str));
         problems.add(problem.maybe_help(help).about(&node.id, &node.name));
     };
     let draft = &built.draft;
-    // The branches of a node that was not built are a guess.
+    // The branches of a node that could not be built are a guess.
     let branches = draft.shape.branches.as_deref().filter(|_| built.sound);
-    // A branching node goes where its branches say; its own list is only a drawing.
+    // A branching node follows its branches; its own list is only the drawing.
     let decorative = if branches.is_some() { Decorative::Yes } else { Decorative::No };
     for link in &node.downstream {
         missing(&link.to, &|| link.pointer.clone(), "the edge", decorative);
@@ -55,14 +55,14 @@ pub(crate) fn check(
     }
 }
 
-/// Whether the engine follows a list of targets.
+/// Whether a list of targets is only part of the drawing, so that the engine does not follow it.
 #[derive(Clone, Copy)]
 enum Decorative {
     No,
     Yes,
 }
 
-/// Where a target is written: in a list at `pointer`, or there alone.
+/// Returns the place where a target is written: an entry of a list at `pointer`, or `pointer` itself.
 pub(crate) fn target_place(node: &CanvasNode, pointer: &str, index: usize, id: &ComponentId) -> String {
     let list = format!("{}{pointer}", node.place.params);
     let (first, rest) = pointer
@@ -72,7 +72,7 @@ pub(crate) fn target_place(node: &CanvasNode, pointer: &str, index: usize, id: &
     match listed {
         Some(Json::Array(items)) => {
             let is_it = |item: &Json| item.as_str() == Some(id.as_str());
-            // Elsewhere only where some entries before it were passed over.
+            // Elsewhere only if some entries before it were skipped.
             let at =
                 if items.get(index).is_some_and(is_it) { Some(index) } else { items.iter().position(is_it) };
             join(&list, at.unwrap_or(index))

@@ -1,5 +1,5 @@
-//! Finds in the texts of a node what looks like a reference and is none: braces that are not closed or not opened, names
-//! that are misspelled, and the short names of an Iteration outside of one.
+//! Finds parts of a node's texts that look like references but are not: braces that are not closed or not
+//! opened, misspelled names, and the short names of an Iteration used outside of one.
 
 mod slips;
 
@@ -14,15 +14,16 @@ use crate::canvas::CanvasNode;
 use crate::problem::{Problem, ProblemList, join};
 use crate::suggest::Suggester;
 
-/// The short names of what an Iteration gives its body. `{result}` is a word that texts use for other things.
+/// The short names that an Iteration provides to its body. `{result}` is left out because texts use it for
+/// other things.
 const OF_AN_ITEM: [&str; 2] = ["item", "index"];
 
-/// A text of another language: braces mean something else there.
+/// Whether the text is in another language, where braces mean something else.
 fn is_program(node: &CanvasNode, key: &str) -> bool {
     node.kind == "CodeExec" && key == "script"
 }
 
-/// Reports what is wrong in the texts of a node.
+/// Reports problems in the texts of a node.
 pub(crate) fn check(
     builder: &Builder<'_>,
     known: KnownNames<'_>,
@@ -40,7 +41,7 @@ pub(crate) fn check(
 struct TextCheck<'a> {
     node: &'a CanvasNode,
     known: KnownNames<'a>,
-    /// Whether there is an Iteration in the canvas.
+    /// Whether the canvas has an Iteration.
     iterates: bool,
     suggester: &'a mut Suggester,
     problems: &'a mut ProblemList,
@@ -68,7 +69,7 @@ impl TextCheck<'_> {
         if let Some(slip) = slips::first(text, self.known, self.suggester) {
             self.warn(pointer, &slip);
         }
-        // In Jinja `item` is as good a name as any.
+        // In Jinja, `item` is a name like any other.
         let Names { item, .. } = self.known.names;
         if item.is_some() || !self.iterates || text.contains("{%") || text.contains("{{") {
             return;
@@ -91,7 +92,7 @@ impl TextCheck<'_> {
     }
 
     fn warn(&mut self, pointer: &str, Slip { code, message, help }: &Slip) {
-        // A component that cannot read a text, or reads it otherwise, has said so.
+        // A component that cannot read a text, or reads it differently, has reported so.
         if self.problems.tells_of(pointer) {
             return;
         }

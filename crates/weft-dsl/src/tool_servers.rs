@@ -1,4 +1,4 @@
-//! Servers of tools that agents name.
+//! Tool servers that agents name.
 
 use serde_json::Map;
 use weft_core::Json;
@@ -7,10 +7,10 @@ use crate::canvas::CanvasNode;
 use crate::problem::{Problem, ProblemList, join};
 use crate::suggest::Suggester;
 
-/// How deep agents may be the tools of others here; deeper ones are refused where they are read.
+/// Maximum depth of agents as tools of others here; deeper nesting is refused when it is read.
 const DEEP_MAX: usize = 16;
 
-/// A tool that a server or a plugin would have if what it says of it could be used.
+/// A tool of a server or plugin that is left out because its description cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOutTool {
     /// The server or plugin.
@@ -21,15 +21,15 @@ pub struct LeftOutTool {
     pub reason: String,
 }
 
-/// What an agent names in one entry of `mcp`.
+/// A server that an agent names in an entry of `mcp`.
 struct NamedServer<'a> {
-    /// Where the entry is.
+    /// The place of the entry.
     at: String,
     id: &'a str,
     tools: Option<&'a Map<String, Json>>,
 }
 
-/// Warns of tools that agents want and that are left out of their server.
+/// Warns of tools that agents want but that are left out of their server.
 pub(crate) fn check_tools(node: &CanvasNode, left_out: &[LeftOutTool], problems: &mut ProblemList) {
     for NamedServer { at, id, tools } in named(node) {
         for name in tools.into_iter().flat_map(Map::keys) {
@@ -44,8 +44,8 @@ pub(crate) fn check_tools(node: &CanvasNode, left_out: &[LeftOutTool], problems:
     }
 }
 
-/// Warns of servers that nobody has configured, and of those that there are and of which no tool is named: the agents run
-/// without their tools.
+/// Warns of servers that are not configured, and of configured servers of which no tool is named: the agents
+/// run without their tools.
 pub(crate) fn check(
     node: &CanvasNode,
     configured: &[String],
@@ -73,7 +73,7 @@ pub(crate) fn check(
     }
 }
 
-/// The servers that an agent names.
+/// Returns the servers that an agent names.
 fn named(node: &CanvasNode) -> Vec<NamedServer<'_>> {
     let mut named = Vec::new();
     if node.kind == "Agent" {
@@ -82,7 +82,7 @@ fn named(node: &CanvasNode) -> Vec<NamedServer<'_>> {
     named
 }
 
-/// The servers that an agent's parameters name, and those of the agents among its tools.
+/// Collects the servers named in an agent's parameters and in those of the agents among its tools.
 fn collect<'a>(params: &'a Map<String, Json>, at: &str, deep: usize, named: &mut Vec<NamedServer<'a>>) {
     for (place, entry) in list(params, "mcp") {
         if let Some(id) = entry.get("mcp_id").and_then(Json::as_str).filter(|id| !id.is_empty()) {

@@ -1,14 +1,14 @@
-//! What the text of a canvas says and its parsed document no longer shows.
+//! Details in the text of a canvas that its parsed document no longer shows.
 
 use weft_core::value::shortened;
 
 use crate::problem::Problem;
 use crate::span;
 
-/// Characters of a number that are shown, at most.
+/// Maximum number of characters of a number that are shown.
 const NUMBER_SHOWN_MAX: usize = 40;
 
-/// What of a text its document no longer shows.
+/// Reports details in a text that its parsed document no longer shows.
 pub(crate) fn problems(source: &str) -> Vec<Problem> {
     let unseen = span::unseen(source);
     let mut problems = Vec::new();
@@ -31,13 +31,14 @@ pub(crate) fn problems(source: &str) -> Vec<Problem> {
     problems
 }
 
-/// The same of a canvas that is parsed by others before it is compiled, without spans.
+/// Like `problems`, without spans, for a canvas that another parser reads before it is compiled.
 pub fn unseen_in_text(source: &str) -> Vec<Problem> {
     problems(source).into_iter().map(|problem| Problem { span: None, ..problem }).collect()
 }
 
-/// The same of a canvas that is a member of an object, such as of the body of a request: it is compiled as what was parsed,
-/// which has lost it by then. The places are those in the canvas, without spans: its text is written anew.
+/// Like `problems`, for a canvas that is a member of an object, such as of a request body, or deeper in it: `a/b` is the
+/// member `b` of the member `a`. What is compiled is the parsed member, which has lost these details by then. The places
+/// are within the canvas and have no spans, because its text is written anew.
 pub fn unseen_in_member(source: &str, member: &str) -> Vec<Problem> {
     let inside = |problem: Problem| {
         let pointer = problem.pointer.strip_prefix('/')?.strip_prefix(member)?;

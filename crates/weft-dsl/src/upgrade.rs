@@ -1,5 +1,5 @@
-//! Names of older canvases, and of other editions → their names here. Structure and parameters stay as they are, but for what
-//! the new name alone would change.
+//! Renames components of older canvases and of other editions to their current names. Structure and
+//! parameters stay as they are, except where the new name alone would change the meaning.
 //!
 //! Applied to a working copy each time a canvas is loaded; applying it again changes nothing.
 
@@ -15,7 +15,7 @@ use crate::problem::Problem;
 const MERGER: &str = "HierarchicalMerger";
 const MANUAL: &str = "ManualChunker";
 
-/// Component types that were renamed, and those that another edition calls otherwise.
+/// Component types that were renamed, or that another edition names differently.
 const KINDS: [(&str, &str); 5] = [
     ("Splitter", "TokenChunker"),
     (MERGER, "TitleChunker"),
@@ -24,7 +24,7 @@ const KINDS: [(&str, &str); 5] = [
     (MANUAL, "TitleChunker"),
 ];
 
-/// What a component type of older canvases or another edition is called here, if it is not that.
+/// Returns the current name of a component type of older canvases or another edition, if it differs.
 pub fn todays_kind(name: &str) -> Option<&'static str> {
     KINDS.iter().find(|(old, _)| old.eq_ignore_ascii_case(name)).map(|(_, new)| *new)
 }
@@ -35,11 +35,11 @@ const NODE_TYPES: [(&str, &str); 1] = [("splitterNode", "chunkerNode")];
 /// Component ids that were renamed: new → old.
 pub(crate) type Renamed = BTreeMap<String, String>;
 
-/// Component types that only canvases of the first generation have, in which components hand on what they give without
-/// being referred to. An Answer alone is none: canvases that refer to what they read have it, too.
+/// Component types that exist only in first-generation canvases, where components pass on their results
+/// without being referred to. Answer is not among them: canvases that use references may have it, too.
 const FIRST_GENERATION: [&str; 3] = ["Generate", "Relevant", "Concentrator"];
 
-/// Says that a canvas is of the first generation, if it is.
+/// Returns a warning if a canvas is of the first generation.
 pub(crate) fn of_an_older_generation(canvas: &Canvas) -> Option<Problem> {
     let node = canvas.nodes.values().find(|node| FIRST_GENERATION.contains(&node.kind.as_str()))?;
     let message = "this canvas is of the generation before v0.20, whose components hand on their results by themselves: \
@@ -50,10 +50,10 @@ pub(crate) fn of_an_older_generation(canvas: &Canvas) -> Option<Problem> {
     Some(problem.about(&node.id, &node.name))
 }
 
-/// The DSL with today's names and the ids that changed; `None` when nothing has to change.
+/// Returns the DSL with current names, and the ids that changed; `None` when nothing has to change.
 pub(crate) fn upgrade(dsl: &Json) -> Option<(Json, Renamed)> {
     let ids = renamed_ids(dsl);
-    // Canvases are upgraded each time they are loaded: the many that need nothing are not copied for it.
+    // Canvases are upgraded each time they are loaded: the many that need no change are not copied.
     if ids.is_empty()
         && !["components", "graph"].iter().any(|half| dsl.get(half).is_some_and(mentions_old_kind))
     {
@@ -68,7 +68,7 @@ pub(crate) fn upgrade(dsl: &Json) -> Option<(Json, Renamed)> {
             map.texts(value);
         }
     }
-    // A document in which nothing changes is handed on as it was written.
+    // A document in which nothing changes is passed on as written.
     (upgraded != *dsl).then(|| (upgraded, map.0.into_iter().map(|(old, new)| (new, old)).collect()))
 }
 
@@ -76,7 +76,7 @@ fn new_name(table: &[(&str, &'static str)], old: &str) -> Option<&'static str> {
     table.iter().find(|(name, _)| *name == old).map(|(_, new)| *new)
 }
 
-/// Old → new. An id whose new name is taken keeps its old one.
+/// Returns the renames, from old to new. An id whose new name is taken keeps its old one.
 fn renamed_ids(dsl: &Json) -> BTreeMap<String, String> {
     let components = dsl.get("components").and_then(Json::as_object).into_iter().flat_map(|c| c.keys());
     let nodes = dsl.pointer("/graph/nodes").and_then(Json::as_array).into_iter().flatten();
@@ -85,7 +85,7 @@ fn renamed_ids(dsl: &Json) -> BTreeMap<String, String> {
     let renamed = |id: &str| {
         let (kind, suffix) = id.split_once(':')?;
         let new = format!("{}:{suffix}", new_name(&KINDS, kind)?);
-        // Two components with one id would be one.
+        // Two components with the same id would become one.
         (!all.contains(new.as_str())).then_some(new)
     };
     all.iter().filter_map(|id| Some(((*id).to_owned(), renamed(id)?))).collect()
@@ -103,7 +103,7 @@ fn mentions_old_kind(json: &Json) -> bool {
     }
 }
 
-/// Old id → new id.
+/// Renames, from old id to new id.
 struct Ids(BTreeMap<String, String>);
 
 impl Ids {
@@ -125,8 +125,8 @@ impl Ids {
             self.node(node);
         }
         for edge in graph.get_mut("edges").and_then(Json::as_array_mut).into_iter().flatten() {
-            // Editors make the id of an edge of those at its ends. It is looked through for these alone: a
-            // drawing may have ten thousand ids that change, and more edges.
+            // Editors derive the id of an edge from the ids at its ends. Only these two are searched for: a
+            // drawing may have ten thousand ids that change, and even more edges.
             let ends = ["source", "target"].map(|end| edge.get(end).and_then(Json::as_str));
             let mut ids: Vec<_> =
                 ends.into_iter().flatten().filter_map(|id| self.0.get_key_value(id)).collect();
@@ -134,7 +134,7 @@ impl Ids {
                 edge.get_mut(end).into_iter().for_each(|id| self.texts(id));
             }
             if let Some(Json::String(id)) = edge.get_mut("id") {
-                // The longest first: one id may be the start of another.
+                // Longest first: one id may be a prefix of another.
                 ids.sort_by_key(|(old, _)| std::cmp::Reverse(old.len()));
                 ids.into_iter().for_each(|(old, new)| *id = id.replace(old, new));
             }
@@ -160,7 +160,7 @@ impl Ids {
         }
     }
 
-    /// Renames ids in every text inside `json`; keys stay.
+    /// Renames ids in every text inside `json`; keys are kept.
     fn texts(&self, json: &mut Json) {
         match json {
             Json::String(text) => {
@@ -174,7 +174,7 @@ impl Ids {
         }
     }
 
-    /// A text that is an id, is a reference, or holds references in braces.
+    /// Renames ids in a text that is an id, is a reference, or contains references in braces.
     fn text(&self, text: &str) -> Option<String> {
         if self.0.is_empty() || !text.contains(':') {
             return None;
@@ -215,7 +215,7 @@ fn rename(json: &mut Json, table: &[(&str, &'static str)]) {
     }
 }
 
-/// The type of a component and of the tools inside it.
+/// Renames the type of a component and of the tools inside it.
 fn rename_kinds(json: &mut Json) {
     match json {
         Json::Array(items) => items.iter_mut().for_each(rename_kinds),
@@ -229,7 +229,7 @@ fn rename_kinds(json: &mut Json) {
     }
 }
 
-/// A component that means something else under its new name says what it means.
+/// Adds the parameter that preserves the meaning of a component whose new name would change it.
 fn keep_meaning(component: &mut Map<String, Json>) {
     if let Some((key, value)) = kept(component.get("component_name"))
         && let Some(params) = component.get_mut("params").and_then(Json::as_object_mut)
@@ -238,10 +238,10 @@ fn keep_meaning(component: &mut Map<String, Json>) {
     }
 }
 
-/// What the parameters of a component type say under its new name, unless they say it themselves.
+/// Returns the parameter that a component type needs under its new name, used unless it is set already.
 fn kept(kind: Option<&Json>) -> Option<(&'static str, &'static str)> {
     match kind.and_then(Json::as_str)? {
-        // The lists of patterns that it has are the levels; those of its successor are families of patterns.
+        // Its lists of patterns are the levels; those of its successor are families of patterns.
         MERGER => Some(("levels_are", "levels")),
         MANUAL => Some(("method", "group")),
         _ => None,

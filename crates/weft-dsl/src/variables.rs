@@ -7,24 +7,24 @@ use crate::canvas::Canvas;
 use crate::problem::{Problem, ProblemList, join};
 use crate::suggest::Suggester;
 
-/// The types by name; lists are also written as `array<string>`.
+/// The names of the types; lists are also written as `array<string>`.
 const TYPES: [&str; 9] =
     ["string", "secret", "password", "number", "integer", "float", "boolean", "object", "list"];
 
-/// Reports types with a slip in their name, and first values of another type than the declared one.
+/// Reports types with misspelled names, and initial values of another type than the declared one.
 pub(crate) fn check(canvas: &Canvas, suggester: &mut Suggester, problems: &mut ProblemList) {
     for (name, variable) in &canvas.variables {
         let kind = variable.kind.trim().to_lowercase();
         let known = TYPES.contains(&kind.as_str()) || kind.is_empty() || kind.starts_with("array");
         if !known {
-            // Of a type that nobody knows nothing is said otherwise: other editors have some of their own.
+            // Unknown types are otherwise not reported: other editors have some of their own.
             if let Some(meant) = suggester.misspelled(&kind, TYPES.into_iter().chain(["array"])) {
                 let message = format!("`{}` is not a type: `env.{name}` begins as a text", variable.kind);
                 let problem = Problem::warning("unknown-choice", join(&variable.pointer, "type"), message);
                 problems.add(problem.help(format!("did you mean `{meant}`?")));
             }
         } else if let Some(must) = mismatch(&kind, &variable.value) {
-            // The value may be a secret.
+            // Only its type is named: the value may be a secret.
             let is = kind_of(&variable.value);
             let message =
                 format!("`env.{name}` must be {must}, as its type `{}` says, and is {is}", variable.kind);

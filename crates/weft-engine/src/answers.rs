@@ -1,8 +1,8 @@
-//! Which of a caller's answers belong to which of the forms that are open.
+//! Matches a caller's answers to the open forms.
 //!
-//! Answers stand below a form's address, which is the id of the node that asks and the numbers of the
-//! rounds around it (`Agent:A[2]`); or below the node's id alone, and then the first round that asks
-//! gets them; or unaddressed, by the keys of the fields.
+//! Answers can be addressed to a form by its address, which is the id of the asking node followed by the
+//! numbers of the rounds around it (`Agent:A[2]`); by the node's id alone, in which case the first round that
+//! asks gets them; or they can be unaddressed, with the fields' keys at the top level.
 
 use std::collections::HashSet;
 
@@ -22,26 +22,26 @@ use crate::session::QUERY;
 
 type Given = Map<String, Json>;
 
-/// What is known of the answers that a run begins with.
+/// Whether the answers that a run begins with are new.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AnswerStatus {
-    /// A caller has just given them.
+    /// The caller has just given them.
     New,
-    /// A run has begun with them before.
+    /// An earlier run has already begun with them.
     Taken,
 }
 
-/// Gives the caller's answers to the forms they are for, and lets those nodes go on that have all
-/// they need. What is for none of them is noted, for those who are asked again, and so is what they have
-/// left out.
+/// Gives the caller's answers to the forms they are for and lets every node that now has all it needs
+/// continue. Answers that match no form, and fields left out, are noted so that the forms which are asked
+/// again can mention them.
 pub(crate) fn give(machine: &mut Machine, given: &Given, query: &str) {
     let waiting = machine.waiting_nodes().into_iter();
     let mut open: Vec<_> = waiting.map(|(scope, ix)| ((scope, ix), machine.form(scope, ix))).collect();
-    // Which of several rounds is the first does not depend on which of them was faster.
+    // Which of several rounds is first must not depend on which of them was faster.
     open.sort_by(|(_, one), (_, other)| rounds(one).cmp(rounds(other)));
-    // What is addressed to a node is for one of its rounds; the others go on asking.
+    // Answers addressed to a node go to one of its rounds; the others keep asking.
     let mut used = HashSet::new();
-    // A bare question names no field, so it is an answer only where exactly one is open in the whole run.
+    // A bare question names no field, so it is an answer only where exactly one field is open in the whole run.
     let bare = given.is_empty() && !query.is_empty();
     let fields: usize = open.iter().map(|(_, waiting)| waiting.form.fields.len()).sum();
     let mut left_out = None;
@@ -54,7 +54,7 @@ pub(crate) fn give(machine: &mut Machine, given: &Given, query: &str) {
         if let (true, Some(field)) = (bare && fields == 1, only_field(&waiting.form)) {
             answers.insert(field.to_owned(), Json::String(query.to_owned()));
         }
-        // Inputs that are for other forms are no answer to this one, even if it needs none.
+        // Inputs meant for other forms are not an answer to this one, even if it needs none.
         let meant = given.is_empty()
             || waiting.form.fields.is_empty()
             || !answers.is_empty()
@@ -66,7 +66,7 @@ pub(crate) fn give(machine: &mut Machine, given: &Given, query: &str) {
             machine.decide(*place, answers, TaskStatus::Answered);
         } else {
             left_out = left_out.or_else(|| incomplete(waiting, &answers));
-            // A form without fields has no other place for what somebody says to it.
+            // A form without fields has no other place for the text of the reply.
             if bare && fields == 0 && open.len() == 1 {
                 machine.globals.insert(QUERY.to_owned(), Json::String(query.to_owned()));
             }
@@ -74,7 +74,7 @@ pub(crate) fn give(machine: &mut Machine, given: &Given, query: &str) {
         }
     }
     machine.unused = left_out;
-    // Only where a call waits in the middle of work is it a loss to be passed over: a plain form is simply
+    // An ignored answer is a loss only where a call waits in the middle of its work: a plain form is simply
     // asked again.
     let within = open.iter().find(|((scope, ix), _)| machine.suspended_node(*scope, *ix).is_some());
     let Some(node) = within.map(|(_, waiting)| waiting.node.clone()) else { return };
@@ -89,10 +89,10 @@ pub(crate) fn give(machine: &mut Machine, given: &Given, query: &str) {
     }
 }
 
-/// How many fields are named at once.
+/// Maximum number of fields that one message names.
 const NAMED_MAX: usize = 5;
 
-/// That a form has got some of its answers and not all of those it needs.
+/// Returns a message when a form received some of its answers but not all that it needs.
 fn incomplete(waiting: &WaitingForm, answers: &Given) -> Option<(ComponentId, String)> {
     if answers.values().all(Json::is_null) {
         return None;
@@ -108,16 +108,16 @@ fn incomplete(waiting: &WaitingForm, answers: &Given) -> Option<(ComponentId, St
     (!left_out.is_empty()).then(|| (waiting.node.clone(), message))
 }
 
-/// The numbers of the rounds that a form is in, the outermost first.
+/// Returns the numbers of the rounds that a form is in, outermost first.
 fn rounds(waiting: &WaitingForm) -> impl Iterator<Item = usize> {
     waiting.frame.iter().map(|step| step.round)
 }
 
-/// Whether what a turn that goes on with nothing begins with suits the form of its entry, and the forms that are
-/// addressed before they come up.
+/// Checks the inputs of a turn that resumes nothing against the form of its entry node, and against forms
+/// that are addressed before they come up.
 ///
 /// # Errors
-/// `Invalid`, with every field that does not suit; nothing has begun.
+/// `Invalid`, with every field that does not fit; nothing has begun.
 pub(crate) fn check_beginning(machine: &Machine, given: &Given) -> Result<()> {
     let plan = &machine.plan;
     let entry = plan.scopes.first().and_then(|top| plan.nodes.get(top.start));
@@ -129,11 +129,11 @@ pub(crate) fn check_beginning(machine: &Machine, given: &Given) -> Result<()> {
     check(machine, given, "")
 }
 
-/// Whether a caller's answers suit the forms that they are for: those that are open, and those that
-/// are addressed before they come up. Decisions in the middle of a node's work are looked at there.
+/// Checks a caller's answers against the forms that they are for: the open ones, and those addressed before
+/// they come up. Decisions in the middle of a node's work are checked by that node.
 ///
 /// # Errors
-/// `Invalid`, with every field that does not suit; nothing has begun.
+/// `Invalid`, with every field that does not fit; nothing has begun.
 pub(crate) fn check(machine: &Machine, given: &Given, query: &str) -> Result<()> {
     let waiting = machine
         .waiting_nodes()
@@ -169,7 +169,7 @@ fn refuse(mut wrong: Vec<String>) -> Result<()> {
     Err(Error::invalid(wrong.join("; ")))
 }
 
-/// How many fields are named that do not suit.
+/// Maximum number of invalid fields that one error names.
 // A form may have hundreds of fields, and a caller may have sent all of them wrong.
 const WRONG_MAX: usize = 20;
 
@@ -181,7 +181,7 @@ fn problems(address: &str, form: &Form, answers: &Given) -> Vec<String> {
     fields.collect()
 }
 
-/// Answers that are for nothing that is open.
+/// Returns the answers that match no open form.
 fn strangers(machine: &Machine, open: &[WaitingForm], given: &Given) -> Vec<String> {
     let forms = machine.plan.nodes.iter().filter(|node| node.role == Role::Pause);
     let later: HashSet<&str> = forms.map(|node| node.id.as_str()).collect();
@@ -196,7 +196,7 @@ fn strangers(machine: &Machine, open: &[WaitingForm], given: &Given) -> Vec<Stri
                 let unknown = answers.keys().filter(|field| !fields.contains(field.as_str()));
                 strangers.extend(unknown.map(|field| format!("`{}` ({key})", clipped(field))));
             }
-            // A field that two forms have is nobody's as long as nobody says whose.
+            // A field that two forms share belongs to neither unless the answer is addressed.
             _ if open.iter().filter(|form| form.form.fields.contains_key(key)).count() == 1 => {}
             // A form that has not come up yet may find its answers here when it does.
             _ if later.contains(key.as_str()) => {}
@@ -211,7 +211,7 @@ fn clipped(text: &str) -> &str {
     &text[..text.floor_char_boundary(SHOWN_MAX)]
 }
 
-/// That these answers have no effect.
+/// Returns the message that these answers have no effect.
 fn told(strangers: &[String], open: &[WaitingForm]) -> Option<String> {
     let (first, more) = strangers.split_at(strangers.len().min(NAMED_MAX));
     if first.is_empty() {
@@ -227,7 +227,7 @@ fn told(strangers: &[String], open: &[WaitingForm]) -> Option<String> {
     Some(format!("{first}{more} has no effect: nobody asks for it, or several do; open: {asked}"))
 }
 
-/// Inputs of a turn that does not go on with anything and that look like answers to work in the middle.
+/// Returns a warning for inputs that look like answers to work in progress although the turn resumes nothing.
 pub(crate) fn unasked(plan: &Plan, given: &Given) -> Option<(ComponentId, String)> {
     let of_a_step = |id: &ComponentId| {
         let node = plan.nodes.iter().find(|node| node.id == *id)?;
@@ -240,11 +240,11 @@ pub(crate) fn unasked(plan: &Plan, given: &Given) -> Option<(ComponentId, String
     Some((node, message))
 }
 
-/// A form whose answers came with the run, addressed to it, need not wait for a person. Only forms
-/// that come before the work: what is asked in the middle of it nobody could know beforehand.
-/// Whether any went on.
+/// Answers forms whose answers came with the run and are addressed to them, so that they need not wait for a
+/// person. Applies only to forms that come before a node's work: nobody can know beforehand what will be
+/// asked in the middle of it. Returns whether any node continued.
 pub(crate) fn give_ahead(machine: &mut Machine, given: &Given) -> bool {
-    // The driver asks after each start, and forms come up rarely.
+    // The driver calls this after each start, and forms come up rarely.
     if !std::mem::take(&mut machine.newly_waiting) {
         return false;
     }
@@ -262,7 +262,7 @@ pub(crate) fn give_ahead(machine: &mut Machine, given: &Given) -> bool {
     any
 }
 
-/// What is addressed to a form, and the address.
+/// Returns the answers addressed to a form, and the address they were given under.
 fn own<'a>(waiting: &WaitingForm, given: &'a Given) -> Option<(String, &'a Given)> {
     let below = |address: String| {
         let own = given.get(&address)?.as_object()?;
@@ -271,20 +271,20 @@ fn own<'a>(waiting: &WaitingForm, given: &'a Given) -> Option<(String, &'a Given
     below(waiting.address()).or_else(|| below(waiting.node.to_string()))
 }
 
-/// The address that the answers of a form come from. Unaddressed ones count as the node's.
+/// Returns the address that a form's answers come from. Unaddressed answers count as the node's.
 fn source(waiting: &WaitingForm, given: &Given) -> String {
     own(waiting, given).map_or_else(|| waiting.node.to_string(), |(address, _)| address)
 }
 
-/// The answers for a form that is asked before the work begins.
+/// Returns the answers for a form that is asked before the work begins.
 fn answers(waiting: &WaitingForm, given: &Given) -> Given {
     let own = own(waiting, given).map_or(given, |(_, own)| own);
     let keys = waiting.form.fields.keys();
     keys.filter_map(|field| Some((field.clone(), unwrapped(own.get(field)?)))).collect()
 }
 
-/// The decisions for a form that is asked in the middle of the work. What could be meant for two of
-/// them is nobody's.
+/// Returns the decisions for a form that is asked in the middle of the work. A decision that could be meant
+/// for two forms goes to neither.
 fn decisions<'a>(
     machine: &Machine,
     waiting: &'a WaitingForm,

@@ -1,4 +1,4 @@
-//! Decides what assignments make of the values as they are now: all of them together, or none.
+//! Works out the values that assignments produce: all of a node's assignments apply, or none.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::scope::{ScopeId, ScopeRun};
 use crate::values::{encloses, settled};
 use crate::weight::{outputs_weight, weight_of};
 
-/// New values of globals and outputs, worked out and not yet there.
+/// New values of globals and outputs, computed but not yet committed.
 #[derive(Debug, Default)]
 pub struct VariableChanges(Vec<(Root, Json)>);
 
@@ -22,7 +22,7 @@ pub struct VariableChanges(Vec<(Root, Json)>);
 #[derive(Clone, Debug, PartialEq)]
 enum Root {
     Global(Arc<str>),
-    /// The scope is the node's own, or one around the rounds that its node has run in.
+    /// The scope is the node's own, or an enclosing scope when the node ran in an inner round that is over.
     Output {
         scope: ScopeId,
         node: NodeIx,
@@ -30,27 +30,28 @@ enum Root {
     },
 }
 
-/// One activation's assignments under way.
+/// The assignments of one activation while they are being applied.
 struct AssignmentPass<'a> {
     machine: &'a Machine,
     scope: ScopeId,
     reads: &'a [PlannedRead],
-    /// Nothing but the room for the texts that they put together.
+    /// Used only for its limit on the size of the texts that the assignments build.
     texts: Inputs,
     changes: VariableChanges,
-    /// About how many bytes each change takes, and all together may.
+    /// Approximate size in bytes of each change, and the limit for all of them together.
     weights: Vec<usize>,
     values_max: usize,
 }
 
 impl Machine {
-    /// What a running activation's assignments make of the values as they are now. Later ones see what
-    /// earlier ones have made. Nothing has changed until the activation is [`Machine::finished`]. Together they
-    /// put at most `text_max` bytes of text together, and what they make takes at most about `values_max` bytes
-    /// at any time.
+    /// Computes the values that a running activation's assignments produce. Later assignments see the results
+    /// of earlier ones. Nothing changes until the activation is [`Machine::finished`]. All texts built along
+    /// the way take at most `text_max` bytes together, and the new values take at most about `values_max`
+    /// bytes at any time.
     ///
     /// # Errors
-    /// `Invalid` when one of them cannot be applied; it names the variable. `QuotaExceeded`.
+    /// `Invalid` when an assignment cannot be applied; the error names the variable. `QuotaExceeded` when a
+    /// limit is exceeded.
     pub fn changes(
         &self,
         activation: u32,
@@ -67,7 +68,7 @@ impl Machine {
         let mut work = AssignmentPass { machine: self, scope, reads, texts, changes, weights, values_max };
         for assignment in assignments {
             work.apply(assignment).map_err(|cause| {
-                // The help of the cause is kept: it says how the assignment has to read.
+                // The cause's help is kept: it says how the assignment has to be written.
                 let message = format!("cannot change `{}`", assignment.target);
                 let help = cause.help.clone();
                 Error { help, ..Error::new(cause.kind, message).because(cause) }
@@ -76,7 +77,7 @@ impl Machine {
         Ok(work.changes)
     }
 
-    /// How many more bytes the values of the run would take with these changes.
+    /// Number of bytes by which these changes would grow the values of the run.
     pub fn growth(&self, changes: &VariableChanges) -> usize {
         let old = |root: &Root| match root {
             Root::Global(name) => weight_of(self.globals.get(&**name)),
@@ -91,7 +92,7 @@ impl Machine {
         new.saturating_sub(changes.0.iter().map(|(root, _)| old(root)).sum())
     }
 
-    /// Puts new values in their places.
+    /// Stores the new values.
     pub(crate) fn commit(&mut self, changes: VariableChanges) {
         for (root, value) in changes.0 {
             match root {
@@ -107,8 +108,7 @@ impl Machine {
                         let outputs = run.nodes[local].outputs.get_or_insert_default();
                         Arc::make_mut(outputs).set(&name, value);
                         self.weigh_node(scope, local);
-                    // The node is in a body whose round is over: what is read of it from here is what it was
-                    // last.
+                    // The node is in a body whose round is over: from here its last outputs are what is read.
                     } else if let Some(past) = run.past.get_mut(&node) {
                         Arc::make_mut(&mut past.outputs).set(&name, value);
                         let new = outputs_weight(&past.outputs);
@@ -132,16 +132,16 @@ impl AssignmentPass<'_> {
             }
         };
         let (root, path) = self.root(&assignment.target)?;
-        // Depth first: values that nest too deep could be made and never be written as JSON again.
+        // Checks the depth first: otherwise values could nest too deep to be written as JSON again.
         check_depth(path, &operand)?;
         let at = self.changes.0.iter().position(|(known, _)| *known == root).unwrap_or_else(|| {
-            // A copy: until all assignments of the node have succeeded nobody may see any of them.
+            // A copy: until all assignments of the node have succeeded, none of them may be visible.
             let whole = self.whole(&root);
             self.weights.push(weight_of([&whole]));
             self.changes.0.push((root, whole));
             self.changes.0.len() - 1
         });
-        // Lists that are extended by themselves double each time: before it is made, not afterwards.
+        // A list that is appended to itself doubles each time, so its size is checked before it is built.
         let bytes = self.weights.iter().sum::<usize>().saturating_add(weight_of([&operand]));
         if bytes > self.values_max {
             return Err(too_much(self.values_max));
@@ -159,7 +159,7 @@ impl AssignmentPass<'_> {
         self.changes.0.iter().find(|(known, _)| known == root).map(|(_, value)| value)
     }
 
-    /// A value as the assignments before have left it.
+    /// Reads a value as the preceding assignments have left it.
     fn read(&self, reference: &Reference) -> Json {
         if let Ok((root, path)) = self.root(reference)
             && let Some(value) = self.changed(&root)
@@ -185,7 +185,7 @@ impl AssignmentPass<'_> {
         PlannedRead { reference: reference.clone(), key: Arc::default(), node, same_pass }
     }
 
-    /// The value of a root that has not been changed yet.
+    /// Returns the value of a root that has not been changed yet.
     fn whole(&self, root: &Root) -> Json {
         match root {
             Root::Global(name) => self.machine.globals.get(&**name).cloned().unwrap_or_default(),
@@ -196,7 +196,7 @@ impl AssignmentPass<'_> {
         }
     }
 
-    /// The whole value that a reference leads to or into, and the rest of the way.
+    /// Returns the whole value that a reference leads to or into, and the remaining path.
     fn root<'r>(&self, reference: &'r Reference) -> Result<(Root, &'r str)> {
         match reference {
             Reference::Global(_) if reference.secret().is_some() => {
@@ -214,7 +214,8 @@ impl AssignmentPass<'_> {
                     let name = Root::Output { scope, node, name: name.into() };
                     self.changed(&name).is_some()
                 };
-                // The name of an output may have dots in it: it goes before a member of a shorter one.
+                // The name of an output may contain dots: such an output takes precedence over a member of
+                // one with a shorter name.
                 let whole = outputs.is_some_and(|outputs| outputs.get(path).is_some()) || known(path);
                 let (name, rest) = path.split_once('.').filter(|_| !whole).unwrap_or((path, ""));
                 Ok((Root::Output { scope, node, name: name.into() }, rest))
@@ -235,7 +236,7 @@ impl AssignmentPass<'_> {
         (Root::Global(name.into()), "")
     }
 
-    /// The scope in which outputs of a node are, and what there is of them.
+    /// Returns the scope that holds a node's outputs, and those outputs if there are any.
     fn holder(&self, node: NodeIx) -> Option<(ScopeId, Option<&Outputs>)> {
         let plan = &self.machine.plan;
         let (plan_scope, local) = (plan.nodes[node].scope, plan.nodes[node].local);

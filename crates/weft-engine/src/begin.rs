@@ -1,4 +1,4 @@
-//! Decides which activation begins next, and what it is given.
+//! Decides which activation starts next, and with which inputs.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use weft_dsl::plan::{NodeIx, Plan, PlanNode};
 use crate::machine::{ActivationStart, Machine, RunningNode};
 use crate::scope::{EdgeState, Filled, ScopeId, ScopeRun, Status};
 
-/// The run has begun as many activations as it may.
+/// The run has started as many activations as it may.
 #[derive(Debug, PartialEq)]
 pub struct OutOfActivations;
 
 impl Machine {
-    /// The next activation that may begin, if there is one and a place is free.
+    /// Returns the next activation that may start, if there is one and a slot is free.
     ///
     /// # Errors
     /// When the run has used up its activations.
@@ -25,20 +25,18 @@ impl Machine {
         let plan = Arc::clone(&self.plan);
         loop {
             let free = self.working < self.limits.at_once;
-            // Those in line go first, or what becomes ready all the time
-            // would keep them from their places for ever.
+            // Queued nodes go first; otherwise nodes that keep becoming ready would starve them.
             let first = if free { self.in_line.pop_front() } else { None };
             let Some((scope, ix)) = first.or_else(|| self.ready.pop_front()) else { return Ok(None) };
             let node = &plan.nodes[ix];
-            // Its round may have been closed while it stood in line.
+            // Its round may have been closed while it was queued.
             let Some(run) = self.scopes.get_mut(&scope) else { continue };
             let state = &mut run.nodes[node.local];
-            // Whatever comes of it, it no longer stands in the queue: what reaches it from here on queues it
-            // again.
+            // Whatever happens next, it has left the queue: whatever reaches it from here on queues it again.
             state.queued = false;
             let asks = node.role == Role::Pause && state.status != Status::Resuming;
-            // What was ready when it was queued need not be now: a loop
-            // may have come round and opened its edges again.
+            // A node that was ready when it was queued need not be ready now: a loop may have come round and
+            // opened its edges again.
             let Some(alternative) = self.can_start(scope, node) else { continue };
             if asks && !self.filled.contains_key(&(scope, ix)) {
                 self.wait_for_form(scope, ix);
@@ -49,7 +47,7 @@ impl Machine {
                 self.in_line.push_back((scope, ix));
                 continue;
             }
-            // Not before: a node that only stops to ask, or stands in line, has begun nothing that counts.
+            // Not earlier: a node that only stops to ask, or is queued, has not started anything that counts.
             if self.allowance == 0 {
                 return Err(OutOfActivations);
             }
@@ -80,14 +78,14 @@ impl Machine {
                 state.status = Status::Running(activation);
                 state.asked = None;
                 state.published = None;
-                // Who goes on has been started already: what has reached it since is for later.
+                // A resumed node has been started already: whatever has reached it since then is for its next start.
                 if suspended.is_none() {
                     state.pending = false;
                     state.excused = false;
                 }
             });
             if suspended.is_none() {
-                // Not for work that goes on: it has used up its edges when it began the first time.
+                // Not for resumed work: it used up its edges when it first started.
                 took = take_edges(run, &plan, ix);
                 self.await_again(scope, ix);
             }
@@ -120,7 +118,7 @@ impl Machine {
         }
     }
 
-    /// What follows a node and has not started since the node last finished waits for its new result.
+    /// Successors that have not started since the node last finished wait for its new result.
     fn await_again(&mut self, scope: ScopeId, ix: NodeIx) {
         let Some(run) = self.scopes.get_mut(&scope) else { return };
         let mut reopened = Vec::new();
@@ -141,13 +139,14 @@ impl Machine {
     }
 }
 
-/// Whether a node takes one of the places for nodes at once. Listeners do not: they would wait in
-/// line behind the very node they listen to. Frames do not: their bodies do.
+/// Whether a node takes one of the slots for concurrent nodes. Listeners do not: they would queue behind the
+/// very node they listen to. Frames do not: their bodies do.
 fn works(node: &PlanNode) -> bool {
     !node.shape.listens && !matches!(node.role, Role::Each | Role::Repeat | Role::RoundStart)
 }
 
-/// The node starts: what has fired is used up. For a listener, the edges that this is about.
+/// Marks the edges that have fired as used up, because the node starts. For a listener these are the edges it
+/// is about to read.
 fn take_edges(run: &mut ScopeRun, plan: &Plan, ix: NodeIx) -> Vec<usize> {
     let shape = &plan.scopes[run.plan_scope];
     let closing = shape.loops.iter().any(|region| region.header == ix);

@@ -1,4 +1,4 @@
-//! What becomes of the calls that the activations of a run make to the outside.
+//! How the outside calls of a run's activations are handled.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,32 +8,32 @@ use weft_core::journal::ActivationRef;
 
 use crate::recording::{ReplayScript, Where};
 
-/// What becomes of the calls of a run.
+/// How the outside calls of a run are handled.
 #[derive(Clone, Debug)]
 pub enum CallHandling {
-    /// They are made and noted, so that the run can go on, or be done again.
+    /// They are made and recorded, so that the run can be resumed or replayed.
     Kept,
-    /// They are made, and forgotten.
+    /// They are made but not recorded.
     Unkept,
     /// None is made: they are answered from a recording.
     Recorded(Arc<ReplayScript>),
 }
 
-/// Hands out the calls of activations.
+/// Hands out the effects of activations.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     calls: CallHandling,
-    /// How many activations there have been at each place, where they are told apart by that.
+    /// Number of activations so far at each place, where that number tells them apart.
     counts: HashMap<Where, usize>,
 }
 
 impl Ledger {
-    /// For a run.
+    /// Creates the ledger of a run.
     pub(crate) fn new(calls: CallHandling) -> Self {
         Self { calls, counts: HashMap::new() }
     }
 
-    /// The calls of an activation that begins, with what is known of them from before.
+    /// Returns the effects of an activation that starts, with the results already known from before.
     pub(crate) fn effects(&mut self, who: &ActivationRef, known: HashMap<Arc<str>, Known>) -> Effects {
         match &self.calls {
             CallHandling::Kept => Effects::known(known),
@@ -47,7 +47,8 @@ impl Ledger {
         }
     }
 
-    /// An activation does its work when it begins again, and that is one activation in a recording.
+    /// An activation that is requeued does its work again from the start, but counts as one activation in a
+    /// recording.
     pub(crate) fn requeue(&mut self, who: &ActivationRef) {
         if let Some(count) = self.counts.get_mut(&Where::from(who)) {
             *count -= 1;

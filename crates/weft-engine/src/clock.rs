@@ -1,10 +1,10 @@
-//! The machine's clock.
+//! The operating system's clock.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use weft_core::seam::Clock;
 
-/// The time of day as the operating system tells it.
+/// The time of day as the operating system reports it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -15,7 +15,7 @@ impl Clock for SystemClock {
     }
 
     fn running(&self) -> Duration {
-        // The clock that goes on while the machine is suspended, where there is one.
+        // A clock that keeps running while the machine is suspended, where there is one.
         #[cfg(any(target_os = "linux", target_os = "android"))]
         let clock = rustix::time::ClockId::Boottime;
         #[cfg(not(any(target_os = "linux", target_os = "android")))]

@@ -1,4 +1,4 @@
-//! Two runs beside each other, node by node. Pure.
+//! Compares two runs node by node, without I/O.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,39 +12,40 @@ use weft_core::{ComponentId, Entry, Json, Outputs, Record};
 
 use crate::recording::Where;
 
-/// What two runs have in common and what they have not.
+/// What two runs have in common and where they differ.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// How both ended; absent for one that has not.
+    /// How each run ended; absent for a run that has not.
     pub ending: [Option<&'static str>; 2],
     /// The answers, when they differ.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<[Json; 2]>,
-    /// How long both took, in seconds.
+    /// How long each run took, in seconds.
     pub elapsed: [f64; 2],
-    /// What both used of models.
+    /// The model usage of each run.
     pub usage: [Usage; 2],
-    /// Every activation of either run, in the order of the first one; those that only the second has
-    /// come where they ran.
+    /// Every activation of either run, in the order of the first run; those that only the second has stand
+    /// where they ran in it.
     pub nodes: Vec<NodeComparison>,
 }
 
-/// One activation in both runs.
+/// One activation, compared between both runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NodeComparison {
-    /// The node and its rounds.
+    /// The node and the rounds it ran in.
     #[serde(flatten)]
     pub place: Where,
-    /// Which of the activations at this place, from 1 on.
+    /// Which of the activations at this place, counted from 1.
     pub nth: usize,
     /// Its display name.
     pub name: Arc<str>,
-    /// What is known of it.
+    /// How the two activations compare.
     pub verdict: Verdict,
-    /// What differs, by name: `inputs`, `outputs`, `error`, `route`, `tools`. First and second run.
+    /// What differs, by name: `inputs`, `outputs`, `error`, `route`, `tools`; each with the value in the
+    /// first and in the second run.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub changes: BTreeMap<&'static str, [Json; 2]>,
-    /// How long it worked in both, in seconds.
+    /// How long it worked in each run, in seconds.
     pub elapsed: [Option<f64>; 2],
 }
 
@@ -52,7 +53,7 @@ pub struct NodeComparison {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It read and gave the same in both.
+    /// Its inputs and results are the same in both.
     Same,
     /// It is in both and differs.
     Changed,
@@ -63,7 +64,7 @@ pub enum Verdict {
 }
 
 impl Comparison {
-    /// Of two journals.
+    /// Compares two journals.
     pub fn of(first: &[Entry], second: &[Entry]) -> Self {
         let (one, two) = (Story::of(first), Story::of(second));
         let answer = (one.answer != two.answer).then(|| [one.answer.clone(), two.answer.clone()]);
@@ -76,7 +77,7 @@ impl Comparison {
         }
     }
 
-    /// Whether the runs did the same and gave the same.
+    /// Whether both runs did the same and produced the same results.
     pub fn is_same(&self) -> bool {
         self.ending[0] == self.ending[1]
             && self.answer.is_none()
@@ -84,7 +85,7 @@ impl Comparison {
     }
 }
 
-/// An activation as a journal tells it.
+/// An activation as read from a journal.
 struct ComparedActivation {
     place: Where,
     nth: usize,
@@ -118,7 +119,7 @@ impl Story {
                     let told = json!({"tool": started.tool, "arguments": started.arguments, "result": call.result, "failed": call.failed});
                     tools.entry(*activation).or_default().push(told);
                 }
-                // Work that was put off, or cut off, is told when it ends.
+                // Suspended or interrupted work is recorded when it finally ends.
                 Record::NodeFinished { who, route: NextEdges::Suspended, .. } => {
                     drop(tools.remove(&who.activation));
                 }
@@ -152,11 +153,11 @@ impl Story {
     }
 }
 
-/// Both lists in one: what both have keeps the order of the first, and what only the second has follows
-/// what came before it there.
+/// Merges both lists: activations in both keep the order of the first, and those only in the second follow
+/// whatever preceded them there.
 fn beside(first: &[ComparedActivation], second: &[ComparedActivation]) -> Vec<NodeComparison> {
-    // By place and order: the numbers of activations shift with the first difference, and everything behind
-    // it would differ.
+    // Matched by place and order: activation numbers shift at the first difference, after which everything
+    // would differ.
     let places: BTreeMap<(&Where, usize), usize> =
         second.iter().enumerate().map(|(at, told)| ((&told.place, told.nth), at)).collect();
     let known: BTreeMap<(&Where, usize), ()> =
@@ -169,8 +170,8 @@ fn beside(first: &[ComparedActivation], second: &[ComparedActivation]) -> Vec<No
             all.push(only(one, Verdict::OnlyFirst));
             continue;
         };
-        // What ran earlier in the second run than its neighbours here has been passed by; it is still
-        // compared with its partner.
+        // An activation that ran earlier in the second run than its neighbours here has been passed already;
+        // it is still compared with its partner.
         if at >= next {
             let between = second.get(next..at).unwrap_or_default();
             all.extend(between.iter().filter(is_new).map(|told| only(told, Verdict::OnlySecond)));
@@ -223,7 +224,7 @@ fn both(one: &ComparedActivation, two: &ComparedActivation) -> NodeComparison {
     }
 }
 
-/// Where a run goes on from a node: ids, or a word.
+/// Returns the route of a run from a node as JSON: node ids, or a keyword.
 pub fn route(onward: &NextEdges) -> Json {
     match onward {
         NextEdges::Routed(Route::Onward) => json!("onward"),

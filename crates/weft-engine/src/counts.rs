@@ -1,23 +1,23 @@
-//! What an engine counts of its runs, for whoever looks after the process.
+//! Counters of an engine's runs, for whoever operates the process.
 
 use weft_core::counts::{Counter, Counts, Success};
 use weft_core::{Ending, Record};
 
-/// What has become of stored runs, and of the tools that they call, since the engine was made.
+/// Counters of stored runs, and of the tools they call, since the engine was created.
 #[derive(Debug, Default)]
 pub struct RunCounts {
-    /// Runs that began here.
+    /// Runs that started here.
     pub started: Counter,
-    /// Runs that were cut off, or forked, and went on here.
+    /// Runs that were interrupted or forked, and resumed here.
     pub picked_up: Counter,
-    /// Runs that ended here, by how.
+    /// Runs that ended here, by ending.
     pub ended: Counts<Ending>,
-    /// Calls of tools that agents have made.
+    /// Tool calls made by agents.
     pub tools: Counts<Success>,
 }
 
 impl RunCounts {
-    /// Counts what has been written down, so what is done again is not counted again.
+    /// Counts records once they are stored, so that repeated work is not counted twice.
     pub(crate) fn note(&self, record: &Record) {
         match record {
             Record::RunStarted { .. } => self.started.add(1),

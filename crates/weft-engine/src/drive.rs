@@ -1,5 +1,5 @@
-//! Does: starts activations, waits for them, stops them, and tells the machine and the journal what
-//! came of it. Everything that is decided is decided in [`crate::machine`].
+//! Carries out a run: starts activations, waits for them, stops them, and reports their outcomes to the
+//! machine and the journal. All decisions are made in [`crate::machine`].
 
 mod conclude;
 mod go_on;
@@ -41,57 +41,57 @@ use crate::turn_calls::TurnCalls;
 
 use self::speak::Speakers;
 
-/// How the errors of work begin that did not end by itself.
+/// Prefix of the error messages of work that was stopped before it ended by itself.
 pub(crate) const STOPPED: &str = "stopped: ";
 
-/// As good as no end: an instant further ahead cannot be told, and adding a longer limit to now would panic.
+/// Effectively never: an `Instant` further ahead cannot be represented, and adding a longer limit to now would panic.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
-/// Activations that end one after the other before it is looked at anything else.
+/// Maximum number of activation ends handled in a row before anything else is polled.
 const STRETCH_MAX: u32 = 64;
 
-/// What one run and its activations may use.
+/// Limits of one run and its activations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DriveLimits {
-    /// The whole run.
+    /// Time for the whole run.
     pub run: Duration,
-    /// One activation of a node whose component names no limit.
+    /// Time for one activation of a node whose component sets no limit of its own.
     pub node: Duration,
-    /// What one activation produces.
+    /// Size of what one activation produces, in bytes.
     pub output_bytes: usize,
-    /// What the values of the run take together.
+    /// Size of all values of the run together, in bytes.
     pub values_bytes: usize,
-    /// What its journal takes.
+    /// Size of the run's journal, in bytes.
     pub journal_bytes: u64,
 }
 
-/// How a run went.
+/// The result of a run.
 #[derive(Debug)]
 pub struct RunReport {
     /// How it ended.
     pub ending: Ending,
-    /// The outputs of the last Message, else of the last node.
+    /// The outputs of the last Message, or else of the last node.
     pub outputs: Arc<Outputs>,
-    /// Why, unless it succeeded or waits.
+    /// The cause, unless the run succeeded or waits.
     pub error: Option<Error>,
-    /// Everything it said, without reasoning.
+    /// Everything the run said, without reasoning.
     pub said: String,
-    /// The sources its messages cite.
+    /// The sources that its messages cite.
     pub cited: Vec<Cited>,
-    /// What it used.
+    /// Its model usage.
     pub usage: Usage,
-    /// The same by node and model, without what the run used whose beginning it shares.
+    /// Its usage by node and model, without the usage of a run whose beginning it shares.
     pub uses: Vec<ModelUse>,
-    /// What it used of the budgets.
+    /// What it used of its budgets.
     pub spent: Spent,
-    /// The limits that have cut agents' work short.
+    /// The limits that cut agents' work short.
     pub limited: Vec<Limited>,
     /// The open forms of a waiting run.
     pub forms: Vec<WaitingForm>,
-    /// The calls of tools that its agents have made.
+    /// The tool calls that its agents made.
     pub(crate) calls: TurnCalls,
-    /// What people have said to its agents while they worked.
+    /// What people said to its agents while they worked.
     pub(crate) heard: Vec<String>,
-    /// How long it took, in seconds.
+    /// Its duration, in seconds.
     pub elapsed: f64,
     /// The machine as the run left it.
     pub machine: Machine,
@@ -102,21 +102,21 @@ struct RunningActivation {
     who: ActivationRef,
     node: NodeIx,
     named: Arc<Outputs>,
-    /// Stops its frame; absent at the top, where nothing is stopped alone.
+    /// Cancels its frame; absent at the top level, where nothing is stopped on its own.
     cancel: Option<CancellationToken>,
     began: Instant,
     thinking: bool,
-    /// It has said something that nobody had heard before.
+    /// It has said something new, that is, not heard before.
     said: bool,
     speech: OutputDedup,
     alternative: usize,
-    /// Calls of tools that are under way, and since when.
+    /// Tool calls in progress, and when each began.
     calls: Vec<(ToolStarted, Instant)>,
-    /// Calls of tools that were told before the run was interrupted.
+    /// Tool calls that were already reported before the run was interrupted.
     told: HashSet<(Arc<str>, Arc<str>)>,
-    /// What it asks and remembers, when it stops to wait for a person.
+    /// What it asks and remembers when it stops to wait for a person.
     suspension: Option<Box<Suspension>>,
-    /// What it uses; absent for a frame that was opened in an earlier run.
+    /// The budget it draws on; absent for a frame that was opened in an earlier run.
     budget: Option<Arc<Budget>>,
 }
 
@@ -134,26 +134,26 @@ pub struct RunDriver<'a> {
     cancel: CancellationToken,
     limits: DriveLimits,
     tasks: FuturesUnordered<BoxFuture<'static, ActivationOutcome>>,
-    /// What was over as soon as it had begun, in the order in which it began.
+    /// Activations that finished on their first poll, in the order in which they began.
     done: VecDeque<ActivationOutcome>,
     to_driver: mpsc::Sender<(u32, Signal)>,
     signals: mpsc::Receiver<(u32, Signal)>,
     // Boxed: a map has room for eleven, and most runs have one or two.
     active: BTreeMap<u32, Box<RunningActivation>>,
-    /// What stops the work in a frame, by the frame's activation.
+    /// The tokens that cancel the work in a frame, by the frame's activation.
     frames: BTreeMap<u32, CancellationToken>,
-    /// Finished producers whose listeners still read.
+    /// Finished producers whose listeners are still reading.
     held: Vec<NodeResult>,
     speakers: Speakers,
-    /// Listeners whose text was cut off, until those who wrote it tell why.
+    /// Listeners whose text broke off, until its writers report why.
     cut_off: Vec<ActivationOutcome>,
-    /// An activation has failed and nothing caught it: the run is about to end.
+    /// An activation failed and nothing caught the error: the run is about to end.
     failed: bool,
-    /// Why the run was about to fail when it was cut off.
+    /// Why the run was about to fail when it was interrupted.
     failed_before: Option<Error>,
-    /// Frames that are open and have not been told of in this run.
+    /// Open frames that this run has not reported yet.
     reopens: Vec<u32>,
-    /// Somebody else may still be at work on the run, until it is stored that it is ours.
+    /// Another process may still be working on the run, until our takeover is stored.
     takes_over: bool,
     said: SaidTexts,
     cited: Vec<Cited>,
@@ -162,13 +162,13 @@ pub struct RunDriver<'a> {
     limited: Vec<Limited>,
     calls: TurnCalls,
     heard: Vec<String>,
-    /// How many of the sources that were found are in the journal, once it says that somebody looked for some.
+    /// How many of the sources found are in the journal, once the journal records that a search took place.
     sourced: Option<usize>,
-    /// How long the run was worked on before it was cut off.
+    /// How long the run was worked on before it was interrupted.
     worked: Duration,
-    /// What the run whose beginning it shares has used for that.
+    /// What the run whose beginning it shares used for that beginning.
     shared: Spent,
-    /// What work that begins again need not do again.
+    /// What restarted work need not do again.
     before: HashMap<ScopedNode, EarlierWork>,
     ledger: Ledger,
     last: Arc<Outputs>,
@@ -176,7 +176,7 @@ pub struct RunDriver<'a> {
 }
 
 impl<'a> RunDriver<'a> {
-    /// A driver for one run.
+    /// Creates the driver of one run.
     pub fn new(
         machine: Machine,
         context: Arc<RunContext>,
@@ -224,23 +224,24 @@ impl<'a> RunDriver<'a> {
         }
     }
 
-    /// What becomes of its calls; without this they are kept.
+    /// Sets how outside calls are handled; the default is to keep them.
     #[must_use]
     pub fn with_calls(self, calls: CallHandling) -> Self {
         Self { ledger: Ledger::new(calls), ..self }
     }
 
-    /// Runs to the end; [`RunDriver::report`] takes what came of it.
+    /// Runs to the end; [`RunDriver::report`] returns the outcome.
     ///
     /// # Errors
-    /// Why it did not come to its end.
+    /// The reason the run did not complete.
     pub async fn run(&mut self, began: Instant) -> Result<()> {
         self.reopen_frames();
         let left = self.limits.run.saturating_sub(self.worked).min(FOREVER);
         self.go(began + left).await
     }
 
-    /// How it went. The journal holds everything but the last record, which the caller writes when the session is safe.
+    /// Reports how the run went. The journal holds everything but the last record, which the caller writes
+    /// once the session is stored.
     pub fn report(mut self, began: Instant, result: Result<()>) -> RunReport {
         let (ending, error) = match result {
             Ok(()) if !self.machine.waiting_nodes().is_empty() => (Ending::Waiting, None),
@@ -279,7 +280,7 @@ impl<'a> RunDriver<'a> {
         }
     }
 
-    /// Works until nothing is left to do, something fails, or the time is over.
+    /// Works until nothing is left to do, something fails, or the time is up.
     async fn go(&mut self, deadline: Instant) -> Result<()> {
         if self.takes_over {
             self.journal.flush().await?;
@@ -292,7 +293,7 @@ impl<'a> RunDriver<'a> {
         }
         let cancel = self.cancel.clone();
         let (stopped, over) = (cancel.cancelled(), tokio::time::sleep_until(deadline));
-        // Looked at only when one of the two wakes this: otherwise each step would ask both.
+        // Polled only when one of the two wakes it: otherwise each step would poll both.
         let mut ends: FuturesUnordered<BoxFuture<'_, Error>> = FuturesUnordered::new();
         let most = self.limits.run;
         ends.push(unconstrained(stopped).map(|()| cancelled()).boxed());
@@ -314,7 +315,7 @@ impl<'a> RunDriver<'a> {
             if self.cancel.is_cancelled() {
                 return Err(cancelled());
             }
-            // As long as nothing is waited for, nothing need be looked at but what is done.
+            // While no write is in progress, only finished work needs to be looked at.
             let free = stretch < STRETCH_MAX && !self.journal.is_writing() && !self.journal.is_full();
             if free && let Some(outcome) = self.done.pop_front() {
                 stretch += 1;
@@ -323,11 +324,11 @@ impl<'a> RunDriver<'a> {
                 continue;
             }
             if std::mem::take(&mut stretch) >= STRETCH_MAX {
-                // What is waited for here may wait for others to have their turn.
+                // What is awaited here may depend on other tasks being polled.
                 tokio::task::yield_now().await;
             }
             tokio::select! {
-                // A write that is done makes room for the rest, and what work says comes before how it ends.
+                // A completed write makes room for the rest, and what work says comes before how it ends.
                 biased;
                 written = self.journal.written() => {
                     written?;
@@ -341,29 +342,30 @@ impl<'a> RunDriver<'a> {
                     self.check_size()?;
                 }
                 Some(end) = ends.next() => return Err(end),
-                // After the others: there may be more and more of it, and they wait for something.
+                // Last: there may be ever more of it, and the branches above wait for something.
                 () = std::future::ready(()), if !self.done.is_empty() && !self.journal.is_full() => {
                     if let Some(outcome) = self.done.pop_front() {
                         self.outcome(outcome)?;
                         self.check_size()?;
                     }
                 }
-                // What can be done at once is written down together: each write wakes whoever reads.
+                // Records that can be written now are written together: each write wakes all readers.
                 () = std::future::ready(()), if self.journal.can_write() => self.journal.begin_write()?,
             }
         }
     }
 
-    /// An activation has ended. Its end takes these steps: here what it said before is heard; `ended` opens a frame, or keeps a
-    /// producer until its listeners have ended; `complete` ends its message and the producers that nobody else listens to;
-    /// `conclude` finds out whether the run fails with it; `finish` writes it down and tells the machine.
+    /// Handles the end of an activation, in these steps: this function first takes in what it said before;
+    /// `ended` opens a frame, or holds a producer until its listeners have ended; `complete` ends its message
+    /// and the producers that nothing else listens to; `conclude` determines whether the run fails with it;
+    /// `finish` records the end and informs the machine.
     fn outcome(&mut self, outcome: ActivationOutcome) -> Result<()> {
-        // What an activation said before it ended comes before its end.
+        // What an activation said before it ended is handled before its end.
         while let Ok((activation, signal)) = self.signals.try_recv() {
             let begins = matches!(signal, Signal::Publish(..));
             self.signal(activation, signal);
             if begins {
-                // Whoever listens begins as soon as there is something to hear, however fast the rest was.
+                // Listeners start as soon as there is something to hear, however fast the rest was.
                 self.start_ready()?;
             }
         }
@@ -382,7 +384,7 @@ impl<'a> RunDriver<'a> {
         Ok(())
     }
 
-    /// Settles what came of an activation within the room that it has, and says what is done with it: see
+    /// Settles the outcome of an activation within its size limits, and decides what to do with it: see
     /// [`RunDriver::outcome`].
     fn ended(&mut self, outcome: ActivationOutcome) -> Result<()> {
         let activation = outcome.activation;
@@ -399,7 +401,7 @@ impl<'a> RunDriver<'a> {
             self.open_frame(settled);
             return Ok(());
         }
-        // Whoever listens to it reads what there is before it ends, also when it failed.
+        // Listeners read what there is before the activation ends, even when it failed.
         self.start_ready()?;
         if settled.onward == NextEdges::Suspended {
             self.machine.stop_speaking(activation);
@@ -413,7 +415,7 @@ impl<'a> RunDriver<'a> {
         self.complete(settled)
     }
 
-    /// An Iteration or a Loop has what its rounds work on: they can begin.
+    /// Opens the frame of an Iteration or a Loop, which now has what its rounds work on, so that they can begin.
     fn open_frame(&mut self, settled: NodeResult) {
         let items = settled.finished.items.map(Arc::new);
         let activation = settled.activation;
@@ -422,8 +424,8 @@ impl<'a> RunDriver<'a> {
         self.machine.open_frame(activation, settled.finished.outputs, items);
     }
 
-    /// Ends an activation: its message first, then the producers it was the last to listen to, then
-    /// itself. A failure of a producer is the cause of its listener's.
+    /// Ends an activation: first its message, then the producers that only it still listened to, then the
+    /// activation itself. A producer's failure is reported as the cause of its listener's.
     fn complete(&mut self, mut settled: NodeResult) -> Result<()> {
         let activation = settled.activation;
         let changes = self.changes(&mut settled);

@@ -1,4 +1,4 @@
-//! The public face: start a turn, watch it, cancel it.
+//! The public interface of the engine: start a turn, watch it, cancel it.
 
 mod accounts;
 mod announced;
@@ -68,23 +68,23 @@ use crate::session::{SessionState, date, turns_looked_back};
 use crate::tasks;
 use crate::turn_calls::keep_those_of;
 
-/// How much of a question is kept with its run.
+/// Maximum length of the question that is stored with its run.
 const QUERY_KEPT_MAX: usize = 500;
 
 /// A turn to run.
 #[derive(Clone, Debug)]
 pub struct StartRun {
-    /// The canvas version the session is on.
+    /// The version of the canvas that the session is on.
     pub plan: Arc<Plan>,
     /// The canvas.
     pub canvas: CanvasId,
     /// The session; it must exist in the store.
     pub session: SessionKey,
-    /// What the caller gave.
+    /// The caller's input.
     pub input: TurnInput,
-    /// What random choices derive from; absent: chosen at random.
+    /// The seed of random choices; if absent, it is chosen at random.
     pub seed: Option<u64>,
-    /// The task that it is about: unless that is still open, nothing begins.
+    /// The task that this turn answers: the turn begins only while that task is still open.
     pub task: Option<TaskId>,
 }
 
@@ -92,9 +92,9 @@ pub struct StartRun {
 pub struct RunHandle {
     /// Its key.
     pub key: RunKey,
-    /// Its entries from the first on. Dropping it does not stop the run.
+    /// Its entries from the first on. Dropping the reader does not stop the run.
     pub entries: EntryReader,
-    /// Stops it.
+    /// Cancels it.
     pub cancel: CancellationToken,
 }
 
@@ -108,7 +108,7 @@ struct LiveRun {
 }
 
 impl LiveRun {
-    /// Whether it works for nobody: it was not begun in the background, and nobody listens to it here.
+    /// Whether no one needs the run: it was not started in the background, and it has no listeners in this process.
     fn is_abandoned(&self) -> bool {
         !self.background && !self.feed.is_listened_to()
     }
@@ -117,9 +117,9 @@ impl LiveRun {
 #[derive(Default)]
 struct RunningRuns {
     runs: HashMap<RunKey, LiveRun>,
-    /// Those in the middle of a turn, and who wants to know when they are free.
+    /// Sessions in the middle of a turn, with what notifies those waiting for them to become free.
     sessions: HashMap<SessionKey, Arc<Notify>>,
-    /// Somebody says that this process is at work, and hears what others want.
+    /// A task reports that this process is alive and receives requests from other processes.
     kept: bool,
 }
 
@@ -140,7 +140,7 @@ struct EngineInner {
     tasks: TaskTracker,
 }
 
-/// Everything one run needs, worked out before it starts.
+/// Everything one run needs, prepared before it starts.
 struct Prepared {
     request: StartRun,
     key: RunKey,
@@ -148,11 +148,11 @@ struct Prepared {
     machine: Machine,
     context: Arc<RunContext>,
     resumes: Option<RunId>,
-    /// The words that answer the waiting run's form.
+    /// The text that answers the waiting run's form.
     reply: String,
     revision: i64,
     now_ms: i64,
-    /// Where it goes on, when it was cut off.
+    /// Where an interrupted run resumes.
     recovered: Option<Recovered>,
     calls: CallHandling,
 }
@@ -169,13 +169,13 @@ struct Beginning {
     secrets: SecretValues,
 }
 
-/// Where chance begins in a run for which nobody has said it.
+/// Derives the random seed of a run for which the caller gave none.
 fn seed_of(run: &RunId) -> u64 {
-    // An id that a caller has chosen need not be hexadecimal.
+    // An id chosen by a caller need not be hexadecimal.
     run.as_str().get(..16).and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap_or(0)
 }
 
-/// What a turn knows of the conversation before it: its messages, and which tools were called.
+/// Returns what a turn knows of the conversation before it: its messages, and which tools were called.
 fn earlier(
     calls: &mut PastCalls,
     messages: Vec<HistoryMessage>,
@@ -183,25 +183,25 @@ fn earlier(
     going_on: Option<&Paused>,
 ) -> (Vec<HistoryMessage>, PastCalls) {
     if going_on.is_none() {
-        // What was removed of the conversation, or is too far back, takes its calls along.
+        // Messages that were removed from the conversation, or are too far back, take their calls with them.
         keep_those_of(calls, &messages);
     }
     let history = history::before(messages, question, going_on);
     let mut past_calls = calls.clone();
     if going_on.is_some() {
-        // A turn that goes on does not see itself.
+        // A turn that resumes does not see itself.
         keep_those_of(&mut past_calls, &history);
     }
     (history, past_calls)
 }
 
 impl Engine {
-    /// An engine. Without stores, sessions and runs live in memory only as long as their handles.
+    /// Creates an engine. Without stores, sessions and runs live in memory only as long as their handles.
     pub fn new(seams: Arc<Seams>, stores: Option<Stores>, limits: EngineLimits) -> Self {
         Self::with_allowances(seams, stores, limits, Allowances::default())
     }
 
-    /// The same with limits on what several runs use together. They hold for stored runs.
+    /// Creates an engine with limits on what several runs use together. The limits apply to stored runs.
     pub fn with_allowances(
         seams: Arc<Seams>,
         stores: Option<Stores>,
@@ -211,7 +211,7 @@ impl Engine {
         Self::as_process(seams, stores, limits, allowances, ProcessIdentity::nameless())
     }
 
-    /// The same as a process that others can tell to be gone.
+    /// Creates an engine whose process identity lets other processes detect that it is gone.
     pub fn as_process(
         seams: Arc<Seams>,
         stores: Option<Stores>,
@@ -234,25 +234,24 @@ impl Engine {
         }))
     }
 
-    /// Starts a turn of a stored session: a new one, or what a waiting one goes on with.
+    /// Starts a turn of a stored session: a new one, or one that resumes a waiting run.
     ///
     /// # Errors
-    /// `NotFound` for an unknown session, `Conflict` while another turn of it runs and when the task that
-    /// it is about is not open any more, `RateLimited` when too many runs are under way, and whatever
-    /// the store says.
+    /// `NotFound` for an unknown session, `Conflict` while another turn of it runs or when the task that it
+    /// answers is no longer open, `RateLimited` when too many runs are under way, and any error of the store.
     pub async fn start(&self, request: StartRun) -> Result<RunHandle> {
         self.start_as(RunId::generate(), request).await
     }
 
-    /// The same for a run whose id is known beforehand: however often it is started, it runs once.
+    /// Starts a turn whose run id is known beforehand: however often it is started, it runs once.
     ///
     /// # Errors
-    /// As [`Engine::start`]; `Conflict` also when there is a run with this id already.
+    /// As [`Engine::start`]; also `Conflict` when there already is a run with this id.
     pub async fn start_as(&self, id: RunId, request: StartRun) -> Result<RunHandle> {
         self.start_of(id, request, None).await
     }
 
-    /// The same for a session that was read already. When it has gone on since it is read again.
+    /// Starts a turn with a session that was read already. If the session has changed since, it is read again.
     ///
     /// # Errors
     /// As [`Engine::start_as`].
@@ -274,12 +273,12 @@ impl Engine {
             };
             let prepared = match self.prepare(&stores, id.clone(), request.clone(), session).await {
                 Ok(prepared) => prepared,
-                // It may be so only because the session has gone on.
+                // The error may only be due to the session having changed.
                 Err(_) if was_known => continue,
                 Err(error) => return Err(error),
             };
             let run = self.stored_run(&prepared);
-            // From its announcement on a run has its session to itself.
+            // Once announced, a run has its session to itself.
             if stores.runs.announce(&run, prepared.revision).await? {
                 let taken = TakenRun::new(self, RunLease::of(&run));
                 let handle =
@@ -287,25 +286,25 @@ impl Engine {
                 taken.kept();
                 return Ok(handle);
             }
-            // Another process has held a whole turn since the session was read: an answer may have been used.
+            // Another process has completed a whole turn since the session was read: an answer may have been used.
             if !was_known {
                 return Err(went_on_elsewhere(&request.session));
             }
         }
     }
 
-    /// Room for a run.
+    /// Takes a slot for a run.
     fn place(&self) -> Result<OwnedSemaphorePermit> {
         Arc::clone(&self.0.places).try_acquire_owned().map_err(|_| {
             Error::new(ErrorKind::RateLimited, "too many runs are under way").help("try again in a moment")
         })
     }
 
-    /// Runs one turn without any store. Its entries, how it went, and the state that a next turn would
-    /// begin with come back.
+    /// Runs one turn without any store. Returns its entries, its report, and the state that the next turn
+    /// would begin with.
     ///
     /// # Errors
-    /// When a waiting run cannot go on with this plan.
+    /// When a waiting run cannot be resumed with this plan.
     pub async fn run_unstored(
         &self,
         request: StartRun,
@@ -334,8 +333,8 @@ impl Engine {
         self.running().runs.contains_key(key)
     }
 
-    /// The events of a run after number `after_event`: live, from the store, and as another process writes
-    /// them there.
+    /// Returns a reader of a run's events after number `after_event`: live, from the store, and as another
+    /// process writes them there.
     ///
     /// # Errors
     /// `NotFound`.
@@ -364,7 +363,7 @@ impl Engine {
         request: StartRun,
         Session { mut state, revision, canvas_version, .. }: Session,
     ) -> Result<Prepared> {
-        // A session without a version takes the one that its turn brings.
+        // A session without a version adopts the one that its turn brings.
         if !canvas_version.is_empty() && canvas_version != request.plan.version {
             let message = format!("session {} is on another version of its canvas", request.session.id);
             return Err(
@@ -384,7 +383,7 @@ impl Engine {
         self.assemble(request, state, history.collect(), Beginning { secrets, ..beginning })
     }
 
-    /// The secrets that a plan names, as they are now.
+    /// Returns the current values of the secrets that a plan names.
     async fn secrets_of(&self, plan: &Plan, tenant: &TenantId) -> Result<SecretValues> {
         SecretValues::of(plan, &*self.0.seams.secrets, tenant).await
     }

@@ -1,5 +1,5 @@
-//! Shows the entries of a run to any number of readers, from any place, without ever slowing the
-//! run: a reader that falls behind what is kept in memory goes on from the store.
+//! Shows the entries of a run to any number of readers, from any position, without ever slowing down the run:
+//! a reader that falls behind what is kept in memory continues from the store.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,23 +12,26 @@ use weft_core::seam::RunStore;
 use weft_core::seam::run_store::GiveWayWord;
 use weft_core::{Entry, Error, ErrorKind, Record, Result, RunId, RunKey};
 
-/// Entries kept in memory for readers that have not taken them yet, when there is a store to fall back on.
+/// Maximum number of entries kept in memory for readers that have not taken them yet, when there is a store
+/// to fall back on.
 const KEPT_MAX: usize = 2_048;
 
-/// Entries that a reader takes at a time, from memory or from the store.
+/// Number of entries that a reader takes at a time, from memory or from the store.
 const PAGE: usize = 256;
 
-/// The first pause between two looks into the store for entries of a run that another process works on.
+/// Initial pause between two polls of the store for entries of a run that another process works on.
 const LOOK_MIN: Duration = Duration::from_millis(100);
 
-/// The longest such pause: each look that finds nothing doubles it.
+/// Longest such pause: each poll that finds nothing doubles it.
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
-/// The pause between two looks whether a question that waits for the session asks if anybody listens. It asks as often.
+/// Pause between two checks for a waiting question that asks whether the run has listeners. The question is
+/// repeated as often.
 const ANSWER_EVERY: Duration = Duration::from_secs(1);
 
-/// Less than any count of the questions whether somebody listens, which begins at 0. A reader begins with it, so it says that it is
-/// there before anybody asks: then the process that works on the run knows that it has to ask before it stops the run.
+/// Below any count of such requests, which starts at 0. A reader begins with it and so announces itself
+/// before any request: the process that works on the run then knows that it has to ask before it stops the
+/// run.
 const NEVER_ASKED: i64 = -1;
 
 #[derive(Debug, Default)]
@@ -36,21 +39,21 @@ struct FeedState {
     kept: VecDeque<Arc<Entry>>,
     /// The number of the last entry shown.
     shown: u64,
-    /// What each reader takes next.
+    /// The number of the entry that each reader takes next.
     readers: Vec<(ReaderId, u64)>,
     next_reader: ReaderId,
     closed: bool,
-    /// Why it was closed before the run was over.
+    /// Why it was closed before the run was over, if it was.
     broken_off: Option<BrokenOff>,
-    /// Whether the last reader that left had been told a message to its end, and nothing was said since.
+    /// Whether the last reader that left had received a complete message, with nothing said since.
     heard_out: bool,
 }
 
 type ReaderId = u64;
 
 impl FeedState {
-    /// Lets go of what every reader has taken, and of what is too much: who is that far behind reads the
-    /// store. Nobody else need have it in memory, and runs that speak for long take no more than short ones.
+    /// Drops the entries that every reader has taken, and those beyond the limit: a reader that far behind
+    /// reads the store. Nothing else needs them in memory, so long runs take no more of it than short ones.
     fn let_go(&mut self, kept_max: usize) {
         let taken = self.readers.iter().map(|(_, next)| *next).min().unwrap_or(u64::MAX);
         while let Some(first) = self.kept.front()
@@ -61,17 +64,17 @@ impl FeedState {
     }
 }
 
-/// A run that this process no longer works on, although it is not over.
+/// The reason for which this process no longer works on an unfinished run.
 #[derive(Clone, Debug)]
 pub struct BrokenOff {
-    /// What readers branch on.
+    /// The kind of error that readers get.
     pub kind: ErrorKind,
-    /// What they are told.
+    /// The message that readers get.
     pub message: Arc<str>,
 }
 
 impl BrokenOff {
-    /// This process has stopped, and another one goes on.
+    /// Returns the reason for a process that has stopped: another one resumes the run.
     pub fn handed_over(run: &RunId) -> Self {
         let message = format!("this process stops; run {run} goes on in the next one").into();
         Self { kind: ErrorKind::Unavailable, message }
@@ -83,17 +86,17 @@ impl BrokenOff {
 pub struct Feed {
     state: Mutex<FeedState>,
     changed: Notify,
-    /// How much is kept for readers that are behind; absent: everything, and for whoever comes later, too.
+    /// Number of entries kept for readers that are behind; if absent, all are kept, also for later readers.
     kept_max: Option<usize>,
 }
 
 impl Feed {
-    /// A feed in front of a store.
+    /// Creates a feed in front of a store.
     pub fn stored() -> Arc<Self> {
         Self::new(Some(KEPT_MAX))
     }
 
-    /// A feed that keeps everything, for a run without a store. Its length is bounded by the run's
+    /// Creates a feed that keeps everything, for a run without a store. Its length is bounded by the run's
     /// own limits.
     pub fn whole() -> Arc<Self> {
         Self::new(None)
@@ -107,14 +110,15 @@ impl Feed {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether somebody reads it, or has left with a whole message. A run whose client went away in the middle
-    /// works for nobody; one that still does something after its message is on its way to its end.
+    /// Whether the run has a reader, or the last one left after a complete message. A run whose client left
+    /// in the middle of a message has no listener; a run that still works after its message is about to end
+    /// anyway.
     pub fn is_listened_to(&self) -> bool {
         let state = self.lock();
         !state.readers.is_empty() || state.heard_out
     }
 
-    /// Shows entries, which follow the last ones shown.
+    /// Shows entries that follow those shown before.
     pub fn show(&self, entries: &[Arc<Entry>]) {
         let Some(last) = entries.last() else { return };
         let mut state = self.lock();
@@ -146,7 +150,7 @@ impl Feed {
         }
     }
 
-    /// Takes what follows for a reader, up to a page, at one look: most find what one write has shown.
+    /// Takes up to one page of entries for a reader, in a single look: most readers find what one write has shown.
     fn take(&self, reader: ReaderId, next_seq: u64, page: &mut VecDeque<Arc<Entry>>) -> FeedRead {
         let mut state = self.lock();
         let first = state.kept.front().map_or(state.shown + 1, |entry| entry.seq);
@@ -168,8 +172,7 @@ impl Feed {
         look
     }
 
-    /// Nothing more will come from here, although the run is not over: readers get an error after what
-    /// has been shown.
+    /// Closes the feed of an unfinished run: readers get an error after what has been shown.
     pub fn break_off(&self, why: BrokenOff) {
         let mut state = self.lock();
         state.closed = true;
@@ -178,18 +181,18 @@ impl Feed {
         self.changed.notify_waiters();
     }
 
-    /// Nothing more will come.
+    /// Closes the feed: nothing more will come.
     pub fn close(&self) {
         self.lock().closed = true;
         self.changed.notify_waiters();
     }
 }
 
-/// What a reader finds.
+/// What a reader finds in the feed.
 enum FeedRead {
     /// The entries are in its page.
     Found,
-    /// What it reads next is no longer kept in memory.
+    /// The entry that it reads next is no longer in memory.
     Behind,
     Over(Option<BrokenOff>),
     Wait,
@@ -201,36 +204,36 @@ impl FeedRead {
     }
 }
 
-/// What the client of a reader is told while the run goes on.
+/// What the client of a reader receives while the run goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hears {
-    /// Each entry as it comes; whether the last that it was told of a message is its end.
+    /// Each entry as it comes; `whole` is whether the last message it received is complete.
     Everything { whole: bool },
     /// Nothing before the end.
     TheEnd,
 }
 
-/// What a reader gets that has read everything.
+/// Returns what a reader that has read everything gets.
 fn ended(why: Option<BrokenOff>) -> Result<Option<Arc<Entry>>> {
     let Some(why) = why else { return Ok(None) };
     Err(Error::new(why.kind, &*why.message).help("read on from the number that you have"))
 }
 
-/// One reader's place in a run's journal.
+/// One reader's position in a run's journal.
 pub struct EntryReader {
     feed: Option<(Arc<Feed>, ReaderId)>,
     store: Option<(Arc<dyn RunStore>, RunKey)>,
-    /// Entries that were read and not yet told.
+    /// Entries that were read but not yet returned.
     page: VecDeque<Arc<Entry>>,
-    /// The number of the entry that is read next.
+    /// The number of the entry to be read next.
     next_seq: u64,
-    /// The number of the last event that the client has already.
+    /// The number of the last event that the client already has.
     after_event: u64,
-    /// How long the next look into the store is waited for.
+    /// Pause before the next poll of the store.
     pause: Duration,
-    /// Says that somebody listens, while the run is not shown here. Few readers have one.
+    /// Task that answers whether the run has listeners while it is not fed by this process. Few readers have one.
     listening: Option<Box<JoinSet<()>>>,
-    /// Where the run is shown, should this process go on with it.
+    /// Finds the run's feed, should this process resume the run.
     find: Option<Find>,
     hears: Hears,
 }
@@ -241,11 +244,11 @@ impl Drop for EntryReader {
     }
 }
 
-/// Finds the live end of a run's journal, when it is under way in this process.
+/// Finds the live end of a run's journal, if the run is under way in this process.
 pub type Find = Arc<dyn Fn(&RunKey) -> Option<Arc<Feed>> + Send + Sync>;
 
 impl EntryReader {
-    /// A reader of the events after number `after_event`; 0 for all.
+    /// Creates a reader of the events after number `after_event`; 0 for all.
     pub fn new(
         feed: Option<Arc<Feed>>,
         store: Option<(Arc<dyn RunStore>, RunKey)>,
@@ -260,21 +263,21 @@ impl EntryReader {
         reader
     }
 
-    /// Looks there again and again while another process works on the run, or none.
+    /// Lets the reader call `find` repeatedly while another process, or none, works on the run.
     #[must_use]
     pub fn finding(mut self, find: Find) -> Self {
         self.find = Some(find);
         self
     }
 
-    /// The same for a client that gets one answer at the end: until then it has heard nothing.
+    /// Marks the reader's client as one that gets a single answer at the end: until then it has received nothing.
     #[must_use]
     pub fn answering_at_the_end(mut self) -> Self {
         self.hears = Hears::TheEnd;
         self
     }
 
-    /// Reads in this feed from now on, and counts among its readers.
+    /// Reads from this feed from now on, and registers as one of its readers.
     fn enter(&mut self, feed: Option<Arc<Feed>>) {
         self.leave();
         if feed.is_some() {
@@ -286,7 +289,7 @@ impl EntryReader {
         });
     }
 
-    /// Reads the live end no longer: nothing need be kept in memory for it any more.
+    /// Stops reading the live end: nothing need be kept in memory for this reader any more.
     fn leave(&mut self) {
         if let Some((feed, id)) = self.feed.take() {
             let whole = self.hears == Hears::Everything { whole: true };
@@ -295,7 +298,7 @@ impl EntryReader {
         }
     }
 
-    /// Notes that the client is told an entry.
+    /// Notes that an entry is returned to the client.
     fn note_told(&mut self, entry: &Entry) {
         self.next_seq = entry.seq + 1;
         let Hears::Everything { whole } = &mut self.hears else { return };
@@ -306,7 +309,7 @@ impl EntryReader {
         }
     }
 
-    /// The next entry that clients see; `None` after the last.
+    /// Returns the next entry that clients see; `None` after the last.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -322,12 +325,12 @@ impl EntryReader {
         }
     }
 
-    /// The next entry of any kind; `None` after the last. While another process works on the run it is read
-    /// in the store, and while none does it is waited for one.
+    /// Returns the next entry of any kind; `None` after the last. While another process works on the run,
+    /// entries are read from the store; while none does, the reader waits for one that resumes it.
     ///
     /// # Errors
-    /// When the store cannot be read; `Unavailable` when this process no longer works on the run, which goes
-    /// on later.
+    /// When the store cannot be read; `Unavailable` when this process no longer works on the run, which is
+    /// resumed later.
     pub async fn next(&mut self) -> Result<Option<Arc<Entry>>> {
         loop {
             if let Some(entry) = self.page.pop_front() {
@@ -344,7 +347,7 @@ impl EntryReader {
             if matches!(look, FeedRead::Wait) {
                 let changed = feed.changed.notified();
                 tokio::pin!(changed);
-                // Registered before looking again, so that what is shown in between wakes us.
+                // Registered before looking again, so that entries shown in between wake this task.
                 changed.as_mut().enable();
                 look = feed.take(id, self.next_seq, &mut self.page);
                 if matches!(look, FeedRead::Wait) {
@@ -362,7 +365,8 @@ impl EntryReader {
         }
     }
 
-    /// The same without waiting and without the store: nothing when neither an entry nor the end is there.
+    /// Returns the next entry without waiting and without the store; `None` when neither an entry nor the end
+    /// is available.
     ///
     /// # Errors
     /// As [`EntryReader::next`].
@@ -379,23 +383,23 @@ impl EntryReader {
         })
     }
 
-    /// Whether this process has left the run before it was over. It has told why where it knows it, so that an error which
-    /// follows from it is no news.
+    /// Whether this process stopped working on the run before it was over. It has logged the cause where it
+    /// is known, so an error that follows from it need not be logged again.
     pub fn is_broken_off(&self) -> bool {
         self.feed.as_ref().is_some_and(|(feed, _)| feed.lock().broken_off.is_some())
     }
 
-    /// Whether it is read on in the store: whoever has the run now writes into the same one.
+    /// Whether reading continues from the store: the process that owns the run now writes to the same store.
     fn goes_on_in_store(&self, why: Option<&BrokenOff>) -> bool {
         self.store.is_some() && why.is_some_and(|why| why.kind == ErrorKind::Conflict)
     }
 
-    /// Whether there may be more of a run that is not shown here; if so it is waited a moment.
+    /// Whether there may be more entries of a run that is not fed by this process; if so, waits a moment.
     async fn may_go_on(&mut self) -> Result<bool> {
         let Some((store, key)) = &self.store else { return Ok(false) };
         let run = store.get(key).await?;
         if run.ending.is_some() {
-            // Its last entries may have come between the two looks.
+            // Its last entries may have been written between the two reads.
             return self.read_page().await;
         }
         self.listening.get_or_insert_with(|| {
@@ -410,7 +414,7 @@ impl EntryReader {
         Ok(true)
     }
 
-    /// Reads the next entries from the store. Whether there were any.
+    /// Reads the next entries from the store. Returns whether there were any.
     async fn read_page(&mut self) -> Result<bool> {
         let Some((store, key)) = &self.store else { return Ok(false) };
         for stored in store.entries(key, self.next_seq - 1, PAGE as u64).await? {
@@ -427,8 +431,8 @@ impl EntryReader {
     }
 }
 
-/// Says that somebody listens to a run, and answers, for as long as it goes on, each question that asks whether anybody
-/// does. A reader cannot do that itself: while its client takes nothing it does not look.
+/// Announces that a run has a listener and, while the run goes on, answers each request that asks for one. A
+/// reader cannot do this itself: while its client takes nothing, it does not poll.
 async fn say_that_somebody_listens(store: Arc<dyn RunStore>, key: RunKey) {
     let mut answered = NEVER_ASKED;
     loop {
@@ -443,8 +447,8 @@ async fn say_that_somebody_listens(store: Arc<dyn RunStore>, key: RunKey) {
     }
 }
 
-/// Says once that somebody listens, if a question was asked after those that were `answered`. How many there were by now; nothing
-/// when the run has ended.
+/// Answers once that the run has a listener, if there were requests after those `answered`. Returns the
+/// number of requests so far; `None` when the run has ended.
 async fn answer_who_asks(store: &dyn RunStore, key: &RunKey, answered: i64) -> Result<Option<i64>> {
     let run = store.get(key).await?;
     if run.ending.is_some() {

@@ -1,5 +1,4 @@
-//! Iterations and Loops: opens rounds, closes them, and collects what they produced in the order of
-//! the items.
+//! Iterations and Loops: opens rounds, closes them, and collects their results in the order of the items.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,24 +22,23 @@ pub(crate) struct FrameRun {
     pub node: NodeIx,
     /// The scope it is in.
     pub scope: ScopeId,
-    /// What it goes over, for an Iteration.
+    /// The items of an Iteration.
     pub items: Option<Arc<Vec<Json>>>,
     /// The round that opens next.
     pub next_round: usize,
     /// The rounds under way.
     pub live: Vec<ScopeId>,
-    /// What each finished round contributes, by round.
+    /// What each finished round contributes, by round number.
     pub collected: BTreeMap<usize, Vec<Json>>,
     /// No further round opens.
     pub ended: bool,
-    /// About how many bytes its items and what it has collected take.
+    /// Approximate size in bytes of its items and of what it has collected.
     #[serde(skip)]
     pub bytes: usize,
 }
 
 impl Machine {
-    /// An Iteration or Loop has said what it goes over: its outputs so far can be read, and its
-    /// first rounds open.
+    /// Opens the frame of an Iteration or Loop: its outputs so far become readable, and its first rounds open.
     pub fn open_frame(&mut self, activation: u32, outputs: Outputs, items: Option<Arc<Vec<Json>>>) {
         let Some(running) = self.running.get(&activation) else { return };
         let (scope, node) = (running.scope, running.node);
@@ -58,7 +56,7 @@ impl Machine {
         self.settle();
     }
 
-    /// Opens as many rounds as may run at once; ends the frame when there are none.
+    /// Opens as many rounds as may run concurrently; ends the frame when there are none left.
     fn advance(&mut self, activation: u32) {
         let plan = Arc::clone(&self.plan);
         loop {
@@ -69,7 +67,7 @@ impl Machine {
             if !more {
                 break;
             }
-            // Rounds of a Loop build on each other.
+            // The rounds of a Loop build on each other.
             let at_once = if node.role == Role::Each { node.shape.parallelism.max(1) } else { 1 };
             if frame.live.len() >= at_once {
                 return;
@@ -81,7 +79,8 @@ impl Machine {
             let item = frame.items.as_ref().map(|items| Arc::new(items[index].clone()));
             let (parent, owner) = (frame.scope, node.id.clone());
             let Some(body) = node.body else { return };
-            // How many rounds there are is decided by the items of an Iteration and by the bound of a Loop: the limit is for cycles.
+            // The number of rounds is bounded by the items of an Iteration or the limit of a Loop: the
+            // activation limit is meant for cycles.
             self.allowance = self.allowance.saturating_add(plan.scopes[body].nodes.len() as u64);
             let mut path = self.scopes.get(&parent).map(|run| run.path.to_vec()).unwrap_or_default();
             path.push(FrameStep { node: owner, activation, round: index });
@@ -98,18 +97,17 @@ impl Machine {
         }
     }
 
-    /// Closes rounds in which nothing is active any more. Whether there were any.
+    /// Closes rounds in which nothing is active any more. Returns whether there were any.
     pub(crate) fn close_rounds(&mut self) -> bool {
         let over = self.scopes.iter().find(|(_, run)| run.round.is_some() && run.active == 0);
-        // One at a time: its end may open the next round or wake what
-        // is around it, and that is looked at first.
+        // One at a time: its end may open the next round or wake nodes around it, which are examined first.
         let Some((&scope, _)) = over else { return false };
         self.collect(scope);
         self.close_round(scope);
         true
     }
 
-    /// A RoundStart has found that there is no further round: this one does not count.
+    /// Ends a frame whose RoundStart found that there is no further round: this round does not count.
     pub(crate) fn end_frame(&mut self, scope: ScopeId) {
         let frame = self.scopes.get(&scope).and_then(|run| run.round.as_ref()).map(|round| round.frame);
         if let Some(frame) = frame.and_then(|frame| self.frames.get_mut(&frame)) {
@@ -132,7 +130,7 @@ impl Machine {
         let values: Vec<_> = values.collect();
         let bytes = weight_of(&values);
         if let Some(frame) = self.frames.get_mut(&round.frame) {
-            // By round and not pushed: rounds side by side end in any order.
+            // Keyed by round instead of pushed: concurrent rounds end in any order.
             frame.collected.insert(round.index, values);
             frame.bytes += bytes;
             self.replace_bytes(0, bytes);
@@ -156,11 +154,11 @@ impl Machine {
             let list = frame.collected.values().filter_map(|values| values.get(place).cloned());
             outputs.set(name, Json::Array(list.collect()));
         }
-        // For the driver to tell: the machine writes no journal.
+        // Left for the driver to record: the machine writes no journal.
         self.consequences.push_back(Consequence::FrameDone(activation, Arc::new(outputs)));
     }
 
-    /// An ExitLoop closes the nearest Loop around it and stops what is under way inside.
+    /// Closes the nearest Loop around an ExitLoop and stops what is under way inside it.
     pub(crate) fn leave(&mut self, scope: ScopeId) {
         let mut at = Some(scope);
         while let Some(round) = at.and_then(|scope| self.scopes.get(&scope)).and_then(|run| run.round.clone())
@@ -175,7 +173,7 @@ impl Machine {
         self.settle();
     }
 
-    /// The nearest frame around an activation whose exception settings catch what fails in it.
+    /// Returns the nearest frame around an activation whose exception settings catch failures inside it.
     pub fn catching(&self, activation: u32) -> Option<u32> {
         let mut scope = self.running.get(&activation)?.scope;
         while let Some(round) = self.scopes.get(&scope).and_then(|run| run.round.as_ref()) {
@@ -188,7 +186,7 @@ impl Machine {
         None
     }
 
-    /// What a frame that catches a failure is closed with.
+    /// Returns the reason and the outputs with which a frame that catches a failure is closed.
     pub(crate) fn broken(&self, activation: u32, failed: NodeIx, outputs: &Outputs) -> BrokenFrame {
         let node = &self.plan.nodes[failed];
         let id = if *node.name == *node.id.as_str() { String::new() } else { format!(" ({})", node.id) };
@@ -200,7 +198,7 @@ impl Machine {
         BrokenFrame { reason, outputs: own.unwrap_or_default() }
     }
 
-    /// Closes a frame in which something has failed; its exception settings say what happens then.
+    /// Closes a frame in which something has failed; its exception settings determine what happens then.
     pub(crate) fn break_off(&mut self, activation: u32, broken: BrokenFrame) {
         self.clear(activation, Closed::Failed);
         if let Some(frame) = self.frames.get_mut(&activation) {
@@ -218,7 +216,7 @@ impl Machine {
         self.complete(activation);
     }
 
-    /// Drops the rounds of a frame and everything under way in them.
+    /// Drops the rounds of a frame and stops everything under way in them.
     fn clear(&mut self, activation: u32, why: Closed) {
         let Some(frame) = self.frames.get_mut(&activation) else { return };
         // Taken first: what is cleared below must not open the next round.
@@ -226,8 +224,7 @@ impl Machine {
             let inside: Vec<u32> =
                 self.running.iter().filter(|(_, running)| running.scope == scope).map(|(&a, _)| a).collect();
             for inner in inside {
-                // The innermost first, so that the ends of what is stopped
-                // follow each other from the inside out.
+                // Innermost first, so that the ends of what is stopped follow each other from the inside out.
                 self.clear(inner, why);
                 self.drop_frame(inner);
                 if let Some(running) = self.running.remove(&inner) {
@@ -239,7 +236,7 @@ impl Machine {
         }
     }
 
-    /// Takes away a round; what its nodes produced can still be read from the scope around it.
+    /// Removes a round; what its nodes produced stays readable from the enclosing scope.
     fn drop_scope(&mut self, scope: ScopeId) -> Option<RoundOf> {
         let plan = Arc::clone(&self.plan);
         let run = self.scopes.remove(&scope)?;

@@ -1,12 +1,13 @@
-//! Decides what of a conversation the models of a turn see before its question.
+//! Decides which messages of the conversation the models of a turn see before its question.
 
 use weft_core::RunId;
 use weft_core::context::HistoryMessage;
 
 use crate::pause::Paused;
 
-/// The messages before a turn. The opening words are shown and not sent, a turn that goes on after a wait
-/// does not see itself, and a question that was asked again because it got no answer is there once.
+/// Returns the messages before a turn. The opening message is shown to users but not sent to models, a turn
+/// that resumes after a wait does not see itself, and a question that was repeated because it got no answer
+/// appears once.
 pub(crate) fn before(
     mut messages: Vec<HistoryMessage>,
     question: &str,
@@ -17,8 +18,8 @@ pub(crate) fn before(
     }
     let opening = messages.iter().take_while(|message| message.role != USER && message.run.is_none()).count();
     messages.drain(..opening);
-    // A question without an answer between it and its repetition was not answered; to a model the repetition
-    // would look like impatience.
+    // If there is no answer between a question and its repetition, the question was not answered; to a model
+    // the repetition would look like impatience.
     messages.dedup_by(|later, earlier| {
         later.role == USER && earlier.role == USER && later.content == earlier.content
     });
@@ -30,8 +31,8 @@ pub(crate) fn before(
 
 const USER: &str = "user";
 
-/// Where the messages of a waiting turn begin. Where nobody knows whose a message is, it is with its
-/// question: the runs that go on after a wait ask none of their own.
+/// Returns the position where the messages of a waiting turn begin. Messages that name no run are attributed
+/// by the turn's question: the runs that resume after a wait ask none of their own.
 fn beginning(messages: &[HistoryMessage], turn: &RunId, question: &str) -> usize {
     let of_turn = messages.iter().position(|message| message.run.as_ref() == Some(turn));
     let asked = || messages.iter().rposition(|message| message.role == USER);

@@ -1,46 +1,46 @@
-//! Keys that are missing or refused: a node that is set so waits for a person instead of failing.
+//! Missing or rejected API keys: a node configured to do so waits for a person instead of failing.
 //!
-//! The person only says whether to try again. The key itself goes where the operator keeps keys, never
-//! through a form, and so never into a journal or a session.
+//! The person only says whether to try again. The key itself goes to the operator's key storage, never
+//! through a form, and therefore never into a journal or a session.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 use weft_core::component::{Finished, Form, Suspension};
 use weft_core::{Error, ErrorKind, Json, NodeContext, Result};
 
-/// The one field of the form.
+/// The only field of the form.
 const FIELD: &str = "credential";
 
 /// What the node remembers while it waits.
 #[derive(Deserialize, Serialize)]
-// So that the state of a node which waits for something else is not taken for one of these.
+// So that the state of a node that waits for something else is not mistaken for this.
 #[serde(deny_unknown_fields)]
 struct LacksKey {
-    /// Why it could not go on.
+    /// The error that stopped it.
     lacks_key: String,
-    /// What it had begun with, if that was in the middle of its work.
+    /// The state it was resumed with, if it was in the middle of its work.
     resumed: Option<Json>,
     filled: Map<String, Json>,
 }
 
-/// What a node begins with that may have to ask for a key.
+/// The input of a node that may have to ask for a key.
 pub(crate) struct ResumedInput {
     resumed: Option<Json>,
     filled: Map<String, Json>,
 }
 
 impl ResumedInput {
-    /// Takes the answer out of the context of a node that waited for a key: to try again is to begin as it
-    /// began before.
+    /// Takes the answer out of the context of a node that waited for a key, and restores its original input,
+    /// because trying again means beginning as before.
     ///
     /// # Errors
-    /// What kept it from going on, when the person has given up.
+    /// The original error, when the person has given up.
     pub(crate) fn of(context: &mut NodeContext) -> Result<Self> {
         let waited = context.resumed.as_ref().and_then(|state| LacksKey::deserialize(state).ok());
         if let Some(LacksKey { lacks_key, resumed, filled }) = waited {
             let answers = std::mem::replace(&mut context.filled, filled);
             context.resumed = resumed;
-            // Whatever else was answered is a try: the form has one question, and nothing is lost by trying.
+            // Any other answer means trying again: the form has a single question, and trying costs nothing.
             if answers.get(FIELD).is_some_and(gives_up) {
                 return Err(Error::new(ErrorKind::Unauthenticated, lacks_key));
             }
@@ -48,8 +48,8 @@ impl ResumedInput {
         Ok(Self { resumed: context.resumed.clone(), filled: context.filled.clone() })
     }
 
-    /// Turns the failure of a node that lacks a key into a question. What has called tools in the meantime
-    /// fails all the same: to begin again would be to call them again.
+    /// Turns the failure of a node that lacks a key into a question. A node that has called tools in the
+    /// meantime still fails: beginning again would repeat those calls.
     pub(crate) fn ask(self, name: &str, tool_calls: u64, result: Result<Finished>) -> Result<Finished> {
         let error = match result {
             Err(error) if error.kind == ErrorKind::Unauthenticated && tool_calls == 0 => error,

@@ -1,7 +1,7 @@
 //! canvas JSON → plan → **run** → components → events → API
 //!
-//! `machine` decides and never waits; [`drive`] waits and never decides; `journal` numbers what
-//! happened, stores it and then shows it.
+//! `machine` decides and never waits; [`drive`] waits and never decides; `journal` numbers each record,
+//! stores it, and only then shows it to readers.
 
 mod answers;
 mod assign;

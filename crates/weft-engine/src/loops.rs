@@ -1,5 +1,5 @@
-//! Decides about cycles: when a loop comes round again, when it has come to rest, and what that means
-//! for the edges that leave it.
+//! Decides about cycles: when a loop comes round again, when it has come to rest, and what that means for the
+//! edges that leave it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use crate::machine::Machine;
 use crate::scope::{EdgeState, ScopeRun, Status};
 
 impl Machine {
-    /// Edges that leave a loop are dead once the loop has come to rest. Whether any are.
+    /// Kills the edges that leave a loop which has come to rest. Returns whether there were any.
     pub(crate) fn bury(&mut self) -> bool {
         let plan = Arc::clone(&self.plan);
         let mut buried = Vec::new();
         for (&scope, run) in self.scopes.iter_mut().filter(|(_, run)| !run.dying.is_empty()) {
             let shape = &plan.scopes[run.plan_scope];
             let dying = std::mem::take(&mut run.dying);
-            // Several edges leave the same loop as a rule, and each look goes through all of its nodes.
+            // Several edges usually leave the same loop, and each check visits all of its nodes.
             let mut known = HashMap::new();
             for edge in dying {
                 if run.edges[edge] != EdgeState::Dying {
@@ -38,9 +38,10 @@ impl Machine {
         any
     }
 
-    /// Nothing is under way and nothing is ready, but a node has been reached: what it waits for can
-    /// only run after it. That happens around loops, when a node of a loop reads what lies behind one
-    /// of the loop's exits. The first such node starts without waiting. Whether there was one.
+    /// Starts a node without what it waits for, when nothing is under way and nothing is ready but a node has
+    /// been reached: what it waits for can only run after it. This happens around loops, when a node of a
+    /// loop reads something behind one of the loop's exits. The first such node starts. Returns whether there
+    /// was one.
     pub fn excuse(&mut self) -> bool {
         let plan = Arc::clone(&self.plan);
         let reached = self.scopes.iter().find_map(|(&scope, run)| {
@@ -54,7 +55,7 @@ impl Machine {
         });
         let Some((scope, ix)) = reached else { return self.bury_all() };
         if let Some(run) = self.scopes.get_mut(&scope) {
-            // One at a time: what it does may reach the others in the ordinary way.
+            // One at a time: its effects may let the others start in the ordinary way.
             run.nodes[plan.nodes[ix].local].excused = true;
         }
         self.work.push_back((scope, ix));
@@ -62,7 +63,7 @@ impl Machine {
         true
     }
 
-    /// With nothing under way no loop comes round again: what was dying is dead.
+    /// Kills all dying edges: with nothing under way, no loop comes round again.
     fn bury_all(&mut self) -> bool {
         let plan = Arc::clone(&self.plan);
         for (&scope, run) in &mut self.scopes {
@@ -80,14 +81,14 @@ impl Machine {
     }
 }
 
-/// A loop comes round again: its nodes wait anew, and its edges are open.
+/// Starts the next pass of a loop: its nodes wait anew, and its edges are open.
 pub(crate) fn next_pass(run: &mut ScopeRun, plan: &Plan, region: usize) {
     let shape = &plan.scopes[run.plan_scope];
     let region = &shape.loops[region];
     let inside = |ix: NodeIx| region.nodes.binary_search(&ix).is_ok();
     for &ix in &region.nodes {
         run.change(plan.nodes[ix].local, |state| {
-            // What is under way in the middle of a pass goes on; only what is over waits anew.
+            // What is under way in the middle of a pass continues; only finished nodes wait anew.
             if matches!(state.status, Status::Done | Status::Skipped) {
                 state.status = Status::Waiting;
             }
@@ -97,8 +98,7 @@ pub(crate) fn next_pass(run: &mut ScopeRun, plan: &Plan, region: usize) {
         let target_waits = run.nodes[plan.nodes[edge.to].local].pending;
         let state = &mut run.edges[place];
         if inside(edge.to) {
-            // A node that was reached and has not begun keeps what has
-            // reached it: that is for its next start.
+            // A node that was reached but has not started keeps the edges that reached it for its next start.
             if !target_waits {
                 *state = EdgeState::Open;
             }
@@ -108,10 +108,10 @@ pub(crate) fn next_pass(run: &mut ScopeRun, plan: &Plan, region: usize) {
     }
 }
 
-/// Whether a loop cannot come round again: nothing in it is active and nothing can enter it.
+/// Whether a loop can no longer come round again: nothing in it is active and nothing can enter it.
 fn at_rest(run: &ScopeRun, plan: &Plan, region: usize) -> bool {
     let shape = &plan.scopes[run.plan_scope];
-    // Another loop may come round into the middle of this one: they rest together.
+    // Another loop may come round into the middle of this one: they come to rest together.
     let mut together = vec![region];
     let mut next = 0;
     while let Some(region) = together.get(next).map(|&region| &shape.loops[region]) {

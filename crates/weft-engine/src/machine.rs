@@ -1,9 +1,9 @@
-//! Decides: what starts next, what is finished, what is skipped. Never waits, never calls out; the
-//! same inputs in the same order give the same state.
+//! Decides what starts next, what is finished, and what is skipped. Never waits and never calls anything
+//! outside; the same inputs in the same order give the same state.
 //!
-//! An edge is open, fired or dead. A node becomes ready when an edge to it has fired, no edge that
-//! holds it back is open, and everything that it reads has finished or been skipped. When all its
-//! edges are dead it is skipped, and that spreads. So a join runs once, all-of and any-of alike.
+//! An edge is open, fired or dead. A node becomes ready when an edge to it has fired, no edge that holds it
+//! back is open, and everything that it reads has finished or been skipped. When all its edges are dead it is
+//! skipped, and skipping spreads. A join therefore runs once, whether it is all-of or any-of.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -25,19 +25,19 @@ use crate::output_dedup::SaidSoFar;
 use crate::scope::{EdgeState, Filled, ScopeId, ScopeRun, Status};
 use crate::secrets::SecretValues;
 
-/// The scope at the top of a canvas.
+/// The top-level scope of a canvas.
 pub(crate) const TOP: ScopeId = 0;
 
-/// An activation that may begin now.
+/// An activation that may start now.
 #[derive(Debug)]
 pub struct ActivationStart {
     /// Its number and node.
     pub who: ActivationRef,
-    /// Place of the node in the plan.
+    /// The node's index in the plan.
     pub node: NodeIx,
-    /// The values of what it reads.
+    /// The values that it reads.
     pub inputs: OrderedMap<Reference, Value>,
-    /// The same by the names that events use.
+    /// The same values by the names that events use.
     pub named: Arc<Outputs>,
     /// Which of its alternative texts was chosen.
     pub alternative: usize,
@@ -45,17 +45,17 @@ pub struct ActivationStart {
     pub round: Option<Round>,
     /// What a person filled in or decided.
     pub filled: serde_json::Map<String, Json>,
-    /// Nobody filled in anything in time.
+    /// The form was not answered in time.
     pub timed_out: bool,
-    /// What it had to remember when it stopped to wait for a person.
+    /// The state it saved when it stopped to wait for a person.
     pub resumed: Option<Json>,
-    /// What its node had said before its work was put off.
+    /// What its node had said before its work was suspended.
     pub spoken: SaidSoFar,
-    /// Whether a listener follows.
+    /// Whether it has a listener.
     pub heard: bool,
 }
 
-/// Something that follows from what happened, for the driver to carry out.
+/// A consequence of what has happened, for the driver to carry out.
 #[derive(Debug, PartialEq)]
 pub enum Consequence {
     /// A node can no longer run in its round.
@@ -64,12 +64,12 @@ pub enum Consequence {
     Stop(u32, Closed),
     /// The frame of this activation is complete; these are its outputs.
     FrameDone(u32, Arc<Outputs>),
-    /// Something in the frame of this activation has failed, and the frame's exception settings say what
+    /// Something in the frame of this activation has failed; the frame's exception settings determine what
     /// happens then.
     FrameFailed(u32, BrokenFrame),
 }
 
-/// Why a frame was closed before its end.
+/// Why a frame was closed early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
     /// An ExitLoop has left it.
@@ -87,37 +87,38 @@ pub struct BrokenFrame {
     pub outputs: Arc<Outputs>,
 }
 
-/// What a finished activation brings.
+/// The results of a finished activation.
 #[derive(Debug)]
 pub struct FinishedActivation {
     /// Its outputs.
     pub outputs: Arc<Outputs>,
     /// Which of its edges fire.
     pub onward: NextEdges,
-    /// New values of globals and of outputs of other components.
+    /// New values of globals and of other components' outputs.
     pub changes: VariableChanges,
 }
 
 /// An activation under way.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct RunningNode {
-    /// The round it is in.
+    /// The scope it is in.
     pub scope: ScopeId,
-    /// Which node.
+    /// Its node.
     pub node: NodeIx,
-    /// Whether it takes one of the places for nodes at once.
+    /// Whether it takes one of the slots for concurrent nodes.
     pub works: bool,
     /// For a listener: the edges that its start used up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub took: Vec<usize>,
 }
 
-/// How much a run may do.
+/// Limits of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MachineLimits {
-    /// Nodes that work at the same time.
+    /// Maximum number of nodes that work concurrently.
     pub at_once: usize,
-    /// Activations, beyond one for each node, in each round of an Iteration or a Loop as well.
+    /// Number of activations beyond the one that each node has, and that nodes in a body have in each round
+    /// of an Iteration or Loop.
     pub activations: u64,
 }
 
@@ -127,48 +128,48 @@ pub struct Machine {
     pub(crate) plan: Arc<Plan>,
     pub(crate) limits: MachineLimits,
     pub(crate) seed: u64,
-    /// The run that the turn began with, when this one goes on with it.
+    /// The run that the turn began with, when this run resumes it.
     pub(crate) turn: Option<RunId>,
-    /// The top and each round that is open.
+    /// The top-level scope and the scope of each open round.
     pub(crate) scopes: BTreeMap<ScopeId, ScopeRun>,
-    /// Iterations and Loops whose rounds are at work, by their activations.
+    /// Iterations and Loops with open frames, by their activations.
     pub(crate) frames: BTreeMap<u32, FrameRun>,
     /// The activations under way, by number.
     pub(crate) running: BTreeMap<u32, RunningNode>,
     pub(crate) globals: serde_json::Map<String, Json>,
-    /// What nodes that are over have used.
+    /// What finished nodes have used.
     pub(crate) spent: Spent,
-    /// What the plan names of the tenant's secrets. No part of what is stored.
+    /// The tenant's secrets that the plan names. They are not part of what is stored.
     pub(crate) secrets: SecretValues,
     pub(crate) filled: HashMap<(ScopeId, NodeIx), Filled>,
     /// The addresses whose answers have been used.
     pub(crate) answered: HashSet<String>,
-    /// A node has been waiting since the driver last looked.
+    /// A node has started waiting since the driver last looked.
     pub(crate) newly_waiting: bool,
     /// How tasks have ended in this run.
     pub(crate) ended: Vec<(TaskId, TaskStatus)>,
-    /// What the caller gave to no effect, and the node that waits instead.
+    /// The node whose form mentions that some of the caller's answers had no effect, and the message.
     pub(crate) unused: Option<(ComponentId, String)>,
     pub(crate) next_activation: u32,
     pub(crate) next_scope: ScopeId,
-    /// Activations that may still begin.
+    /// Number of activations that may still start.
     pub(crate) allowance: u64,
-    /// About how many bytes its values take.
+    /// Approximate size of its values, in bytes.
     pub(crate) held_bytes: usize,
-    /// How many of the places for nodes at once are taken.
+    /// Number of slots for concurrent nodes that are taken.
     pub(crate) working: usize,
-    /// What was ready when it was last examined, in the order in which it became so.
+    /// Nodes that were ready when last examined, in the order in which they became ready.
     pub(crate) ready: VecDeque<(ScopeId, NodeIx)>,
-    /// What is ready and waits for one of the places for nodes at once.
+    /// Nodes that are ready and wait for a slot.
     pub(crate) in_line: VecDeque<(ScopeId, NodeIx)>,
-    /// What has to be examined, since something that it depends on has changed.
+    /// Nodes to examine because something that they depend on has changed.
     pub(crate) work: VecDeque<(ScopeId, NodeIx)>,
-    /// What the driver has not asked for yet.
+    /// Consequences that the driver has not taken yet.
     pub(crate) consequences: VecDeque<Consequence>,
 }
 
 impl Machine {
-    /// A run that has not begun.
+    /// Creates the machine of a run that has not begun.
     pub fn new(
         plan: Arc<Plan>,
         globals: serde_json::Map<String, Json>,
@@ -219,12 +220,12 @@ impl Machine {
         self.settle();
     }
 
-    /// What follows from what has happened so far. Call until it returns nothing.
+    /// Returns the next consequence of what has happened so far. Call until it returns `None`.
     pub fn consequence(&mut self) -> Option<Consequence> {
         self.consequences.pop_front()
     }
 
-    /// A running node has begun to write a text: listeners may begin.
+    /// Notes that a running node has begun to write a text: listeners may start.
     pub fn published(&mut self, activation: u32, output: &str, text: Value) {
         let Some(RunningNode { scope, node, .. }) = self.running.get(&activation).cloned() else { return };
         let plan = Arc::clone(&self.plan);
@@ -243,8 +244,8 @@ impl Machine {
         self.settle();
     }
 
-    /// The work of a running node has ended: whoever has begun early comes by its other outputs, although
-    /// the node itself finishes later.
+    /// Passes on the other outputs of a running node whose work has ended: nodes that started early can read
+    /// them, although the node itself finishes later.
     pub fn produced(&self, activation: u32, produced: Result<&Outputs, &Error>) {
         let Some(RunningNode { scope, node, .. }) = self.running.get(&activation) else { return };
         let state = self.scopes.get(scope).map(|run| &run.nodes[self.plan.nodes[*node].local]);
@@ -253,7 +254,7 @@ impl Machine {
         }
     }
 
-    /// Activations that are reading the text this one writes, by number.
+    /// Returns the activations that are reading the text this one writes.
     pub fn listening_to(&self, activation: u32) -> Vec<u32> {
         let Some(RunningNode { scope, node, .. }) = self.running.get(&activation) else { return Vec::new() };
         let Some(run) = self.scopes.get(scope) else { return Vec::new() };
@@ -268,9 +269,9 @@ impl Machine {
             .collect()
     }
 
-    /// An activation is over.
+    /// Notes that an activation has finished.
     pub fn finished(&mut self, activation: u32, done: FinishedActivation) {
-        // While it is still among those that run: by that its place within the frames is found.
+        // While it is still among the running ones, from which its place within the frames is found.
         let caught = if done.onward == NextEdges::None { self.catching(activation) } else { None };
         let Some(RunningNode { scope, node, works, .. }) = self.running.remove(&activation) else { return };
         self.working -= usize::from(works);
@@ -313,12 +314,12 @@ impl Machine {
             NextEdges::Exception => edges[edge].exception,
         };
         let outs = || plan.nodes[node].outs.iter().copied();
-        // What is not taken first: a node that both kinds lead to must not start before it is known which of
-        // them count.
+        // Edges not taken come first: a node that both kinds lead to must not start before it is known which
+        // of them count.
         for edge in outs().filter(|&edge| !taken(edge)) {
             self.kill(scope, edge);
         }
-        // Edges that close a loop come last: they begin the next pass and open again what was dying.
+        // Edges that close a loop come last: they begin the next pass, which reopens dying edges.
         let closes = |edge: usize| edges[edge].closes.is_some();
         for edge in outs().filter(|&edge| taken(edge) && !closes(edge)) {
             self.fire(scope, edge);
@@ -328,7 +329,7 @@ impl Machine {
         }
     }
 
-    /// An edge is taken: its target may run.
+    /// Fires an edge: its target may run.
     fn fire(&mut self, scope: ScopeId, edge: usize) {
         let plan = &*self.plan;
         let Some(run) = self.scopes.get_mut(&scope) else { return };
@@ -339,7 +340,7 @@ impl Machine {
         }
         let local = plan.nodes[shape.to].local;
         if run.edges[edge] == EdgeState::EarlyTaken {
-            // The target has begun with the text that is now complete.
+            // The target has already started with the text that is now complete.
             run.edges[edge] = EdgeState::Fired;
         } else {
             run.edges[edge] = EdgeState::Fresh;
@@ -348,19 +349,19 @@ impl Machine {
         self.work.push_back((scope, shape.to));
     }
 
-    /// An edge is not taken. One that leaves a cycle dies only when that no longer comes round.
+    /// Kills an edge that is not taken. An edge that leaves a cycle dies only when the cycle no longer comes round.
     fn kill(&mut self, scope: ScopeId, edge: usize) {
         let plan = Arc::clone(&self.plan);
         let Some(run) = self.scopes.get_mut(&scope) else { return };
         let shape = &plan.scopes[run.plan_scope].edges[edge];
-        // It was taken before, and its target has not begun: the result of that time is what it begins with.
+        // It was taken before, and its target has not started yet: the target starts with that earlier result.
         if run.edges[edge] == EdgeState::Again {
             run.edges[edge] = EdgeState::Fresh;
             run.change(plan.nodes[shape.to].local, |state| state.pending = true);
             self.work.push_back((scope, shape.to));
             return;
         }
-        // Nobody waits for an edge that closes a loop, so it has no need to die.
+        // Nothing waits for an edge that closes a loop, so it need not die.
         if shape.closes.is_some() {
             return;
         }
@@ -386,7 +387,7 @@ impl Machine {
         run.change(plan.nodes[ix].local, |state| state.pending = pending);
     }
 
-    /// Draws every conclusion from what has changed.
+    /// Works out everything that follows from what has changed.
     pub(crate) fn settle(&mut self) {
         loop {
             while let Some((scope, node)) = self.work.pop_front() {
@@ -398,7 +399,7 @@ impl Machine {
         }
     }
 
-    /// Finds out whether a node is ready or can no longer run.
+    /// Determines whether a node is ready or can no longer run.
     fn examine(&mut self, scope: ScopeId, ix: NodeIx) {
         let node = &self.plan.nodes[ix];
         let Some(run) = self.scopes.get(&scope) else { return };
@@ -414,7 +415,7 @@ impl Machine {
             }
             return;
         }
-        // In a later pass of a loop a way in from outside is used up: it counts like one not taken.
+        // In a later pass of a loop an edge from outside is used up: it counts as not taken.
         let used_up = |&edge: &usize| matches!(run.edges[edge], EdgeState::Dead | EdgeState::Fired);
         let dead = !node.ins.is_empty() && node.ins.iter().all(used_up);
         if state.status == Status::Waiting && dead {
@@ -422,7 +423,7 @@ impl Machine {
         }
     }
 
-    /// A node can no longer run, and neither can what only it leads to.
+    /// Skips a node that can no longer run, and with it everything that only it leads to.
     fn skip(&mut self, scope: ScopeId, ix: NodeIx) {
         let plan = Arc::clone(&self.plan);
         if let Some(run) = self.scopes.get_mut(&scope) {
@@ -438,17 +439,17 @@ impl Machine {
         self.work.extend(plan.nodes[ix].dependents.iter().map(|&dependent| (scope, dependent)));
     }
 
-    /// The value of something that a node of this scope reads.
+    /// Returns the value of something that a node of this scope reads.
     pub fn value(&self, scope: ScopeId, read: &PlannedRead) -> Value {
         crate::values::read(self, scope, read)
     }
 
-    /// The way to a scope.
+    /// Returns the frame path of a scope.
     pub fn path(&self, scope: ScopeId) -> weft_core::journal::FramePath {
         self.scopes.get(&scope).map_or_else(|| Arc::from([]), |run| Arc::clone(&run.path))
     }
 
-    /// Who a running activation is.
+    /// Returns the identity and the node of a running activation.
     pub fn who(&self, activation: u32) -> Option<(ActivationRef, NodeIx)> {
         let running = self.running.get(&activation)?;
         Some((self.name(activation, running.scope, running.node), running.node))
@@ -466,8 +467,8 @@ impl Machine {
         }
     }
 
-    /// Nodes that have been reached and still cannot start. Empty in every run that is at rest, unless
-    /// the plan or this file has a defect.
+    /// Returns nodes that have been reached and still cannot start. This is empty for every run at rest,
+    /// unless the plan or this file has a defect.
     pub fn stuck(&self) -> Vec<ComponentId> {
         let mut stuck = Vec::new();
         for run in self.scopes.values() {

@@ -1,4 +1,4 @@
-//! What a run gives, as it may be shown.
+//! Masks secrets in the results of a run.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weft_core::masking::Masks;
 use weft_core::{Error, Outputs, Value};
 
-/// Outputs as they may be shown.
+/// Returns outputs with secrets masked.
 pub(crate) fn shown(masks: &Masks, outputs: Arc<Outputs>) -> Arc<Outputs> {
     if masks.is_empty() {
         return outputs;
@@ -15,10 +15,10 @@ pub(crate) fn shown(masks: &Masks, outputs: Arc<Outputs>) -> Arc<Outputs> {
     Arc::new(outputs.0.iter().map(|(name, value)| (Arc::clone(name), hidden(value))).collect())
 }
 
-/// An error as it may be shown: with its causes in words, since they may hold anything.
+/// Returns an error with secrets masked. Its causes are flattened into the text, because they may hold anything.
 pub(crate) fn masked(masks: &Masks, error: Error) -> Error {
     match masks.text(&error.full()) {
-        // With its causes and its help, as nothing had to be hidden.
+        // Returned with its causes and its help, because nothing had to be masked.
         Cow::Borrowed(_) => error,
         Cow::Owned(text) => Error::new(error.kind, text),
     }

@@ -1,23 +1,23 @@
-//! What an activation says, and which part of it its node has said before: who goes on after a person
-//! has answered begins its text anew, and nobody hears the same words twice.
+//! Tracks what an activation says and which part of it its node has said before: an activation that resumes
+//! after a person has answered begins its text anew, and readers must not see the same text twice.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use weft_core::Piece;
 
-/// What a node had said when its work was put off.
+/// What a node had said when its work was suspended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SaidSoFar {
     /// The visible text.
     pub text: String,
-    /// The reasoning. It need not come again: models are not asked for it a second time.
+    /// The reasoning. It need not be repeated: models are not asked for it a second time.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub thinking: String,
 }
 
 impl SaidSoFar {
-    /// Whether it has said nothing.
+    /// Whether nothing was said.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty() && self.thinking.is_empty()
     }
@@ -28,42 +28,42 @@ impl SaidSoFar {
 pub struct SaidTexts(Vec<(u32, String)>);
 
 impl SaidTexts {
-    /// An activation says more.
+    /// Appends to what an activation has said.
     pub fn add(&mut self, activation: u32, text: &str) {
-        // Whoever speaks is nearly always the last one.
+        // The speaker is nearly always the last one.
         match self.0.iter_mut().rfind(|(of, _)| *of == activation) {
             Some((_, said)) => said.push_str(text),
             None => self.0.push((activation, text.to_owned())),
         }
     }
 
-    /// What an activation has said does not count.
+    /// Discards what an activation has said.
     pub fn take_back(&mut self, activation: u32) {
         self.0.retain(|(of, _)| *of != activation);
     }
 
-    /// What an activation has said.
+    /// Returns what an activation has said.
     pub fn of(&self, activation: u32) -> &str {
         self.0.iter().rfind(|(of, _)| *of == activation).map_or("", |(_, said)| said)
     }
 
-    /// The activation that began to speak last of these.
+    /// Returns the activation that began to speak last among those accepted by `meant`.
     pub fn last_of(&self, meant: impl Fn(u32) -> bool) -> Option<u32> {
         self.0.iter().rev().map(|(of, _)| *of).find(|of| meant(*of))
     }
 
-    /// How many bytes were said.
+    /// Number of bytes said.
     pub fn bytes(&self) -> usize {
         self.0.iter().map(|(_, said)| said.len()).sum()
     }
 
-    /// Everything that was said.
+    /// Returns everything that was said.
     pub fn whole(&self) -> String {
         self.0.iter().map(|(_, said)| said.as_str()).collect()
     }
 }
 
-/// The words of one activation.
+/// The text and the reasoning of one activation.
 #[derive(Debug)]
 pub(crate) struct OutputDedup {
     text: SpokenText,
@@ -71,12 +71,12 @@ pub(crate) struct OutputDedup {
 }
 
 impl OutputDedup {
-    /// Of a node that had said this before.
+    /// Creates the tracker for a node that had said `before`.
     pub(crate) fn after(before: SaidSoFar) -> Self {
         Self { text: SpokenText::after(before.text), thinking: SpokenText::after(before.thinking) }
     }
 
-    /// Takes in a piece; the part of it that is new.
+    /// Takes in a piece and returns the part of it that is new.
     pub(crate) fn new_part(&mut self, piece: Piece) -> Option<Piece> {
         match piece {
             Piece::Text(text) => self.text.new_part(text).map(Piece::Text),
@@ -84,12 +84,12 @@ impl OutputDedup {
         }
     }
 
-    /// Whether what was said last had not been said before.
+    /// Whether the last piece was new.
     pub(crate) fn is_new(&self) -> bool {
         !self.text.repeats
     }
 
-    /// Everything that has been said, now and before.
+    /// Returns everything that has been said, now and before.
     pub(crate) fn spoken(&self) -> SaidSoFar {
         SaidSoFar { text: self.text.whole().to_owned(), thinking: self.thinking.whole().to_owned() }
     }
@@ -99,7 +99,7 @@ impl OutputDedup {
 struct SpokenText {
     before: String,
     said: String,
-    /// What is being said has been said before, so far.
+    /// Everything said so far repeats what was said before.
     repeats: bool,
 }
 
@@ -111,7 +111,7 @@ impl SpokenText {
     fn new_part(&mut self, text: Arc<str>) -> Option<Arc<str>> {
         let known = if self.repeats { self.before.get(self.said.len()..).unwrap_or_default() } else { "" };
         let common = common_start(known, &text);
-        // From the first other word on everything is new, although later words may be the same again.
+        // From the first difference on everything is new, even if later text matches again.
         self.repeats &= common == text.len() && common < known.len();
         self.said.push_str(&text);
         match text.get(common..) {
@@ -122,12 +122,12 @@ impl SpokenText {
     }
 
     fn whole(&self) -> &str {
-        // Put off again before it has repeated everything, it has said the longer text all the same.
+        // If it was suspended again before repeating everything, the longer earlier text still counts as said.
         if self.before.starts_with(&self.said) { &self.before } else { &self.said }
     }
 }
 
-/// How many bytes two texts have in common at their start, in whole characters.
+/// Number of bytes in the common prefix of two texts, in whole characters.
 fn common_start(a: &str, b: &str) -> usize {
     a.chars().zip(b.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum()
 }

@@ -1,4 +1,4 @@
-//! A waiting run as plain data: everything the machine needs to go on in another process.
+//! A waiting run as plain data: everything the machine needs to resume in another process.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use crate::frame::FrameRun;
 use crate::machine::{Machine, MachineLimits, RunningNode};
 use crate::scope::{NodeState, ScopeId, ScopeRun};
 
-/// The format of [`Paused`]. Those before it can be read as well: 2 brought work that waits in the middle.
+/// The format of [`Paused`]. Earlier formats can still be read; format 2 added work that waits midway.
 const FORMAT: u32 = 2;
 
 /// A run that waits for a person.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Paused {
-    /// [`FORMAT`] of the writer.
+    /// The [`FORMAT`] of the writer.
     format: u32,
-    /// The canvas version whose nodes the numbers below mean.
+    /// The canvas version whose nodes the numbers below refer to.
     plan_version: Arc<str>,
     scopes: BTreeMap<ScopeId, ScopeRun>,
     frames: BTreeMap<u32, FrameRun>,
@@ -31,27 +31,27 @@ pub struct Paused {
     next_scope: ScopeId,
     allowance: u64,
     seed: u64,
-    /// How many fields its forms have together.
+    /// Number of fields that its forms have together.
     pub fields: usize,
     /// The run that waits.
     pub run: RunId,
     /// The run that the turn began with, when it has waited before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     began: Option<RunId>,
-    /// What its caller gave.
+    /// The caller's input.
     pub input: TurnInput,
     /// The sources it has found.
     pub cited: Vec<Cited>,
-    /// Whether it has looked for some.
+    /// Whether it has searched for sources.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     searched: bool,
-    /// What it has used up.
+    /// What it has used.
     #[serde(default)]
     pub spent: Spent,
 }
 
 impl Paused {
-    /// Takes down a machine that is at rest, whose forms have `fields` fields together.
+    /// Captures a machine at rest whose forms have `fields` fields together.
     pub fn take(machine: &Machine, context: &RunContext, fields: usize) -> Self {
         Self {
             format: FORMAT,
@@ -73,7 +73,7 @@ impl Paused {
         }
     }
 
-    /// Its sources, with the numbers that they had.
+    /// Returns its sources, with the numbers that they had.
     pub fn citations(&self) -> Citations {
         let citations = Citations::restore(self.cited.iter().cloned());
         if self.searched {
@@ -82,7 +82,7 @@ impl Paused {
         citations
     }
 
-    /// Sets the machine up again.
+    /// Restores the machine.
     ///
     /// # Errors
     /// `Conflict` when the plan is not the one that was paused.
@@ -92,7 +92,7 @@ impl Paused {
         globals: serde_json::Map<String, weft_core::Json>,
         limits: MachineLimits,
     ) -> Result<Machine> {
-        // Numbers of nodes mean places in one plan; in another they would wake the wrong nodes.
+        // Node numbers are positions in one plan; in another plan they would refer to the wrong nodes.
         if self.format > FORMAT || self.plan_version != plan.version || !self.fits(&plan) {
             let message = format!("run {} waits on another version of its canvas", self.run);
             return Err(Error::new(ErrorKind::Conflict, message).help("start a new turn"));
@@ -105,32 +105,32 @@ impl Paused {
         machine.next_activation = self.next_activation;
         machine.next_scope = self.next_scope;
         machine.allowance = self.allowance;
-        // A person may take days; that time is nobody's work.
+        // A person may take days to answer; that time is not work.
         machine.spent = self.spent.without_time();
-        // A new machine has entered its first node, as runs do that
-        // begin; this one goes on from its own places.
+        // A new machine has entered its first node, as at the start of a run; this one resumes at its own places.
         machine.ready.clear();
         machine.work.clear();
         machine.consequences.clear();
         machine.working = 0;
-        // Weights are no part of what is stored.
+        // Weights are not stored.
         machine.weigh_all();
         Ok(machine)
     }
 
-    /// The run that the turn began with.
+    /// Returns the run that the turn began with.
     pub fn turn(&self) -> &RunId {
         self.began.as_ref().unwrap_or(&self.run)
     }
 
-    /// Whether a caller's input speaks to this run. A bare question does when the form has at most one
-    /// field; otherwise it begins a new turn. Work that waits in the middle is not lost to one.
+    /// Whether a caller's input answers this run. A bare question does when the form has at most one field;
+    /// otherwise it begins a new turn, except that work waiting midway is not abandoned for it.
     pub fn is_answered_by(&self, input: &TurnInput) -> bool {
-        // An empty turn goes on, too: its wait may be over by time alone.
+        // An empty turn resumes it too: the wait may have timed out.
         !input.inputs.is_empty() || input.query.is_empty() || self.fields <= 1 || self.waits_within()
     }
 
-    /// Gives an answer what its turn began with, as far as it brings nothing in its place, and gives back its words.
+    /// Completes an answer with what its turn began with, where the answer brings no replacement, and returns
+    /// the answer's own text.
     pub(crate) fn complete(&self, answer: &mut TurnInput) -> String {
         if answer.files.is_empty() {
             answer.files.clone_from(&self.input.files);
@@ -141,7 +141,7 @@ impl Paused {
         std::mem::replace(&mut answer.query, self.input.query.clone())
     }
 
-    /// The tasks that are open.
+    /// Returns the open tasks.
     pub fn open_tasks(&self) -> impl Iterator<Item = TaskId> {
         self.scopes.values().flat_map(|run| &run.nodes).flat_map(NodeState::open_tasks)
     }
@@ -151,7 +151,7 @@ impl Paused {
         self.open_tasks().any(|open| open == *task)
     }
 
-    /// Forgets since when anybody waits: what is open when the next run ends is new.
+    /// Clears the times at which forms were asked: what is open when the next run ends counts as new.
     pub fn forget_asked(&mut self) {
         self.scopes.values_mut().flat_map(|run| &mut run.nodes).for_each(|node| node.asked = None);
     }

@@ -1,5 +1,4 @@
-//! Performs one activation, whatever happens in it, and applies the node's exception settings to what
-//! came of it.
+//! Performs one activation, whatever happens in it, and applies the node's exception settings to the outcome.
 
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
@@ -27,10 +26,10 @@ use crate::keys::ResumedInput;
 use crate::machine::{ActivationStart, BrokenFrame, Machine};
 use crate::{form, pins, secrets};
 
-/// The output that says why a node has failed.
+/// The output that holds the reason for a node's failure.
 pub(crate) const ERROR: &str = "_ERROR";
 
-/// What became of an activation.
+/// The outcome of an activation.
 pub(crate) struct ActivationOutcome {
     /// Its number in the run.
     pub activation: u32,
@@ -38,35 +37,35 @@ pub(crate) struct ActivationOutcome {
     pub result: Result<Finished>,
 }
 
-/// A settled outcome: exception settings applied.
+/// An outcome with the exception settings applied.
 pub(crate) struct NodeResult {
     /// Its number in the run.
     pub activation: u32,
-    /// Its outputs and what it decided.
+    /// Its outputs and decisions.
     pub finished: Finished,
     /// Which of its edges fire.
     pub onward: NextEdges,
-    /// The failure that was caught or ends the run.
+    /// The failure that was caught, or that ends the run.
     pub error: Option<Error>,
 }
 
-/// What an activation has of its own.
+/// What belongs to one activation alone.
 pub(crate) struct Own {
-    /// Its calls to the outside.
+    /// Its outside calls.
     pub effects: Effects,
-    /// What it may use.
+    /// The budget it draws on.
     pub budget: Arc<Budget>,
     /// The right to speak.
     pub floor: Floor,
-    /// Stops it.
+    /// Cancels it.
     pub cancel: CancellationToken,
-    /// Where it tells what it does.
+    /// Where it sends its signals.
     pub signals: mpsc::Sender<(u32, Signal)>,
-    /// Bytes of text that it may put together, as many as it may produce.
+    /// Maximum size in bytes of the texts that it may build; the same as for its output.
     pub text_max: usize,
 }
 
-/// What an activation is given; taken out of its start.
+/// Builds the context of an activation, taking the values out of its start.
 pub(crate) fn context_of(
     run: &Arc<RunContext>,
     node: &PlanNode,
@@ -101,7 +100,7 @@ pub(crate) fn context_of(
     }
 }
 
-/// The work of an activation: its node's, or nothing for a node that is pinned.
+/// Returns the work of an activation: that of its node, or none for a pinned node.
 pub(crate) fn work(
     plan: &Arc<Plan>,
     ix: NodeIx,
@@ -121,34 +120,35 @@ pub(crate) fn work(
     .boxed()
 }
 
-/// Performs an activation that waits for a person when it lacks a key.
+/// Performs an activation that waits for a person when a key is missing.
 async fn with_keys(node: &PlanNode, context: &mut NodeContext, limit: Duration) -> Result<Finished> {
     let before = ResumedInput::of(context)?;
     let result = perform(node, context, limit).await;
     before.ask(&node.name, context.budget.own().tool_calls, result)
 }
 
-/// Performs one activation, whatever happens: too slow, stopped, or panicking.
+/// Performs one activation, whatever happens: a timeout, cancellation, or a panic.
 async fn perform(node: &PlanNode, context: &NodeContext, limit: Duration) -> Result<Finished> {
-    // Who wants to be asked for keys is asked for those of tools, too.
+    // A node set to ask for missing keys also asks for those of its tools.
     let dispensable: &[_] =
         if node.exception.asks_for_keys { &[] } else { node.shape.dispensable.as_slice() };
     secrets::must_be_there(&context.inputs, dispensable)?;
-    // A component that panics fails like any other, with the exception settings of its node.
+    // A component that panics fails like any other, subject to the exception settings of its node.
     let work = AssertUnwindSafe(node.component.run(context)).catch_unwind();
     tokio::pin!(work);
-    // Most work is done at the first look: a limit of time is set up for the rest only.
+    // Most work completes on the first poll; a timer is set up only for the rest.
     let first = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await;
     let done = match first {
         Poll::Ready(done) => done,
         Poll::Pending => {
-            // Looked at only when one of the two wakes this, and not with every word of a text; and also when the
-            // work leaves nothing of what a task may do at a time.
+            // Polled only when one of the two wakes this task, not with every piece of text; and
+            // unconstrained, so that it is polled even when the work has used up the task's cooperative
+            // budget.
             let mut ends: FuturesUnordered<BoxFuture<'_, Error>> = FuturesUnordered::new();
             ends.push(unconstrained(tokio::time::sleep(limit)).map(|()| too_slow(limit)).boxed());
             ends.push(unconstrained(context.cancel.cancelled()).map(|()| cancelled()).boxed());
             tokio::select! {
-                // A result that is there counts, although the time is up by now.
+                // A result that is there counts, even if the time is up by now.
                 biased;
                 done = work => done,
                 Some(end) = ends.next() => return Err(end),
@@ -188,7 +188,7 @@ pub(crate) fn settle(node: &PlanNode, outcome: ActivationOutcome) -> NodeResult 
 fn handled(node: &PlanNode, error: &Error) -> (NextEdges, Outputs) {
     let mut outputs = Outputs::of(ERROR, Json::String(error.full()));
     let exception = &node.exception;
-    // A run that is told to stop must not go on by a branch or a default value.
+    // A cancelled run must not continue through a branch or a default value.
     let onward = if error.kind == ErrorKind::Cancelled || !exception.armed {
         NextEdges::None
     } else if !exception.goto.is_empty() {
@@ -205,10 +205,10 @@ fn handled(node: &PlanNode, error: &Error) -> (NextEdges, Outputs) {
 }
 
 impl NodeResult {
-    /// What it gives to whoever has begun with a part of it, or why it gives nothing.
+    /// Returns what nodes that started early with a part of its output get, or why they get nothing.
     ///
     /// # Errors
-    /// That of a failure that nothing has caught.
+    /// The error of a failure that nothing has caught.
     pub(crate) fn produced(&self) -> Result<&Outputs, &Error> {
         match &self.error {
             Some(error) if self.onward == NextEdges::None => Err(error),
@@ -217,7 +217,7 @@ impl NodeResult {
     }
 }
 
-/// A branch that leads into or out of a frame would end in nothing: that is no success.
+/// Rejects a branch that leads into or out of a frame: it would lead nowhere, which is not a success.
 fn within_reach(node: &PlanNode, finished: Finished) -> Result<Finished> {
     let Route::To(targets) = &finished.route else { return Ok(finished) };
     let Some(target) = targets.iter().find(|id| node.out_of_reach.contains(id)) else { return Ok(finished) };
@@ -225,8 +225,8 @@ fn within_reach(node: &PlanNode, finished: Finished) -> Result<Finished> {
     Err(Error::invalid(message).help("lead it to a component of the same body"))
 }
 
-/// Applies the exception settings of an Iteration or Loop to a failure in its body. Its variables keep
-/// their values, and a default value stands for whatever its rounds would have collected.
+/// Applies the exception settings of an Iteration or Loop to a failure in its body. Its variables keep their
+/// values, and a default value replaces whatever its rounds would have collected.
 pub(crate) fn settle_frame(node: &PlanNode, activation: u32, broken: BrokenFrame) -> NodeResult {
     let error = Error::new(ErrorKind::Unavailable, broken.reason);
     let mut settled = settle(node, ActivationOutcome { activation, result: Err(error) });
@@ -241,7 +241,8 @@ pub(crate) fn settle_frame(node: &PlanNode, activation: u32, broken: BrokenFrame
     settled
 }
 
-/// A text that was still being written when the node began is whole by the time it finishes.
+/// Returns the inputs with complete texts: a text that was still being written when the node started is
+/// complete by the time it finishes.
 pub(crate) fn settled_inputs(named: &Arc<Outputs>) -> Arc<Outputs> {
     if named.0.values().all(|value| value.as_json().is_some()) {
         return Arc::clone(named);
@@ -253,25 +254,25 @@ pub(crate) fn settled_inputs(named: &Arc<Outputs>) -> Arc<Outputs> {
 /// How much an activation may produce.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ActivationRoom {
-    /// By itself.
+    /// Limit for its own output.
     output_bytes: usize,
-    /// With everything that the run holds.
+    /// Limit for all values of the run together.
     values_bytes: usize,
-    /// What the run holds of it already, without what the new outputs replace.
+    /// What the run holds already, without what the new outputs replace.
     held_bytes: usize,
 }
 
 impl ActivationRoom {
-    /// The room of a running activation under these limits: of one output, and of all values.
+    /// Returns the room of a running activation under these limits for one output and for all values.
     pub(crate) fn of(machine: &Machine, activation: u32, output_bytes: usize, values_bytes: usize) -> Self {
         let held_bytes = machine.held_bytes().saturating_sub(machine.replaced_bytes(activation));
         Self { output_bytes, values_bytes, held_bytes }
     }
 
-    /// Whether so much fits.
+    /// Checks that an output of this size fits.
     ///
     /// # Errors
-    /// `Invalid`, with the setting that limits it.
+    /// `Invalid`, naming the setting that limits it.
     fn check(self, size: Option<usize>) -> Result<()> {
         let Some(size) = size else {
             return Err(Error::invalid(format!("its output is nested more than {DEPTH_MAX} levels deep")));
@@ -287,20 +288,20 @@ impl ActivationRoom {
     }
 }
 
-/// The error of a run that holds too much.
+/// Returns the error of a run that holds too much.
 pub(crate) fn too_much(values_bytes: usize) -> Error {
     let message = format!("the values of the run take more than {values_bytes} bytes together");
     Error::new(ErrorKind::QuotaExceeded, message)
         .help("keep less in outputs, results of rounds and variables, or raise limits.values_bytes")
 }
 
-/// What a run says that fails with an activation.
+/// Returns the message of a run that fails because of an activation.
 pub(crate) fn failed_with(who: &ActivationRef, error: &str) -> String {
     let id = if *who.name == *who.node.as_str() { String::new() } else { format!(" ({})", who.node) };
     format!("{}{id} failed: {error}", who.name)
 }
 
-/// What came of an activation; what is too large is a failure.
+/// Returns the outcome of an activation; an output that is too large becomes a failure.
 pub(crate) fn bounded(mut outcome: ActivationOutcome, room: ActivationRoom) -> ActivationOutcome {
     let too_large = outcome.result.as_ref().ok().and_then(|finished| room.check(size(finished)).err());
     if let Some(error) = too_large {
@@ -309,10 +310,10 @@ pub(crate) fn bounded(mut outcome: ActivationOutcome, room: ActivationRoom) -> A
     outcome
 }
 
-/// About how many bytes what an activation gives takes as text; `None` when it nests too deep.
+/// Approximate size in bytes of what an activation produces, as text; `None` when it nests too deep.
 fn size(finished: &Finished) -> Option<usize> {
     let outputs = finished.outputs.0.values().filter_map(Value::as_json);
-    // What an Iteration goes over is no output and held all the same.
+    // The items of an Iteration are not an output, but they are held all the same.
     let items = finished.items.iter().flatten();
     let suspended = finished.suspended.iter();
     let suspended = suspended.flat_map(|suspended| suspended.form.fields.values().chain([&suspended.state]));

@@ -1,4 +1,4 @@
-//! Nodes that do not run in a turn: what they give is pinned.
+//! Pinned nodes: they do not run in a turn, and their results are given instead.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use weft_core::{ComponentId, Error, Json, NodeContext, Piece, Result};
 use weft_dsl::Plan;
 use weft_dsl::plan::PlanNode;
 
-/// Whether these nodes can be pinned.
+/// Checks that these nodes can be pinned.
 ///
 /// # Errors
-/// `Invalid`, naming the node that cannot.
+/// `Invalid`, naming the node that cannot be pinned.
 pub(crate) fn check(plan: &Plan, pins: &BTreeMap<ComponentId, Pin>) -> Result<()> {
     for (id, pin) in pins {
         let Some(node) = plan.nodes.iter().find(|node| node.id == *id) else {
@@ -45,11 +45,10 @@ fn wrong_way(node: &PlanNode, pin: &Pin) -> Option<&'static str> {
     }
 }
 
-/// What a pinned node gives. One that shows a text to the user shows it.
+/// Returns the result of a pinned node. If the node shows text to the user, the pinned text is shown.
 pub(crate) async fn given(node: &PlanNode, pin: &Pin, ctx: &NodeContext) -> Result<Finished> {
     let text = pin.outputs.get(node.shape.main_output).and_then(|value| value.as_json().cloned());
-    // Whoever listens is a Message: pinned, it says what it is pinned to, as its reader expects a message
-    // from it.
+    // A node that listens is a Message: its reader expects a message from it, so it says the pinned text.
     if let Some(text) = text.as_ref().filter(|_| node.shape.listens).and_then(Json::as_str) {
         ctx.say(Piece::Text(text.into())).await?;
     }

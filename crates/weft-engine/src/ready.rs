@@ -1,5 +1,4 @@
-//! Decides whether a node that has been reached may start, with which of its texts, and with what
-//! values.
+//! Decides whether a node that has been reached may start, with which of its texts, and with what values.
 
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use crate::machine::Machine;
 use crate::scope::{ScopeId, ScopeRun, Status};
 
 impl Machine {
-    /// Whether a pending node may start, and with which of its alternative texts.
+    /// Returns whether a pending node may start and, if so, which of its alternative texts it uses.
     pub(crate) fn can_start(&self, scope: ScopeId, node: &PlanNode) -> Option<usize> {
         let run = self.scopes.get(&scope)?;
         let state = &run.nodes[node.local];
@@ -41,8 +40,8 @@ impl Machine {
         state.is_settled() || (listens && state.published.is_some())
     }
 
-    /// Picks one of several texts: at random by the run's seed, but none that speaks of a skipped
-    /// node while there is another, and only once everything the chosen one reads is there.
+    /// Picks one of several texts: at random by the run's seed, but not one that refers to a skipped node
+    /// while there is another, and only once everything the chosen text reads is available.
     fn choose(&self, run: &ScopeRun, node: &PlanNode) -> Option<usize> {
         let count = node.alternative_waits.len();
         if count <= 1 && node.alternative_waits.iter().all(Vec::is_empty) {
@@ -52,7 +51,7 @@ impl Machine {
             let state = &run.nodes[self.plan.nodes[source].local];
             state.status == Status::Skipped && !state.pending
         };
-        // The round is mixed in, or each item of an Iteration would get the same of several texts.
+        // The round is mixed in; otherwise every item of an Iteration would get the same text.
         let pass = run.round.as_ref().map_or(0, |round| (round.index as u64 + 1).rotate_left(32));
         let first = usize::try_from(mix(self.seed ^ node.local as u64 ^ pass) % count as u64).unwrap_or(0);
         let order = (0..count).map(|i| (first + i) % count);
@@ -61,11 +60,11 @@ impl Machine {
             if waits.iter().any(|&source| skipped(source)) && count > 1 {
                 continue;
             }
-            // Only the chosen one's: to wait for what another text reads could be to wait for ever.
+            // Only for the chosen text: waiting for what another text reads might never end.
             let there = waits.iter().all(|&source| self.can_read(run, node, source));
             return there.then_some(alternative);
         }
-        // Each of them speaks of something that was skipped: one is said all the same, with that left empty.
+        // Every text refers to something that was skipped: one is used all the same, with that part empty.
         Some(first)
     }
 
@@ -79,17 +78,17 @@ impl Machine {
         let count = node.reads.len() + chosen.len();
         let mut inputs = OrderedMap::with_capacity(count);
         let mut named = Outputs(OrderedMap::with_capacity(count));
-        // What a node changes is no input of it: the journal would
-        // hold each state of a list that a loop adds to.
+        // What a node changes is not one of its inputs: the journal would hold every state of a list that a
+        // loop appends to.
         let is_input = |read: &&PlannedRead| !node.shape.changes.contains(&read.reference);
         for read in node.reads.iter().chain(chosen).filter(is_input) {
-            // Everybody else gets whole texts: a component that reads half of one would work with that.
+            // All other nodes get complete texts: a component that reads half a text would work with that half.
             let value = if node.shape.listens {
                 crate::values::read_early(self, scope, read)
             } else {
                 Value::Json(self.value(scope, read).snapshot())
             };
-            // Masked here and not in the journal: what is shown to clients comes from the same place.
+            // Masked here and not in the journal: what clients are shown comes from the same place.
             let hidden = read.reference.secret().is_some() || node.shape.secrets.contains(&read.reference);
             let shown = if hidden { Value::text(MASK) } else { value.clone() };
             named.0.insert(Arc::clone(&read.key), shown);

@@ -1,5 +1,5 @@
-//! What a run got from outside, taken from its journal, so that the same work can be done again with
-//! nothing but that. Pure.
+//! Extracts from a run's journal what it got from outside, so that the same work can be repeated from that
+//! alone. Performs no I/O.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use weft_core::effect::{EffectResult, Effects, Known, Recorded, RecordedCall};
 use weft_core::journal::{ActivationRef, NextEdges};
 use weft_core::{ComponentId, Entry, Record};
 
-/// Calls of one activation by their places in its work.
+/// Known calls of one activation, by their positions in its work.
 pub type KnownCalls = HashMap<Arc<str>, Known>;
 
-/// What the activations of a run got, by their numbers. Work that began again after a cut has what it had
-/// got before the cut as well.
+/// What the activations of a run got from outside, by their numbers. Work that began again after an
+/// interruption also has what it had got before.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
     activations: BTreeMap<u32, Activation>,
@@ -23,16 +23,16 @@ pub struct Recording {
 struct Activation {
     place: Where,
     calls: KnownCalls,
-    /// It was cut off, and a later activation does its work.
+    /// It was interrupted, and a later activation does its work.
     again: bool,
 }
 
-/// A node in its round, by names that mean the same in another version of the canvas.
+/// A node in its rounds, named in a way that also holds in another version of the canvas.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Where {
     /// The node.
     pub node: ComponentId,
-    /// The rounds around it, from the outermost in, 0-based.
+    /// The numbers of the rounds around it, outermost first, 0-based.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rounds: Vec<usize>,
 }
@@ -43,22 +43,22 @@ impl From<&ActivationRef> for Where {
     }
 }
 
-/// What an activation got, as it is written down in a file.
+/// What an activation got from outside, as stored in a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RecordedAnswers {
-    /// Whose.
+    /// The activation's node and rounds.
     #[serde(flatten)]
     pub place: Where,
-    /// By the places of the calls in its work.
+    /// The results, by the positions of the calls in its work.
     pub gave: BTreeMap<Arc<str>, EffectResult>,
-    /// The fingerprints of what was asked, by the same places, as far as they are known.
+    /// The fingerprints of the questions, where known, by the same positions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub asked: BTreeMap<Arc<str>, Arc<str>>,
 }
 
-/// Answers that a run is done from although it need not be the run that got them: its canvas may have
-/// changed since. Activations are told apart by node, round and order. An answer is found by its place
-/// first, and by its question where the one at the place was given to another.
+/// Answers from which a run is repeated although it need not be the run that got them: its canvas may have
+/// changed since. Activations are told apart by node, round and order. An answer is looked up by its position
+/// first, and by its question when the answer at that position belongs to another question.
 #[derive(Debug)]
 pub struct ReplayScript {
     at: HashMap<Where, Vec<RecordedAnswers>>,
@@ -66,14 +66,14 @@ pub struct ReplayScript {
 }
 
 impl ReplayScript {
-    /// From what was recorded, in the order of the activations.
+    /// Builds a script from recorded answers, in the order of the activations.
     pub fn of(answers: &[RecordedAnswers]) -> Self {
         let mut at: HashMap<Where, Vec<RecordedAnswers>> = HashMap::new();
         let mut by_question = HashMap::new();
         for of in answers {
             for (key, question) in &of.asked {
                 if let Some(gave) = of.gave.get(key) {
-                    // The first answer: asked the same again, a model may have known more by then.
+                    // Keeps the first answer: when the same question was asked again, the model may have known more.
                     by_question.entry(Arc::clone(question)).or_insert_with(|| gave.clone());
                 }
             }
@@ -82,7 +82,7 @@ impl ReplayScript {
         Self { at, shared: Arc::new(Recorded::by_question(by_question)) }
     }
 
-    /// The calls of an activation, by its place and how many were there before it.
+    /// Returns the effects of an activation, given its place and the number of activations there before it.
     pub fn effects(&self, place: &Where, nth: usize) -> Effects {
         let of = self.at.get(place).and_then(|all| all.get(nth));
         let known = of.iter().flat_map(|of| &of.gave);
@@ -92,13 +92,13 @@ impl ReplayScript {
         Effects::recorded(known, questions, Arc::clone(&self.shared))
     }
 
-    /// The calls so far, with how each was answered.
+    /// Returns the calls so far, with how each was answered.
     pub fn calls(&self) -> Vec<RecordedCall> {
         self.shared.calls()
     }
 }
 
-/// Writes the fingerprints of what was asked beside the answers that a run was done from.
+/// Adds the fingerprints of the questions to the answers that a run was repeated from.
 pub fn note_questions(answers: &mut [RecordedAnswers], entries: &[Entry], calls: &[RecordedCall]) {
     let mut counts: HashMap<Where, usize> = HashMap::new();
     for entry in entries {
@@ -117,7 +117,7 @@ pub fn note_questions(answers: &mut [RecordedAnswers], entries: &[Entry], calls:
 }
 
 impl Recording {
-    /// What a journal tells.
+    /// Extracts a recording from a journal.
     pub fn of(entries: &[Entry]) -> Self {
         let mut activations: BTreeMap<u32, Activation> = BTreeMap::new();
         let mut carried: HashMap<Where, KnownCalls> = HashMap::new();
@@ -150,18 +150,18 @@ impl Recording {
         Self { activations }
     }
 
-    /// What an activation got.
+    /// Returns what an activation got from outside.
     pub fn of_activation(&self, activation: u32) -> KnownCalls {
         self.activations.get(&activation).map(|of| of.calls.clone()).unwrap_or_default()
     }
 
-    /// The same for a file: what came back, in the order of the activations. Activations that got nothing
-    /// are there as well, because those of one place are told apart by their order.
+    /// Returns the results for storage in a file, in the order of the activations. Activations without
+    /// results are included, because those of one place are told apart by their order.
     pub fn answers(&self) -> Vec<RecordedAnswers> {
         let whole = self.activations.values().filter(|of| !of.again);
         let gave = |known: &Known| match known {
             Known::Ended(gave) => Some(gave.clone()),
-            // A call that never came back has no answer to give.
+            // A call that never returned has no answer.
             Known::Begun => None,
         };
         whole

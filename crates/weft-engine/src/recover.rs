@@ -1,8 +1,8 @@
-//! A run that was cut off, as its journal tells it. Pure: the same records give the same state.
+//! Rebuilds an interrupted run from its journal. Performs no I/O: the same records give the same state.
 //!
-//! The facts of the journal are given to a machine in their order, and it comes to where it was. Work
-//! that was under way then is put back, so that it begins again; what it had got from outside by then
-//! is kept for it, so that nothing is asked for twice.
+//! The facts in the journal are fed to a machine in their order, which brings it to where it was. Work that
+//! was under way is requeued so that it begins again; the outside results that it already had are kept for
+//! it, so that nothing is requested twice.
 
 mod begin_again;
 mod tool_calls;
@@ -31,17 +31,17 @@ use crate::perform::{failed_with, settle_frame};
 use crate::scope::{Filled, ScopeId, SuspendedNode};
 use crate::turn_calls::TurnCalls;
 
-/// A node in its round.
+/// A node in its scope.
 pub(crate) type ScopedNode = (ScopeId, NodeIx);
 
-/// What work that begins again need not do again.
+/// What work that begins again need not repeat.
 #[derive(Clone, Debug, Default)]
 pub struct EarlierWork {
-    /// Its calls to the outside.
+    /// Its outside calls.
     pub effects: HashMap<Arc<str>, Known>,
-    /// Calls of tools that the run has been told of, by path and id.
+    /// Tool calls that were already reported, by path and id.
     pub told: HashSet<(Arc<str>, Arc<str>)>,
-    /// How long it was worked on, in milliseconds.
+    /// How long it has been worked on, in milliseconds.
     pub millis: u64,
 }
 
@@ -50,13 +50,13 @@ pub struct EarlierWork {
 pub struct OpenActivation {
     /// The activation.
     pub who: ActivationRef,
-    /// The round it is in.
+    /// Its scope and node.
     pub place: ScopedNode,
     /// It was in the middle of its reasoning.
     pub thinking: bool,
     /// It had said something.
     pub said: bool,
-    /// Calls of tools that were under way.
+    /// Tool calls that were in progress.
     pub calls: Vec<ToolStarted>,
     before: EarlierWork,
     spoken: SaidSoFar,
@@ -67,54 +67,54 @@ pub struct OpenActivation {
     began_ms: i64,
 }
 
-/// A run as its journal tells it.
+/// A run rebuilt from its journal.
 #[derive(Debug)]
 pub struct Recovered {
-    /// Where it was, with what was under way put back.
+    /// Its state, with the work that was under way requeued.
     pub machine: Machine,
-    /// What was under way.
+    /// The activations that were under way.
     pub open: Vec<OpenActivation>,
-    /// What work that begins again need not do again.
+    /// What work that begins again need not repeat.
     pub before: HashMap<ScopedNode, EarlierWork>,
-    /// Everything it has said, without reasoning and without what is taken back.
+    /// Everything it has said, without reasoning and without what was taken back.
     pub said: SaidTexts,
-    /// Who spoke when it was cut off.
+    /// The node that was speaking when the run was interrupted.
     pub speaker: Option<ScopedNode>,
-    /// The sources its messages cite.
+    /// The sources that its messages cite.
     pub cited: Vec<Cited>,
     /// The sources it has found.
     pub sources: Vec<Cited>,
-    /// What it has used.
+    /// Its model usage.
     pub usage: Usage,
-    /// The same by node and model, without what the run used whose beginning it shares.
+    /// Its usage by node and model, without that of a run whose beginning it shares.
     pub uses: Vec<ModelUse>,
-    /// What the work that is over has used up of its budget.
+    /// What its finished work has used of its budgets.
     pub spent: Spent,
-    /// The part of it that the run whose beginning this one shares has used.
+    /// The part of that used by the run whose beginning this one shares.
     pub shared: Spent,
-    /// The limits that have cut agents' work short.
+    /// The limits that cut agents' work short.
     pub limited: Vec<Limited>,
-    /// The calls of tools that its agents have made.
+    /// The tool calls that its agents made.
     pub calls: TurnCalls,
-    /// What people have said to its agents while they worked.
+    /// What people said to its agents while they worked.
     pub heard: Vec<String>,
     /// The outputs of the last node.
     pub last: Arc<Outputs>,
     /// The outputs of the last Message.
     pub last_message: Option<Arc<Outputs>>,
-    /// Frames from before a pause that are open and that its journal has not told of.
+    /// Frames opened before a pause that are still open and not yet in this run's journal.
     pub reopens: Vec<u32>,
-    /// Why it was about to fail.
+    /// The error it was about to fail with.
     pub failed: Option<Error>,
-    /// Whether its process had let go of it.
+    /// Whether its process had released it.
     pub handed_over: bool,
-    /// Place of the last entry.
+    /// Number of the last entry.
     pub seq: u64,
     /// Number of the last event.
     pub event: u64,
-    /// How many bytes its journal has.
+    /// Size of its journal, in bytes.
     pub bytes: u64,
-    /// The last record, when the run was over.
+    /// The last record, if the run was over.
     pub ended: Option<Record>,
 }
 
@@ -124,25 +124,26 @@ pub struct JournalReader {
     active: BTreeMap<u32, OpenActivation>,
     messages: HashSet<u32>,
     given: serde_json::Map<String, Json>,
-    /// Iterations and Loops whose frames have been opened and whose ends have not been read yet.
+    /// Iterations and Loops whose frames were opened and whose ends have not been read yet.
     frames: BTreeMap<u32, OpenActivation>,
-    /// Those from before a pause that go on.
+    /// Frames opened before a pause that continue in this run.
     reopened: HashSet<u32>,
-    /// Frames that are complete and whose ends have not been read yet.
+    /// Complete frames whose ends have not been read yet.
     done_frames: BTreeMap<u32, Consequence>,
-    /// The texts that are being written again, by writer and output.
+    /// Texts that are being written again, by writer and output.
     offered: HashMap<(u32, Arc<str>), Value>,
-    /// The time of the last entry, and of the first of this life of the run; in milliseconds since 1970.
+    /// The times of the last entry, and of the first entry since the run was last picked up, in milliseconds
+    /// since 1970.
     last_ms: i64,
     began_ms: Option<i64>,
-    /// The last entry that it shares with the run that it was forked from.
+    /// The last entry shared with the run that this one was forked from.
     shared_to: u64,
-    /// The first activation that has begun since it was picked up last.
+    /// The first activation that began since the run was last picked up.
     lives_from: u32,
 }
 
 impl JournalReader {
-    /// Begins with the machine as the run began with it, and the inputs its caller gave.
+    /// Creates a reader that starts with the machine as the run began, and with the caller's inputs.
     pub fn new(machine: Machine, given: serde_json::Map<String, Json>) -> Self {
         let all = Recovered {
             machine,
@@ -185,24 +186,24 @@ impl JournalReader {
         }
     }
 
-    /// The text that an activation begins to write, before the entry that tells of it is taken. Without
-    /// one whoever listens gets an empty text: work that begins again is given another.
+    /// Provides the text that an activation begins to write, before the entry that reports it is taken.
+    /// Without it, listeners get an empty text; work that begins again gets another one.
     pub fn offer(&mut self, activation: u32, output: &Arc<str>, text: Value) {
         self.offered.insert((activation, Arc::clone(output)), text);
     }
 
-    /// The work of an activation has ended, before the entry that tells of it is taken: whoever reads its
-    /// outputs early comes by them.
+    /// Provides the outputs of an activation whose work has ended, before the entry that reports it is taken,
+    /// for nodes that read them early.
     pub fn produced(&self, activation: u32, produced: Result<&Outputs, &Error>) {
         self.all.machine.produced(activation, produced);
     }
 
-    /// The machine as the entries so far have left it.
+    /// Returns the machine after the entries so far.
     pub fn machine(&self) -> &Machine {
         &self.all.machine
     }
 
-    /// What a complete frame has produced whose end has not been taken yet.
+    /// Returns the outputs of a complete frame whose end has not been taken yet.
     pub fn frame_outputs(&self, activation: u32) -> Option<Arc<Outputs>> {
         match self.done_frames.get(&activation)? {
             Consequence::FrameDone(_, outputs) => Some(Arc::clone(outputs)),
@@ -215,10 +216,10 @@ impl JournalReader {
         }
     }
 
-    /// Takes in the next entry. An activation that begins with it is handed over.
+    /// Applies the next entry. Returns the activation that begins with it, if any.
     ///
     /// # Errors
-    /// `Conflict` when the entry cannot follow from those before it.
+    /// `Conflict` when the entry cannot follow those before it.
     pub fn take(&mut self, entry: &Entry) -> Result<Option<ActivationStart>> {
         self.all.seq = entry.seq;
         self.all.bytes += written_bytes(&entry.record);
@@ -284,9 +285,9 @@ impl JournalReader {
         Ok(begins)
     }
 
-    /// Keeps what the machine has concluded about frames until the journal tells of it.
+    /// Keeps the machine's conclusions about frames until the journal reports them.
     fn note_frames(&mut self) {
-        // What the machine concludes is in the journal as well, if the cut did not come in between.
+        // The machine's conclusions are in the journal as well, unless the interruption came in between.
         while let Some(consequence) = self.all.machine.consequence() {
             if let Consequence::FrameDone(activation, _) | Consequence::FrameFailed(activation, _) =
                 consequence
@@ -351,7 +352,7 @@ impl JournalReader {
         let open = self.active.remove(&who.activation);
         self.frames.remove(&who.activation);
         self.done_frames.remove(&who.activation);
-        // Who only ends for now speaks again, unless somebody else does meanwhile.
+        // An activation that is only suspended speaks again, unless another one speaks meanwhile.
         let ends = *route != NextEdges::Suspended || suspension.is_some();
         if ends && open.as_ref().is_some_and(|open| self.all.speaker == Some(open.place)) {
             self.all.speaker = None;
@@ -364,7 +365,7 @@ impl JournalReader {
                 Some(suspension) => {
                     all.machine.suspend(who.activation, suspension.clone(), open.alternative, spoken);
                 }
-                // A listener, or work that was cut off before.
+                // A listener, or work that was interrupted before.
                 None => {
                     all.machine.begin_again(who.activation, spoken, open.suspended, open.filled);
                     all.machine.settle();
@@ -378,7 +379,7 @@ impl JournalReader {
         if self.messages.contains(&who.activation) {
             all.last_message = Some(Arc::clone(outputs));
         }
-        // What was stopped when its frame was closed has left the machine, and fails nothing.
+        // What was stopped because its frame closed has left the machine already, and fails nothing.
         let at_work = all.machine.running.contains_key(&who.activation);
         let caught =
             |error: &str| !error.starts_with(STOPPED) && all.machine.catching(who.activation).is_some();
@@ -386,14 +387,15 @@ impl JournalReader {
         if let Some(error) = fatal {
             all.failed.get_or_insert_with(|| Error::new(ErrorKind::Unavailable, failed_with(who, error)));
         }
-        // What could be applied when it was written can be now, whatever the limits are; a journal that was edited may not fit.
+        // Changes that could be applied when they were recorded can be applied now, whatever the limits are;
+        // those of an edited journal may not fit.
         let changes =
             all.machine.changes(who.activation, assigned, usize::MAX, usize::MAX).unwrap_or_default();
         let done = FinishedActivation { outputs: Arc::clone(outputs), onward: route.clone(), changes };
         all.machine.finished(who.activation, done);
     }
 
-    /// What an activation has said by the time that it is put off.
+    /// Returns what an activation has said by the time it is suspended.
     fn texts_of(&self, activation: u32, mut spoken: SaidSoFar) -> SaidSoFar {
         spoken.text.push_str(self.all.said.of(activation));
         spoken
@@ -417,7 +419,7 @@ impl JournalReader {
         }
     }
 
-    /// What an activation has said does not count; in older journals the last text of its node.
+    /// Discards what an activation has said; in older journals, the last text of its node.
     fn take_back(&mut self, activation: Option<u32>, node: &ComponentId) {
         let of_node = |activation| self.active.get(&activation).is_some_and(|open| open.who.node == *node);
         if let Some(meant) = activation.or_else(|| self.all.said.last_of(of_node)) {
@@ -444,7 +446,7 @@ impl JournalReader {
         }
     }
 
-    /// The run as it can go on: what was under way is put back, and what it had said is taken back.
+    /// Returns the run ready to be resumed: work that was under way is requeued, and what it had said is discarded.
     pub fn end(mut self) -> Recovered {
         self.end_life();
         let all = &mut self.all;
@@ -462,15 +464,15 @@ impl JournalReader {
         let told =
             |activation: &u32| self.frames.contains_key(activation) || self.reopened.contains(activation);
         all.reopens = all.machine.frames.keys().filter(|activation| !told(activation)).copied().collect();
-        // Those that were stopped with the frame around them have left the machine, but their ends were
-        // not written any more.
+        // Activations stopped together with their frame have left the machine, but their ends were not
+        // recorded any more.
         let running = &all.machine.running;
         all.open.extend(
             std::mem::take(&mut self.frames)
                 .into_values()
                 .filter(|open| !running.contains_key(&open.who.activation)),
         );
-        // Conclusions are drawn when everything is back in its place.
+        // Only once everything is back in place.
         all.machine.settle();
         all.machine.consequences.extend(self.done_frames.into_values());
         self.all

@@ -1,9 +1,9 @@
-//! Does a run again from its journal: every activation with what it read and got then, and nothing from
-//! outside. What it says, calls and gives is compared with what the journal tells.
+//! Replays a run from its journal: every activation runs with the inputs and outside results it had then, and
+//! nothing is called outside. What it says, calls and returns is compared with the journal.
 //!
 //! The journal leads: its entries are taken in order, so activations begin and end when they did then,
-//! whatever the speed of this machine. The entries are the events of the replay, byte for byte; the
-//! differences say where they are no longer true.
+//! whatever the speed of this machine. The events of the replay are the journal's entries, byte for byte; the
+//! differences say where they no longer hold.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -32,26 +32,26 @@ use crate::perform::{ActivationOutcome, ActivationRoom, NodeResult, Own, bounded
 use crate::recording::Recording;
 use crate::recover::JournalReader;
 
-/// How often work is looked at that may be stuck behind a call that never came back.
+/// Maximum number of polls of work that may be stuck waiting for a call that never returned.
 const LOOKS_MAX: usize = 1_000;
 
-/// Where a run that is done again is no longer what it was.
+/// A difference between a replayed run and its journal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Difference {
-    /// The entry of the journal, by its place.
+    /// The number of the journal entry.
     pub seq: u64,
     /// The node.
     pub node: ComponentId,
     /// What differs: `outputs`, `error`, `route`, `assigned`, `suspension`, `text`, `tool`, `stream`.
     pub what: &'static str,
-    /// As the journal tells it.
+    /// The value in the journal.
     pub recorded: Json,
-    /// As it is now.
+    /// The value in the replay.
     pub now: Json,
 }
 
 impl Difference {
-    /// As anybody may see it.
+    /// Returns the difference with secrets masked.
     #[must_use]
     pub fn masked(self, masks: &Masks) -> Self {
         let shown = |value: Json| masks.json(&value).unwrap_or(value);
@@ -59,18 +59,18 @@ impl Difference {
     }
 }
 
-/// How much an activation may take and give.
+/// Limits of replayed activations.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplayLimits {
-    /// Of an activation whose component names no limit.
+    /// Time limit of an activation whose component sets none of its own.
     pub node: Duration,
-    /// What one activation produces.
+    /// Size of what one activation produces, in bytes.
     pub output_bytes: usize,
-    /// What the values of the run take together.
+    /// Size of all values of the run together, in bytes.
     pub values_bytes: usize,
 }
 
-/// An activation that is done again.
+/// An activation that is being replayed.
 struct ReplayedActivation {
     who: ActivationRef,
     ix: NodeIx,
@@ -80,14 +80,14 @@ struct ReplayedActivation {
     tools: Vec<ToolFinished>,
     texts: BTreeMap<Arc<str>, SharedText>,
     end: Option<ActivationEnd>,
-    /// What the journal tells of it so far.
+    /// What the journal says about it so far.
     then: Then,
 }
 
-/// What came of an activation.
+/// The outcome of a replayed activation.
 struct ActivationEnd {
     settled: NodeResult,
-    /// It has only ended for now.
+    /// The suspension, if it was only suspended.
     suspended: Option<Suspension>,
 }
 
@@ -98,7 +98,7 @@ struct Then {
     tools: Vec<ToolFinished>,
 }
 
-/// A run that is being done again.
+/// A run that is being replayed.
 pub struct Replay {
     plan: Arc<Plan>,
     context: Arc<RunContext>,
@@ -110,17 +110,17 @@ pub struct Replay {
     to_replay: mpsc::Sender<(u32, Signal)>,
     signals: mpsc::Receiver<(u32, Signal)>,
     active: BTreeMap<u32, ReplayedActivation>,
-    /// Work waits for a call that never came back.
+    /// Work is waiting for a call that never returned.
     stuck: bool,
     /// Activations that listen to such work.
     unheard: HashSet<u32>,
-    /// The entries of steps whose outputs were given by hand, when the run was forked.
+    /// The entries of steps whose outputs were edited when the run was forked.
     given: Vec<u64>,
     differences: Vec<Difference>,
 }
 
 impl Replay {
-    /// Begins with the machine and the context as the run began with them.
+    /// Creates a replay from the machine and the context that the run began with.
     pub fn new(
         reading: JournalReader,
         plan: Arc<Plan>,
@@ -146,7 +146,7 @@ impl Replay {
         }
     }
 
-    /// Does everything again that these entries tell.
+    /// Replays everything in these entries.
     ///
     /// # Errors
     /// `Conflict` when the entries cannot follow from one another on this canvas.
@@ -175,7 +175,7 @@ impl Replay {
         let calls = self.recording.of_activation(activation);
         let effects = Effects::recorded(calls, HashMap::new(), Arc::clone(&self.recorded));
         let budget = self.context.budget.within(BudgetLimits::default(), Spent::default());
-        // Whoever speaks does so in its own words' order; the order of the messages is the journal's.
+        // Each activation's text keeps its own order; the order of the messages is the journal's.
         let (floor, signals) = (Floor::default(), self.to_replay.clone());
         let text_max = self.limits.output_bytes;
         let own = Own { effects, budget, floor, cancel: cancel.clone(), signals, text_max };
@@ -196,7 +196,7 @@ impl Replay {
         self.active.insert(activation, active);
     }
 
-    /// What has to be known or compared before an entry is taken.
+    /// Provides and compares what is needed before an entry is taken.
     async fn before(&mut self, entry: &Entry) {
         match &entry.record {
             Record::Published { activation, output } => {
@@ -249,15 +249,15 @@ impl Replay {
         let stopped = error.as_ref().is_some_and(|error| error.starts_with(STOPPED));
         let suspended = *route == NextEdges::Suspended && suspension.is_none();
         if stopped || suspended || by_hand || self.unheard.remove(&who.activation) {
-            // It did not end by itself then, or what it gave was put there by hand, or nobody knows what it would have
-            // heard: there is nothing to compare.
+            // It did not end by itself then, its outputs were edited, or the text it listened to is unknown:
+            // there is nothing to compare.
             if let Some(active) = self.active.remove(&who.activation) {
                 active.cancel.cancel();
             }
             return;
         }
         if !self.active.contains_key(&who.activation) {
-            // The end of a frame, which the rounds in it make.
+            // The end of a frame, which results from its rounds.
             if let Some(now) = self.reading.frame_outputs(who.activation) {
                 self.compare(at, "outputs", json!(outputs), json!(now));
             }
@@ -274,7 +274,7 @@ impl Replay {
         if suspended.is_some() || suspension.is_some() {
             return;
         }
-        // What its assignments make of the values is known when its turn comes.
+        // The results of its assignments are computed when it is the activation's turn to end.
         let (assigned, text_max) = (&settled.finished.assigned, self.limits.output_bytes);
         let changes = self.reading.machine().changes(who.activation, assigned, text_max, usize::MAX);
         let settled = match changes {
@@ -312,8 +312,8 @@ impl Replay {
         }
     }
 
-    /// The text that an activation begins to write; `None` when it ends without, or when it waits for
-    /// what never came.
+    /// Returns the text that an activation begins to write; `None` when it ends without writing one, or when
+    /// it waits for a call that never returned.
     async fn text(&mut self, activation: u32, output: &str) -> Option<Value> {
         for _ in 0..LOOKS_MAX {
             let active = self.active.get(&activation)?;
@@ -328,8 +328,8 @@ impl Replay {
         None
     }
 
-    /// What came of an activation; `None` when it waits for a call that never came back, so that its end
-    /// came from elsewhere.
+    /// Returns the outcome of an activation; `None` when it waits for a call that never returned, so that its
+    /// recorded end had another cause.
     async fn end(&mut self, activation: u32) -> Option<(ReplayedActivation, ActivationEnd)> {
         let mut looks = 0;
         while looks < LOOKS_MAX {
@@ -339,7 +339,7 @@ impl Replay {
                 return Some((active, end));
             }
             self.go_on().await;
-            // Only looks at stuck work count: work that waits for nothing may take as many steps as it needs.
+            // Only polls of stuck work count: other work may take as many steps as it needs.
             looks += usize::from(self.stuck);
         }
         let active = self.active.remove(&activation)?;
@@ -347,7 +347,7 @@ impl Replay {
         None
     }
 
-    /// Lets the work get on by one step.
+    /// Lets the work advance by one step.
     async fn go_on(&mut self) {
         let recorded = Arc::clone(&self.recorded);
         tokio::select! {
@@ -355,7 +355,7 @@ impl Replay {
             biased;
             Some((activation, signal)) = self.signals.recv() => self.signal(activation, signal),
             Some(outcome) = self.tasks.next() => {
-                // What it said before it ended comes before its end.
+                // What it said before it ended is handled before its end.
                 while let Ok((activation, signal)) = self.signals.try_recv() {
                     self.signal(activation, signal);
                 }
@@ -378,8 +378,8 @@ impl Replay {
         self.produced(activation);
     }
 
-    /// Whoever reads its outputs early comes by them. It may have ended here before the journal has told that
-    /// it began to write.
+    /// Provides the activation's outputs to nodes that read them early. It may have ended here before the
+    /// journal reports that it began to write.
     fn produced(&self, activation: u32) {
         let end = self.active.get(&activation).and_then(|active| active.end.as_ref());
         if let Some(ActivationEnd { settled, suspended: None }) = end {
@@ -397,7 +397,7 @@ impl Replay {
             }
             Signal::Publish(output, text) => drop(active.texts.insert(output, text)),
             Signal::ToolFinished(call) => active.tools.push(*call),
-            // These were told by whoever made the calls.
+            // These were reported by the code that made the calls.
             Signal::Speak
             | Signal::Play(_)
             | Signal::Used(_)
@@ -411,7 +411,7 @@ impl Replay {
     }
 }
 
-/// What work remembers while it waits, without how long it took: that is never the same twice.
+/// Returns saved state without the time spent, which is never the same twice.
 fn timeless(mut remembered: Json) -> Json {
     let mut inside = vec![&mut remembered];
     while let Some(value) = inside.pop() {

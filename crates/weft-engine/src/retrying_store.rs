@@ -1,8 +1,8 @@
-//! A store that fails for a moment, does not answer, or has done what it said it could not: whoever asks
-//! it through here waits with a limit, asks again, and knows its own work when it finds it done.
+//! A wrapper for stores that fail temporarily, do not answer, or have carried out a call that they reported
+//! as failed: it limits the time of each call, retries it, and recognises its own earlier work.
 //!
-//! The failures that may pass are tried again a bounded number of times. What a failed call may have
-//! done all the same is recognised, because it is there word for word.
+//! Failures that may be transient are retried a bounded number of times. A failed call that took effect all
+//! the same is recognised because the stored data is identical.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,35 +24,34 @@ use weft_core::{Error, ErrorKind, Json, ProcessId, Result, RunId, RunKey, Sessio
 
 use crate::engine::Stores;
 
-/// How long one call of a store may take.
-// Longer than a store that is merely busy takes; without it a connection that has died would hold its run for
-// ever.
+/// Time limit of one store call.
+// Longer than a store that is merely busy takes; without a limit, a dead connection would block its run for ever.
 const CALL_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// How long a process waits for the store to take that it is at work. It says so again soon, and must not be
-/// silent for long.
+/// How long a process waits for the store to accept its heartbeat. The next one follows soon, and the process
+/// must not be silent for long.
 const BEAT_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// How often a call is made that changes something which the run depends on.
-// With the pauses between them about six seconds, beside the calls themselves.
+/// Maximum number of attempts for a call that changes something on which the run depends.
+// With the pauses between them about six seconds, not counting the calls themselves.
 const WRITES_TRIED_MAX: u32 = 8;
 
-/// How often a call is made that changes nothing.
-// Fewer than for writes: whoever reads can be told, and ask again.
+/// Maximum number of attempts for a call that changes nothing.
+// Fewer than for writes: a reader can be given the error and ask again.
 const READS_TRIED_MAX: u32 = 4;
 
-/// The pause before the first repetition; each further one is twice as long.
+/// Pause before the first retry; it doubles with each further one.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Whether a store that failed so may do it a little later. A full disk may have room then.
+/// Whether a store may succeed a little later after this error. A full disk, for example, may have space again.
 pub(crate) fn may_pass(error: &Error) -> bool {
     error.kind.is_passing() || error.kind == ErrorKind::Internal
 }
 
-/// A store whose failed calls are made again when that can help and cannot harm.
+/// A store that retries failed calls where that can help and does no harm.
 struct RetryingStore<S: ?Sized>(Arc<S>);
 
-/// The same stores; failed calls are made again.
+/// Wraps the stores so that failed calls are retried.
 pub(crate) fn retrying(stores: Stores) -> Stores {
     Stores {
         runs: Arc::new(RetryingStore(stores.runs)),
@@ -63,11 +62,11 @@ pub(crate) fn retrying(stores: Stores) -> Stores {
     }
 }
 
-/// A call that may be made again.
+/// The remaining attempts of a call.
 struct Tries {
     left: u32,
     pause: Duration,
-    /// An earlier one failed, and nobody knows what it did.
+    /// An earlier attempt failed, and its effect is unknown.
     uncertain: bool,
 }
 
@@ -76,10 +75,10 @@ impl Tries {
         Self { left: most, pause: PAUSE, uncertain: false }
     }
 
-    /// Waits before the next one.
+    /// Waits before the next attempt.
     ///
     /// # Errors
-    /// The failure itself when it does not pass, or after the last try.
+    /// The failure itself when it is permanent, or after the last attempt.
     async fn after(&mut self, error: Error) -> Result<()> {
         self.left = self.left.saturating_sub(1);
         if self.left == 0 || !may_pass(&error) {
@@ -92,7 +91,7 @@ impl Tries {
         Ok(())
     }
 
-    /// Whether a refusal may be the answer to what was done by an earlier call of ours.
+    /// Whether a rejection may be due to an earlier attempt of ours that took effect.
     fn may_be_ours(&self, error: &Error) -> bool {
         self.uncertain && error.kind == ErrorKind::Conflict
     }
@@ -112,7 +111,7 @@ async fn in_time_of<T>(most: Duration, call: impl Future<Output = Result<T>> + S
     }
 }
 
-/// Reads, again and again if need be.
+/// Reads, with retries.
 async fn read<T, F>(mut call: impl FnMut() -> F + Send) -> Result<T>
 where
     T: Send,
@@ -128,7 +127,7 @@ where
 }
 
 impl RetryingStore<dyn RunStore> {
-    /// Announces a run. `done` is the answer when an earlier call did it that seemed to have failed.
+    /// Announces a run. Returns `done` when an earlier attempt that seemed to have failed took effect.
     async fn announce_by<T: Send, F: Future<Output = Result<T>> + Send>(
         &self,
         announce: impl Fn() -> F,
@@ -161,7 +160,7 @@ impl RetryingStore<dyn RunStore> {
                 Err(error) if tries.may_be_ours(&error) => {
                     let after = entries.first().map_or(0, |first| first.seq.saturating_sub(1));
                     let found = self.entries(&lease.run, after, entries.len() as u64).await?;
-                    // What is there may be ours, and the run another process's by now.
+                    // The entries may be ours although the run belongs to another process by now.
                     let ours = found == entries && self.get(&lease.run).await?.fence == lease.fence;
                     return if ours { Ok(()) } else { Err(error) };
                 }
@@ -191,8 +190,12 @@ impl RunStore for RetryingStore<dyn RunStore> {
         self.append_by(|entries| self.0.append_text(lease, entries), lease, entries, tries).await
     }
 
-    /// Whether an unanswered call took the run is seen by the name that only this process has. One that is
-    /// carried out later than that is found by looking for runs that this process has without knowing.
+    fn gathers_text(&self) -> bool {
+        self.0.gathers_text()
+    }
+
+    /// Whether an unanswered claim took effect is seen by this process's unique id. A claim that takes effect
+    /// later is found by looking for runs that this process owns without knowing.
     async fn claim(&self, run: &RunKey, seen: i64, by: &ProcessId) -> Result<Option<RunLease>> {
         let mut tries = Tries::new(READS_TRIED_MAX);
         loop {
@@ -210,7 +213,7 @@ impl RunStore for RetryingStore<dyn RunStore> {
     }
 
     async fn release(&self, leases: &[RunLease]) -> Result<()> {
-        // Once: the list of what is to be handed over is gone through again every second.
+        // Tried once: the list of runs to hand over is processed again every second.
         in_time(self.0.release(leases)).await
     }
 
@@ -225,7 +228,7 @@ impl RunStore for RetryingStore<dyn RunStore> {
     }
 
     async fn say_of_giving_way(&self, run: &RunKey, word: GiveWayWord) -> Result<bool> {
-        // Who means it says it again anyway.
+        // Tried once: the caller repeats it anyway.
         in_time(self.0.say_of_giving_way(run, word)).await
     }
 
@@ -247,7 +250,7 @@ impl RunStore for RetryingStore<dyn RunStore> {
         }
     }
 
-    /// When that fails it is done step by step: then it is seen how far it came.
+    /// If that fails it is done step by step, which shows how far it came.
     async fn end(
         &self,
         lease: &RunLease,
@@ -287,8 +290,8 @@ impl RunStore for RetryingStore<dyn RunStore> {
     }
 }
 
-/// Whether this is the run as it was stored, and nobody has taken it over since. A store may have
-/// changed its question a little, and others may want something of it by now.
+/// Whether the found run is the one that was stored, and no other process has taken it over since. The store
+/// may have changed the question slightly, and other processes may have made requests by now.
 fn same_run(found: &StoredRun, run: &StoredRun) -> bool {
     let StoredRun { query, cancel_ms, give_way, .. } = run.clone();
     let found = StoredRun { query, cancel_ms, give_way, ..found.clone() };
@@ -340,7 +343,7 @@ impl SessionStore for RetryingStore<dyn SessionStore> {
         loop {
             match in_time(self.0.commit(key, commit)).await {
                 Ok(()) => return Ok(()),
-                // Also at the first try: whoever had this run before may have brought it so far.
+                // Also at the first attempt: the process that owned this run before may have committed the same.
                 Err(error) if error.kind == ErrorKind::Conflict => {
                     let ours = self.holds(key, commit.revision, commit.state).await?;
                     return if ours { Ok(()) } else { Err(error) };
@@ -372,7 +375,7 @@ impl SessionStore for RetryingStore<dyn SessionStore> {
 }
 
 impl RetryingStore<dyn SessionStore> {
-    /// Whether the change after `revision` is this one: the state names the run that left it so.
+    /// Whether the commit after `revision` is this one: the state names the run that made it.
     async fn holds(&self, key: &SessionKey, revision: i64, state: &Json) -> Result<bool> {
         let found = self.load(key).await?;
         if Some(found.revision) != revision.checked_add(1) {
@@ -384,8 +387,8 @@ impl RetryingStore<dyn SessionStore> {
 
 #[async_trait]
 impl ProcessStore for RetryingStore<dyn ProcessStore> {
-    /// Is made twice: who gets no answer says it again soon. A beat that is there was heard, whatever the
-    /// store has said of it.
+    /// Tried twice: a caller that gets no answer sends the next heartbeat soon. A heartbeat that is stored
+    /// counts, whatever the store answered.
     async fn beat(&self, id: &ProcessId, place: Option<&ProcessPlace>) -> Result<()> {
         if in_time_of(BEAT_TIME_MAX, self.0.beat(id, place)).await.is_ok() {
             return Ok(());
@@ -406,7 +409,7 @@ impl ProcessStore for RetryingStore<dyn ProcessStore> {
 }
 
 impl RetryingStore<dyn ProcessStore> {
-    /// How often a process has said that it is at work; `None` when the store does not tell.
+    /// Number of heartbeats that a process has sent; `None` when the store cannot be read.
     async fn beats_of(&self, id: &ProcessId) -> Option<i64> {
         let processes = in_time_of(BEAT_TIME_MAX, self.0.list()).await.ok()?;
         Some(processes.iter().find(|process| process.id == *id).map_or(0, |process| process.beat))
@@ -415,7 +418,7 @@ impl RetryingStore<dyn ProcessStore> {
 
 #[async_trait]
 impl RunMessages for RetryingStore<dyn RunMessages> {
-    /// Tried once: whoever leaves it is told when that failed, and may ask again.
+    /// Tried once: the sender is notified of a failure and may try again.
     async fn leave_message(&self, message: &RunMessage) -> Result<bool> {
         in_time(self.0.leave_message(message)).await
     }
@@ -428,7 +431,7 @@ impl RunMessages for RetryingStore<dyn RunMessages> {
         read(|| self.0.message_waits(run, id)).await
     }
 
-    /// What an earlier call of which nobody has heard the end took away counts as taken away by another.
+    /// Messages removed by an earlier attempt that went unanswered count as removed by another process.
     async fn remove_messages(&self, run: &RunKey, ids: &[String]) -> Result<u64> {
         read(|| self.0.remove_messages(run, ids)).await
     }
@@ -436,7 +439,7 @@ impl RunMessages for RetryingStore<dyn RunMessages> {
 
 #[async_trait]
 impl SpendingStore for RetryingStore<dyn SpendingStore> {
-    /// What is noted twice counts once, so nothing need be looked at.
+    /// Noting the same usage twice counts once, so nothing has to be checked.
     async fn note(&self, lease: &RunLease, day: i64, spent: Spent) -> Result<()> {
         let mut tries = Tries::new(WRITES_TRIED_MAX);
         loop {

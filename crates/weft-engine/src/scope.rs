@@ -1,5 +1,5 @@
-//! The state of one scope: which edges have fired and what each node is doing. The top of a canvas
-//! is one scope; every round of an Iteration or Loop is another.
+//! The state of one scope: which edges have fired and what each node is doing. The top level of a canvas is
+//! one scope; every round of an Iteration or Loop is another.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,20 +16,20 @@ use crate::output_dedup::SaidSoFar;
 /// Number of a scope within its run.
 pub(crate) type ScopeId = u32;
 
-/// What is known about an edge.
+/// The state of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum EdgeState {
     /// Its source may still take it.
     Open,
-    /// Its source is writing a text that its target may begin with.
+    /// Its source is writing a text that its target may start with.
     Early,
-    /// Its target has begun with that text.
+    /// Its target has started with that text.
     EarlyTaken,
     /// Taken, and its target has not started since.
     Fresh,
-    /// Taken, but its source runs again before its target has started: the target waits for the new
-    /// result, and the source need not take it a second time.
+    /// Taken, but its source runs again before its target has started: the target waits for the new result,
+    /// and the source need not take the edge a second time.
     Again,
     /// Taken, and its target has started since.
     Fired,
@@ -40,24 +40,24 @@ pub(crate) enum EdgeState {
 }
 
 impl EdgeState {
-    /// Whether its target waits for it.
+    /// Whether its target has to wait for it.
     pub(crate) fn holds(self) -> bool {
         matches!(self, Self::Open | Self::Again | Self::Dying)
     }
 }
 
-/// What a node is doing.
+/// The status of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Status {
-    /// It has not been its turn yet.
+    /// Its turn has not come yet.
     Waiting,
     /// It is running as this activation.
     Running(u32),
     /// A person must answer first.
     #[serde(rename = "parked")]
     Suspended,
-    /// A person has answered what it asked in the middle of its work: it goes on.
+    /// A person has answered what it asked in the middle of its work: it is about to continue.
     Resuming,
     /// It has finished.
     Done,
@@ -68,37 +68,37 @@ pub(crate) enum Status {
 /// The state of one node of a scope.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct NodeState {
-    /// What it is doing.
+    /// Its status.
     pub status: Status,
     /// An edge to it has fired and it has not started since.
     pub pending: bool,
     /// It need not wait for what it reads.
     #[serde(skip)]
     pub excused: bool,
-    /// It stands in the queue of what may start.
+    /// It is in the queue of nodes that may start.
     #[serde(skip)]
     pub queued: bool,
-    /// What it produced last.
+    /// Its most recent outputs.
     pub outputs: Option<Arc<Outputs>>,
-    /// About how many bytes that takes, with what it remembers.
+    /// Approximate size in bytes of its outputs and its suspended state.
     #[serde(skip)]
     pub bytes: usize,
-    /// What others may begin with while it is at work.
+    /// What others may start with while it is at work.
     #[serde(skip)]
     pub published: Option<Published>,
-    /// What it remembers while a person decides about its work.
+    /// Its saved state while a person decides about its work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "asleep")]
     pub suspended: Option<Box<SuspendedNode>>,
-    /// Since when it waits for a person, once its run has said so.
+    /// Since when it has been waiting for a person, once its run has announced that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<SuspendedSince>,
-    /// What it had said when its work was put off.
+    /// What it had said when its work was suspended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spoken: Option<Box<SaidSoFar>>,
 }
 
-/// What a node gives before it has finished.
+/// What a node provides before it has finished.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Published {
     /// Texts that it is still writing, by output.
@@ -110,44 +110,44 @@ pub(crate) struct Published {
 /// When a node began to wait for a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SuspendedSince {
-    /// The run in which it did.
+    /// The run in which it began to wait.
     pub run: RunId,
-    /// Tells what came up in the same run apart: the first task has this number, and those of a form's
-    /// further fields follow.
+    /// Distinguishes tasks that came up in the same run: the first task has this number, and those for the
+    /// form's further fields follow.
     pub number: u32,
     /// In milliseconds since 1970.
     pub at_ms: i64,
 }
 
 impl SuspendedSince {
-    /// When a wait of so many seconds is over, in milliseconds since 1970.
+    /// Returns when a wait of `timeout_seconds` is over, in milliseconds since 1970.
     pub(crate) fn due(&self, timeout_seconds: Option<u64>) -> Option<i64> {
-        // Saturating: a canvas may say a wait of any length, and one without end is one.
+        // Saturating: a canvas may set any timeout, even one that is effectively infinite.
         let ms = i64::try_from(timeout_seconds?.saturating_mul(1_000)).unwrap_or(i64::MAX);
         Some(self.at_ms.saturating_add(ms))
     }
 
-    /// The id of the task that comes `place` places after the first.
+    /// Returns the id of the task that is `place` places after the first.
     pub(crate) fn task(&self, place: usize) -> TaskId {
         TaskId::new(format!("{}-{}", self.run, self.number as usize + place))
     }
 }
 
-/// What lets a node begin that waited for a person.
+/// The answers with which a waiting node starts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Filled {
-    /// What was filled in.
+    /// The values filled in.
     pub values: serde_json::Map<String, Json>,
-    /// Nobody did in time.
+    /// No one answered in time.
     pub timed_out: bool,
 }
 
-/// The work of a node that waits for a person in the middle of it.
+/// A node's work, suspended in the middle until a person answers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SuspendedNode {
     /// What it asks.
     pub form: Form,
-    /// What it has to remember.
+    /// The state it has to keep.
     pub state: Json,
     /// What has been answered so far.
     #[serde(default)]
@@ -158,14 +158,14 @@ pub(crate) struct SuspendedNode {
 }
 
 impl SuspendedNode {
-    /// What has not been answered yet: place in the form, key, description.
+    /// Returns the fields that have not been answered yet: position in the form, key, description.
     pub(crate) fn open_fields(&self) -> impl Iterator<Item = (usize, &String, &Json)> {
         let fields = self.form.fields.iter().enumerate();
         let fields = fields.map(|(place, (field, description))| (place, field, description));
         fields.filter(|(_, field, _)| !self.answers.contains_key(*field))
     }
 
-    /// What has not been answered yet.
+    /// Returns the form with only the fields that have not been answered yet.
     pub(crate) fn open(&self) -> Form {
         let mut form = self.form.clone();
         form.fields.retain(|field, _| !self.answers.contains_key(field));
@@ -189,7 +189,7 @@ impl NodeState {
         }
     }
 
-    /// The tasks that it waits for.
+    /// Returns the tasks that it waits for.
     pub(crate) fn open_tasks(&self) -> impl Iterator<Item = TaskId> {
         let asked = self.asked.iter().filter(|_| self.status == Status::Suspended);
         asked.flat_map(|asked| {
@@ -201,18 +201,18 @@ impl NodeState {
         })
     }
 
-    /// Whether the scope cannot end while it is like this.
+    /// Whether the scope cannot end while the node is in this state.
     pub(crate) fn is_active(&self) -> bool {
         self.pending || matches!(self.status, Status::Running(_) | Status::Suspended | Status::Resuming)
     }
 
-    /// Whether what reads it need not wait.
+    /// Whether nodes that read it need not wait.
     pub(crate) fn is_settled(&self) -> bool {
         !self.pending && matches!(self.status, Status::Done | Status::Skipped)
     }
 }
 
-/// The round of a frame that a scope is.
+/// Identifies the round of a frame that a scope represents.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct RoundOf {
     /// The scope that holds the Iteration or Loop.
@@ -225,7 +225,7 @@ pub(crate) struct RoundOf {
     pub item: Option<Arc<Json>>,
 }
 
-/// What a node of a body was in the last round that is over, as seen from the scope around the body.
+/// The outputs of a body's node in the last round that is over, as seen from the scope around the body.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Past {
     /// The activation of the Iteration or Loop.
@@ -234,7 +234,7 @@ pub(crate) struct Past {
     pub round: usize,
     /// What it produced.
     pub outputs: Arc<Outputs>,
-    /// About how many bytes that takes.
+    /// Approximate size of its outputs, in bytes.
     #[serde(skip)]
     pub bytes: usize,
 }
@@ -242,26 +242,26 @@ pub(crate) struct Past {
 /// The state of one scope.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ScopeRun {
-    /// Which scope of the plan.
+    /// Index of the plan's scope.
     pub plan_scope: usize,
-    /// Which round; absent at the top.
+    /// Its round; absent for the top-level scope.
     pub round: Option<RoundOf>,
-    /// The way here.
+    /// The frame path to this scope.
     pub path: FramePath,
-    /// By place in the plan scope's `edges`.
+    /// By index in the plan scope's `edges`.
     pub edges: Vec<EdgeState>,
-    /// By place in the plan scope's `nodes`.
+    /// By index in the plan scope's `nodes`.
     pub nodes: Vec<NodeState>,
     /// Edges that are [`EdgeState::Dying`].
     pub dying: Vec<usize>,
-    /// How many nodes are active.
+    /// Number of active nodes.
     pub active: usize,
-    /// Nodes in the bodies of this scope's frames, however deep.
+    /// Past outputs of nodes in the bodies of this scope's frames, at any depth.
     pub past: BTreeMap<NodeIx, Past>,
 }
 
 impl ScopeRun {
-    /// A scope in which nothing has happened.
+    /// Creates a scope in which nothing has happened.
     pub(crate) fn new(
         plan_scope: usize,
         shape: &weft_dsl::plan::PlanScope,
@@ -280,8 +280,8 @@ impl ScopeRun {
         }
     }
 
-    /// Keeps what a node of a body was in a round that is over. Rounds that run side by side may end in
-    /// any order: the last item counts. How many bytes are let go of.
+    /// Keeps the outputs of a body's node from a round that is over. Concurrent rounds may end in any order:
+    /// the last item wins. Returns how many bytes are dropped.
     pub(crate) fn remember(&mut self, ix: NodeIx, new: Past) -> usize {
         let later = |old: &Past| old.frame == new.frame && old.round > new.round;
         if self.past.get(&ix).is_some_and(later) {
@@ -290,7 +290,7 @@ impl ScopeRun {
         self.past.insert(ix, new).map_or(0, |old| old.bytes)
     }
 
-    /// Changes a node and keeps the count of active ones true.
+    /// Changes a node and keeps the count of active nodes up to date.
     pub(crate) fn change(&mut self, local: usize, change: impl FnOnce(&mut NodeState)) {
         let node = &mut self.nodes[local];
         let before = node.is_active();

@@ -1,5 +1,5 @@
-//! The secrets that a canvas names: looked up when a run begins or goes on, held by its machine alone. Nothing
-//! that is stored has their values, so each look is at what they are then.
+//! The secrets that a canvas names: looked up when a run begins or resumes, and held only by its machine.
+//! Nothing that is stored contains their values, so each look-up gets the current ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use weft_core::seam::secrets::{NamedSecret, PREFIX, SecretInfo};
 use weft_core::{Error, ErrorKind, Json, Reference, Result, Secret, TenantId};
 use weft_dsl::Plan;
 
-/// The values of the secrets that a plan names, as far as there are such. Clones share them.
+/// The values of the secrets that a plan names, where they exist. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SecretValues(Arc<BTreeMap<Arc<str>, NamedSecret>>);
 
 impl SecretValues {
-    /// Looks up what a plan names; most name nothing, and ask nobody.
+    /// Looks up the secrets that a plan names; most plans name none, and then nothing is queried.
     ///
     /// # Errors
     /// As [`Secrets::values`].
@@ -30,18 +30,19 @@ impl SecretValues {
         Ok(Self(Arc::new(values.map(|named| (Arc::clone(&named.name), named)).collect())))
     }
 
-    /// The value of a global, when that is a secret that there is.
+    /// Returns the value of a global, if it is an existing secret.
     pub(crate) fn global(&self, name: &str) -> Option<&str> {
         Some(self.0.get(name.strip_prefix(PREFIX)?)?.value.reveal())
     }
 
-    /// Puts the values back into something that was stored with marks in their place.
+    /// Puts the values back into JSON that was stored with marks in their place.
     pub(crate) fn open(&self, stored: &mut Json) {
         masking::open(stored, |name| self.global(name).map(str::to_owned));
     }
 }
 
-/// What a session keeps, with marks in the place of the secrets that its plan names and of nothing else.
+/// Replaces the secrets that the plan names by marks in what a session stores, and removes anything else that
+/// looks like a mark.
 pub(crate) fn seal(state: &mut Json, plan: &Plan, masks: &Masks) {
     if plan.secret_names().next().is_some() {
         masks.seal_named(state);
@@ -50,10 +51,10 @@ pub(crate) fn seal(state: &mut Json, plan: &Plan, masks: &Masks) {
     }
 }
 
-/// Whether every secret that an activation reads is there, but for those that it can go on without.
+/// Checks that every secret an activation reads exists, except those it can do without.
 ///
 /// # Errors
-/// `Unauthenticated`, as when a key is missing, with the name of the first that is not.
+/// `Unauthenticated`, as when a key is missing, with the name of the first missing secret.
 pub(crate) fn must_be_there(inputs: &Inputs, dispensable: &[Reference]) -> Result<()> {
     let missing = inputs.iter().find_map(|(reference, value)| {
         let name = reference.secret().filter(|_| !dispensable.contains(reference))?;
@@ -65,7 +66,7 @@ pub(crate) fn must_be_there(inputs: &Inputs, dispensable: &[Reference]) -> Resul
         .help(format!("put it with `weft secret set {name}`, or with PUT /api/v1/secrets/{name}")))
 }
 
-/// Secrets that need not be there any more: work that is done from a recording sends nothing anywhere.
+/// Secrets that need not exist any more: replayed work sends nothing anywhere.
 pub(crate) struct StandInSecrets(pub Arc<dyn Secrets>);
 
 #[async_trait]
@@ -79,7 +80,7 @@ impl Secrets for StandInSecrets {
     }
 
     async fn values(&self, tenant: &TenantId, names: &[Arc<str>]) -> Result<Vec<NamedSecret>> {
-        // A vault that cannot be opened any more keeps no recording from being done again.
+        // A vault that can no longer be opened must not prevent a replay.
         let mut values = self.0.values(tenant, names).await.unwrap_or_default();
         for name in names {
             if !values.iter().any(|known| known.name == *name) {

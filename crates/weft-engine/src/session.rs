@@ -15,11 +15,10 @@ pub(crate) const QUERY: &str = "sys.query";
 /// The files that came with the question.
 const FILES: &str = "sys.files";
 
-/// Turns of the conversation that every canvas gets, for `sys.history`.
+/// Number of turns of the conversation that every canvas gets in `sys.history`.
 const HISTORY_TURNS: usize = 13;
 
-/// How many turns of the conversation a canvas needs: as many as its component that looks back
-/// furthest.
+/// Number of turns of the conversation that a canvas needs: as many as its component that looks back furthest.
 pub fn turns_looked_back(plan: &Plan) -> usize {
     plan.nodes.iter().map(|node| node.shape.history_turns).fold(HISTORY_TURNS, usize::max)
 }
@@ -29,7 +28,7 @@ pub fn turns_looked_back(plan: &Plan) -> usize {
 pub struct SessionState {
     /// `sys.*` and `env.*`.
     pub globals: serde_json::Map<String, Json>,
-    /// How many turns there have been.
+    /// Number of turns so far.
     pub turns: u64,
     /// The run that waits for a person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,49 +36,49 @@ pub struct SessionState {
     /// What its turns have used.
     #[serde(default, skip_serializing_if = "Spent::is_none")]
     pub spent: Spent,
-    /// What its turns have called, as far as their nodes look back at it.
+    /// Past tool calls, as far as its nodes look back at them.
     #[serde(default, skip_serializing_if = "PastCalls::is_empty")]
     pub calls: PastCalls,
-    /// The run that left it so, by which its process knows its own work again.
+    /// The run that left it in this state, by which its process recognises its own commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
 }
 
-/// What a turn leaves to the session beside its variables.
+/// What a turn leaves to the session besides its variables.
 #[derive(Debug, Default)]
 pub struct TurnOutcome {
-    /// Where it waits for a person.
+    /// Its paused state, if it waits for a person.
     pub paused: Option<Paused>,
     /// What it has used.
     pub spent: Spent,
-    /// The calls of tools that later turns are to know.
+    /// The tool calls that later turns are to know.
     pub calls: PastCalls,
 }
 
 impl SessionState {
-    /// The state of a session that has just begun: the canvas's own values, never another session's.
+    /// Returns the state of a new session: the canvas's own values, never another session's.
     pub fn new(plan: &Plan) -> Self {
         Self { globals: plan.globals.clone(), ..Self::default() }
     }
 
-    /// The same without its variables: of those a turn has its own from its beginning on.
+    /// Returns the state without its variables, of which a running turn has its own copy.
     pub fn without_globals(&self) -> Self {
         let Self { globals: _, turns, paused, spent, calls, run } = self;
         let (paused, calls, run) = (paused.clone(), calls.clone(), run.clone());
         Self { globals: serde_json::Map::new(), turns: *turns, paused, spent: *spent, calls, run }
     }
 
-    /// From a stored session.
+    /// Reads the state of a stored session.
     ///
     /// # Errors
-    /// `Internal` when it is not what this program wrote.
+    /// `Internal` when it was not written by this program.
     pub fn from_json(json: &Json) -> Result<Self> {
         Self::deserialize(json).map_err(|cause| {
             Error::internal("cannot read the state of the session").because(cause).help("start a new session")
         })
     }
 
-    /// For storing.
+    /// Returns the state for storage.
     ///
     /// # Errors
     /// `Internal` when it cannot be written as JSON.
@@ -88,8 +87,8 @@ impl SessionState {
             .map_err(|cause| Error::internal("cannot write the state of the session").because(cause))
     }
 
-    /// The values a turn begins with. `sys.query`, `sys.user_id` and `sys.files` are set every turn,
-    /// also to nothing.
+    /// Returns the globals that a turn begins with. `sys.query`, `sys.user_id` and `sys.files` are set every
+    /// turn, even if empty.
     pub fn globals_for(
         &self,
         input: &TurnInput,
@@ -110,8 +109,8 @@ impl SessionState {
         globals
     }
 
-    /// The values of a turn that goes on after a pause, with the question and the files as the run has made them out of
-    /// what its caller gave `before`. Files that come with an answer take the place of those.
+    /// Returns the globals of a turn that resumes after a pause, keeping the question and the files as the
+    /// run has changed them from the caller's input `before`. Files that come with an answer replace them.
     pub(crate) fn with_assigned(
         &self,
         mut globals: serde_json::Map<String, Json>,
@@ -125,9 +124,9 @@ impl SessionState {
         globals
     }
 
-    /// The state after a turn, which was this run. The history is kept as messages, not here.
+    /// Returns the state after a turn, whose run is `run`. The history is stored as messages, not here.
     pub fn after(&self, run: &RunId, mut globals: serde_json::Map<String, Json>, left: TurnOutcome) -> Self {
-        // The messages have it; kept here as well, a session would grow with its conversation.
+        // The messages have it; if it were kept here as well, a session would grow with its conversation.
         globals.insert("sys.history".to_owned(), Json::Array(Vec::new()));
         // The next turn is another run.
         globals.insert("sys.run_id".to_owned(), Json::String(String::new()));

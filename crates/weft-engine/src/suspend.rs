@@ -1,5 +1,5 @@
-//! Work that waits for a person in the middle: how a node falls suspended, what becomes of those who
-//! were listening to it, and how it goes on.
+//! Work that waits for a person midway: how a node is suspended, what happens to the nodes listening to it,
+//! and how it resumes.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::recover::ScopedNode;
 use crate::scope::{EdgeState, ScopeId, Status, SuspendedNode};
 
 impl Machine {
-    /// What a node remembers while it waits in the middle of its work.
+    /// Returns a node's saved state while it waits in the middle of its work.
     pub(crate) fn suspended_node(&self, scope: ScopeId, ix: NodeIx) -> Option<&SuspendedNode> {
         self.scopes.get(&scope)?.nodes[self.plan.nodes[ix].local].suspended.as_deref()
     }
 
-    /// A running node writes nothing more for now: nobody may begin with its text.
+    /// Stops a running node's text for now: no listener may start with it.
     pub fn stop_speaking(&mut self, activation: u32) {
         let Some(&RunningNode { scope, node, .. }) = self.running.get(&activation) else { return };
         let plan = Arc::clone(&self.plan);
@@ -39,7 +39,7 @@ impl Machine {
         }
     }
 
-    /// Whether a running node reads a text that this other one writes, so that it cannot end before.
+    /// Whether a running node reads a text that another one writes, so that it cannot end before it.
     pub fn hears(&self, listener: u32, alternative: usize, writer: u32) -> bool {
         if !self.listening_to(writer).contains(&listener) {
             return false;
@@ -52,7 +52,7 @@ impl Machine {
         node.reads.iter().chain(chosen).any(|read| read.node == Some(writer.node))
     }
 
-    /// An activation is over for now: its node waits for a person in the middle of its work.
+    /// Suspends an activation: its node waits for a person in the middle of its work.
     pub fn suspend(
         &mut self,
         activation: u32,
@@ -70,7 +70,7 @@ impl Machine {
             run.change(local, |node| {
                 node.status = Status::Suspended;
                 node.suspended = Some(Box::new(suspended));
-                // What it asks now is a new question, with a task and a time of its own.
+                // What it asks now is a new question, with its own task and timeout.
                 node.asked = None;
                 node.spoken = kept(spoken);
             });
@@ -79,8 +79,8 @@ impl Machine {
         self.settle();
     }
 
-    /// An activation that was listening to a node that fell asleep is over for now: it has not been its
-    /// turn yet, and what had reached it reaches it again.
+    /// Requeues an activation that was listening to a node that was suspended: its node waits for its turn
+    /// again, and the edges that had reached it reach it again.
     pub fn requeue(&mut self, activation: u32, spoken: SaidSoFar) {
         self.stop_speaking(activation);
         let Some(RunningNode { scope, node, works, took }) = self.running.remove(&activation) else { return };
@@ -106,8 +106,8 @@ impl Machine {
         self.settle();
     }
 
-    /// Keeps what a person decided about a sleeping node's work; it goes on when nothing is missing.
-    /// What has been decided stays so.
+    /// Stores a person's decisions about a suspended node's work; the node resumes when none is missing.
+    /// Earlier decisions stand.
     pub fn decide(&mut self, place: ScopedNode, decisions: Map<String, Json>, status: TaskStatus) {
         let (scope, ix) = place;
         let local = self.plan.nodes[ix].local;
@@ -116,8 +116,7 @@ impl Machine {
         let Some(suspended) = run.nodes[local].suspended.as_deref_mut() else { return };
         for (field, decision) in decisions {
             let new = suspended.form.fields.contains_key(&field) && !suspended.answers.contains_key(&field);
-            // The first word stands: a call that was let through may be
-            // made as soon as the last one is decided.
+            // The first decision stands: an approved call may be made as soon as the last decision is in.
             if new && !decision.is_null() {
                 decided.push(field.clone());
                 suspended.answers.insert(field, decision);

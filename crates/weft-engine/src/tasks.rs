@@ -1,6 +1,6 @@
-//! The human tasks of a run: which are open, and how others have ended. A form that is asked before the
-//! work begins is one task; of what comes up in the middle of it each field is one, for each is answered
-//! on its own.
+//! The human tasks of a run: which are open, and how others have ended. A form that is asked before the work
+//! begins is one task; for questions in the middle of the work each field is one, because each is answered
+//! separately.
 
 use serde_json::Map;
 use weft_core::component::Form;
@@ -18,25 +18,25 @@ use crate::recover::ScopedNode;
 use crate::scope::{ScopeId, SuspendedSince};
 
 impl Machine {
-    /// Notes since when those wait that were not waiting before.
+    /// Notes the time for nodes that have just begun to wait.
     pub fn note_asked(&mut self, run: &RunId, at_ms: i64) {
         let mut number = 1;
         for (scope, ix) in self.waiting_nodes() {
             let local = self.plan.nodes[ix].local;
             let Some(node) = self.scopes.get_mut(&scope).map(|run| &mut run.nodes[local]) else { continue };
-            // It asks since an earlier run of the turn: its task keeps its id and its time.
+            // It was asked in an earlier run of the turn: its task keeps its id and its time.
             if node.asked.is_some() {
                 continue;
             }
             node.asked = Some(SuspendedSince { run: run.clone(), number, at_ms });
-            // As many numbers as it has fields, also those that are answered already: the id of a task must
-            // not depend on which answers came first.
+            // One number per field, including fields already answered: the id of a task must not depend on
+            // which answers came first.
             let tasks = node.suspended.as_ref().map_or(1, |suspended| suspended.form.fields.len());
             number = number.saturating_add(u32::try_from(tasks).unwrap_or(u32::MAX));
         }
     }
 
-    /// What a waiting node asks, with the tasks that it makes.
+    /// Returns the form of a waiting node, with its tasks.
     pub fn waiting_form(&self, place: (ScopeId, NodeIx)) -> WaitingForm {
         let mut waiting = self.form(place.0, place.1);
         let Some(asked) = self.asked(place) else { return waiting };
@@ -59,7 +59,7 @@ impl Machine {
         self.scopes.get(&scope)?.nodes[self.plan.nodes[ix].local].asked.as_ref()
     }
 
-    /// The tasks that are open now.
+    /// Returns the tasks that are open now.
     pub fn tasks(&self, context: &RunContext, canvas: &CanvasId) -> Vec<Task> {
         let waiting = self.waiting_nodes().into_iter();
         waiting
@@ -102,8 +102,7 @@ impl Machine {
         suspended.open_fields().map(of_field).collect()
     }
 
-    /// Notes how a task of a waiting node ended: that of its form, or of one of the fields that came up
-    /// in the middle of its work.
+    /// Notes how a task of a waiting node ended: that of its form, or that of one field in the middle of its work.
     pub(crate) fn end_task(&mut self, place: ScopedNode, field: Option<&str>, status: TaskStatus) {
         let (scope, ix) = place;
         let Some(node) = self.scopes.get(&scope).map(|run| &run.nodes[self.plan.nodes[ix].local]) else {
@@ -121,7 +120,7 @@ impl Machine {
     }
 }
 
-/// A task as people may read it.
+/// Returns a task with secrets masked.
 fn masked(mut task: Task, masks: &Masks) -> Task {
     if masks.is_empty() {
         return task;
@@ -134,12 +133,12 @@ fn masked(mut task: Task, masks: &Masks) -> Task {
     task
 }
 
-/// How long a field of its own waits for an answer, in seconds.
+/// Returns the timeout of a field that has its own, in seconds.
 pub(crate) fn timeout(description: &Json) -> Option<u64> {
     description.get("timeout_seconds").and_then(Json::as_u64)
 }
 
-/// Whether a task that a turn is about is open.
+/// Checks that the task which a turn answers is open.
 ///
 /// # Errors
 /// `Conflict` when it is not.
@@ -152,10 +151,10 @@ pub(crate) fn must_be_open(task: &TaskId, paused: Option<&Paused>) -> Result<()>
     Err(Error::new(ErrorKind::Conflict, message).help("look at the tasks that are open now"))
 }
 
-/// Whether the answers of a turn come while its task still waits for them.
+/// Checks that the answers of a turn arrive while its task still waits for them.
 ///
 /// # Errors
-/// `Conflict` when its time is up.
+/// `Conflict` when the task has timed out.
 pub(crate) fn must_be_in_time(request: &StartRun, machine: &Machine) -> Result<()> {
     let Some(task) = request.task.as_ref().filter(|_| !request.input.inputs.is_empty()) else {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Waits that are over without an answer. Pure: the time is the one at which the run begins, so whoever
-//! does the run again comes to the same.
+//! Waits that end without an answer. Performs no I/O: the time used is the one at which the run begins, so a
+//! replay comes to the same result.
 
 use serde_json::{Map, json};
 use weft_core::Json;
@@ -10,15 +10,14 @@ use crate::machine::Machine;
 use crate::scope::{Filled, ScopeId};
 use crate::tasks::timeout;
 
-/// What a field that comes up in the middle of a node's work says about the answer that it gets when
-/// nobody gives one; without it that is a no.
+/// The member of a mid-work field that holds the answer it gets after a timeout; without it, the answer is a refusal.
 const OTHERWISE: &str = "otherwise";
 
 impl Machine {
-    /// Lets those go on whose time is up. What they would have been told counts for nobody else.
+    /// Times out the waits that are over. An answer addressed to such a node is not used for any other.
     pub fn time_out(&mut self, now_ms: i64) {
-        // By the time that the run itself began, and before its answers are read: doing it again after a cut
-        // has to decide the same.
+        // By the time at which the run itself began, and before its answers are read: a replay or a resumed
+        // run has to decide the same.
         for place in self.waiting_nodes() {
             match self.suspended_node(place.0, place.1) {
                 None => self.time_out_form(place, now_ms),
@@ -53,7 +52,7 @@ impl Machine {
         }
     }
 
-    /// Whether a task has been ended in this run because its time was up.
+    /// Whether a task has timed out in this run.
     pub fn has_timed_out(&self, task: &weft_core::TaskId) -> bool {
         self.ended.iter().any(|(id, status)| id == task && *status == TaskStatus::TimedOut)
     }

@@ -1,4 +1,4 @@
-//! Calls of tools that a turn makes, on their way into the session: what its agents see of them in later turns.
+//! Tool calls of a turn, on their way into the session: what its agents see of them in later turns.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -10,31 +10,31 @@ use weft_core::value::to_text;
 use weft_core::{ComponentId, Json, RunId};
 use weft_dsl::plan::{Plan, PlanNode};
 
-/// What stands in the id of a call behind the calls that lead to it.
+/// Separates a nested call's id from those of the calls that lead to it.
 const INSIDE: char = '/';
 
-/// The calls that a run has made so far, by node: the last ones of each, and only of nodes that look back at them. A
-/// fold of the journal's records, so that a run that is picked up comes to the same.
+/// The calls that a run has made so far, by node: the latest of each, and only of nodes that look back at
+/// them. This is a fold of the journal's records, so that a run which is picked up has the same.
 #[derive(Clone, Debug, Default)]
 pub struct TurnCalls(BTreeMap<ComponentId, VecDeque<ToolFinished>>);
 
 impl TurnCalls {
-    /// Takes in the end of a call that was made by an activation of this node.
+    /// Notes the end of a call that was made by an activation of this node.
     pub fn note(&mut self, node: &PlanNode, call: &ToolFinished) {
-        // Calls within a call are the called agent's or script's; the model never saw them.
+        // Nested calls belong to the called agent or script; the model never saw them.
         let own = call.started.agent == node.id && !call.started.call.contains(INSIDE);
         if node.shape.tool_history == ToolHistory::None || !own {
             return;
         }
         let calls = self.0.entry(node.id.clone()).or_default();
         if calls.len() == CALLS_MAX {
-            // The oldest: what an agent did last is what the next question is about.
+            // Drops the oldest: the next question is about what an agent did last.
             calls.pop_front();
         }
         calls.push_back(call.clone());
     }
 
-    /// What the session keeps of its calls after this run.
+    /// Returns the calls that the session keeps after this run.
     pub fn after(&self, before: &PastCalls, plan: &Plan, context: &RunContext) -> PastCalls {
         let mut all = before.clone();
         let keeps = |id: &ComponentId| {
@@ -50,13 +50,13 @@ impl TurnCalls {
     }
 }
 
-/// Lets go of the calls of runs that have no part in this conversation.
+/// Drops the calls of runs that have no part in this conversation.
 pub(crate) fn keep_those_of(calls: &mut PastCalls, messages: &[HistoryMessage]) {
     calls.retain(|_, call| messages.iter().any(|message| message.run.as_ref() == Some(&call.run)));
 }
 
-/// A call as a session keeps it. What is secret in it is hidden before anything is cut off: half of a secret would not
-/// be known again.
+/// Returns a call as a session keeps it. Secrets are masked before anything is truncated: half a secret would
+/// not be recognised.
 fn kept(call: &ToolFinished, keeps: ToolHistory, run: &RunId, masks: &Masks) -> PastCall {
     let hidden = |value: &Json| masks.json(value);
     let arguments = hidden(&call.started.arguments);
@@ -73,7 +73,7 @@ fn kept(call: &ToolFinished, keeps: ToolHistory, run: &RunId, masks: &Masks) -> 
     }
 }
 
-/// Arguments that go back to a model have to be a whole object.
+/// Arguments that are sent back to a model have to be a complete object.
 fn short_arguments(arguments: String, keeps: ToolHistory) -> String {
     let count = arguments.chars().count();
     match keeps {
@@ -85,7 +85,7 @@ fn short_arguments(arguments: String, keeps: ToolHistory) -> String {
     }
 }
 
-/// The beginning of a text, with a note of how long it is.
+/// Returns the beginning of a text, with a note of its full length.
 fn cut(mut text: String, most: usize) -> String {
     let Some((place, _)) = text.char_indices().nth(most) else { return text };
     let count = text.chars().count();

@@ -1,4 +1,4 @@
-//! Reads and writes what references name.
+//! Reads and writes the values that references name.
 
 use weft_core::component::Role;
 use weft_core::masking::Masks;
@@ -12,7 +12,7 @@ use crate::machine::Machine;
 use crate::scope::{NodeState, ScopeId, ScopeRun, Status};
 use crate::secrets::SecretValues;
 
-/// The value of a reference, seen from a scope. What was never produced is null.
+/// Returns the value of a reference, seen from a scope. A value that was never produced is null.
 pub(crate) fn read(machine: &Machine, scope: ScopeId, read: &PlannedRead) -> Value {
     if let (Some(node), Reference::Output { path, .. }) = (read.node, &read.reference)
         && let Some(OutputSource::Here(state)) = find(machine, scope, node)
@@ -23,7 +23,7 @@ pub(crate) fn read(machine: &Machine, scope: ScopeId, read: &PlannedRead) -> Val
     settled(machine, scope, read)
 }
 
-/// The same without texts that are still being written: what the journal alone tells.
+/// Returns the value without texts that are still being written, so that it depends on the journal alone.
 pub(crate) fn settled(machine: &Machine, scope: ScopeId, read: &PlannedRead) -> Value {
     match &read.reference {
         Reference::Global(name) => global(machine, name),
@@ -38,8 +38,8 @@ pub(crate) fn settled(machine: &Machine, scope: ScopeId, read: &PlannedRead) -> 
     }
 }
 
-/// The same for a reader that may begin early: what a node that is still at work gives with its end only
-/// is waited for, and is never what it gave the time before.
+/// Returns the value for a reader that may start early. An output that a running node provides only with its
+/// end becomes a pending value; it never reads as the node's previous output.
 pub(crate) fn read_early(machine: &Machine, scope: ScopeId, read: &PlannedRead) -> Value {
     let (Reference::Output { path, .. }, Some(node)) = (&read.reference, read.node) else {
         return self::read(machine, scope, read);
@@ -58,8 +58,8 @@ enum OutputSource<'a> {
     Past(&'a Outputs),
 }
 
-/// Looks for a node in this scope and in those around it; or, for a node of a body further in, among
-/// the rounds that are over of the innermost scope that holds both.
+/// Looks for a node in this scope and in the enclosing ones or, for a node in a nested body, among the
+/// finished rounds of the innermost scope that contains both.
 fn find(machine: &Machine, scope: ScopeId, node: NodeIx) -> Option<OutputSource<'_>> {
     let plan_node = &machine.plan.nodes[node];
     let mut at = Some(scope);
@@ -77,18 +77,18 @@ fn find(machine: &Machine, scope: ScopeId, node: NodeIx) -> Option<OutputSource<
     None
 }
 
-/// Whether a scope of the plan lies inside another one.
+/// Whether a scope of the plan lies within another one.
 pub(crate) fn encloses(plan: &Plan, outer: usize, inner: usize) -> bool {
     let around = |&scope: &usize| plan.scopes[scope].owner.map(|owner| plan.nodes[owner].scope);
     std::iter::successors(Some(inner), around).take(plan.scopes.len()).any(|scope| scope == outer)
 }
 
-/// In a Loop, a node whose turn has not come in this round is what it was in the round before.
+/// Returns the outputs that a node in a Loop had in the previous round, if its turn has not come in this round.
 fn round_before<'a>(machine: &'a Machine, run: &'a ScopeRun, node: NodeIx) -> Option<&'a Outputs> {
     let round = run.round.as_ref()?;
     let loops = |ix: NodeIx| machine.plan.nodes[ix].role == Role::Repeat;
     let to_come = !matches!(run.nodes[machine.plan.nodes[node].local].status, Status::Done | Status::Skipped);
-    // Only in a Loop, whose rounds build on each other; rounds of an Iteration know nothing of one another.
+    // Only in a Loop, whose rounds build on each other; the rounds of an Iteration are independent.
     let in_loop = to_come && machine.plan.scopes[run.plan_scope].owner.is_some_and(loops);
     let past = machine.scopes.get(&round.parent)?.past.get(&node)?;
     (in_loop && past.frame == round.frame).then_some(&*past.outputs)
@@ -96,23 +96,23 @@ fn round_before<'a>(machine: &'a Machine, run: &'a ScopeRun, node: NodeIx) -> Op
 
 fn from_state(state: &NodeState, path: &str, read: &PlannedRead) -> Value {
     match &state.outputs {
-        // Inside a loop a node that this pass skipped reads as empty; from outside, a loop's node is
-        // what it last said.
+        // Within a loop, a node that this pass skipped reads as empty; from outside, a loop's node reads as
+        // its last outputs.
         Some(_) if read.same_pass && state.status == Status::Skipped => Value::null(),
         Some(outputs) => outputs.at(path),
         None => Value::null(),
     }
 }
 
-/// Gives a machine the secrets that its plan names. What hides them, and the values that secret globals have in the
-/// beginning. That there are too many is told by [`hide_secrets`] when the first node begins.
+/// Gives a machine the secrets that its plan names. Returns the masks for them and for the initial values of
+/// secret globals. If there are too many, [`hide_secrets`] reports it when the first node starts.
 pub(crate) fn take_secrets(machine: &mut Machine, secrets: SecretValues) -> Masks {
     machine.secrets = secrets;
     let masks = Masks::default();
     if !machine.plan.secrets.is_empty() {
         masks.expect();
     }
-    // Those of the tenant first: a variable may have taken the value of one, and is stored where that is not.
+    // The tenant's secrets first: a variable may have the value of one, and is stored where the secret is not.
     for name in machine.plan.secret_names() {
         let name = format!("{PREFIX}{name}");
         if let Some(value) = machine.secrets.global(&name) {
@@ -123,10 +123,10 @@ pub(crate) fn take_secrets(machine: &mut Machine, secrets: SecretValues) -> Mask
     masks
 }
 
-/// Hides the values that secret globals have now.
+/// Masks the current values of secret globals.
 ///
 /// # Errors
-/// `Invalid` when there are more than can be hidden.
+/// `Invalid` when there are more than can be masked.
 pub(crate) fn hide_secrets(machine: &Machine, masks: &Masks) -> Result<()> {
     for name in machine.plan.secrets.iter().filter(|name| !name.starts_with(PREFIX)) {
         if let Some(value) = global(machine, name).as_json() {
@@ -136,7 +136,7 @@ pub(crate) fn hide_secrets(machine: &Machine, masks: &Masks) -> Result<()> {
     Ok(())
 }
 
-/// A secret by the name that a mark in the journal has.
+/// Returns a secret by the name in its mark in the journal.
 pub(crate) fn secret(globals: &serde_json::Map<String, Json>, name: &str) -> Option<String> {
     let found = globals.get(name).cloned().or_else(|| {
         let known = weft_dsl::prefixes(name).filter_map(|known| Some((known.len(), globals.get(known)?)));

@@ -1,5 +1,5 @@
-//! Nodes that wait for a person before they begin: which they are, what they are told, and how they
-//! go on. Those that wait in the middle of their work are in [`crate::suspend`].
+//! Nodes that wait for a person before they start: which they are, what they are given, and how they
+//! continue. Nodes that wait in the middle of their work are in [`crate::suspend`].
 
 use serde_json::Map;
 use weft_core::Json;
@@ -15,7 +15,7 @@ use crate::recover::ScopedNode;
 use crate::scope::{Filled, ScopeId, Status};
 
 impl Machine {
-    /// A node waits before it begins.
+    /// Suspends a node until its form is answered, before it starts.
     pub(crate) fn wait_for_form(&mut self, scope: ScopeId, ix: NodeIx) {
         let local = self.plan.nodes[ix].local;
         self.newly_waiting = true;
@@ -27,8 +27,8 @@ impl Machine {
         }
     }
 
-    /// What a waiting node asks, with the values of this moment. Of a form that is answered bit by
-    /// bit, what is still open.
+    /// Returns the form of a waiting node, with current values. Of a form that is answered in parts, only
+    /// what is still open.
     pub fn form(&self, scope: ScopeId, ix: NodeIx) -> WaitingForm {
         let node = &self.plan.nodes[ix];
         let form = match self.suspended_node(scope, ix) {
@@ -42,8 +42,8 @@ impl Machine {
         WaitingForm::new(node.id.clone(), self.path(scope), form)
     }
 
-    /// Lets a waiting node begin when these answers are all that its form needs. What came under one
-    /// address is used once in a run: a form that comes up again asks again. Whether it goes on.
+    /// Lets a waiting node start if these answers are all that its form needs. Answers under one address are
+    /// used once per run: a form that comes up again asks again. Returns whether the node starts.
     pub fn answer(
         &mut self,
         place: ScopedNode,
@@ -51,7 +51,7 @@ impl Machine {
         address: &str,
         answers: Map<String, Json>,
     ) -> bool {
-        // In this order: an address whose answers are not complete is not used up by them.
+        // In this order: incomplete answers do not use up their address.
         if !satisfied(form, &answers) || !self.answered.insert(address.to_owned()) {
             return false;
         }
@@ -60,7 +60,7 @@ impl Machine {
         true
     }
 
-    /// Lets a node begin that waited for a person.
+    /// Lets a node start that waited for a person.
     pub(crate) fn go_on(&mut self, place: ScopedNode, filled: Filled) {
         let (scope, ix) = place;
         self.filled.insert(place, filled);
@@ -75,7 +75,7 @@ impl Machine {
         self.settle();
     }
 
-    /// The nodes that wait for a person.
+    /// Returns the nodes that wait for a person.
     pub fn waiting_nodes(&self) -> Vec<(ScopeId, NodeIx)> {
         let mut waiting = Vec::new();
         for (&scope, run) in &self.scopes {

@@ -1,8 +1,9 @@
-//! Whether other processes have fallen silent: what the watcher has seen itself, by its own clock. Pure.
+//! Detects whether other processes have fallen silent, from the watcher's own observations and by its own
+//! clock. Performs no I/O.
 //!
-//! Two machines' clocks need not agree, and a clock may be put forward or back at any time, so no time that
-//! another process has written down is compared with anything. A process counts how often it has said that it
-//! is at work; whoever watches looks whether the count still grows.
+//! The clocks of two machines need not agree, and a clock may be set at any time, so no time written by
+//! another process is compared with anything. A process counts its heartbeats; the watcher checks whether the
+//! count still grows.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -11,16 +12,16 @@ use tokio::time::Instant;
 use weft_core::ProcessId;
 use weft_core::seam::process_store::StoredProcess;
 
-/// A process that is seen to say nothing for so long is taken for dead. It says something every 2 seconds, so it
-/// has missed three times; a run goes on within 10 seconds: these, and up to one second each until the last
-/// word was noticed first and until it is looked again.
+/// A process that has been silent for this long is considered dead. It sends a heartbeat every 2 seconds, so
+/// it has missed three; a run is resumed within 10 seconds: these 7, plus up to one second each until the
+/// last heartbeat was first noticed and until the next look.
 pub(crate) const SILENT_MAX: Duration = Duration::from_secs(7);
 
-/// How much of the time between two looks counts. Whoever was stopped, or could not read the store, has not
-/// seen in the meantime that others were silent.
+/// Maximum time between two looks that counts as silence. A watcher that was suspended, or could not read the
+/// store, has not observed the others in the meantime.
 const BETWEEN_LOOKS_MAX: Duration = Duration::from_secs(2);
 
-/// What has been seen of other processes.
+/// What has been observed of other processes.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessWatch {
     seen: HashMap<ProcessId, ProcessHeartbeat>,
@@ -31,17 +32,17 @@ pub(crate) struct ProcessWatch {
 struct ProcessHeartbeat {
     beat: i64,
     silent: Duration,
-    /// It has said something since it was first seen.
+    /// It has sent a heartbeat since it was first seen.
     heard: bool,
 }
 
 impl ProcessWatch {
-    /// Takes in what all processes have said by now.
+    /// Takes in the current heartbeats of all processes.
     pub(crate) fn look(&mut self, processes: &[StoredProcess], now: Instant) {
         let since = self.looked.map_or(Duration::ZERO, |looked| now.saturating_duration_since(looked));
         self.looked = Some(now);
         let there: HashSet<&ProcessId> = processes.iter().map(|process| &process.id).collect();
-        // Those that have said good-bye or were forgotten: the table of the store bounds this one.
+        // Forgets processes that have signed off or were removed: the store's table bounds this one.
         self.seen.retain(|id, _| there.contains(id));
         for StoredProcess { id, beat, .. } in processes {
             match self.seen.get_mut(id) {
@@ -55,12 +56,12 @@ impl ProcessWatch {
         }
     }
 
-    /// Whether a process has said something while it was watched.
+    /// Whether a process has sent a heartbeat while it was watched.
     pub(crate) fn was_heard(&self, id: &ProcessId) -> bool {
         self.seen.get(id).is_some_and(|seen| seen.heard)
     }
 
-    /// How long a process has been seen to say nothing.
+    /// Returns for how long a process has been observed to be silent.
     pub(crate) fn silence(&self, id: &ProcessId) -> Duration {
         self.seen.get(id).map_or(Duration::ZERO, |seen| seen.silent)
     }

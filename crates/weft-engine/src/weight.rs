@@ -1,5 +1,5 @@
-//! What a run's values take in memory, counted where it changes: outputs of nodes and of rounds that are
-//! over, what Iterations go over and have collected, what nodes remember while they wait, globals.
+//! The memory that a run's values take, counted where it changes: outputs of nodes and of finished rounds,
+//! items and collected results of Iterations, saved state of waiting nodes, and globals.
 
 use weft_core::value::weight;
 use weft_core::{Json, Outputs, Value};
@@ -7,17 +7,17 @@ use weft_core::{Json, Outputs, Value};
 use crate::machine::{Machine, RunningNode};
 use crate::scope::{NodeState, ScopeId, ScopeRun, SuspendedNode};
 
-/// About how many bytes some values take.
+/// Approximate size of some values, in bytes.
 pub(crate) fn weight_of<'a>(values: impl IntoIterator<Item = &'a Json>) -> usize {
     values.into_iter().map(|value| weight(value).unwrap_or_default()).sum()
 }
 
-/// About how many bytes outputs take.
+/// Approximate size of outputs, in bytes.
 pub(crate) fn outputs_weight(outputs: &Outputs) -> usize {
     let each = outputs.0.iter().map(|(name, value)| match value {
         Value::Json(json) => name.len() + weight_of([&**json]),
         Value::Stream(text) => name.len() + text.bytes(),
-        // It is counted where it is produced.
+        // Counted where it is produced.
         Value::Pending(_) => name.len(),
     });
     each.sum()
@@ -36,23 +36,23 @@ fn weight_of_scope(run: &ScopeRun) -> usize {
 }
 
 impl Machine {
-    /// About how many bytes the values of the run take.
+    /// Approximate size of the values of the run, in bytes.
     pub fn held_bytes(&self) -> usize {
         self.held_bytes
     }
 
-    /// About how many of them the outputs of a running activation will replace.
+    /// Approximate number of those bytes that the outputs of a running activation will replace.
     pub fn replaced_bytes(&self, activation: u32) -> usize {
         let Some(&RunningNode { scope, node, .. }) = self.running.get(&activation) else { return 0 };
         self.scopes.get(&scope).map_or(0, |run| run.nodes[self.plan.nodes[node].local].bytes)
     }
 
-    /// Counts what is new in the place of what was there.
+    /// Replaces `old` bytes by `new` in the count.
     pub(crate) fn replace_bytes(&mut self, old: usize, new: usize) {
         self.held_bytes = self.held_bytes.saturating_sub(old).saturating_add(new);
     }
 
-    /// Counts a node anew that has changed.
+    /// Recounts a node that has changed.
     pub(crate) fn weigh_node(&mut self, scope: ScopeId, local: usize) {
         let Some(node) = self.scopes.get_mut(&scope).and_then(|run| run.nodes.get_mut(local)) else { return };
         let new = weight_of_node(node);
@@ -60,19 +60,19 @@ impl Machine {
         self.replace_bytes(old, new);
     }
 
-    /// A scope has been taken away.
+    /// Subtracts a scope that was removed.
     pub(crate) fn forget_scope(&mut self, run: &ScopeRun) {
         self.replace_bytes(weight_of_scope(run), 0);
     }
 
-    /// Takes away a frame that is over.
+    /// Removes a frame that is over.
     pub(crate) fn drop_frame(&mut self, activation: u32) {
         if let Some(frame) = self.frames.remove(&activation) {
             self.replace_bytes(frame.bytes, 0);
         }
     }
 
-    /// Counts everything anew.
+    /// Recounts everything.
     pub(crate) fn weigh_all(&mut self) {
         let mut sum = weight_of(self.globals.values());
         for run in self.scopes.values_mut() {

@@ -1,8 +1,8 @@
 //! canvas JSON → plan → run → components → events → API: **recorded runs as tests**
 //!
-//! A file names a canvas, its questions, and the expectations; it also contains the answers of models and tools. The
-//! canvas runs on those answers, without any external service, and every expectation is evaluated on plain data
-//! (`expect`, pure).
+//! A file names a canvas, the questions it is asked, and what is expected of it; it also contains the recorded answers
+//! of models and tools. The canvas runs on those answers, without any outside call, and every expectation is evaluated
+//! on plain data (`expect`, pure).
 
 pub mod case;
 pub mod dataset;

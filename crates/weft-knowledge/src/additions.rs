@@ -1,4 +1,4 @@
-//! Tables of contents, graphs and mind maps as they are made while a document is being read.
+//! Builds tables of contents, graphs and mind maps while a document is being processed.
 
 use std::time::Duration;
 
@@ -17,17 +17,17 @@ use crate::graph::{KINDS, NAME_MAX, cut};
 use crate::ingest::{Addition, MadeAddition};
 use crate::mind_map;
 
-/// Kinds of entities that settings may name.
+/// Maximum number of entity kinds that settings may name.
 const KINDS_MAX: usize = 30;
 
-/// How long to wait before a model that failed for the moment is asked once more.
+/// Pauses before a model that failed temporarily is asked again.
 const PAUSES: [Duration; 3] = [Duration::from_secs(2), Duration::from_secs(10), Duration::from_secs(30)];
 
-/// Nobody waits for longer than this in the middle of a document.
+/// Longest pause in the middle of a document.
 const PAUSE_MAX: Duration = Duration::from_secs(120);
 
-/// A model that is asked again when it fails for the moment. Of a document it is asked many things, and with
-/// the first that it does not answer all the others would be lost.
+/// A model that is asked again after a temporary failure. A document needs many requests, and a single one
+/// without an answer would lose the results of all the others.
 pub(crate) struct Patient<'a>(Direct<'a>);
 
 #[async_trait]
@@ -36,7 +36,7 @@ impl Ask for Patient<'_> {
         for pause in PAUSES {
             match self.0.ask(step, instructions, question).await {
                 Err(error) if passes(error.kind) => {
-                    // A provider that says when to come back is not asked before.
+                    // A provider that says when to retry is not asked earlier.
                     let asked = error.retry_after.unwrap_or_default().min(PAUSE_MAX);
                     tokio::time::sleep(pause.max(asked)).await;
                 }
@@ -53,11 +53,11 @@ impl Ask for Patient<'_> {
 
 pub(crate) fn model<'a>(models: &'a dyn ModelDirectory, document: &'a Document) -> Patient<'a> {
     let llm_id = document.settings.get("llm_id").and_then(Json::as_str).unwrap_or_default();
-    // Nothing that is made of a document has to do with the time.
+    // Nothing that is built from a document depends on the time.
     Patient(Direct { models, tenant: &document.key.dataset.tenant, llm_id, now_ms: document.updated_ms })
 }
 
-/// The table of contents of a document: `toc_extraction` asks for it.
+/// The table of contents of a document, requested by `toc_extraction`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Contents;
 
@@ -71,7 +71,7 @@ impl Addition for Contents {
         settings.get("toc_extraction").and_then(Json::as_bool) == Some(true)
     }
 
-    /// Of the headings that the chunks stand under, or by a model where there are none.
+    /// Builds it from the headings that the chunks are under, or with a model where there are none.
     async fn make(
         &self,
         models: &dyn ModelDirectory,
@@ -94,7 +94,7 @@ impl Addition for Contents {
     }
 }
 
-/// What a document says of things: `graphrag.use_graphrag` asks for it.
+/// The knowledge graph of a document, requested by `graphrag.use_graphrag`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Graph;
 
@@ -127,7 +127,7 @@ impl Addition for Graph {
         let (mut graph, mut notes) = extract(&asked, method, &kinds, &passages).await??;
         let wants =
             |key: &str| settings.and_then(|graph| graph.get(key)).and_then(Json::as_bool) == Some(true);
-        // Before the communities, which are made of the entities that are left.
+        // Before the communities, which are built from the remaining entities.
         if wants("resolution") {
             notes.extend(same_names(&asked, &mut graph).await??);
         }
@@ -139,7 +139,7 @@ impl Addition for Graph {
     }
 }
 
-/// Its subject, with branches and details: `mindmap.use_mindmap` asks for it.
+/// The mind map of a document, requested by `mindmap.use_mindmap`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MindMap;
 
@@ -168,7 +168,7 @@ impl Addition for MindMap {
     }
 }
 
-/// What to say where the model of a document only quotes.
+/// Returns a note if the document's model cannot write but only quotes.
 pub(crate) fn nobody_writes(models: &dyn ModelDirectory, document: &Document) -> Result<Option<String>> {
     let llm_id = document.settings.get("llm_id").and_then(Json::as_str).unwrap_or_default();
     let model = models.resolve(&document.key.dataset.tenant, llm_id)?;

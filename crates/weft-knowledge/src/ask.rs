@@ -1,4 +1,4 @@
-//! What a search, and the making of contents and graphs, may ask a language model.
+//! What a search, and the building of contents and graphs, may ask a language model.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use weft_core::seam::chat_model::{Audience, Author, ChatDelta, ChatMessage, Chat
 use weft_core::seam::{ChatModel, ModelDirectory};
 use weft_core::{Error, ErrorKind, Json, Result, TenantId};
 
-/// Helpers are to do as they are told.
-// As low as the engine has it whose helpers these replace.
+/// Sampling temperature for auxiliary requests, which should follow their instructions closely.
+// As low as in the engine whose auxiliary requests these replace.
 const TEMPERATURE: f64 = 0.2;
-/// Bytes of one answer, at most.
+/// Maximum size of one answer, in bytes.
 const ANSWER_MAX: usize = 1 << 20;
 
 /// What a model is asked for.
@@ -22,9 +22,9 @@ pub enum Step {
     Filter,
     /// The question in other languages.
     Translate,
-    /// Words that a good passage would hold.
+    /// Words that a good passage would contain.
     Keywords,
-    /// Which entries of a table of contents have to do with the question.
+    /// Which entries of a table of contents are relevant to the question.
     ContentsChoice,
     /// The headings of a document that marks none.
     Contents,
@@ -37,7 +37,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// What the step is for, for messages.
+    /// Returns the purpose of the step, for messages.
     pub fn purpose(self) -> &'static str {
         match self {
             Self::Filter => "choosing a filter",
@@ -54,37 +54,38 @@ impl Step {
 
 /// A language model, as far as a search needs one, and the time.
 ///
-/// An implementation that is part of a run keeps what it was answered, so that work done again asks
-/// nothing twice, and counts what it uses.
+/// An implementation that is part of a run records its answers, so that repeated work asks nothing twice, and
+/// counts what it uses.
 #[async_trait]
 pub trait Ask: Send + Sync {
-    /// The text that the model answers, without its reasoning.
+    /// Returns the text of the model's answer, without its reasoning.
     ///
     /// # Errors
-    /// What the model fails with; `QuotaExceeded` when nothing may be asked any more.
+    /// The model's error; `QuotaExceeded` when nothing more may be asked.
     async fn ask(&self, step: Step, instructions: &str, question: &str) -> Result<String>;
 
-    /// What time it is, in milliseconds since 1970.
+    /// Returns the time, in milliseconds since 1970.
     ///
     /// # Errors
-    /// `Interrupted` when the work is done from a recording that does not have it.
+    /// `Interrupted` when the work is replayed from a recording that lacks the time.
     async fn now_ms(&self) -> Result<i64>;
 }
 
-/// How long one answer may take.
+/// Time limit of one answer.
 const ANSWER_TIME: Duration = Duration::from_secs(120);
 
-/// A model asked outside of any run: for a search over HTTP or from the command line, and for what is made
-/// of documents. It is looked for when it is asked, so that a search that needs none needs none to be there.
+/// A model asked outside of any run: for a search over HTTP or from the command line, and for what is built
+/// from documents. The model is resolved when it is asked, so that a search that needs none works without
+/// one.
 #[derive(Clone, Copy)]
 pub struct Direct<'a> {
-    /// Where models are.
+    /// Resolves models.
     pub models: &'a dyn ModelDirectory,
-    /// Who asks.
+    /// The tenant that asks.
     pub tenant: &'a TenantId,
-    /// Which model; empty means the default.
+    /// The model's id; empty means the default model.
     pub llm_id: &'a str,
-    /// What time it is, in milliseconds since 1970.
+    /// The time, in milliseconds since 1970.
     pub now_ms: i64,
 }
 
@@ -109,10 +110,10 @@ impl Direct<'_> {
     }
 }
 
-/// The whole answer of a model.
+/// Returns the whole answer of a model.
 ///
 /// # Errors
-/// As [`ChatModel::chat`]; `Garbled` for an answer that breaks off or has no end.
+/// As [`ChatModel::chat`]; `Garbled` for an answer that breaks off or does not end.
 pub(crate) async fn answer(model: &dyn ChatModel, request: ChatRequest) -> Result<String> {
     if !model.info().writes() {
         return Err(Error::new(ErrorKind::Unsupported, "no language model is configured"));
@@ -134,11 +135,11 @@ pub(crate) async fn answer(model: &dyn ChatModel, request: ChatRequest) -> Resul
             return Err(Error::new(ErrorKind::Garbled, "the model's answer has no end"));
         }
     }
-    // Without an end it was cut off, and half an answer may read like a whole one.
+    // Without an end the answer was cut off, and half an answer may read like a whole one.
     Err(Error::new(ErrorKind::Garbled, "the model's answer stopped unexpectedly"))
 }
 
-/// What a model is asked.
+/// Builds the request to a model.
 pub fn request(instructions: &str, question: &str) -> ChatRequest {
     ChatRequest {
         messages: vec![
@@ -151,10 +152,10 @@ pub fn request(instructions: &str, question: &str) -> ChatRequest {
     }
 }
 
-/// Asks for JSON and reads the answer leniently. The inner error is one that a search goes on without.
+/// Asks for JSON and parses the answer leniently. The inner error is one that a search continues without.
 ///
 /// # Errors
-/// What ends the whole work: it was called off, its budget is used up, or a recording lacks the answer.
+/// An error that ends the whole work: it was cancelled, its budget is used up, or a recording lacks the answer.
 pub async fn ask_json(
     model: &dyn Ask,
     step: Step,
@@ -169,8 +170,8 @@ pub async fn ask_json(
     Ok(arguments::parse(&answer).map(|parsed| parsed.value))
 }
 
-/// Whether nothing more can be done after such a failure. A model that is not there at all is a mistake to
-/// be named and not one to go on with.
+/// Whether such a failure ends the whole work. A model that does not exist is an error to be reported, not
+/// one to continue without.
 pub fn ends_the_work(kind: ErrorKind) -> bool {
     matches!(
         kind,
@@ -178,12 +179,12 @@ pub fn ends_the_work(kind: ErrorKind) -> bool {
     )
 }
 
-/// Whether such a failure may be gone when the same is asked later.
+/// Whether such a failure may be gone when the same request is made later.
 pub fn passes(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::RateLimited | ErrorKind::Timeout | ErrorKind::Unavailable | ErrorKind::Internal)
 }
 
-/// An answer that is not what was asked for.
+/// Returns the error for an answer that is not what was asked for.
 pub(crate) fn unexpected(what: &str) -> Error {
     Error::new(ErrorKind::Garbled, format!("the model was asked for {what} and answered something else"))
 }

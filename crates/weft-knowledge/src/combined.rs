@@ -1,4 +1,4 @@
-//! Two libraries asked as one, such as the documents beside a canvas and the datasets that are kept.
+//! Combines two libraries into one, such as the documents beside a canvas and the stored datasets.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use weft_core::{Result, TenantId};
 
 use crate::graph::find::{ENTITIES_MAX, RELATIONS_MAX};
 
-/// Two libraries. Where both have a dataset of one name or id, that of the first one counts.
+/// Two libraries. If both have a dataset with the same name or id, that of the first is used.
 #[derive(Clone)]
 pub struct CombinedKnowledge {
     first: Arc<dyn Knowledge>,
@@ -27,14 +27,14 @@ impl std::fmt::Debug for CombinedKnowledge {
     }
 }
 
-/// Whose datasets some are.
+/// Datasets, split by the library that they belong to.
 struct SplitDatasets {
     first: Vec<DatasetId>,
     second: Vec<DatasetId>,
 }
 
 impl CombinedKnowledge {
-    /// Both as one.
+    /// Combines two libraries.
     pub fn new(first: Arc<dyn Knowledge>, second: Arc<dyn Knowledge>) -> Self {
         Self { first, second }
     }
@@ -51,7 +51,7 @@ impl CombinedKnowledge {
     }
 }
 
-/// The datasets of both; of two with one id the first.
+/// Returns the datasets of both; of two with the same id, the first.
 fn both(mut first: Vec<DatasetBrief>, second: Vec<DatasetBrief>) -> Vec<DatasetBrief> {
     first.extend(second);
     let mut seen = HashSet::new();
@@ -65,15 +65,15 @@ impl Knowledge for CombinedKnowledge {
         let known =
             if names.is_empty() { self.all(tenant).await? } else { self.candidates(tenant, names).await? };
         match knowledge::chosen(known, names) {
-            // The error names those that there are.
+            // The error names the existing ones.
             Err(_) => knowledge::chosen(self.all(tenant).await?, names),
             chosen => chosen,
         }
     }
 
     async fn datasets_of(&self, tenant: &TenantId, ids: &[DatasetId]) -> Result<Vec<DatasetBrief>> {
-        // The first is small, such as what lies beside a canvas: all of it is read, and the rest is looked
-        // up.
+        // The first library is small, such as the documents beside a canvas: all of it is read, and the rest
+        // is looked up.
         let mut known = self.first.datasets(tenant, &[]).await?;
         let others = ids.iter().filter(|id| known.iter().all(|brief| brief.id != **id));
         let others: Vec<DatasetId> = others.cloned().collect();
@@ -112,7 +112,7 @@ impl Knowledge for CombinedKnowledge {
         if parts.second.is_empty() {
             return self.first.search(tenant, request).await;
         }
-        // A page of both is cut from what both have up to its end.
+        // A page of the combined result is cut from everything that both have up to its end.
         let limit = request.offset.saturating_add(request.limit);
         let of = |datasets| SearchRequest { datasets, offset: 0, limit, ..request.clone() };
         let mut found = self.first.search(tenant, &of(parts.first)).await?;
@@ -124,7 +124,7 @@ impl Knowledge for CombinedKnowledge {
         found.documents.extend(more.documents);
         found.documents.sort_by_key(|document| std::cmp::Reverse(document.count));
         found.passages.extend(more.passages);
-        // Equals in the order of their ids, or one passage could be on two pages.
+        // Ties are ordered by id, or a passage could appear on two pages.
         found.passages.sort_by(|one, other| {
             other.similarity.total_cmp(&one.similarity).then_with(|| one.chunk.cmp(&other.chunk))
         });
@@ -184,15 +184,15 @@ impl Knowledge for CombinedKnowledge {
         found.relations.extend(more.relations);
         found.relations.sort_by(|one, other| other.score.total_cmp(&one.score));
         found.relations.truncate(RELATIONS_MAX);
-        // There is one report in a passage, and documents beside a canvas have none.
+        // A passage contains one report, and documents beside a canvas have none.
         found.report = found.report.or(more.report);
         found.notes.extend(more.notes);
         Ok(found)
     }
 }
 
-/// Counts of one key in two places. A value that is in both counts in both; how many different ones there
-/// are is a bound then.
+/// Merges the counts of one key from two libraries. A value in both is counted in both; the number of
+/// different values is then an upper bound.
 fn join(known: &mut MetadataKey, more: MetadataKey, values_max: usize) {
     let mut both = 0;
     for (value, count) in more.values {

@@ -1,5 +1,5 @@
-//! Tables of contents: made of the headings of a file, or by a model where it marks none, and asked when
-//! a question is searched.
+//! Tables of contents: built from the headings of a file, or by a model where it marks none, and used when a
+//! question is searched.
 
 pub mod build;
 pub mod question;
@@ -7,15 +7,15 @@ pub mod question;
 use weft_core::Json;
 use weft_core::seam::knowledge::ContentsEntry;
 
-/// Entries of one table, at most.
+/// Maximum number of entries of a table.
 pub const ENTRIES_MAX: usize = 2_000;
 
-/// A table as it is kept with its document.
+/// Converts a table to its stored form.
 pub fn to_json(entries: &[ContentsEntry]) -> Json {
     serde_json::json!({ "entries": entries })
 }
 
-/// A table as it was kept; nothing where that cannot be read.
+/// Reads a stored table; empty if it cannot be read.
 pub fn from_json(json: Json) -> Vec<ContentsEntry> {
     #[derive(serde::Deserialize)]
     struct StoredContents {

@@ -1,4 +1,4 @@
-//! Datasets to ask, over what a store keeps, an index finds and models say.
+//! Searchable datasets, on top of a store, an index and models.
 
 mod documents;
 mod graphs;
@@ -23,14 +23,14 @@ use crate::graph::merge::Graph;
 use crate::graph::{apart, find};
 use graphs::Graphs;
 
-/// Datasets that are read at once.
+/// Number of datasets read at a time.
 const DATASETS_AT_ONCE: u64 = 1_000;
-/// Names or ids that are looked for at once.
+/// Number of names or ids looked up at a time.
 const NAMED_AT_ONCE: usize = 200;
-/// Rows that are read at once.
+/// Number of rows read at a time.
 pub(crate) const ROWS_AT_ONCE: u64 = 500;
 
-/// Datasets to ask. Cheap to clone; all clones are the same.
+/// Searchable datasets. Cheap to clone; all clones are the same.
 #[derive(Clone)]
 pub struct Datasets {
     store: Arc<dyn DatasetStore>,
@@ -46,12 +46,12 @@ impl std::fmt::Debug for Datasets {
 }
 
 impl Datasets {
-    /// Datasets of this store, found by this index.
+    /// Creates the datasets of a store, searched by an index.
     pub fn new(store: Arc<dyn DatasetStore>, index: Arc<dyn Index>, models: Arc<dyn ModelDirectory>) -> Self {
         Self { store, index, models, graphs: Arc::default() }
     }
 
-    /// All of the tenant's that fit, the oldest first.
+    /// Returns all datasets of the tenant that match the filter, oldest first.
     async fn listed(&self, tenant: &TenantId, filter: &DatasetFilter) -> Result<Vec<Dataset>> {
         let mut all = Vec::new();
         loop {
@@ -71,7 +71,7 @@ impl Datasets {
         }
     }
 
-    /// The chosen ones of those that are still there.
+    /// Returns those of the given datasets that still exist, in the given order.
     async fn those(&self, tenant: &TenantId, ids: &[DatasetId]) -> Result<Vec<Dataset>> {
         let mut datasets = Vec::with_capacity(ids.len());
         for some in ids.chunks(NAMED_AT_ONCE) {
@@ -107,7 +107,7 @@ impl Knowledge for Datasets {
         {
             return Ok(chosen);
         }
-        // All of them, or the error that names those that there are.
+        // Returns all of them, or the error that names the existing ones.
         let all = self.listed(tenant, &DatasetFilter::default()).await?;
         knowledge::chosen(all.into_iter().map(brief).collect(), names)
     }
@@ -120,12 +120,12 @@ impl Knowledge for Datasets {
     async fn candidates(&self, tenant: &TenantId, names: &[String]) -> Result<Vec<DatasetBrief>> {
         let mut known: Vec<DatasetBrief> = Vec::new();
         for some in names.chunks(NAMED_AT_ONCE) {
-            // A name may have been written with spaces around it, and may have some.
+            // A name may have been written with surrounding spaces, and may itself have some.
             let named = some.iter().flat_map(|name| [name.clone(), name.trim().to_owned()]).collect();
             let filter = DatasetFilter { names: Some(named), ..DatasetFilter::default() };
             known.extend(self.listed(tenant, &filter).await?.into_iter().map(brief));
         }
-        // A name counts before an id: what is one need not be looked for as the other.
+        // A name takes precedence over an id: a text that is one need not be looked up as the other.
         let names_one = |text: &&String| {
             let folded = text.trim().to_lowercase();
             known.iter().any(|brief| brief.name.trim().to_lowercase() == folded)
@@ -185,7 +185,7 @@ impl Knowledge for Datasets {
     }
 }
 
-/// Where a document can be read, as its metadata says it.
+/// Returns the address of a document, if its metadata has one.
 fn address(metadata: &Metadata) -> Option<String> {
     let url = metadata.get("url").or_else(|| metadata.get("URL"))?.as_str()?.trim();
     (url.starts_with("http://") || url.starts_with("https://")).then(|| url.to_owned())

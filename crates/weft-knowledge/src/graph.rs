@@ -1,5 +1,5 @@
-//! What documents say of things and how these have to do with each other: found by a model document by
-//! document, put together for a dataset, asked beside a search.
+//! Knowledge graphs: entities and their relations, extracted by a model document by document, merged for a
+//! dataset, and consulted alongside a search.
 
 mod communities;
 pub mod extract;
@@ -18,68 +18,69 @@ use serde::{Deserialize, Serialize};
 use weft_core::id::DocumentId;
 use weft_core::{Error, Json, Result};
 
-/// Characters of a name.
+/// Maximum number of characters of a name.
 pub(crate) const NAME_MAX: usize = 200;
-/// Characters of a description.
+/// Maximum number of characters of a description.
 pub(crate) const DESCRIPTION_MAX: usize = 2_000;
-/// The kinds of entities that a model is asked for when nobody says otherwise.
+/// The kinds of entities that a model is asked for by default.
 pub const KINDS: [&str; 5] = ["organization", "person", "geo", "event", "category"];
 
-/// Something that is spoken of.
+/// An entity that documents speak of.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Entity {
     /// Its name.
     pub name: String,
-    /// What it is, such as `person`.
+    /// Its kind, such as `person`.
     pub kind: String,
-    /// What is said of it.
+    /// What is said about it.
     #[serde(default)]
     pub description: String,
-    /// The documents that speak of it, as far as they are listed.
+    /// The documents that mention it, as far as they are listed.
     #[serde(skip)]
     pub sources: BTreeSet<DocumentId>,
 }
 
-/// How two things have to do with each other.
+/// A relation between two entities.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Relation {
-    /// From here.
+    /// The name of the entity that it starts from.
     pub source: String,
-    /// To there.
+    /// The name of the entity that it leads to.
     pub target: String,
-    /// What is said of it.
+    /// What is said about it.
     #[serde(default)]
     pub description: String,
-    /// How much there is to it, from 0 on.
+    /// Its strength, at least 0.
     pub weight: f64,
-    /// The documents that say so, as far as they are listed.
+    /// The documents that state it, as far as they are listed.
     #[serde(skip)]
     pub sources: BTreeSet<DocumentId>,
 }
 
-/// What one document says, as it is kept with it.
+/// The graph of one document, as stored with it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Subgraph {
     /// Entities.
     pub entities: Vec<Entity>,
     /// Relations between them.
     pub relations: Vec<Relation>,
-    /// Names that mean the same thing.
+    /// Groups of names for the same entity.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<Vec<String>>,
-    /// Names that were compared and do not mean the same.
+    /// Groups of names that were compared and do not mean the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub different: Vec<Vec<String>>,
-    /// Reports on things that have much to do with each other.
+    /// Reports on communities of related entities.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reports: Vec<CommunityReport>,
-    /// Which document says all of it.
+    /// The document that it was extracted from.
     #[serde(skip)]
     pub document: Option<DocumentId>,
 }
 
 impl Subgraph {
-    /// What was kept of a document. What cannot be read is no graph; reading the document again makes it anew.
+    /// Reads the stored graph of a document. Returns `None` if it cannot be read; processing the document
+    /// again rebuilds it.
     pub fn of(document: DocumentId, kept: Json) -> Option<Self> {
         let graph: Self = serde_json::from_value(kept).ok()?;
         Some(Self { document: Some(document), ..graph })
@@ -89,21 +90,22 @@ impl Subgraph {
 /// A report on a community of entities.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommunityReport {
-    /// What it is called.
+    /// Its title.
     pub title: String,
-    /// What it says.
+    /// Its text.
     pub text: String,
     /// The names of its entities.
     pub entities: Vec<String>,
 }
 
-/// Work that takes a while, apart from everything that waits: whoever has a document has to say so every few seconds.
+/// Runs long work on a separate thread, so that it does not block asynchronous tasks: a worker has to renew
+/// its claim on a document every few seconds.
 pub(crate) async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|cause| Error::internal("the work on a graph ended early").because(cause))
 }
 
-/// A name whatever its case and its blanks.
+/// Folds a name: case and whitespace are ignored.
 pub(crate) fn folded(name: &str) -> String {
     name.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
 }

@@ -1,13 +1,13 @@
-//! The sentences of a chunk that hold words of the question, with those words marked.
+//! Extracts the sentences of a chunk that contain words of the question, with those words marked.
 
 use std::ops::Range;
 
-/// Between sentences that do not follow each other.
+/// Placed between sentences that are not adjacent.
 const ELLIPSIS: &str = " … ";
 
-/// Marks ranges of a text with `<em>`, and keeps only the sentences that hold one; what is left out
-/// becomes an ellipsis. Nothing is escaped. Ranges are in order and apart, as
-/// [`Index::marks`](weft_core::seam::Index::marks) gives them; absent when there are none.
+/// Marks ranges of a text with `<em>`, and keeps only the sentences that contain one; omitted text becomes an
+/// ellipsis. Nothing is escaped. The ranges are in order and do not overlap, as returned by
+/// [`Index::marks`](weft_core::seam::Index::marks); `None` when there are none.
 pub fn highlight(text: &str, marks: &[Range<usize>]) -> Option<String> {
     let mut marks =
         marks.iter().filter(|mark| text.get((*mark).clone()).is_some_and(|it| !it.is_empty())).peekable();
@@ -21,7 +21,7 @@ pub fn highlight(text: &str, marks: &[Range<usize>]) -> Option<String> {
             if mark.start < at {
                 continue;
             }
-            // A mark that crosses the border of a sentence ends with it.
+            // A mark that crosses the end of a sentence ends there.
             let end = mark.end.min(sentence.end);
             piece.push_str(&text[at..mark.start]);
             piece.push_str("<em>");
@@ -49,7 +49,7 @@ pub fn highlight(text: &str, marks: &[Range<usize>]) -> Option<String> {
     Some(shown.trim().to_owned())
 }
 
-/// The sentences of a text; together they are the text.
+/// Returns the sentences of a text; together they cover the whole text.
 fn sentences(text: &str) -> Vec<Range<usize>> {
     let mut sentences = Vec::new();
     let mut start = 0;

@@ -1,6 +1,6 @@
 //! canvas JSON → plan → run → components → events → API: **documents in, passages out**
 //!
-//! How documents are made searchable, and how a question becomes the passages that answer it.
+//! Makes documents searchable, and turns a question into the passages that answer it.
 
 pub mod additions;
 pub mod ask;

@@ -1,4 +1,5 @@
-//! Documents beside canvases: read anew by every process, searched as datasets are, and gone with the process.
+//! Documents beside canvases: processed anew by every process, searched like datasets, and gone when the
+//! process ends.
 
 use std::sync::Arc;
 
@@ -15,27 +16,27 @@ use weft_core::{ErrorKind, Result};
 use crate::datasets::Datasets;
 use crate::ingest::{ids, indexing};
 
-/// Tokens of a piece, at most. Less than what datasets have: a canvas with a handful of documents cites the
-/// section that it means.
+/// Maximum number of tokens of a piece. Smaller than for datasets: a canvas with a handful of documents
+/// should cite the exact section.
 const PIECE_TOKENS: u32 = 128;
 
-/// What documents beside canvases need. Store and index are for them alone.
+/// What documents beside canvases need. The store and the index must be used for them alone.
 #[derive(Clone)]
 pub struct LocalDocumentsParts {
-    /// Where they are kept as long as the process lasts.
+    /// Stores them for the lifetime of the process.
     pub store: Arc<dyn DatasetStore>,
-    /// Where they are found.
+    /// Finds them.
     pub index: Arc<dyn Index>,
-    /// What reads them.
+    /// Reads them.
     pub reader: Arc<dyn DocumentReader>,
-    /// Who ranks them, when somebody asks for that.
+    /// Reranking models, for searches that ask for one.
     pub models: Arc<dyn ModelDirectory>,
-    /// What time it is.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
 }
 
-/// Documents beside canvases. They are searched by their words alone: nobody waits for vectors at the
-/// beginning of a command. Cheap to clone; all clones are the same.
+/// Documents beside canvases. They are searched by words alone, so that commands need not compute vectors
+/// when they start. Cheap to clone; all clones are the same.
 #[derive(Clone)]
 pub struct LocalDocuments(LocalDocumentsParts);
 
@@ -46,21 +47,21 @@ impl std::fmt::Debug for LocalDocuments {
 }
 
 impl LocalDocuments {
-    /// No documents yet.
+    /// Creates an empty collection.
     pub fn new(parts: LocalDocumentsParts) -> Self {
         Self(parts)
     }
 
-    /// The same documents, to be asked.
+    /// Returns the documents as searchable datasets.
     pub fn datasets(&self) -> Datasets {
         let LocalDocumentsParts { store, index, models, .. } = &self.0;
         Datasets::new(Arc::clone(store), Arc::clone(index), Arc::clone(models))
     }
 
-    /// Reads a file and makes it searchable, in place of what was there under its name. The dataset comes
-    /// into being with its first file, and its id is its name. How many pieces the file has.
+    /// Reads a file and makes it searchable, replacing what was there under its name. The dataset is created
+    /// with its first file, and its id is its name. Returns the number of pieces of the file.
     ///
-    /// Ids follow from names and texts alone, so a run that goes on in another process finds what it found before.
+    /// Ids derive from names and texts alone, so a run that is resumed in another process finds what it found before.
     ///
     /// # Errors
     /// As [`DocumentReader::read`]; otherwise when the store or the index cannot be written.
@@ -69,7 +70,7 @@ impl LocalDocuments {
         let settings: Settings = [("chunk_token_num".to_owned(), PIECE_TOKENS.into())].into_iter().collect();
         let request =
             ReadRequest { name: name.to_owned(), method: ChunkMethod::Naive, settings: settings.clone() };
-        let read = self.0.reader.read(&request, bytes).await?;
+        let read = self.0.reader.read(&dataset.tenant, &request, bytes).await?;
         let now_ms = self.0.clock.now_ms();
         let document = Document {
             size,
@@ -87,14 +88,14 @@ impl LocalDocuments {
         let LocalDocumentsParts { store, index, .. } = &self.0;
         let dataset = &document.key.dataset;
         match store.create(&empty(dataset, document.created_ms)).await {
-            // The dataset is there from the first of its files on.
+            // The dataset exists from the first of its files on.
             Err(error) if error.kind != ErrorKind::Conflict => return Err(error),
             _ => {}
         }
         let id = document.key.id.clone();
         store.remove_documents(dataset, std::slice::from_ref(&id)).await?;
         store.add_document(document).await?;
-        // They are gone with the process, and nobody asks it for pictures.
+        // They are gone with the process, which serves no pictures.
         let chunks = ids::chunks(&document.key, read, &ids::PictureNames::new(), document.created_ms);
         store.put_chunks(&document.key, &chunks, 0).await?;
         let count = chunks.len();
@@ -107,7 +108,7 @@ impl LocalDocuments {
 
 fn id(dataset: &DatasetKey, name: &str) -> DocumentId {
     let mut hasher = blake3::Hasher::new();
-    // Its length keeps the end of the one apart from the beginning of the other.
+    // The length separates the end of one part from the beginning of the other.
     hasher.update(&(dataset.id.as_str().len() as u64).to_le_bytes());
     hasher.update(dataset.id.as_str().as_bytes()).update(name.as_bytes());
     DocumentId::new(&hasher.finalize().to_hex()[..16])

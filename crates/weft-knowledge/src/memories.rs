@@ -1,5 +1,5 @@
-//! What agents remember of their conversations: turns come in, a model finds facts in them, and questions
-//! find both.
+//! What agents remember of their conversations: turns are stored, a model extracts facts from them, and
+//! questions find both.
 
 mod extract;
 mod recall;
@@ -21,20 +21,20 @@ pub use worker::MemoryWorker;
 
 use crate::used::WorkModels;
 
-/// Searches at the same time: each holds the messages of its memories.
+/// Maximum number of concurrent searches: each holds the messages of its memories.
 const SEARCHES_AT_ONCE: usize = 2;
 
-/// What memories are made of.
+/// Memories of conversations.
 #[derive(Clone)]
 pub struct ConversationMemories {
-    /// Where they are kept.
+    /// The store of the memories.
     pub store: Arc<dyn MemoryStore>,
     models: Arc<dyn ModelDirectory>,
     clock: Arc<dyn Clock>,
-    /// An empty index in memory.
+    /// Creates an empty index in memory.
     index: fn() -> Arc<dyn Index>,
     searches: Arc<Semaphore>,
-    /// Wakes a worker of this process.
+    /// Wakes up a worker of this process.
     wake: Arc<Notify>,
     uses: Option<Arc<dyn UsageStore>>,
 }
@@ -46,8 +46,8 @@ impl fmt::Debug for ConversationMemories {
 }
 
 impl ConversationMemories {
-    /// Memories in a store, with models that find facts in turns and make vectors. `index` makes an empty
-    /// index in memory.
+    /// Creates memories in a store, with models that extract facts from turns and compute vectors. `index`
+    /// creates an empty index in memory.
     pub fn new(
         store: Arc<dyn MemoryStore>,
         models: Arc<dyn ModelDirectory>,
@@ -58,25 +58,25 @@ impl ConversationMemories {
         Self { store, models, clock, index, searches, wake: Arc::default(), uses: None }
     }
 
-    /// The same memories, which note here what is used of models to find something in turns.
+    /// Returns the memories with usage tracking: the model usage of extractions is reported to `uses`.
     #[must_use]
     pub fn noting_usage(self, uses: Arc<dyn UsageStore>) -> Self {
         Self { uses: Some(uses), ..self }
     }
 
-    /// Its models, for work on a turn that notes what it uses of them.
+    /// Returns the models for work on a turn, with usage tracking.
     fn models_for(&self, memory: &MemoryKey) -> WorkModels {
         let owner = UsageOwner::Memory(memory.clone());
         WorkModels::new(Arc::clone(&self.models), self.uses.clone(), owner)
     }
 }
 
-/// The text of a turn. When it is too long, both sides lose their ends.
+/// Returns the text of a turn. If it is too long, both sides are truncated.
 fn text(turn: &Turn) -> String {
     let (said, answered) = ("User Input: ", "\nAgent Response: ");
     let room = MESSAGE_BYTES_MAX - said.len() - answered.len();
     let (query, response) = (turn.query.trim(), turn.response.trim());
-    // Each side has half of the room, and what the other one leaves.
+    // Each side gets half of the room, plus what the other one leaves unused.
     let query_room = room.saturating_sub(response.len()).max(room / 2);
     let query = &query[..query.floor_char_boundary(query_room)];
     let response = &response[..response.floor_char_boundary(room - query.len())];

@@ -1,5 +1,5 @@
-//! Mind maps: a subject, its branches and their details, found by a model document by document and put together for a
-//! dataset.
+//! Mind maps: a subject, its branches and their details, extracted by a model document by document and merged
+//! for a dataset.
 
 use std::collections::HashMap;
 
@@ -17,37 +17,38 @@ use crate::graph::extract::packs;
 use crate::graph::gather::DOCUMENTS_AT_ONCE;
 use crate::graph::{DESCRIPTION_MAX, NAME_MAX, cut, folded};
 
-/// What a model is told when it turns passages into knowledge of a fixed form.
+/// Instructions for a model that turns passages into knowledge of a fixed form.
 pub const FRAME: &str = include_str!("prompts/compile.md");
-/// What it is to look for when that is a mind map.
+/// Instructions for extracting a mind map.
 pub const TASK: &str = include_str!("prompts/mind_map.md");
-/// Nodes of one map, at most: nobody reads more, and a model that falls into a loop is stopped here.
+/// Maximum number of nodes of a map: more would not be readable, and a model that falls into a loop is stopped here.
 pub const NODES_MAX: usize = 4_000;
-/// Parts of one document that a model is asked about, at most: about what a book of five hundred pages takes.
+/// Maximum number of parts of one document about which a model is asked: about as many as a book of five
+/// hundred pages has.
 pub const PARTS_MAX: usize = 200;
 
-/// Something that stands in the map.
+/// A node of a mind map.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MindMapNode {
     /// A few words.
     pub name: String,
-    /// The name of what it hangs on; the subject hangs on nothing.
+    /// The name of its parent; the subject has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub parent: String,
-    /// What is said of it.
+    /// What is said about it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
 }
 
-/// What one document is about, as it is kept with it, or several together.
+/// The mind map of one document, as stored with it, or of several together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MindMap {
-    /// Each name once, in the order in which it was found.
+    /// Its nodes, each name once, in the order in which they were found.
     pub nodes: Vec<MindMapNode>,
 }
 
 impl MindMap {
-    /// The nodes as they are drawn, each behind the one that it hangs on and with how deep it stands.
+    /// Returns the nodes as they are drawn, each after its parent and with its depth.
     pub fn outline(&self) -> Vec<(usize, &MindMapNode)> {
         let places: HashMap<String, usize> =
             self.nodes.iter().enumerate().map(|(at, node)| (folded(&node.name), at)).collect();
@@ -62,7 +63,7 @@ impl MindMap {
         }
         let mut is_drawn = vec![false; self.nodes.len()];
         let mut outline = Vec::with_capacity(self.nodes.len());
-        // Nodes that hang on each other in a ring hang on no subject: the first of them is drawn as one.
+        // Nodes in a cycle have no root: the first of them is drawn as one.
         for root in roots.into_iter().chain(0..self.nodes.len()) {
             let mut open = vec![(0, root)];
             while let Some((depth, at)) = open.pop() {
@@ -79,7 +80,7 @@ impl MindMap {
     }
 }
 
-/// Nodes that are being put together: the same name is one node, wherever it was found.
+/// Collects nodes: the same name is one node, wherever it was found.
 #[derive(Debug, Default)]
 struct CollectedNodes {
     nodes: IndexMap<String, MindMapNode>,
@@ -107,7 +108,7 @@ impl CollectedNodes {
         }
     }
 
-    /// What is to be told, when there were too many.
+    /// Returns a note if there were too many nodes.
     fn note(&self) -> Option<String> {
         let left_out = self.left_out;
         (left_out > 0)
@@ -119,7 +120,7 @@ impl CollectedNodes {
     }
 }
 
-/// The mind map of a dataset, of those of its documents, and what is missing of it.
+/// Returns the mind map of a dataset, merged from those of its documents, and a note on what is missing from it.
 ///
 /// # Errors
 /// When the store cannot be read.
@@ -131,7 +132,7 @@ pub async fn of_dataset(store: &dyn DatasetStore, dataset: &DatasetKey) -> Resul
         let is_last = (page.len() as u64) < DOCUMENTS_AT_ONCE;
         after = page.last().map(|(id, _)| id.clone());
         for (_, kept) in page {
-            // What cannot be read is no map; reading the document again makes it anew.
+            // A stored map that cannot be read counts as empty; processing the document again rebuilds it.
             let map: MindMap = serde_json::from_value(kept).unwrap_or_default();
             collected.add(map.nodes);
         }
@@ -142,8 +143,8 @@ pub async fn of_dataset(store: &dyn DatasetStore, dataset: &DatasetKey) -> Resul
     }
 }
 
-/// The mind map of a document, and what is missing of it. Parts whose answers cannot be used are left out as long as others
-/// can be; when none can, that is the inner error. So is a failure that may pass.
+/// Extracts the mind map of a document, with notes on what is missing from it. Parts with unusable answers
+/// are left out as long as others are usable; if none is, that is the inner error. So is a temporary failure.
 ///
 /// # Errors
 /// When the whole work has ended.
@@ -183,12 +184,13 @@ pub(crate) async fn extract(
     }
 }
 
-/// A chunk as the frame describes it: behind its number and its headings.
+/// Formats a chunk as the instructions describe it: with its number and its headings.
 fn passage((place, chunk): (usize, &StoredChunk)) -> String {
     format!("[{}] {}\n{}", place + 1, chunk.headings.join(" › "), chunk.content)
 }
 
-/// The form of an answer. Sources are asked for because a model that has to name them keeps to the passages.
+/// Returns the schema of an answer. Sources are requested because a model that has to name them keeps to the
+/// passages.
 fn form() -> Json {
     let text = || json!({"type": "string"});
     let sources = json!({"type": "array", "items": {"type": "integer"}});
@@ -197,7 +199,7 @@ fn form() -> Json {
     json!({"type": "object", "required": ["items"], "properties": {"items": {"type": "array", "items": node}}})
 }
 
-/// Reads an answer. What is no node in it is passed over.
+/// Parses an answer, ignoring items that are not nodes.
 fn read(answer: &Json) -> Result<Vec<MindMapNode>> {
     let items = answer.get("items").and_then(Json::as_array);
     let items = items.ok_or_else(|| unexpected("the nodes of a mind map"))?;

@@ -1,15 +1,16 @@
-//! Pictures that are shown beside chunks: documents that are pictures, and pictures in documents.
+//! Pictures shown beside chunks: documents that are pictures, and pictures in documents.
 //!
-//! A picture's name is made of its dataset's and its document's, and of its own where the document is none, so that it can be
-//! found by itself, and tells whose it is. Pictures in documents are called by what they are: equal ones are kept once, and one
-//! that is there after its document was read again has the name that it had.
+//! A picture's id is composed of the ids of its dataset and its document and, unless it is the document
+//! itself, its own name. It can therefore be looked up by itself, and reveals its owner. Pictures in
+//! documents are named by their content: equal ones are stored once, and a picture that is still there after
+//! its document was processed again keeps its name.
 
 use weft_core::TenantId;
 use weft_core::id::{DatasetKey, DocumentKey};
 use weft_core::seam::dataset_store::StoredChunk;
 
-/// Kinds of pictures that browsers show: the ending of a name, what a file of the kind begins with, and its media type.
-// No SVG: a browser that shows one runs the programs in it.
+/// Formats that browsers display: the file extension, the first bytes of such a file, and its media type.
+// No SVG: a browser that displays one runs the scripts in it.
 const KINDS: [(&str, &[u8], &str); 5] = [
     ("png", b"\x89PNG\r\n\x1a\n", "image/png"),
     ("jpg", b"\xff\xd8\xff", "image/jpeg"),
@@ -18,20 +19,20 @@ const KINDS: [(&str, &[u8], &str); 5] = [
     ("webp", b"RIFF", "image/webp"),
 ];
 
-/// Letters and digits of the name of a picture in a document.
+/// Number of characters in the name of a picture in a document.
 const NAME_CHARS: usize = 32;
 
-/// What `image_id` names.
+/// What an `image_id` refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageId {
-    /// A document.
+    /// The document.
     pub document: DocumentKey,
-    /// A picture in it; absent: the document itself.
+    /// A picture in it; if absent, the document itself.
     pub picture: Option<String>,
 }
 
 impl ImageId {
-    /// The one of this name, if a picture of the tenant could have it.
+    /// Parses an image id; `None` if no picture of the tenant can have it.
     pub fn read(tenant: &TenantId, image: &str) -> Option<Self> {
         let (dataset, rest) = image.rsplit_once('-')?;
         let dataset = DatasetKey::new(tenant, dataset);
@@ -43,15 +44,15 @@ impl ImageId {
     }
 }
 
-/// What the picture is called that a document is; nothing for one that is none, going by its name.
+/// Returns the id of the picture that a document itself is; `None` if it is not a picture, judging by its name.
 pub fn image_id(document: &DocumentKey, name: &str) -> Option<String> {
     let (_, ending) = name.rsplit_once('.')?;
     let is_shown = KINDS.iter().any(|(known, ..)| ending.eq_ignore_ascii_case(known));
     is_shown.then(|| format!("{}-{}", document.dataset.id, document.id))
 }
 
-/// What the picture is called that a chunk is shown with: the one that its text was read in, else its document, where that is
-/// one, going by the document's name.
+/// Returns the id of the picture that a chunk is shown with: the one from which its text was recognised or
+/// else, judging by the document's name, the document itself if it is a picture.
 pub fn image_id_of(chunk: &StoredChunk, name: &str) -> Option<String> {
     let DocumentKey { dataset, id } = &chunk.document;
     match &chunk.picture {
@@ -60,16 +61,16 @@ pub fn image_id_of(chunk: &StoredChunk, name: &str) -> Option<String> {
     }
 }
 
-/// What kind of picture a file is, by its content; nothing for what browsers do not show as one.
+/// Returns the media type of a picture, by its content; `None` for files that browsers do not display as pictures.
 pub fn media_type(bytes: &[u8]) -> Option<&'static str> {
-    // Names are what somebody has typed: a page that is called a picture must not be handed out as anything.
+    // Names are typed by users: a page that is named like a picture must not be served as anything else.
     let (_, _, media_type) = KINDS.iter().find(|(_, begins, _)| bytes.starts_with(begins))?;
-    // Other files begin like this, too.
+    // Other files start with these bytes, too.
     let is_riff = *media_type == "image/webp";
     (!is_riff || bytes.get(8..12) == Some(b"WEBP")).then_some(*media_type)
 }
 
-/// The name of a picture in a document.
+/// Returns the name of a picture in a document.
 pub(crate) fn name(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex()[..NAME_CHARS].to_owned()
 }
@@ -79,7 +80,7 @@ fn is_name(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
-/// The folder beside a document's file that its pictures are in.
+/// Returns the folder beside a document's file that holds its pictures.
 pub(crate) fn folder(blob: &str) -> String {
     format!("{blob}.pictures")
 }

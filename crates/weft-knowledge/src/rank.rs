@@ -1,21 +1,23 @@
-//! From what an index found to one ranked list. Pure: the same answer always gives the same list.
+//! Turns the answer of an index into one ranked list. Performs no I/O: the same answer always gives the same list.
 //!
-//! Every score is made to lie between 0 and 1 without looking at what else was found, so that a
+//! Every score is normalised to lie between 0 and 1 without looking at what else was found, so that a
 //! threshold means the same for every question:
 //!
-//! - *text*: `1 − e^(−sum/once)`, where `once` is what a chunk of average length gets that holds every word
-//!   of the question once. Every word once gives 0.63, the half of them (by rarity) 0.39.
-//! - *vector*: `((cosine − usual) / (1 − usual))^0.7`, and 0 where that is negative. `usual` is the mean cosine of the
-//!   question with everything that is searched, which is what an unrelated passage has: models differ in it more
-//!   than in anything else (near 0 with some, 0.8 with others), and taken as they come the cosines of the latter
-//!   are a constant, so that words alone decide and a threshold does nothing. The exponent keeps passages that answer
-//!   in other words above a threshold that those about something else do not reach.
-//! - *both*: the weighted mean, in which the vectors' part is made up for by the sixth power of the text score as far as
-//!   the vectors leave room. A passage that has nearly all words of the question, some of them several times, is about it
-//!   whatever a model says that may not know its language; up to a text score of one half this adds next to nothing.
+//! - *text*: `1 − e^(−sum/once)`, where `once` is the score of a chunk of average length that contains every
+//!   word of the question once. Every word once gives 0.63, half of them (by rarity) 0.39.
+//! - *vector*: `((cosine − usual) / (1 − usual))^0.7`, and 0 where that is negative. `usual` is the mean
+//!   cosine of the question with everything that is searched, which is the cosine of an unrelated passage.
+//!   Models differ in it more than in anything else (near 0 for some, 0.8 for others); used unchanged, the
+//!   cosines of the latter would be nearly constant, so that words alone would decide and a threshold would
+//!   have no effect. The exponent keeps passages that answer in other words above a threshold that unrelated
+//!   passages do not reach.
+//! - *both*: the weighted mean, in which the sixth power of the text score compensates for the vectors' part,
+//!   as far as the vectors leave room. A passage that contains nearly all words of the question, some of them
+//!   several times, is about it, whatever a model says that may not know its language; up to a text score of
+//!   one half this adds next to nothing.
 //!
-//! A chunk that the other part found is never kept from the list: the parts look independently of each
-//! other, and what a part does not see counts 0 there.
+//! A chunk found by one part is never excluded by the other: the parts search independently, and a chunk that
+//! a part does not find scores 0 there.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -23,38 +25,38 @@ use std::collections::HashMap;
 use weft_core::id::{DatasetId, DocumentId};
 use weft_core::seam::index::{Hit, IndexAnswer};
 
-/// The share of the vectors when nobody says otherwise; set in docs/quality.md.
+/// The default share of the vectors; determined in docs/quality.md.
 pub const VECTOR_WEIGHT: f32 = 0.5;
-/// How slowly the worth of a place falls in rank fusion.
-// Found good by Cormack, Clarke and Büttcher (2009), and usual since.
+/// How slowly the value of a rank falls in rank fusion.
+// Recommended by Cormack, Clarke and Büttcher (2009), and common since.
 pub const RRF_DEPTH: f32 = 60.0;
 /// The largest pagerank of a dataset.
 pub const PAGERANK_MAX: u32 = 100;
-/// How much of what lies between a score and its distance to both ends the largest pagerank adds.
+/// How much of the product of a score and its distance to 1 the largest pagerank adds.
 const PRIOR_MAX: f32 = 0.5;
-/// Of how many chunks the usual cosine has to be the mean before half of it is believed: among a few chunks those
-/// that answer the question are no small part of the mean.
+/// The number of chunks at which half of the measured usual cosine is trusted: among only a few chunks, those
+/// that answer the question make up a large part of the mean.
 const USUAL_DOUBT: f32 = 8.0;
-/// How much more the first steps away from the usual cosine count than the last ones; set in docs/quality.md.
+/// Gives the first steps away from the usual cosine more weight than the last ones; determined in docs/quality.md.
 const VECTOR_EXPONENT: f32 = 0.7;
-/// How sure the words have to be before they make up for what the vectors lack; set in docs/quality.md.
+/// How certain the words have to be before they compensate for what the vectors lack; determined in docs/quality.md.
 const SURE_EXPONENT: i32 = 6;
-/// The largest usual cosine. Above, what is left to 1 would be made of rounding.
+/// The largest usual cosine. Above it, the remaining distance to 1 would consist of rounding errors.
 const USUAL_MAX: f32 = 0.98;
 
-/// How the two parts become one score.
+/// How the two parts are combined into one score.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fusion {
     /// A weighted mean of the normalised scores.
     Weighted {
-        /// The share of the vectors, 0 to 1. With 0 the text part answers alone, with 1 the vectors do.
+        /// The share of the vectors, 0 to 1. With 0 only the text part counts, with 1 only the vectors.
         vector_weight: f32,
     },
-    /// Reciprocal rank fusion: places count, scores do not. 1 is a chunk that is first in both parts.
+    /// Reciprocal rank fusion: ranks count, scores do not. A chunk that is first in both parts gets 1.
     Rrf {
         /// The share of the vector part, 0 to 1, as above.
         vector_weight: f32,
-        /// How slowly the worth of a place falls; [`RRF_DEPTH`] is usual.
+        /// How slowly the value of a rank falls; [`RRF_DEPTH`] is common.
         depth: f32,
     },
 }
@@ -72,21 +74,22 @@ impl Fusion {
     }
 }
 
-/// How to rank.
+/// Settings of the ranking.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RankSettings {
-    /// How the parts become one.
+    /// How the parts are combined.
     pub fusion: Fusion,
-    /// Chunks with a smaller score are left out, 0 to 1. The prior of a dataset does not count here.
+    /// Chunks with a lower score are left out, 0 to 1. The prior of a dataset is not taken into account.
     pub threshold: f32,
-    /// Which datasets go first among equally good chunks, 0 to [`PAGERANK_MAX`]. Absent is 0.
+    /// The priors of datasets, 0 to [`PAGERANK_MAX`], which prefer some datasets among equally good chunks.
+    /// The default is 0.
     pub pageranks: HashMap<DatasetId, u32>,
 }
 
-/// A chunk in its place.
+/// A ranked chunk.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranked {
-    /// What was found.
+    /// The hit.
     pub hit: Hit,
     /// The score that the list is sorted by, 0 to 1.
     pub similarity: f32,
@@ -96,11 +99,11 @@ pub struct Ranked {
     pub vector: Option<f32>,
 }
 
-/// The whole ranked list, best first; its length is the honest total. Equal scores are in the order of
-/// their text scores, then of their ids.
+/// Returns the whole ranked list, best first; its length is the exact total. Ties are ordered by text score,
+/// then by id.
 pub fn rank(answer: &IndexAnswer, settings: &RankSettings) -> Vec<Ranked> {
     let has_vectors = answer.hits.iter().any(|hit| hit.cosine.is_some() || hit.vector_rank.is_some());
-    // Without an embedder there is only one part, and it says all there is to say.
+    // Without an embedder there is only one part, which determines the whole score.
     let weight = if has_vectors { settings.fusion.vector_weight() } else { 0.0 };
     let scales = Scales { once: answer.bm25_scale, usual: usual_cosine(answer) };
     let mut ranked: Vec<Ranked> = answer
@@ -122,15 +125,15 @@ fn in_order(one: &Ranked, other: &Ranked) -> Ordering {
     by_score.then(other.text.total_cmp(&one.text)).then_with(|| one.hit.chunk.cmp(&other.hit.chunk))
 }
 
-/// Whether a part that counts has found a chunk. The vectors of a question are near everything to some degree: what is no
-/// nearer than an unrelated chunk is not found by them.
+/// Whether a part that counts has found a chunk. The question's vector is near everything to some degree: a
+/// chunk that is no nearer than an unrelated one does not count as found by vector.
 fn is_found(ranked: &Ranked, weight: f32) -> bool {
     let by_words = weight < 1.0 && ranked.hit.text_rank.is_some();
     let is_near = ranked.vector.is_some_and(|vector| vector > 0.0);
     by_words || (weight > 0.0 && ranked.hit.vector_rank.is_some() && is_near)
 }
 
-/// What the sums and cosines of an answer are compared with.
+/// The reference values for the sums and cosines of an answer.
 #[derive(Clone, Copy)]
 struct Scales {
     once: f32,
@@ -150,27 +153,27 @@ fn scored(hit: &Hit, scales: Scales, fusion: Fusion, weight: f32) -> Ranked {
     Ranked { hit: hit.clone(), similarity, text, vector }
 }
 
-/// The score of both parts, 0 to 1, with this share of the vectors.
+/// Returns the combined score of both parts, 0 to 1, with the given share of the vectors.
 fn both(text: f32, vector: f32, weight: f32) -> f32 {
-    // The more of the score is the vectors' alone, the less the words take part in it; with all of it, not at all.
+    // The larger the share of the vectors, the less the words contribute; at a share of 1, not at all.
     let made_up = weight * (2.0 - 2.0 * weight).min(1.0) * text.powi(SURE_EXPONENT) * (1.0 - vector);
     (weight * vector + (1.0 - weight) * text + made_up).min(1.0)
 }
 
-/// What a place counts, 1 for the first.
+/// Returns the value of a rank, 1 for the first.
 #[expect(clippy::cast_precision_loss, reason = "places are small")]
 fn worth(rank: usize, depth: f32) -> f32 {
     let depth = if depth.is_nan() { RRF_DEPTH } else { depth.clamp(1.0, 1e6) };
     (depth + 1.0) / (depth + 1.0 + rank as f32)
 }
 
-/// A BM25 sum as a number between 0 and 1.
+/// Converts a BM25 sum to a score between 0 and 1.
 pub fn text_score(sum: f32, once: f32) -> f32 {
     let score = 1.0 - (-sum / once).exp();
     if sum > 0.0 && once > 0.0 { score.clamp(0.0, 1.0) } else { 0.0 }
 }
 
-/// What an unrelated chunk has: the mean over everything, the less believed the fewer chunks that is.
+/// Returns the cosine of an unrelated chunk: the mean over everything, trusted less the fewer chunks there are.
 #[expect(clippy::cast_precision_loss, reason = "a count beside 8")]
 fn usual_cosine(answer: &IndexAnswer) -> f32 {
     let count = answer.cosine_count as f32;
@@ -178,21 +181,21 @@ fn usual_cosine(answer: &IndexAnswer) -> f32 {
     if usual.is_nan() { 0.0 } else { usual.clamp(-1.0, USUAL_MAX) }
 }
 
-/// A cosine as a number between 0 (no nearer than an unrelated chunk) and 1 (the same).
+/// Converts a cosine to a score between 0 (no nearer than an unrelated chunk) and 1 (identical).
 pub fn vector_score(cosine: f32, usual: f32) -> f32 {
     let share = (cosine - usual) / (1.0 - usual);
     if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0).powf(VECTOR_EXPONENT) }
 }
 
-/// A score with the prior of its dataset: it keeps the order within a dataset, stays below 1, and adds
-/// an eighth at most, where a score of one half is lifted by the largest pagerank.
+/// Returns a score raised by the prior of its dataset: this preserves the order within a dataset, stays below
+/// 1, and adds at most an eighth, when the largest pagerank raises a score of one half.
 #[expect(clippy::cast_precision_loss, reason = "at most a hundred")]
 pub fn lifted(score: f32, pagerank: u32) -> f32 {
     let share = pagerank.min(PAGERANK_MAX) as f32 / PAGERANK_MAX as f32;
     score + PRIOR_MAX * share * score * (1.0 - score)
 }
 
-/// How many of the ranked chunks each document has, the most first; as many: the better first.
+/// Returns the number of ranked chunks per document, largest first; among equals, the better document first.
 pub fn documents(ranked: &[Ranked]) -> Vec<(DocumentId, usize)> {
     let mut counts: Vec<(DocumentId, usize)> = Vec::new();
     let mut places: HashMap<&DocumentId, usize> = HashMap::new();
@@ -203,12 +206,13 @@ pub fn documents(ranked: &[Ranked]) -> Vec<(DocumentId, usize)> {
         });
         counts[place].1 += 1;
     }
-    // Stable: of equal counts the document stays first whose chunk came first, which is the better one.
+    // A stable sort: among equal counts, the document whose chunk came first, and is thus the better one,
+    // stays first.
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     counts
 }
 
-/// One page of the list, from page 1 on; empty behind the end.
+/// Returns one page of the list, counted from 1; empty after the end.
 pub fn page(ranked: &[Ranked], number: usize, size: usize) -> &[Ranked] {
     let from = number.saturating_sub(1).saturating_mul(size).min(ranked.len());
     &ranked[from..from.saturating_add(size).min(ranked.len())]

@@ -1,5 +1,5 @@
-//! From a question to the passages that answer it. One way for the component, the HTTP API and the command
-//! line; see docs/retrieval.md.
+//! From a question to the passages that answer it. The component, the HTTP API and the command line all use
+//! this; see docs/retrieval.md.
 
 mod filters;
 pub(crate) mod parents;
@@ -22,53 +22,53 @@ use crate::{contents, graph};
 pub use filters::{FilterChoice, Filtered, Misfit, choice as filter_choice, conditions as filter_conditions};
 pub use words::{KEYWORDS_MAX, LANGUAGES_MAX};
 
-/// Bytes of a question that are searched for; the rest is left out.
+/// Maximum number of bytes of a question that are searched for; the rest is ignored.
 const QUESTION_MAX: usize = 16 * 1024;
-/// Passages that a model ranks where one is named, at least.
+/// Minimum number of passages that a reranking model ranks, if one is named.
 const RERANKED_MIN: usize = 64;
 
 /// Which datasets are searched.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Chosen {
-    /// All of the tenant's.
+    /// All datasets of the tenant.
     #[default]
     All,
     /// Those with these names or ids.
     Named(Vec<String>),
-    /// Those with these ids, whatever others are called.
+    /// Those with these ids, even if others have such names.
     ById(Vec<DatasetId>),
 }
 
-/// What is asked, and how.
+/// What to search for, and how.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Retrieval {
-    /// Where.
+    /// The datasets to search.
     pub datasets: Chosen,
     /// The question.
     pub question: String,
-    /// Only in these documents.
+    /// Restricts the search to these documents.
     pub documents: Option<Vec<DocumentId>>,
-    /// Only in documents with such metadata.
+    /// Restricts the search to documents with matching metadata.
     pub filter: FilterChoice,
-    /// The smallest score that counts, 0 to 1.
+    /// The minimum score, 0 to 1.
     pub similarity_min: f64,
     /// The share of the vectors in a score, 0 to 1.
     pub vector_weight: f64,
-    /// How many passages words and vectors find each, at most.
+    /// Maximum number of passages that words and vectors each find.
     pub candidates_max: usize,
-    /// The model that ranks what was found; empty: none.
+    /// The reranking model; empty for none.
     pub reranker: String,
-    /// Languages that the question is asked in as well.
+    /// Further languages in which the question is asked.
     pub languages: Vec<String>,
-    /// Whether a model adds words for the part that looks for words.
+    /// Whether a model adds keywords for the search for words.
     pub keywords: bool,
     /// Whether a model chooses from the best document's table of contents.
     pub contents: bool,
-    /// Whether what the graph says comes first.
+    /// Whether the knowledge graph's passage is put first.
     pub graph: bool,
-    /// How many passages to pass over.
+    /// Number of passages to skip.
     pub offset: usize,
-    /// How many to give, at most.
+    /// Maximum number of passages to return.
     pub limit: usize,
 }
 
@@ -93,29 +93,29 @@ impl Default for Retrieval {
     }
 }
 
-/// What was found.
+/// The result of a retrieval.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Retrieved {
     /// The datasets that were searched.
     pub datasets: Vec<DatasetBrief>,
-    /// The passages with their scores, best first; what a graph says before all others.
+    /// The passages with their scores, best first; that of a graph before all others.
     pub passages: Vec<Passage>,
-    /// How many there are in all, without what a graph says.
+    /// Total number of passages, without that of a graph.
     pub total: usize,
-    /// The documents of all of them, most passages first.
+    /// The documents of all passages, those with most passages first.
     pub documents: Vec<DocumentCount>,
-    /// What became of the filter.
+    /// The outcome of the filter.
     pub filter: Filtered,
-    /// What people should know about the search.
+    /// What users should know about the search.
     pub notes: Vec<String>,
 }
 
-/// Finds passages. See the module.
+/// Finds passages; see the module documentation.
 ///
 /// # Errors
-/// `NotFound` naming a dataset that is not there; `Invalid` when the datasets have vectors of different
-/// models; what a search fails with. A model that fails is noted, and the search goes on without it, unless
-/// the work as a whole has ended.
+/// `NotFound` naming a dataset that does not exist; `Invalid` when the datasets have vectors of different
+/// models; any error of the search. A failing model is noted and the search continues without it, unless the
+/// work as a whole has ended.
 pub async fn retrieve(
     knowledge: &dyn Knowledge,
     model: &dyn Ask,
@@ -124,7 +124,7 @@ pub async fn retrieve(
 ) -> Result<Retrieved> {
     let datasets = match &asked.datasets {
         Chosen::All => knowledge.datasets(tenant, &[]).await?,
-        // To the seam, no name stands for all.
+        // For the trait, an empty list of names means all datasets.
         Chosen::Named(names) if names.is_empty() => Vec::new(),
         Chosen::Named(names) => knowledge.datasets(tenant, names).await?,
         Chosen::ById(ids) => knowledge.datasets_of(tenant, ids).await?,
@@ -137,7 +137,7 @@ pub async fn retrieve(
     }
     let search = RetrievalSearch { knowledge, model, tenant, asked, question };
     search.fill(&mut retrieved).await?;
-    // It stands before all others, so it is on the first page only.
+    // It comes before all others, so it is on the first page only.
     if asked.graph && asked.offset == 0 && !matches!(retrieved.filter, Filtered::Empty(_)) {
         let scope = Scope {
             datasets: ids(&retrieved.datasets),
@@ -156,8 +156,8 @@ fn ids(datasets: &[DatasetBrief]) -> Vec<DatasetId> {
     datasets.iter().map(|brief| brief.id.clone()).collect()
 }
 
-/// Vectors of different models cannot be compared. Datasets without any may stand beside those that have
-/// some.
+/// Rejects datasets with vectors of different models, which cannot be compared. Datasets without vectors may
+/// be combined with others.
 fn one_embedder(datasets: &[DatasetBrief]) -> Result<()> {
     let mut with = datasets.iter().filter(|brief| !brief.embedder.is_empty());
     let Some(first) = with.next() else { return Ok(()) };
@@ -170,7 +170,7 @@ fn one_embedder(datasets: &[DatasetBrief]) -> Result<()> {
         .help("search them one after the other, or give them the same embedding model"))
 }
 
-/// A question without the word that says who asks it, as templates put it there.
+/// Returns a question without the speaker prefix that templates add.
 pub fn stripped(question: &str) -> &str {
     let question = question.trim();
     let prefixed = question.get(..5).is_some_and(|prefix| prefix.eq_ignore_ascii_case("user:"));
@@ -179,15 +179,15 @@ pub fn stripped(question: &str) -> &str {
     &question[..end.unwrap_or(0)]
 }
 
-/// A question on its way: who asks whom, for what.
+/// A question being searched: who asks, what and where.
 pub(crate) struct RetrievalSearch<'a> {
-    /// What is searched.
+    /// The library that is searched.
     pub(crate) knowledge: &'a dyn Knowledge,
-    /// The model that helps with it.
+    /// The model that assists the search.
     pub(crate) model: &'a dyn Ask,
-    /// Whose datasets these are.
+    /// The tenant that owns the datasets.
     pub(crate) tenant: &'a TenantId,
-    /// How to search.
+    /// The request.
     pub(crate) asked: &'a Retrieval,
     /// The question as it is searched for.
     pub(crate) question: &'a str,
@@ -214,14 +214,14 @@ impl RetrievalSearch<'_> {
             vector_weight: asked.vector_weight,
             candidates_max: asked.candidates_max.clamp(1, CANDIDATES_MAX),
             reranker: asked.reranker.clone(),
-            // The same for every page of one size, so that pages are cut from one list.
+            // The same for every page of a given size, so that all pages are cut from one list.
             reranked_max: asked.limit.clamp(RERANKED_MIN, CANDIDATES_MAX),
             given: Expansion::Parents,
             offset: asked.offset,
             limit: asked.limit,
         };
         let mut found = self.found(request.clone(), notes).await?;
-        // The search itself says whether a document fits: nobody has to look through all of them before.
+        // The search itself reports whether any document matches, so the documents need not be checked beforehand.
         if found.fitting == Some(0) {
             retrieved.filter = std::mem::take(&mut retrieved.filter).by_nothing(&asked.filter, notes);
             if matches!(retrieved.filter, Filtered::Relaxed(_)) {
@@ -235,8 +235,8 @@ impl RetrievalSearch<'_> {
         Ok(())
     }
 
-    /// A page of what is found. A table of contents may lift what is far behind, so that its pages are cut
-    /// here, from the whole list.
+    /// Returns a page of the results. A table of contents may raise passages from far down the list, so in
+    /// that case pages are cut here, from the whole list.
     async fn found(&self, request: SearchRequest, notes: &mut Vec<String>) -> Result<Found> {
         if !self.asked.contents {
             return self.knowledge.search(self.tenant, &request).await;
@@ -269,7 +269,7 @@ impl RetrievalSearch<'_> {
     }
 }
 
-/// How many of these passages each document has.
+/// Recounts how many of these passages each document has.
 fn recounted(mut documents: Vec<DocumentCount>, passages: &[Scored]) -> Vec<DocumentCount> {
     let mut counts: HashMap<&DocumentId, usize> = HashMap::new();
     passages.iter().for_each(|scored| *counts.entry(&scored.document).or_default() += 1);

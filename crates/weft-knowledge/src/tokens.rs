@@ -1,11 +1,10 @@
-//! How much room a text takes for a model, where nobody has counted.
+//! Estimates the number of tokens of a text that has not been tokenized.
 
-/// Letters of Latin words that are one token at least: fewer than in any common vocabulary, so that the
-/// count errs on the high side.
+/// Minimum number of letters of a Latin word per token: fewer than in any common vocabulary, so that the
+/// estimate errs on the high side.
 const LETTERS_A_TOKEN: usize = 3;
 
-/// Tokens of a text, rather too many than too few: one for every three ASCII characters, one for every
-/// other character.
+/// Returns an upper estimate of a text's tokens: one per three ASCII characters, and one per other character.
 pub fn at_most(text: &str) -> usize {
     let narrow = text.bytes().filter(u8::is_ascii).count();
     let wide = text.chars().count() - narrow;

@@ -1,4 +1,5 @@
-//! What work outside of runs uses of models: on datasets, and for memories. No run tells of it, so it is noted here for whoever pays.
+//! Model usage of work outside of runs: on datasets, and for memories. No run reports it, so it is recorded
+//! here for whoever pays.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,10 +9,10 @@ use weft_core::usage::{self, ModelUse, UsageOwner};
 use weft_core::watched_models::{ModelCall, ModelWatcher, WatchedModels};
 use weft_core::{ComponentId, Error, ErrorKind};
 
-/// How long a note may take.
+/// Time limit for recording usage.
 const NOTE_LIMIT: Duration = Duration::from_secs(5);
 
-/// Adds up the calls of some work, by model.
+/// Adds up the model usage of some work, by model.
 struct Gathered {
     node: ComponentId,
     uses: Mutex<Vec<ModelUse>>,
@@ -32,7 +33,7 @@ impl ModelWatcher for Gathered {
     }
 }
 
-/// Models for one piece of work, which notes what it uses of them.
+/// Models for one piece of work, with tracking of what it uses.
 pub(crate) struct WorkModels {
     models: WatchedModels,
     gathered: Arc<Gathered>,
@@ -41,7 +42,7 @@ pub(crate) struct WorkModels {
 }
 
 impl WorkModels {
-    /// These models for work on `owner`; without a store nothing is noted.
+    /// Wraps models for work on `owner`; without a store nothing is recorded.
     pub(crate) fn new(
         models: Arc<dyn ModelDirectory>,
         uses: Option<Arc<dyn UsageStore>>,
@@ -52,18 +53,18 @@ impl WorkModels {
         Self { models: WatchedModels::new(models, watcher), gathered, uses, owner }
     }
 
-    /// Where they are found.
+    /// Returns the directory of the models.
     pub(crate) fn directory(&self) -> &dyn ModelDirectory {
         &self.models
     }
 
-    /// A reader of documents that asks models for pictures and recordings, whose use counts, too.
+    /// Returns a reader of documents whose use of models for pictures and recordings is tracked, too.
     pub(crate) fn reader(&self, reader: &Arc<dyn DocumentReader>) -> Arc<dyn DocumentReader> {
         let watcher = Arc::clone(&self.gathered) as Arc<dyn ModelWatcher>;
         reader.watched(watcher).unwrap_or_else(|| Arc::clone(reader))
     }
 
-    /// Notes what was used since the last time. No work is lost because that could not be noted.
+    /// Records what was used since the last call. If that fails, the work is not affected.
     pub(crate) async fn note(&self, now_ms: i64) {
         let used = self.gathered.take();
         let Some(uses) = self.uses.as_ref().filter(|_| !used.is_empty()) else { return };

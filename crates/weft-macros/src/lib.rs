@@ -1,6 +1,7 @@
 //! canvas JSON → plan → run → components → **agents** → events → API
 //!
-//! Attributes for programs that embed the engine. They are exported by `weft-agent`, whose guide shows them at work.
+//! Attributes for programs that embed the engine. They are re-exported by `weft-agent`, whose guide shows how to use
+//! them.
 
 mod declared;
 mod expand;

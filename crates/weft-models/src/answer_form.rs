@@ -1,4 +1,4 @@
-//! Asks without the form of the answer when a server refuses requests that name one.
+//! Retries a request without the schema of the answer when a server rejects requests that contain one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,9 +9,9 @@ use weft_core::{ErrorKind, Result};
 
 use crate::opening::opened;
 
-/// A model whose server may not know the parameter that says how an answer has to look. It is asked once
-/// more without it, since the form stands in the prompt as well and what comes is checked anyway; that it
-/// was refused is remembered as long as the process lives.
+/// A model whose server may not support the parameter for the form of an answer. After a rejection it is asked again
+/// without the parameter, because the form is in the prompt as well and the answer is validated anyway; the rejection
+/// is remembered while the process lives.
 #[derive(Debug)]
 pub(crate) struct AnswerForm<M> {
     model: M,
@@ -47,17 +47,17 @@ impl<M: ChatModel> ChatModel for AnswerForm<M> {
             return self.model.chat(plain).await;
         }
         let refusal = match opened(&self.model, request).await {
-            // Servers refuse a parameter that they do not know as they refuse any other mistake.
+            // Servers reject an unknown parameter in the same way as any other mistake.
             Err(error) if error.kind == ErrorKind::Invalid => error,
             other => return other,
         };
         match opened(&self.model, plain).await {
             Ok(answer) => {
-                // Only now it is known that the form was the reason.
+                // Only now is it known that the form was the reason.
                 self.refused.store(true, Ordering::Relaxed);
                 Ok(stream::iter([Ok(self.warning())]).chain(answer).boxed())
             }
-            // The form was not the reason: what is told is what was said of the request as it was meant.
+            // The form was not the reason: the error of the original request is returned.
             Err(error) if error.kind == ErrorKind::Invalid => Err(refusal),
             Err(error) => Err(error),
         }

@@ -1,4 +1,4 @@
-//! Answers that are kept for equal questions, for those who ask for it.
+//! A cache of answers to equal requests, for callers that ask for it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,19 +14,19 @@ use weft_core::seam::chat_model::{
 };
 use weft_core::{Result, TenantId};
 
-/// Bytes of all kept answers together.
+/// Maximum size of all cached answers together, in bytes.
 const BYTES_MAX: usize = 32 << 20;
-/// A longer answer is not kept.
-// One long answer must not push out most of the others.
+/// Longer answers are not cached.
+// One long answer must not evict most of the others.
 const ANSWER_BYTES_MAX: usize = BYTES_MAX / 16;
 
-/// How many answers are kept and how long: the `models.cache` part of a configuration.
+/// How many answers are cached and for how long: the `models.cache` part of a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CacheConfig {
-    /// Answers, at most; 0 keeps none.
+    /// Maximum number of answers; 0 disables the cache.
     pub entries: usize,
-    /// How long an answer is given again.
+    /// How long an answer is reused.
     pub seconds: u64,
 }
 
@@ -36,7 +36,7 @@ impl Default for CacheConfig {
     }
 }
 
-/// The kept answers. The one that was given longest ago goes first.
+/// The cached answers. The least recently used one is evicted first.
 #[derive(Debug)]
 pub struct AnswerCache {
     entries_max: usize,
@@ -57,18 +57,18 @@ struct CachedAnswer {
     until: Instant,
 }
 
-/// A digest of everything that makes an answer what it is.
+/// A digest of everything that determines an answer.
 type Key = [u8; 32];
 
 impl AnswerCache {
-    /// None yet.
+    /// An empty cache.
     pub fn new(config: CacheConfig) -> Self {
         let kept = CacheState { answers: LruCache::new_unbounded(), bytes: 0 };
         let lifetime = Duration::from_secs(config.seconds);
         Self { entries_max: config.entries, lifetime, kept: Mutex::new(kept) }
     }
 
-    /// Whether any answer is ever kept.
+    /// Whether nothing is ever cached.
     pub fn is_off(&self) -> bool {
         self.entries_max == 0 || self.lifetime.is_zero()
     }
@@ -84,11 +84,11 @@ impl AnswerCache {
     }
 
     fn keep(&self, key: Key, record: CacheRecorder) {
-        // A number of seconds that an operator writes may be any.
+        // The configured number of seconds may be arbitrarily large.
         let Some(until) = Instant::now().checked_add(self.lifetime) else { return };
         let answer = CachedAnswer { deltas: record.deltas.into(), bytes: record.bytes, until };
         let mut kept = self.lock();
-        // Two may have asked the same at the same time; the bytes of the first answer would stay counted.
+        // Two callers may have made the same request concurrently; the size of the first answer would stay counted.
         kept.remove(&key);
         kept.bytes += answer.bytes;
         kept.answers.insert(key, answer);
@@ -111,12 +111,12 @@ impl CacheState {
     }
 }
 
-/// A model that is not asked what it answered before, when a request allows that
-/// ([`ChatRequest::cached`]). Such an answer comes as it came the first time and costs nothing. Only
-/// answers that came to a good end are kept, and no tenant gets another's.
+/// A model that is not asked again for what it has answered before, when a request allows that
+/// ([`ChatRequest::cached`]). A cached answer arrives in the same pieces as the first time and costs nothing. Only
+/// complete answers are cached, and tenants do not share them.
 pub struct Cached {
     model: Arc<dyn ChatModel>,
-    /// Tells apart models that look the same.
+    /// Distinguishes models that look the same.
     place: usize,
     tenant: TenantId,
     answers: Arc<AnswerCache>,
@@ -129,16 +129,15 @@ impl std::fmt::Debug for Cached {
 }
 
 impl Cached {
-    /// `model`, which is number `place` of those that share `answers`, for one tenant.
+    /// `model`, which has number `place` among those that share `answers`, for one tenant.
     pub fn new(model: Arc<dyn ChatModel>, place: usize, tenant: TenantId, answers: Arc<AnswerCache>) -> Self {
         Self { model, place, tenant, answers }
     }
 
-    /// None for a request that cannot be written down, which is asked as ever.
+    /// `None` for a request that cannot be serialized, which is then asked as usual.
     fn key(&self, request: &ChatRequest) -> Option<Key> {
         let ChatRequest { messages, sampling, tools, tool_choice, schema, .. } = request;
-        // The tenant is part of the key: that an answer comes at once would tell that another has asked the
-        // same.
+        // The tenant is part of the key: an immediate answer would reveal that another tenant has asked the same.
         let model = (self.place, &self.model.info().model, &self.tenant);
         let mut digest = Sha256::new();
         serde_json::to_writer(&mut digest, &(model, messages, sampling, tools, tool_choice, schema)).ok()?;
@@ -166,7 +165,7 @@ impl ChatModel for Cached {
 }
 
 fn again(deltas: &[ChatDelta]) -> ChatStream {
-    // The tokens of the first time were paid then: counted again, budgets would run out of nothing.
+    // The tokens were paid for the first time: counting them again would use up budgets without cost.
     let free = |delta: &ChatDelta| match delta {
         ChatDelta::End { reason, .. } => ChatDelta::End { reason: *reason, usage: Usage::default() },
         delta => delta.clone(),
@@ -178,7 +177,7 @@ fn again(deltas: &[ChatDelta]) -> ChatStream {
 struct CacheRecorder {
     deltas: Vec<ChatDelta>,
     bytes: usize,
-    /// Whether it holds a text or a call.
+    /// Whether it contains a text or a call.
     answers: bool,
 }
 
@@ -205,26 +204,26 @@ fn bytes(delta: &ChatDelta) -> usize {
     size_of::<ChatDelta>() + held
 }
 
-/// The same answer, which is kept when it comes to a good end.
+/// The same answer, which is cached when it completes successfully.
 fn keeping(answer: ChatStream, key: Key, answers: Arc<AnswerCache>) -> ChatStream {
     let mut record = Some(CacheRecorder::default());
     let note = move |delta: &Result<ChatDelta>| {
         let Some(mut so_far) = record.take() else { return };
-        // What broke off is no answer, and neither is what follows.
+        // An answer that broke off is not cached, and neither is anything after it.
         let Ok(delta) = delta else { return };
         match delta {
             ChatDelta::Restarted => so_far = CacheRecorder::default(),
-            // What another model said is not this one's answer.
+            // An answer of another model is not an answer of this one.
             ChatDelta::AnsweredBy(_) => return,
             delta => so_far.add(delta),
         }
         match delta {
-            // What was cut off, was filtered or says nothing may come out better the next time.
+            // An answer that was cut off, filtered or empty may be better the next time.
             ChatDelta::End { reason: StopReason::Stop | StopReason::ToolCalls, .. } if so_far.answers => {
                 answers.keep(key, so_far);
             }
             ChatDelta::End { .. } => {}
-            // Let go of while it comes, and not when it is whole.
+            // Dropped while it is still arriving, and not when it is complete.
             _ if so_far.bytes > ANSWER_BYTES_MAX => {}
             _ => record = Some(so_far),
         }

@@ -1,4 +1,4 @@
-//! Which models there are, as the operator says.
+//! The configuration of models.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -15,66 +15,62 @@ use crate::installed::{InstalledModel, installed};
 use crate::retrying::RetryPolicy;
 use crate::secret::Secret;
 
-/// Tokens of question and answer when an entry does not say.
+/// Default maximum of tokens of a request and its answer.
 pub(crate) const WINDOW: usize = 32_768;
 
-/// How long one request to a model for searching may take, when an entry does not say.
+/// Default time limit of one request to a model for searching.
 const SEARCH_REQUEST: Duration = Duration::from_secs(120);
-/// Seconds of any time limit, at most: a day, so that sums of them never overflow.
+/// Maximum number of seconds of any time limit: a day, so that sums of them never overflow.
 const SECONDS_MAX: f64 = 86_400.0;
-/// Tries after the first, at most, as in canvases.
-// The wait doubles each time, so that more tries would take longer than any answer may.
+/// Maximum number of retries, as in canvases.
+// The delay doubles each time, so more retries would take longer than any answer may.
 const RETRIES_MAX: u32 = 20;
 
-/// What the folder of a local model holds.
+/// The files in the folder of a local model.
 pub(crate) const MODEL_FILES: [&str; 3] = ["config.json", "tokenizer.json", "model.safetensors"];
 
 /// The `models` part of a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelsConfig {
-    /// The name of the entry for an empty or unknown `llm_id`; the only entry when there is one.
+    /// The name of the entry for an empty or unknown `llm_id`; defaults to the only entry if there is just one.
     pub default: Option<String>,
-    /// Whether an `llm_id` that no entry has is an error, although there is a default.
+    /// Whether an `llm_id` without an entry is an error even if there is a default.
     pub strict: bool,
-    /// The name of the entry that turns texts into vectors when none is named; the only one of its kind
-    /// when there is one.
+    /// The name of the default entry for embeddings; defaults to the only one of its kind if there is just one.
     pub default_embedding: Option<String>,
-    /// The name of the entry that orders passages when none is named; the only one of its kind when
-    /// there is one.
+    /// The name of the default entry for ranking passages; defaults to the only one of its kind if there is just one.
     pub default_rerank: Option<String>,
-    /// The name of the entry that reads texts aloud when none is named; the only one of its kind when there
-    /// is one.
+    /// The name of the default entry for text to speech; defaults to the only one of its kind if there is just one.
     pub default_tts: Option<String>,
-    /// The name of the entry that writes down speech when none is named; the only one of its kind when there
-    /// is one.
+    /// The name of the default entry for speech to text; defaults to the only one of its kind if there is just one.
     pub default_speech: Option<String>,
-    /// How many answers are kept for requests that allow it.
+    /// The cache of answers to requests that allow caching.
     pub cache: CacheConfig,
     /// The models.
     pub entries: Vec<ModelEntry>,
-    /// The name of the entry that stands for every `llm_id` (`--model`).
+    /// The name of the entry that replaces every `llm_id` (`--model`).
     pub replace_all: Option<String>,
-    /// One OpenAI-compatible server that stands for every model (`WEFT_OPENAI_BASE_URL`).
+    /// One OpenAI-compatible server that replaces every model (`WEFT_OPENAI_BASE_URL`).
     pub one_server: Option<OneServer>,
 }
 
-/// An OpenAI-compatible server that is asked for every `llm_id`.
+/// An OpenAI-compatible server that is used for every `llm_id`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OneServer {
-    /// Up to and without `/chat/completions`.
+    /// The URL without `/chat/completions`.
     pub base_url: String,
-    /// The key, if it wants one.
+    /// The API key, if it requires one.
     #[serde(default)]
     pub api_key: Secret,
-    /// The model that stands for every other; absent: what stands before the `@` of each `llm_id`.
+    /// The model that replaces every other; absent: the part before the `@` of each `llm_id`.
     #[serde(default)]
     pub model: Option<String>,
-    /// The model that turns texts into vectors; absent: the server has none.
+    /// The model for embeddings; absent: the server has none.
     #[serde(default)]
     pub embedding: Option<String>,
-    /// The model that orders passages; absent: the server has none.
+    /// The model that ranks passages; absent: the server has none.
     #[serde(default)]
     pub rerank: Option<String>,
 }
@@ -83,37 +79,37 @@ pub struct OneServer {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelEntry {
-    /// What canvases call it.
+    /// The name used in canvases.
     pub name: String,
-    /// The factory canvases name after the `@`; gives `provider` and `base_url` when it is a known one.
+    /// The factory that canvases name after the `@`; determines `provider` and `base_url` if it is a known one.
     #[serde(default)]
     pub factory: Option<String>,
-    /// The wire; `openai` by default.
+    /// The wire format; `openai` by default.
     #[serde(default)]
     pub provider: Option<Provider>,
-    /// The address.
+    /// The base URL.
     #[serde(default)]
     pub base_url: Option<String>,
     /// The key itself.
     #[serde(default)]
     pub api_key: Secret,
-    /// The environment variable that holds the key. Whoever reads the environment puts its value into
-    /// `api_key` with [`ModelsConfig::with_keys`].
+    /// The environment variable with the key. The code that reads the environment puts its value into `api_key` with
+    /// [`ModelsConfig::with_keys`].
     #[serde(default)]
     pub api_key_env: Option<String>,
-    /// The name the provider knows it by; `name` by default.
+    /// The name of the model at its provider; `name` by default.
     #[serde(default)]
     pub model: Option<String>,
-    /// Tokens of question and answer together; of models for searching, tokens of one text.
+    /// Maximum tokens of a request and its answer together; for search models, maximum tokens of one text.
     #[serde(default = "window")]
     pub window: usize,
-    /// Whether it can be given tools.
+    /// Whether it supports tools.
     #[serde(default = "yes")]
     pub tools: bool,
-    /// What it is for; to answer messages by default.
+    /// Its purpose; answering messages by default.
     #[serde(default)]
     pub kind: ModelKind,
-    /// What it costs.
+    /// Its prices.
     #[serde(default)]
     pub prices: Option<Prices>,
     /// For `scripted`: the file with its script.
@@ -122,60 +118,59 @@ pub struct ModelEntry {
     /// For `local`: the folder with its files.
     #[serde(default)]
     pub path: Option<PathBuf>,
-    /// Numbers of a vector, for models that give the choice.
+    /// The number of dimensions of a vector, for models that let the caller choose.
     #[serde(default)]
     pub dimensions: Option<usize>,
-    /// Texts or passages of one request; as many as the provider takes by default.
+    /// The number of texts or passages per request; by default as many as the provider accepts.
     #[serde(default)]
     pub batch: Option<usize>,
-    /// What goes before every question that becomes a vector, such as `query: `.
+    /// A prefix of every question that is embedded, such as `query: `.
     #[serde(default)]
     pub query_prefix: Option<String>,
-    /// What goes before every passage that becomes a vector, such as `passage: `.
+    /// A prefix of every passage that is embedded, such as `passage: `.
     #[serde(default)]
     pub passage_prefix: Option<String>,
-    /// The voice of a model that reads aloud; `alloy` by default.
+    /// The voice of a text-to-speech model; `alloy` by default.
     #[serde(default)]
     pub voice: Option<String>,
     /// Whether the scores of passages are logits (true) or from 0 to 1 (false).
     #[serde(default)]
     pub raw_scores: Option<bool>,
-    /// Seconds to the first piece of an answer; 60 by default. A model on this machine that has to read a
-    /// long prompt first may need many more.
+    /// Seconds until the first piece of an answer; 60 by default. A model on this machine that has to process a long
+    /// prompt first may need many more.
     #[serde(default)]
     pub first_piece_seconds: Option<f64>,
     /// Seconds between two pieces of an answer; 60 by default.
     #[serde(default)]
     pub idle_seconds: Option<f64>,
-    /// Seconds to the end of an answer. By default 600, and nine minutes after the first piece has to be
-    /// there if that is later; of models for searching, 120.
+    /// Seconds until the end of an answer. By default 600, or nine minutes after the deadline of the first piece if
+    /// that is later; for search models, 120.
     #[serde(default)]
     pub answer_seconds: Option<f64>,
-    /// Tries after the first one of a request that may succeed later, unless the canvas says how many; 3 by
-    /// default.
+    /// Retries of a request that may succeed later, unless the canvas sets a number; 3 by default.
     #[serde(default)]
     pub retries: Option<u32>,
-    /// How the form of an answer is asked for; by default the way the provider is known to take.
+    /// How the form of an answer is requested; by default as the provider is known to support it.
     #[serde(default)]
     pub structured_output: Option<StructuredOutput>,
-    /// Whether its provider searches for tools itself, over a wire that has such a search; by default as known of the model.
+    /// Whether its provider searches for tools, with a wire format that has such a search; by default as known of the
+    /// model.
     #[serde(default)]
     pub tool_search: Option<bool>,
-    /// Entries that are asked in its place when it cannot answer, in this order. Their own lists are not
-    /// followed.
+    /// Entries that are asked instead when it cannot answer, in this order. Their own fallbacks are not used.
     #[serde(default)]
     pub fallback: Vec<String>,
 }
 
-/// How a model is told what form its answer is to have. The prompt says it in any case.
+/// How a model is told the form of its answer. The prompt contains it in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StructuredOutput {
-    /// By the schema, which providers then hold their model to.
+    /// With the schema, which providers then enforce.
     Schema,
     /// As JSON of any form.
     Json,
-    /// By the prompt alone.
+    /// With the prompt alone.
     Prompt,
 }
 
@@ -188,7 +183,7 @@ fn yes() -> bool {
 }
 
 impl OneServer {
-    /// A model of it.
+    /// An entry for one of its models.
     pub(crate) fn entry(&self, name: &str) -> ModelEntry {
         let mut entry = ModelEntry::new(name, Provider::OpenAi);
         entry.base_url = Some(self.base_url.clone());
@@ -198,7 +193,7 @@ impl OneServer {
 }
 
 impl ModelEntry {
-    /// An entry with a name, a wire and nothing else.
+    /// An entry with only a name and a wire format.
     pub fn new(name: impl Into<String>, provider: Provider) -> Self {
         Self {
             name: name.into(),
@@ -234,18 +229,18 @@ impl ModelEntry {
         self.factory.as_deref().and_then(factory)
     }
 
-    /// The wire it is asked over.
+    /// Its wire format.
     pub fn wire(&self) -> Provider {
         let of_factory = || self.known_factory().map(|known| known.wire(self.kind));
         self.provider.or_else(of_factory).unwrap_or(Provider::OpenAi)
     }
 
-    /// The name the provider knows it by.
+    /// The name of the model at its provider.
     pub fn provider_name(&self) -> &str {
         crate::factories::plain_name(self.model.as_deref().unwrap_or(&self.name))
     }
 
-    /// Its name with its factory, or else its provider: what finds it again whatever comes beside it.
+    /// Its name with its factory, or else its provider: this identifies it regardless of entries added later.
     pub fn full_name(&self) -> String {
         format!("{}@{}", self.name, self.maker())
     }
@@ -255,24 +250,24 @@ impl ModelEntry {
         self.factory.as_deref().unwrap_or(self.wire().as_str())
     }
 
-    /// How long an answer may take.
+    /// The time limits of an answer.
     ///
     /// # Errors
-    /// `Invalid` naming a number of seconds that is none.
+    /// `Invalid` naming an invalid number of seconds.
     pub(crate) fn limits(&self) -> Result<AnswerDeadlines> {
         let usual = AnswerDeadlines::default();
         let first = self.seconds("first_piece_seconds", self.first_piece_seconds)?.unwrap_or(usual.first);
         let idle = self.seconds("idle_seconds", self.idle_seconds)?.unwrap_or(usual.idle);
         let total = self.seconds("answer_seconds", self.answer_seconds)?;
-        // Who waits longer for the beginning has not said that less is left for the rest.
+        // A longer limit for the first piece must not shorten the time for the rest.
         let total = total.unwrap_or_else(|| usual.total.max(first + (usual.total - usual.first)));
         Ok(AnswerDeadlines { first, idle, total })
     }
 
-    /// How long one request to a model for searching may take.
+    /// The time limit of one request to a model for searching.
     ///
     /// # Errors
-    /// As [`ModelEntry::limits`].
+    /// As for [`ModelEntry::limits`].
     pub(crate) fn request_limit(&self) -> Result<Duration> {
         Ok(self.seconds("answer_seconds", self.answer_seconds)?.unwrap_or(SEARCH_REQUEST))
     }
@@ -287,10 +282,10 @@ impl ModelEntry {
         }
     }
 
-    /// How often and after how long it is asked again.
+    /// The retry policy.
     ///
     /// # Errors
-    /// `Invalid` for more tries than anybody could want.
+    /// `Invalid` for an excessive number of retries.
     pub(crate) fn retry_policy(&self) -> Result<RetryPolicy> {
         let usual = RetryPolicy::default();
         let retries_max = self.retries.unwrap_or(usual.retries_max);
@@ -301,13 +296,13 @@ impl ModelEntry {
         Ok(RetryPolicy { retries_max, ..usual })
     }
 
-    /// The window, if somebody said one.
+    /// The window, if one was configured.
     pub(crate) fn own_window(&self) -> Option<usize> {
         Some(self.window).filter(|window| *window != WINDOW)
     }
 
-    /// Without its beginning, an address such as `localhost:8080` is a URL of the scheme `localhost`, and would fail
-    /// when it is asked.
+    /// Checks that an address is an HTTP URL. Without the scheme, an address such as `localhost:8080` is a URL with
+    /// the scheme `localhost`, and would fail only when it is used.
     fn check_address(&self, base_url: &str) -> Result<()> {
         let wrong = || {
             Error::invalid(format!("the base URL of the model `{}` is not valid", self.name))
@@ -320,10 +315,10 @@ impl ModelEntry {
         }
     }
 
-    /// Where it is asked.
+    /// The base URL.
     ///
     /// # Errors
-    /// `Invalid` for an address that is not valid, and when it has none and its factory none that is known.
+    /// `Invalid` for an address that is not valid, and when neither the entry nor its factory has one.
     pub(crate) fn address(&self) -> Result<&str> {
         if let Some(url) = self.base_url.as_deref().filter(|url| !url.trim().is_empty()) {
             return self.check_address(url).map(|()| url);
@@ -351,28 +346,28 @@ impl ModelEntry {
     }
 }
 
-/// Whether a text is a name that a variable of the environment may have, and no key.
+/// Whether a text is a plausible name of an environment variable, and not a key.
 fn is_variable(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     name.len() <= 64 && !name.starts_with(|c: char| c.is_ascii_digit()) && name.chars().all(plain)
 }
 
 impl ModelsConfig {
-    /// Puts the values of `api_key_env` into `api_key`.
+    /// Fills `api_key` with the values of the variables in `api_key_env`.
     ///
     /// # Errors
-    /// `Invalid` naming every variable that is asked for and not there.
+    /// `Invalid` naming every requested variable that is not set.
     pub fn with_keys(mut self, lookup: impl Fn(&str) -> Option<String>) -> Result<Self> {
         let mut missing = Vec::new();
         for entry in &mut self.entries {
             let Some(variable) = &entry.api_key_env else { continue };
             match lookup(variable).filter(|key| !key.trim().is_empty()) {
-                // A key that was read from a file often ends in a line break, which no header may hold.
+                // A key that was read from a file often ends with a line break, which is not allowed in a header.
                 Some(key) => entry.api_key = Secret::new(key.trim()),
-                // Named only when it looks like a name: anything else may be a key, and must not get into the
+                // Named only if it looks like a variable name: anything else may be a key, and must not get into the
                 // error.
                 None if is_variable(variable) => missing.push(format!("{variable} (for `{}`)", entry.name)),
-                // It looks like the key itself, put in the wrong place.
+                // It looks like the key itself in the wrong place.
                 None => missing.push(format!(
                     "`api_key_env` of `{}` is no name of a variable, such as OPENAI_API_KEY",
                     entry.name
@@ -388,13 +383,13 @@ impl ModelsConfig {
         )))
     }
 
-    /// What is wrong with entries that no name tells apart: each is told with the place of the first of its name. Models of
-    /// one name may have several providers, and be for several things.
+    /// The problems of entries that cannot be told apart by name: each is reported with the position of the first
+    /// entry of its name. Models with the same name may have different providers and purposes.
     pub fn twins(&self) -> Vec<String> {
         let mut first: HashMap<(String, ModelKind), usize> = HashMap::new();
         let mut told = Vec::new();
         for (at, entry) in self.entries.iter().enumerate() {
-            // Both are asked by the same ids.
+            // Both are addressed by the same ids.
             let kind = if entry.kind == ModelKind::Vision { ModelKind::Chat } else { entry.kind };
             let name = format!("{}@{}", entry.name, entry.maker().to_ascii_lowercase());
             let before = *first.entry((name, kind)).or_insert(at);
@@ -409,11 +404,11 @@ impl ModelsConfig {
         told
     }
 
-    /// Adds the models that were installed in `folder`, a folder each, when no entry turns texts into
-    /// vectors and this build can use them.
+    /// Adds the models installed in `folder`, one folder each, if no entry computes embeddings and this build can use
+    /// them.
     #[must_use]
     pub fn with_installed(mut self, folder: &Path) -> Self {
-        // A model that cannot run would be an error at every start.
+        // Otherwise a model that cannot run would cause an error at every start.
         if !cfg!(feature = "local-embedder") {
             return self;
         }

@@ -1,4 +1,4 @@
-//! Ends an answer that does not come, stops coming, or never ends.
+//! Ends an answer that does not start, stalls, or never ends.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -10,14 +10,14 @@ use tokio::time::{Instant, Sleep};
 use weft_core::seam::chat_model::{ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo};
 use weft_core::{Error, ErrorKind, Result};
 
-/// How long an answer may take.
+/// Time limits of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnswerDeadlines {
-    /// To its first piece.
+    /// Until its first piece.
     pub first: Duration,
     /// Between two pieces.
     pub idle: Duration,
-    /// To its end.
+    /// Until its end.
     pub total: Duration,
 }
 
@@ -31,7 +31,7 @@ impl Default for AnswerDeadlines {
     }
 }
 
-/// A model whose answers keep to [`AnswerDeadlines`].
+/// A model whose answers are limited by [`AnswerDeadlines`].
 #[derive(Debug)]
 pub struct Deadlines<M> {
     model: M,
@@ -39,7 +39,7 @@ pub struct Deadlines<M> {
 }
 
 impl<M: ChatModel> Deadlines<M> {
-    /// Holds `model` to `limits`.
+    /// Limits the answers of `model`.
     pub fn new(model: M, limits: AnswerDeadlines) -> Self {
         Self { model, limits }
     }
@@ -54,7 +54,7 @@ impl<M: ChatModel> ChatModel for Deadlines<M> {
     async fn chat(&self, request: ChatRequest) -> Result<ChatStream> {
         let begun = Instant::now();
         let name = self.model.info().name.clone();
-        // Whoever gives an answer ten seconds waits no longer for its beginning.
+        // A total limit of ten seconds also applies to the first piece.
         let first = self.limits.first.min(self.limits.total);
         let Ok(answer) = tokio::time::timeout(first, self.model.chat(request)).await else {
             return Err(late(&name, "did not begin to answer", first));
@@ -79,11 +79,11 @@ struct DeadlineStream {
     name: String,
     limits: AnswerDeadlines,
     ends: Instant,
-    /// When the next piece must be there.
+    /// The deadline of the next piece.
     expected: Instant,
     begun: bool,
     over: bool,
-    /// Set anew only when it rings: a timer for each piece would cost more than the piece.
+    /// Reset only when it fires: a timer for each piece would cost more than the piece.
     alarm: Pin<Box<Sleep>>,
 }
 
@@ -112,7 +112,7 @@ impl Stream for DeadlineStream {
         }
         if let Poll::Ready(delta) = self.answer.poll_next_unpin(cx) {
             let now = Instant::now();
-            // An answer that always has a piece ready never comes to the alarm below.
+            // An answer that always has a piece ready never reaches the timer below.
             if now >= self.ends && delta.is_some() {
                 self.over = true;
                 self.expected = self.ends;
@@ -120,13 +120,13 @@ impl Stream for DeadlineStream {
             }
             self.expected = (now + self.limits.idle).min(self.ends);
             if !std::mem::replace(&mut self.begun, true) {
-                // From here on the next piece is never expected earlier than the alarm rings.
+                // From here on, the deadline of the next piece is never earlier than the timer.
                 let expected = self.expected;
                 self.alarm.as_mut().reset(expected);
             }
             return Poll::Ready(delta);
         }
-        // It was set for an earlier piece; others may have come since and moved what is expected.
+        // It was set for an earlier piece; later pieces may have moved the deadline.
         while self.alarm.as_mut().poll(cx).is_ready() {
             let expected = self.expected;
             if Instant::now() >= expected {

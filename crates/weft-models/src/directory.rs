@@ -18,25 +18,26 @@ use crate::factories::{factory, plain_name};
 use crate::fallback::FallbackModel;
 use crate::pictures::VisionPictureReader;
 
-/// Models of one server that are remembered by name.
-// Canvases name them, and anybody may make canvases.
+/// Maximum number of cached models of one server, by name.
+// Canvases name them, and anyone may create canvases.
 const NAMES_MAX: usize = 1000;
-/// A longer name is not remembered.
-// A canvas may have a name of megabytes, and a thousand of those would fill the memory; no server has such a model.
+/// Longer names are not cached.
+// A canvas may contain a name of megabytes, and a thousand of those would fill the memory; no server has such a
+// model.
 const MODEL_NAME_BYTES_MAX: usize = 256;
-/// The name sent when one server stands for everything and nobody named a model.
+/// The name sent when one server replaces everything and no model was named.
 const UNNAMED: &str = "default";
 /// The configured models.
 pub struct Directory {
     models: Vec<KnownModel>,
     default: Option<usize>,
     replace_all: Option<usize>,
-    /// What stands for an empty id of a model that is no chat model.
+    /// The models for an empty id, for tasks other than chat.
     defaults: [Option<usize>; 4],
-    /// The default stands for nothing but an empty `llm_id`.
+    /// Whether the default is used only for an empty `llm_id`.
     strict: bool,
     one_server: Option<OneServerModels>,
-    /// What writes down speech instead of the default entry for that.
+    /// A transcription model that replaces the default entry for that task.
     transcription: Option<Arc<dyn TranscriptionModel>>,
     answers: Arc<AnswerCache>,
 }
@@ -47,7 +48,7 @@ struct KnownModel {
     model: Model,
 }
 
-/// A model that was found, and its number among the entries.
+/// A resolved model, and its number among the entries.
 struct FoundModel {
     model: Arc<dyn ChatModel>,
     place: usize,
@@ -58,7 +59,7 @@ struct OneServerModels {
     server: OneServer,
     client: reqwest::Client,
     by_name: Mutex<HashMap<String, Arc<dyn ChatModel>>>,
-    /// Those for searching, if it has any.
+    /// The models for searching, if it has any.
     embeds: Option<KnownModel>,
     reranks: Option<KnownModel>,
 }
@@ -70,15 +71,16 @@ impl std::fmt::Debug for Directory {
     }
 }
 
-/// An `llm_id` taken apart.
+/// A parsed `llm_id`.
 #[derive(Debug, PartialEq)]
 struct LlmId<'a> {
     name: &'a str,
     factory: Option<&'a str>,
 }
 
-/// More than one `@` splits at the last, and the part before it may name an instance, which we have
-/// none of; a single `@` splits only before something that is known, since names may hold one.
+/// Parses an `llm_id`. With more than one `@`, the last one separates the factory, and the part before it may name an
+/// instance, which is ignored. A single `@` is a separator only before a known factory, because names may contain
+/// one.
 fn wanted<'a>(llm_id: &'a str, is_known: impl Fn(&str) -> bool) -> LlmId<'a> {
     let Some((name, last)) = llm_id.rsplit_once('@') else {
         return LlmId { name: llm_id, factory: None };
@@ -91,7 +93,7 @@ fn wanted<'a>(llm_id: &'a str, is_known: impl Fn(&str) -> bool) -> LlmId<'a> {
 }
 
 impl Directory {
-    /// Sets up every model. `client` asks those that are asked over HTTP; it comes from weft-net.
+    /// Sets up all models. `client` is used for those that are reached over HTTP; it comes from weft-net.
     ///
     /// # Errors
     /// `Invalid` for an entry without an address, a script that cannot be read, or a `default`, `fallback`
@@ -104,7 +106,7 @@ impl Directory {
             let of_task: Vec<usize> =
                 (0..models.len()).filter(|at| models[*at].model.task() == task).collect();
             match name.as_deref().filter(|name| !name.is_empty()) {
-                // Of several none is meant: which one is used must not depend on the order of a file.
+                // With several, there is no default: the choice must not depend on the order in a file.
                 None => Ok(of_task.first().copied().filter(|_| of_task.len() == 1)),
                 Some(name) => set(&models, &format!("`{setting}`"), name, task).map(Some),
             }
@@ -128,23 +130,23 @@ impl Directory {
         Ok(Self { models, default, replace_all, defaults, strict, one_server, transcription, answers })
     }
 
-    /// The same, where something that is no entry writes down speech: it stands for an empty id and for its own name.
+    /// Adds a transcription model that is not an entry: it is used for an empty id and for its own name.
     #[must_use]
     pub fn with_transcription(self, model: Arc<dyn TranscriptionModel>) -> Self {
         Self { transcription: Some(model), ..self }
     }
 
-    /// The model for an `llm_id`, and a sentence when it is not the one that was named.
+    /// The model for an `llm_id`, with a notice if it is not the one that was named.
     ///
     /// # Errors
-    /// As [`ModelDirectory::resolve`].
+    /// As for [`ModelDirectory::resolve`].
     pub fn resolve_with_notice(&self, llm_id: &str) -> Result<(Arc<dyn ChatModel>, Option<String>)> {
         self.found(llm_id).map(|found| (found.model, found.notice))
     }
 
     fn found(&self, llm_id: &str) -> Result<FoundModel> {
         if let Some(server) = &self.one_server {
-            // The cache tells models apart by their places, and this is no place of a configured one.
+            // The cache distinguishes models by their positions, and this is not the position of a configured one.
             return Ok(FoundModel { model: server.model(llm_id)?, place: self.models.len(), notice: None });
         }
         let llm_id = llm_id.trim();
@@ -154,7 +156,7 @@ impl Directory {
         ) {
             (Ok(place), _) => (place, None),
             (Err(failure), None) => return Err(failure),
-            // An empty id asks for the default itself, so that is no substitute.
+            // An empty id asks for the default itself, so it is not a substitute.
             (Err(failure), Some(_)) if self.strict && !llm_id.is_empty() => {
                 let otherwise = "to have the default answer";
                 return Err(Error { help: failure.help.map(|help| strictly(&help, otherwise)), ..failure });
@@ -163,13 +165,13 @@ impl Directory {
         };
         match &self.models[place].model {
             Model::Answers(model) => Ok(FoundModel { model: Arc::clone(model), place, notice }),
-            // Nothing else is ever found for this.
+            // Only models that answer are found for this task.
             _ => Err(not_configured(ModelTask::Answer, llm_id, "is not configured", [].into_iter())),
         }
     }
 
-    /// A model that is no chat model. Nothing stands in for one that is not there: vectors of two models have
-    /// nothing to do with each other.
+    /// A model for a task other than chat. There is no substitute for a missing one: vectors of two models are
+    /// unrelated.
     fn other(&self, task: ModelTask, id: &str) -> Result<&Model> {
         let of_server = self.one_server.as_ref().and_then(|server| match task {
             ModelTask::Embed => server.embeds.as_ref(),
@@ -202,10 +204,10 @@ impl Directory {
             .then(|| format!("the model `{llm_id}` is not configured; `{name}` is used instead"))
     }
 
-    /// What reads pictures, by the name of an entry: a service of the kind `ocr`, or a model that sees.
+    /// A reader of pictures, by the name of an entry: a service of the kind `ocr`, or a vision model.
     ///
     /// # Errors
-    /// `Invalid` when no entry has this name, or what it names cannot read pictures.
+    /// `Invalid` when no entry has this name, or the entry cannot read pictures.
     pub fn picture_reader(&self, name: &str) -> Result<Arc<dyn PictureReader>> {
         if let Ok(place) = look_for(&self.models, name, ModelTask::ReadPictures)
             && let Model::ReadsPictures(reader) = &self.models[place].model
@@ -227,7 +229,7 @@ impl Directory {
         }
     }
 
-    /// What a model costs, by the name of its entry.
+    /// The prices of a model, by the name of its entry.
     pub fn prices(&self, name: &str) -> Option<Prices> {
         self.models.iter().find(|known| known.entry.name == name)?.entry.prices
     }
@@ -260,8 +262,8 @@ impl ModelDirectory for Directory {
         }
     }
 
-    /// An order by another model, or by none, is a worse answer and no wrong one: like answers of the default model it
-    /// is given with a word, unless settings say otherwise.
+    /// A ranking by another model, or by none, is worse but not wrong: as with answers of the default model, it is
+    /// used with a notice, unless the settings say otherwise.
     fn reranker_notice(&self, tenant: &TenantId, id: &str) -> Result<Option<String>> {
         match self.reranker(tenant, id) {
             Ok(_) => Ok(None),
@@ -328,7 +330,8 @@ impl OneServerModels {
             return Ok(Arc::clone(model));
         }
         let model = model(&self.server.entry(name), &self.client)?;
-        // Names come from canvases: a model beyond this is set up anew each time, and the map does not grow.
+        // Names come from canvases: beyond this limit, a model is set up again each time, so that the map does not
+        // grow.
         if by_name.len() < NAMES_MAX && name.len() <= MODEL_NAME_BYTES_MAX {
             by_name.insert(name.to_owned(), Arc::clone(&model));
         }
@@ -336,13 +339,14 @@ impl OneServerModels {
     }
 }
 
-/// The model that a name stands for.
+/// The model with this name.
 fn find(models: &[KnownModel], llm_id: &str, task: ModelTask) -> Result<usize> {
     look_for(models, llm_id, task)
         .map_err(|NotFound { what, candidates }| not_configured(task, llm_id, &what, candidates.into_iter()))
 }
 
-/// The same for a name in a setting. It is not repeated: what is no name may be a key in the wrong place.
+/// Same as [`find`], for a name in a setting. The name is not repeated in the error: it may be a key in the wrong
+/// place.
 fn set(models: &[KnownModel], setting: &str, name: &str, task: ModelTask) -> Result<usize> {
     look_for(models, name, task).map_err(|NotFound { what, candidates }| {
         let names: Vec<String> = candidates.into_iter().map(shown).collect();
@@ -355,13 +359,13 @@ fn set(models: &[KnownModel], setting: &str, name: &str, task: ModelTask) -> Res
     })
 }
 
-/// Why there is no such model, and those that there are.
+/// Why there is no such model, and the available ones.
 struct NotFound<'a> {
     what: String,
     candidates: Vec<&'a KnownModel>,
 }
 
-/// Name and factory, then the name alone if only one model has it; only models for this task.
+/// Searches by name and factory, then by name alone if only one model has it; only models for this task.
 fn look_for<'a>(
     models: &'a [KnownModel],
     llm_id: &str,
@@ -430,13 +434,13 @@ fn not_configured<'a>(
     Error::new(ErrorKind::NotFound, format!("MODEL_NOT_CONFIGURED: {wanted} {what}")).help(help)
 }
 
-/// What to do where the default is no way out.
+/// The remedy when the default may not be used.
 fn strictly(help: &str, otherwise: &str) -> String {
     let help = help.split(", or set `").next().unwrap_or(help);
     format!("{help}, or set `models.strict` to false {otherwise}")
 }
 
-/// The models with those that stand in for them.
+/// The models, combined with their fallbacks.
 fn with_fallbacks(mut models: Vec<KnownModel>) -> Result<Vec<KnownModel>> {
     let wrapped = (0..models.len()).map(|at| fallback(&models, at)).collect::<Result<Vec<_>>>()?;
     for (known, wrapped) in models.iter_mut().zip(wrapped) {
@@ -467,7 +471,7 @@ fn fallback(models: &[KnownModel], at: usize) -> Result<Option<Arc<dyn ChatModel
         }
         places.push(place);
     }
-    // As they are by themselves, so that no request goes in a circle.
+    // Without their own fallbacks, so that no request goes in a circle.
     let others = places.into_iter().filter_map(|place| match &models[place].model {
         Model::Answers(other) => Some(Arc::clone(other)),
         _ => None,

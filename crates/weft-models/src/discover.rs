@@ -1,4 +1,4 @@
-//! Which model to use when nobody configured one: what the environment has keys for, then what runs on
+//! Selects a model when none is configured: first those for which the environment has keys, then those running on
 //! this machine, then the built-in answerer.
 
 use std::time::Duration;
@@ -9,13 +9,13 @@ use crate::config::{ModelEntry, ModelsConfig};
 use crate::factories::Provider;
 use crate::secret::Secret;
 
-/// How long a local server may take to say that it is there.
-// The start of the program waits for it, and on this machine an answer takes a few milliseconds.
+/// How long a local server may take to respond to the probe.
+// The start of the program waits for it, and on this machine a response takes a few milliseconds.
 const PROBE_LIMIT: Duration = Duration::from_millis(300);
-/// A longer list of models is no list of models.
+/// A longer response is not a valid list of models.
 const PROBE_BYTES_MAX: usize = 4 << 20;
 
-/// Keys that are in the environment; whoever reads it fills this in.
+/// API keys from the environment, filled in by the code that reads it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FoundKeys {
     /// `OPENAI_API_KEY`.
@@ -31,20 +31,20 @@ pub struct FoundKeys {
 /// A model server on this machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LocalServer {
-    /// Which wire it speaks.
+    /// Its wire format.
     pub provider: Provider,
-    /// The address of its API.
+    /// The base URL of its API.
     pub base_url: String,
-    /// The models it has, by its own names; never empty.
+    /// The names of its models; never empty.
     pub models: Vec<String>,
 }
 
-/// What to use, and how to say so.
+/// The selected configuration, and a description of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Discovered {
     /// The configuration.
     pub config: ModelsConfig,
-    /// For people.
+    /// A description for people.
     pub sentence: String,
 }
 
@@ -68,7 +68,7 @@ const GEMINI: Hosted =
 const DEEPSEEK: Hosted =
     Hosted { variable: "DEEPSEEK_API_KEY", factory: "DeepSeek", model: "deepseek-chat", window: 128_000 };
 
-/// The configuration for what was found. The first model is the default.
+/// The configuration for the detected models. The first model is the default.
 pub fn discover(found: &FoundKeys, local: Option<&LocalServer>) -> Discovered {
     let hosted = [
         (OPENAI, &found.openai),
@@ -89,7 +89,7 @@ pub fn discover(found: &FoundKeys, local: Option<&LocalServer>) -> Discovered {
             base_url: Some(server.base_url.clone()),
             ..ModelEntry::new(model, server.provider)
         };
-        // After those with keys: whoever has set one means that model.
+        // After those with keys: setting a key indicates that this model is wanted.
         entries.extend(server.models.iter().map(entry));
         sources.extend(server.models.iter().map(|_| format!("of the server at {}", server.base_url)));
     }
@@ -117,7 +117,7 @@ impl Hosted {
     }
 }
 
-/// Looks for Ollama and for a llama.cpp server at their usual ports of this machine, and nowhere else.
+/// Looks for Ollama and a llama.cpp server at their usual ports on this machine, and nowhere else.
 pub async fn probe_local(client: &reqwest::Client) -> Option<LocalServer> {
     const OLLAMA: &str = "http://127.0.0.1:11434";
     const LLAMA_CPP: &str = "http://127.0.0.1:8080/v1";
@@ -156,7 +156,7 @@ fn names(list: &Json) -> Vec<String> {
         list.get("models").filter(|items| items.pointer("/0/name").is_some()).or_else(|| list.get("data"));
     let name = |item: &Json| item.get("name").or_else(|| item.get("id"))?.as_str().map(str::to_owned);
     let all = items.and_then(Json::as_array).into_iter().flatten().filter_map(name);
-    // A local server lists what turns texts into vectors as well; it answers no messages.
+    // A local server also lists its embedding models, which cannot answer messages.
     all.filter(|name| !name.contains("embed")).collect()
 }
 

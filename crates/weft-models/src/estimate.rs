@@ -1,16 +1,16 @@
-//! How many tokens a text has, roughly, for providers that do not say.
+//! Estimates the number of tokens in a text, for providers that do not report it.
 
 use weft_core::seam::chat_model::{ChatMessage, ChatRequest, ToolSchema, Usage};
 
-/// What a provider adds around every message: the author and the borders.
+/// The overhead of every message: the author and the delimiters.
 const TOKENS_PER_MESSAGE: u64 = 4;
-/// What an image costs, about, whatever its size.
+/// The approximate cost of an image, regardless of its size.
 const TOKENS_PER_IMAGE: u64 = 800;
-/// Letters of an alphabet that make one token, on average.
+/// Average number of letters of an alphabet per token.
 const LETTERS_PER_TOKEN: u64 = 4;
 
-/// About how many tokens `text` has: four letters of an alphabet, one ideograph or one sign make a
-/// token. Within a quarter of what the common vocabularies give for prose in English and Chinese.
+/// The approximate number of tokens in `text`: four letters of an alphabet, one ideograph or one symbol make a token.
+/// Within a quarter of the common vocabularies for prose in English and Chinese.
 pub fn tokens(text: &str) -> u64 {
     let mut tokens = 0;
     let mut letters = 0;
@@ -28,38 +28,38 @@ pub fn tokens(text: &str) -> u64 {
     tokens + word(letters)
 }
 
-/// What a call used, when its provider does not say: everything that is sent with the question, and the
-/// whole answer with its reasoning and the arguments of its calls.
+/// The usage of a call whose provider does not report it: everything sent with the question, and the whole answer
+/// with its reasoning and the arguments of its calls.
 pub fn usage(request: &ChatRequest, answer: &str) -> Usage {
     let messages: u64 = request.messages.iter().map(message).sum();
-    // What is kept back until it is searched for is not read by the model.
+    // The model does not read deferred tools until it has searched for them.
     let tools: u64 = request.tools.iter().filter(|tool| !tool.deferred).map(tool).sum();
     let schema = request.schema.as_ref().map_or(0, |schema| tokens(&schema.to_string()));
     let (prompt_tokens, completion_tokens) = (messages + tools + schema, tokens(answer));
     Usage { prompt_tokens, completion_tokens, calls: 1, ..Usage::default() }
 }
 
-/// Tokens of one call, at most: sums of what providers say stay numbers.
+/// Maximum number of tokens of one call: it keeps sums of reported numbers from overflowing.
 const TOKENS_MAX: u64 = 1 << 40;
 
-/// Tokens as a provider told them, as far as it did.
+/// Token counts as far as a provider has sent them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SentUsage {
-    /// Of the question, with those of its cache.
+    /// Of the request, including cached tokens.
     pub(crate) prompt: Option<u64>,
-    /// Of the answer, with those of its reasoning.
+    /// Of the answer, including reasoning.
     pub(crate) completion: Option<u64>,
     pub(crate) cache_read: Option<u64>,
     pub(crate) cache_write: Option<u64>,
     pub(crate) reasoning: Option<u64>,
 }
 
-/// The usage that a provider sent, with an estimate where it said nothing or nought of the question or the answer:
-/// budgets are counted with it.
+/// The usage sent by a provider, completed by an estimate where the count of the request or the answer is missing or
+/// zero: budgets depend on it.
 pub(crate) fn completed(sent: SentUsage, request: &ChatRequest, answer: &str) -> Usage {
-    // No question is empty.
+    // No request is empty.
     let prompt = sent.prompt.filter(|tokens| *tokens > 0);
-    // Some servers send zeros in place of nothing; only an empty answer has none.
+    // Some servers send zeros for unknown values; only an empty answer has no tokens.
     let completion = sent.completion.filter(|tokens| *tokens > 0 || answer.is_empty());
     let (prompt, completion) = match (prompt, completion) {
         (Some(prompt), Some(completion)) => (prompt, completion),
@@ -69,7 +69,7 @@ pub(crate) fn completed(sent: SentUsage, request: &ChatRequest, answer: &str) ->
         }
     };
     let (prompt, completion) = (prompt.min(TOKENS_MAX), completion.min(TOKENS_MAX));
-    // A part is never more than what it is a part of.
+    // A part never exceeds the whole.
     let cache_read = sent.cache_read.unwrap_or(0).min(prompt);
     Usage {
         prompt_tokens: prompt,
@@ -83,7 +83,7 @@ pub(crate) fn completed(sent: SentUsage, request: &ChatRequest, answer: &str) ->
 
 fn message(message: &ChatMessage) -> u64 {
     let calls: u64 = message.tool_calls.iter().map(|call| tokens(&call.name) + tokens(&call.arguments)).sum();
-    // Providers want it back only with calls, so only then it is sent.
+    // Providers require it only together with calls, so it is sent only then.
     let thinking = message.thinking.as_deref().filter(|_| !message.tool_calls.is_empty()).map_or(0, tokens);
     let images = TOKENS_PER_IMAGE.saturating_mul(u64::try_from(message.images.len()).unwrap_or(u64::MAX));
     TOKENS_PER_MESSAGE + tokens(&message.text) + calls + thinking + images

@@ -1,25 +1,25 @@
-//! Where the factories that canvases name are found, and which wire they speak. One table.
+//! The addresses and wire formats of the factories that canvases name, in one table.
 
 use serde::Deserialize;
 use weft_core::seam::chat_model::ModelKind;
 
-/// Which wire a model is asked over, or which built-in answerer it is.
+/// The wire format of a model, or a built-in answerer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Provider {
-    /// OpenAI chat completions, also of every compatible server.
+    /// OpenAI chat completions, including all compatible servers.
     OpenAi,
     /// Anthropic messages.
     Anthropic,
     /// Google Gemini.
     Gemini,
-    /// Ollama's own.
+    /// Ollama's native API.
     Ollama,
     /// Plays a script.
     Scripted,
     /// Quotes the material in its prompt.
     Extractive,
-    /// A model in a folder, which turns texts into vectors in this process.
+    /// A model in a folder that computes vectors in this process.
     Local,
     /// Cohere: vectors and scores.
     Cohere,
@@ -27,14 +27,14 @@ pub enum Provider {
     Jina,
     /// Text Embeddings Inference: vectors or scores.
     Tei,
-    /// DashScope on its own wire: vectors and scores.
+    /// DashScope's native API: vectors and scores.
     DashScope,
     /// Voyage: vectors and scores.
     Voyage,
 }
 
 impl Provider {
-    /// The word in configurations.
+    /// The name in configurations.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::OpenAi => "openai",
@@ -53,22 +53,22 @@ impl Provider {
     }
 }
 
-/// A factory: its name in canvases, its wire, and its address if it has one of its own.
+/// A factory: its name in canvases, its wire format, and its address if it has its own.
 pub(crate) struct Factory {
     pub name: &'static str,
     pub provider: Provider,
     pub base_url: Option<&'static str>,
-    /// Another wire and address for vectors and scores.
+    /// A different wire format and address for vectors and scores.
     search: Option<(Provider, Option<&'static str>)>,
 }
 
 impl Factory {
-    /// Its wire for models of a kind.
+    /// The wire format for models of a kind.
     pub(crate) fn wire(&self, kind: ModelKind) -> Provider {
         self.search(kind).map_or(self.provider, |(provider, _)| provider)
     }
 
-    /// Where models of a kind are asked over a wire.
+    /// The address for models of a kind and a wire format.
     pub(crate) fn address(&self, wire: Provider, kind: ModelKind) -> Option<&'static str> {
         match self.search(kind).filter(|(provider, _)| *provider == wire) {
             Some((_, base_url)) => base_url,
@@ -156,15 +156,15 @@ const FACTORIES: &[Factory] = &[
     own("Azure-OpenAI"),
 ];
 
-/// What self-hosted factories add to stored model names.
+/// Suffixes that self-hosted factories add to stored model names.
 const SUFFIXES: &[&str] = &["___VLLM", "___OpenAI-API", "___LocalAI", "___HuggingFace"];
 
-/// A factory by its name, in any case.
+/// Finds a factory by its name, ignoring case.
 pub(crate) fn factory(name: &str) -> Option<&'static Factory> {
     FACTORIES.iter().find(|factory| factory.name.eq_ignore_ascii_case(name))
 }
 
-/// A stored model name as the provider knows it.
+/// The name of a model at its provider, from the stored one.
 pub(crate) fn plain_name(name: &str) -> &str {
     SUFFIXES.iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name)
 }

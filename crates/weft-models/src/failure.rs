@@ -1,5 +1,5 @@
-//! What a provider's failure means: by HTTP status and structured code first, by words last. No text
-//! that leaves here holds a key.
+//! Classifies failures of providers: by HTTP status and structured code first, by message text last. No text that
+//! leaves this module contains a key.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,27 +8,29 @@ use weft_core::{Error, ErrorKind};
 
 use crate::secret::Secret;
 
-/// Characters of a provider's own words that are kept.
-// Some answer with a whole page, and the words go into events and logs.
+/// Maximum number of characters of a provider's message that are kept.
+// Some respond with a whole page, and the message goes into events and logs.
 const WORDS_MAX: usize = 500;
-/// A key shorter than this is not looked for in texts; it would match by chance.
+/// Remedy for a model that answers in another provider's format, or not at all.
+pub(crate) const CHECK_WIRE: &str = "check that `base_url` and `provider` of the model fit together";
+/// Shorter keys are not searched for in texts; they would match by chance.
 const KEY_LENGTH_MIN: usize = 6;
 
-/// An answer with an error status.
+/// A response with an error status.
 pub(crate) struct ProviderRefusal<'a> {
     pub status: u16,
     pub body: &'a str,
     pub retry_after: Option<Duration>,
 }
 
-/// The error for an answer with an error status.
+/// The error for a response with an error status.
 pub(crate) fn refused(model: &str, refusal: &ProviderRefusal<'_>, key: &Secret) -> Error {
     let reported = serde_json::from_str::<Json>(refusal.body).ok();
     let (code, words) = reported.as_ref().map(reported_parts).unwrap_or_default();
     let kind = kind(refusal.status, &code);
     let words = if words.is_empty() { refusal.body } else { &words };
     let status = refusal.status;
-    // A long wait is the reason why it is not asked again.
+    // A long wait explains why the request is not retried.
     let wait = refusal.retry_after.map(|wait| wait.as_secs()).filter(|seconds| *seconds > 0);
     let wait = wait.map(|seconds| format!(" and asks to wait {seconds} s")).unwrap_or_default();
     let mut error = Error::new(kind, format!("the model `{model}` answered with status {status}{wait}"));
@@ -43,7 +45,7 @@ pub(crate) fn reported(model: &str, object: &Json, key: &Secret) -> Error {
     finish(Error::new(kind, format!("the model `{model}` failed while it answered")), &words, key)
 }
 
-/// The error for an answer that ended before its end.
+/// The error for an answer that was cut off.
 pub(crate) fn cut_off(model: &str) -> Error {
     Error::new(
         ErrorKind::Unavailable,
@@ -51,15 +53,15 @@ pub(crate) fn cut_off(model: &str) -> Error {
     )
 }
 
-/// The error for something that is no answer.
+/// The error for a response that cannot be understood.
 pub(crate) fn garbled(model: &str, cause: impl std::fmt::Display, key: &Secret) -> Error {
     let error =
         Error::new(ErrorKind::Garbled, format!("the answer of the model `{model}` cannot be understood"))
-            .help("check that `base_url` and `provider` of the model fit together");
+            .help(CHECK_WIRE);
     finish(error, &cause.to_string(), key)
 }
 
-/// The error for a request that got no answer. The URL is left out, since it may hold a key.
+/// The error for a request without a response. The URL is left out, because it may contain a key.
 pub(crate) fn no_answer(model: &str, cause: reqwest::Error, key: &Secret) -> Error {
     let kind = match () {
         () if cause.is_timeout() => ErrorKind::Timeout,
@@ -70,12 +72,12 @@ pub(crate) fn no_answer(model: &str, cause: reqwest::Error, key: &Secret) -> Err
     if cause.is_connect() {
         error = error.help("check the model's `base_url`, and that a server listens there");
     }
-    // An address may hold a key among its parameters.
+    // A URL may contain a key among its parameters.
     finish(error, &with_causes(&cause.without_url()), key)
 }
 
-/// How long the other side asks us to wait: in milliseconds, in seconds, or until a date. A date is seen
-/// from the other side's clock, if it says what that shows.
+/// How long the server asks to wait: in milliseconds, in seconds, or until a date. A date is interpreted relative to
+/// the server's clock, if the response contains its time.
 pub(crate) fn retry_after(headers: &reqwest::header::HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     let number = |name: &str| text(name)?.parse::<f64>().ok();
@@ -84,8 +86,8 @@ pub(crate) fn retry_after(headers: &reqwest::header::HeaderMap) -> Option<Durati
         Some(seconds) => Duration::try_from_secs_f64(seconds).ok(),
         None => {
             let until = date("retry-after")?;
-            // A date that has passed asks for no wait. The server's own clock counts, where it tells it: the
-            // one here may go wrong.
+            // A date in the past asks for no wait. The server's clock is preferred if known: the local one may be
+            // wrong.
             Some(until.duration_since(date("date").unwrap_or_else(SystemTime::now)).unwrap_or_default())
         }
     }
@@ -103,7 +105,7 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 }
 
 fn finish(mut error: Error, words: &str, key: &Secret) -> Error {
-    // Hidden before it is cut: of a key that lies across the cut the first part would be shown.
+    // Masked before it is cut: otherwise, part of a key across the cut would be visible.
     let words: String = masked(words.trim(), key).chars().take(WORDS_MAX).collect();
     if !words.is_empty() {
         error = error.because(words);
@@ -118,9 +120,9 @@ fn finish(mut error: Error, words: &str, key: &Secret) -> Error {
     }
 }
 
-/// `(code, words)` of an error object in any of the usual shapes.
+/// The `(code, message)` of an error object in any of the usual forms.
 fn reported_parts(json: &Json) -> (String, String) {
-    // Gemini answers streams with a list of one error.
+    // Gemini responds to streaming requests with a list of one error.
     let json = json.get(0).unwrap_or(json);
     let inner = json.get("error").unwrap_or(json);
     let text = |name: &str| match inner.get(name) {
@@ -135,12 +137,12 @@ fn reported_parts(json: &Json) -> (String, String) {
     (format!("{} {} {}", text("code"), text("type"), text("status")).to_lowercase(), words)
 }
 
-/// The status decides whether the same request may succeed later; the code says more about a failure, as
-/// far as it doesn't say otherwise about that. Some servers call every failure of theirs a `server_error`.
+/// The status decides whether the same request may succeed later; the code refines the kind as long as it does not
+/// contradict that. Some servers report all of their failures as `server_error`.
 fn kind(status: u16, code: &str) -> ErrorKind {
     let by_status = by_status(status);
     match by_code(code) {
-        // Whatever the code says, no other answer than a key helps there.
+        // Whatever the code says, only a different key helps here.
         Some(_) if status == 401 => by_status,
         Some(by_code) if by_code.is_passing() && !by_status.is_passing() => by_status,
         Some(by_code) => by_code,
@@ -150,8 +152,8 @@ fn kind(status: u16, code: &str) -> ErrorKind {
 
 fn by_code(code: &str) -> Option<ErrorKind> {
     const CODES: &[(&str, ErrorKind)] = &[
-        // What stands first counts: a used-up quota often comes with a
-        // code for too many requests, and no waiting helps there.
+        // The first match counts: a used-up quota often comes with a code for too many requests, and waiting does not
+        // help there.
         ("insufficient_quota", ErrorKind::QuotaExceeded),
         ("insufficient_balance", ErrorKind::QuotaExceeded),
         ("billing", ErrorKind::QuotaExceeded),
@@ -179,7 +181,7 @@ fn by_code(code: &str) -> Option<ErrorKind> {
 
 fn by_status(status: u16) -> ErrorKind {
     match status {
-        // With 403 providers refuse keys that lack a right, and not what is asked.
+        // With 403, providers reject keys that lack a permission, and not the content of the request.
         401 | 403 => ErrorKind::Unauthenticated,
         402 => ErrorKind::QuotaExceeded,
         408 | 504 => ErrorKind::Timeout,
@@ -190,13 +192,13 @@ fn by_status(status: u16) -> ErrorKind {
     }
 }
 
-/// Takes the key, and whatever looks like one, out of a text.
+/// Removes the key, and everything that looks like one, from a text.
 pub(crate) fn masked(text: &str, key: &Secret) -> String {
     let mut text = text.to_owned();
     if key.reveal().len() >= KEY_LENGTH_MIN {
         text = text.replace(key.reveal(), "***");
     }
-    // Also keys that are not the configured one: some providers repeat what a proxy has put in.
+    // Also other keys than the configured one: some providers repeat what a proxy has inserted.
     for start in ["sk-", "Bearer ", "bearer ", "key=", "AIza"] {
         text = masked_after(&text, start);
     }
@@ -211,7 +213,7 @@ fn masked_after(text: &str, start: &str) -> String {
         let end =
             after.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.*".contains(c))).unwrap_or(after.len());
         out.push_str(&rest[..at + start.len()]);
-        // Shorter than a key, it is a word of the sentence.
+        // Anything shorter than a key is a word of the sentence.
         out.push_str(if end >= KEY_LENGTH_MIN { "***" } else { &after[..end] });
         rest = &after[end..];
     }

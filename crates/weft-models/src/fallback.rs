@@ -1,4 +1,4 @@
-//! Other models that answer when one cannot.
+//! Falls back to other models when one cannot answer.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use weft_core::{Error, ErrorKind, Result};
 use crate::estimate;
 use crate::opening::{Opening, answered, opened};
 
-/// A model with those that are asked in its place, in their order. Their own lists are not followed, so two
-/// models may stand in for each other and no request goes in a circle.
+/// A model with its fallbacks, in order. Their own fallbacks are not used, so two models may be each other's fallback
+/// without requests going in a circle.
 pub(crate) struct FallbackModel {
     info: ModelInfo,
     model: Arc<dyn ChatModel>,
@@ -21,15 +21,15 @@ pub(crate) struct FallbackModel {
 impl FallbackModel {
     pub(crate) fn new(model: Arc<dyn ChatModel>, others: Vec<Arc<dyn ChatModel>>) -> Self {
         let mut info = model.info().clone();
-        // What only some of them can search for would leave the others out.
+        // A higher number than that of any of the models would exclude that model.
         let most = others.iter().map(|other| other.info().deferred_tools_max);
         info.deferred_tools_max = most.fold(info.deferred_tools_max, usize::min);
         Self { info, model, others: others.into() }
     }
 }
 
-/// Whether another model may answer what this one could not. What is wrong with the request itself, or was
-/// filtered, is told to whoever asked: another provider's rules are no way around it.
+/// Whether another model may answer what this one could not. An invalid or filtered request is reported to the
+/// caller: another provider must not be used to get around such rules.
 fn is_the_models(error: &Error) -> bool {
     match error.kind {
         ErrorKind::RateLimited
@@ -50,24 +50,23 @@ fn is_the_models(error: &Error) -> bool {
     }
 }
 
-/// Whether a model can be asked this at all.
+/// Whether a model supports this request at all.
 fn takes(info: &ModelInfo, request: &ChatRequest) -> bool {
     let tokens = estimate::usage(request, "").prompt_tokens;
     let deferred = request.tools.iter().filter(|tool| tool.deferred).count();
     (info.tools || request.tools.is_empty())
         && deferred <= info.deferred_tools_max
-        // A smaller model would refuse a long conversation, and that refusal would hide why the first one
-        // failed.
+        // A smaller model would reject a long conversation, and its error would hide why the first one failed.
         && usize::try_from(tokens).is_ok_and(|tokens| tokens < info.window)
 }
 
-/// What is told when `other` is asked in the place of the model called `asked`.
+/// The notice that `other` is asked instead of the model called `asked`.
 fn notice(other: &dyn ChatModel, asked: &str, why: &Error) -> ChatDelta {
     let (why, name) = (why.full(), &other.info().name);
     ChatDelta::Warning(format!("the model `{asked}` could not answer: {why}; `{name}` is asked instead"))
 }
 
-/// Asks `other`, and tells beforehand why: also of those that were asked before it and did not begin.
+/// Asks `other`, preceded by the notices about all models that were asked before it and did not start to answer.
 fn asking(other: Arc<dyn ChatModel>, request: ChatRequest, told: Vec<ChatDelta>) -> Opening {
     let answered_by = ChatDelta::AnsweredBy(Arc::new(other.info().clone()));
     let first = told.into_iter().chain([answered_by]);
@@ -86,7 +85,7 @@ impl ChatModel for FallbackModel {
 
     async fn chat(&self, request: ChatRequest) -> Result<ChatStream> {
         let (model, audience) = (Arc::clone(&self.model), request.audience.clone());
-        // Its own copies: the answer is asked for after this call has returned.
+        // Copies, because the answer is requested after this call has returned.
         let others: Vec<_> = self.others.iter().cloned().collect();
         let mut others = others.into_iter();
         let mut asked = model.info().name.clone();
@@ -101,7 +100,7 @@ impl ChatModel for FallbackModel {
             told.push(notice(&*other, &asked, &error));
             asked.clone_from(&other.info().name);
             let opening = asking(other, again.clone(), told.clone());
-            // The first one is told: it is of the model that was asked for.
+            // The first error is reported: it is that of the requested model.
             failure.get_or_insert(error);
             Ok(opening)
         };
@@ -109,7 +108,7 @@ impl ChatModel for FallbackModel {
     }
 }
 
-/// The failure of the model that was asked, with that of the last one in its place.
+/// The error of the requested model, combined with that of the last fallback.
 fn together(first: Option<Error>, last: Error) -> Error {
     match first {
         None => last,

@@ -1,27 +1,27 @@
-//! Reasoning that a model writes into its answer between `<think>` and `</think>`: taken out while the
-//! answer streams, wherever the pieces are cut.
+//! Separates reasoning that a model writes into its answer between `<think>` and `</think>`, while the answer streams
+//! and regardless of how it is split into pieces.
 //!
-//! A tag inside a code fence or right after a backtick is text about tags and stays. A closing tag
-//! without an opening one is dropped; an opening one without an end makes the rest reasoning.
+//! A tag inside a code fence or right after a backtick is text about tags and stays. A closing tag without an opening
+//! one is dropped; after an opening tag without an end, everything is reasoning.
 
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
-/// Backticks in a row that open or close a code fence.
+/// Number of consecutive backticks that open or close a code fence.
 const FENCE: usize = 3;
 
-/// A part of an answer after the split.
+/// A part of an answer, separated by kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TaggedPart {
-    /// Of the answer.
+    /// Part of the answer.
     Text(String),
-    /// Of the reasoning.
+    /// Part of the reasoning.
     Thinking(String),
 }
 
-/// Splits one answer.
+/// Separates the parts of one answer.
 #[derive(Debug, Default)]
 pub(crate) struct InlineTags {
-    /// What may become a tag or a fence with the next piece.
+    /// Text that may become a tag or a fence with the next piece.
     held: String,
     thinking: bool,
     fenced: bool,
@@ -29,9 +29,9 @@ pub(crate) struct InlineTags {
 }
 
 impl InlineTags {
-    /// Takes the next piece and gives what is certain by now.
+    /// Adds a piece and outputs what is certain by now.
     pub(crate) fn push(&mut self, piece: String, out: &mut impl Extend<TaggedPart>) {
-        // Nearly every piece of nearly every answer: nothing to look for, nothing to copy.
+        // The common case: nothing to search for, nothing to copy.
         if self.held.is_empty() && !piece.contains(['<', '`']) {
             self.after_backtick &= piece.is_empty();
             out.extend(self.part(piece));
@@ -42,7 +42,7 @@ impl InlineTags {
         self.split(&text, out);
     }
 
-    /// Gives what was held back.
+    /// Outputs what was held back.
     pub(crate) fn finish(&mut self, out: &mut impl Extend<TaggedPart>) {
         let held = std::mem::take(&mut self.held);
         out.extend(self.part(held));
@@ -64,7 +64,7 @@ impl InlineTags {
                 '<' if rest.len() < CLOSE.len() && (OPEN.starts_with(rest) || CLOSE.starts_with(rest)) => {
                     break;
                 }
-                // One or two backticks at the end of a piece may be the beginning of a fence.
+                // One or two backticks at the end of a piece may start a fence.
                 '`' if !self.thinking && rest.len() < FENCE && rest.bytes().all(|b| b == b'`') => break,
                 '<' if self.is_tag(rest) => {
                     out.extend(self.part(std::mem::take(&mut said)));
@@ -88,7 +88,7 @@ impl InlineTags {
             }
         }
         out.extend(self.part(said));
-        // What may be the beginning of a tag or a fence is kept until the next piece says which.
+        // Possible beginnings of a tag or a fence are held back until the next piece decides.
         rest.clone_into(&mut self.held);
     }
 

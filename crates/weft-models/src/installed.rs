@@ -1,4 +1,4 @@
-//! Models in folders below Weft's data folder, which run in this process: what is there, and how one is added.
+//! Models in folders below Weft's data folder, which run in this process: finds installed ones and adds new ones.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -10,33 +10,33 @@ use weft_core::{Error, Result};
 
 use crate::config::MODEL_FILES;
 
-/// Installed models that are looked at.
-// A folder may be named by mistake, such as one with thousands.
+/// Maximum number of installed models that are considered.
+// The configured folder may be the wrong one, such as one with thousands of entries.
 const INSTALLED_MAX: usize = 64;
-/// What `weft models add` notes beside the files.
+/// The file in which `weft models add` records its settings beside the model's files.
 const NOTE_FILE: &str = "weft.json";
-/// Files that say more of a model, and are copied where they are there.
+/// Optional files with further settings, copied if they exist.
 const MORE_FILES: [&str; 2] = ["sentence_bert_config.json", "1_Pooling/config.json"];
-/// A longer file of settings is none.
+/// Longer files are not valid settings.
 const SETTINGS_BYTES_MAX: u64 = 1 << 20;
-/// A longer header of weights is none.
-// Its length is the first number of the file, and a file of another format has any number there.
+/// Longer headers are not valid.
+// The length is the first number of the file, and in a file of another format it can be any number.
 const HEADER_BYTES_MAX: u64 = 32 << 20;
-/// Characters of a name, at most.
+/// Maximum length of a name in characters.
 const NAME_MAX: usize = 100;
 
-/// What is said of a model when it is added.
+/// The settings with which a model is added.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstalledNote {
-    /// What it is for.
+    /// The task of the model.
     pub kind: ModelKind,
-    /// Whether it is the one that is used when none is named.
+    /// Whether it is used when no model is named.
     #[serde(default)]
     pub default: bool,
-    /// What goes before every question.
+    /// A prefix of every question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub query_prefix: Option<String>,
-    /// What goes before every passage.
+    /// A prefix of every passage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passage_prefix: Option<String>,
 }
@@ -46,24 +46,24 @@ pub struct InstalledNote {
 pub struct InstalledModel {
     /// The name of its folder.
     pub name: String,
-    /// Where it is.
+    /// The path of the folder.
     pub folder: PathBuf,
-    /// What it is for.
+    /// The task of the model.
     pub kind: ModelKind,
-    /// What was said of it, if it was added by a command and not put there by hand.
+    /// Its settings, if it was added by a command and not copied by hand.
     pub note: Option<InstalledNote>,
 }
 
-/// The models in a folder of models, by name. What is no model is passed over.
+/// The models in a folder of models, by name. Other entries are skipped.
 pub fn installed(folder: &Path) -> Vec<InstalledModel> {
     let paths = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|found| found.path());
-    // What begins with a dot is still being copied, or was left by a copy that was cut off.
+    // Names with a leading dot are being copied, or are left over from an interrupted copy.
     let is_whole =
         |path: &Path| path.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b"."));
     let is_model =
         |path: &PathBuf| is_whole(path) && MODEL_FILES.iter().all(|file| path.join(file).is_file());
     let mut paths: Vec<PathBuf> = paths.filter(is_model).collect();
-    // A folder is read in any order; which of two defaults counts must not change from start to start.
+    // Folders are listed in any order; which of two defaults counts must not change from start to start.
     paths.sort();
     paths.truncate(INSTALLED_MAX);
     let model = |folder: PathBuf| {
@@ -85,7 +85,7 @@ pub fn installed(folder: &Path) -> Vec<InstalledModel> {
     paths.into_iter().filter_map(model).collect()
 }
 
-/// What `config.json` says, as far as it tells what a model is for.
+/// The parts of `config.json` that determine the task of a model.
 #[derive(Default, Deserialize)]
 struct ModelConfigFile {
     #[serde(default)]
@@ -102,10 +102,10 @@ impl ModelConfigFile {
     }
 }
 
-/// Puts the files of a model into the folder of models, under a name, so that it is found from the next start on.
+/// Copies the files of a model into the folder of models under a name, so that it is found from the next start on.
 ///
 /// # Errors
-/// `Invalid` that says what is missing or of another kind, and what to do; `Conflict` when there is one of this name.
+/// `Invalid` with what is missing or unsupported, and what to do; `Conflict` when a model with this name exists.
 pub fn install(models: &Path, source: &Path, name: &str, note: &InstalledNote) -> Result<InstalledModel> {
     check_name(name)?;
     let kind = inspect(source)?;
@@ -123,10 +123,10 @@ pub fn install(models: &Path, source: &Path, name: &str, note: &InstalledNote) -
     let failed = |cause: std::io::Error| {
         Error::invalid(format!("cannot put the model into {}", folder.display())).because(cause)
     };
-    // Under another name until it is whole.
+    // Under a temporary name until it is complete.
     let part = models.join(format!(".{name}.part"));
     let copied = (|| {
-        // An attempt that was cut off may have left it.
+        // May be left over from an interrupted attempt.
         let _ = std::fs::remove_dir_all(&part);
         std::fs::create_dir_all(&part)?;
         for file in MODEL_FILES.iter().chain(MORE_FILES.iter().filter(|file| source.join(file).is_file())) {
@@ -135,7 +135,7 @@ pub fn install(models: &Path, source: &Path, name: &str, note: &InstalledNote) -
             std::fs::copy(source.join(file), target)?;
         }
         write_note(&part, note)?;
-        // In one step: a start in the middle of the copy finds the whole model or none.
+        // In one step: a process that starts during the copy finds the complete model or none.
         std::fs::rename(&part, &folder)
     })();
     if let Err(cause) = copied {
@@ -143,14 +143,14 @@ pub fn install(models: &Path, source: &Path, name: &str, note: &InstalledNote) -
         return Err(failed(cause));
     }
     if note.default {
-        // Last, so that there is always a default; a cut before this
-        // leaves two, and the first by name counts.
+        // Last, so that there is always a default; an interruption before this leaves two, and the first by name
+        // counts.
         make_default(models, name, note.kind)?;
     }
     Ok(InstalledModel { name: name.to_owned(), folder, kind, note: Some(note.clone()) })
 }
 
-/// Lets no other model of a kind be the default.
+/// Ensures that no other model of a kind is the default.
 fn make_default(models: &Path, name: &str, kind: ModelKind) -> Result<()> {
     for other in installed(models).into_iter().filter(|other| other.kind == kind && other.name != name) {
         if let Some(note) = other.note.filter(|note| note.default) {
@@ -169,7 +169,7 @@ fn write_note(folder: &Path, note: &InstalledNote) -> std::io::Result<()> {
 
 fn check_name(name: &str) -> Result<()> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    // It becomes a folder: a dot in front would hide it, and a slash lead elsewhere.
+    // The name becomes a folder name: a leading dot would hide it, and a slash would lead elsewhere.
     if name.is_empty() || name.len() > NAME_MAX || name.starts_with('.') || !name.chars().all(plain) {
         let message = format!("`{name}` cannot be the name of a model");
         return Err(Error::invalid(message).help("use letters, digits, `-`, `_` and `.`, with --name"));
@@ -184,10 +184,10 @@ fn words(kind: ModelKind) -> &'static str {
     }
 }
 
-/// What a model in a folder is for, when all that it needs is there.
+/// Determines the task of a model in a folder and checks that all required files exist.
 ///
 /// # Errors
-/// `Invalid` that says what is missing or of another kind, and what to do.
+/// `Invalid` with what is missing or unsupported, and what to do.
 pub fn inspect(folder: &Path) -> Result<ModelKind> {
     if !folder.is_dir() {
         return Err(Error::invalid(format!("there is no folder {}", folder.display())));
@@ -223,7 +223,7 @@ pub fn inspect(folder: &Path) -> Result<ModelKind> {
     Ok(kind)
 }
 
-/// What to do about a file that is not there.
+/// The error for a missing file, with the remedy.
 fn missing(folder: &Path, file: &str) -> Error {
     let has = |name: &str| folder.join(name).exists();
     let help = if has("model.safetensors.index.json") {
@@ -242,12 +242,12 @@ fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
     let failed = || Error::invalid(format!("cannot read {}", path.display()));
     let file = std::fs::File::open(path).map_err(|cause| failed().because(cause))?;
     let mut bytes = Vec::new();
-    // A longer one is cut, and then is no JSON.
+    // A longer one is cut off, and is then not valid JSON.
     file.take(SETTINGS_BYTES_MAX).read_to_end(&mut bytes).map_err(|cause| failed().because(cause))?;
     serde_json::from_slice(&bytes).map_err(|cause| failed().because(cause))
 }
 
-/// The tensors of a file of weights and their shapes: its header alone is read.
+/// The tensors of a file of weights and their shapes, from its header alone.
 fn tensors(path: &Path) -> Result<BTreeMap<String, Vec<usize>>> {
     #[derive(Deserialize)]
     struct Tensor {
@@ -267,7 +267,7 @@ fn tensors(path: &Path) -> Result<BTreeMap<String, Vec<usize>>> {
         return Err(failed("its header is too long".to_owned()));
     }
     let mut header = Vec::new();
-    // The names and shapes are in the header; the numbers behind it may be gigabytes and are not read.
+    // Names and shapes are in the header; the data after it may be gigabytes and is not read.
     file.take(length).read_to_end(&mut header).map_err(|cause| failed(cause.to_string()))?;
     let tensors: BTreeMap<String, Tensor> =
         serde_json::from_slice(&header).map_err(|cause| failed(cause.to_string()))?;

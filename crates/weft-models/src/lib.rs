@@ -1,7 +1,7 @@
 //! canvas JSON → plan → run → **components' language models** → events → API
 //!
-//! Whatever answers messages, behind the one seam `ChatModel`. [`Directory`] finds models by the
-//! `llm_id` of a canvas; [`discover`] says which there are when nobody configured any.
+//! Everything that answers messages, behind the one seam `ChatModel`. [`Directory`] finds models by the `llm_id` of a
+//! canvas; [`discover`] finds the available ones when none is configured.
 
 mod answer_form;
 mod cache;
@@ -52,11 +52,11 @@ pub use scripted::ScriptedModel;
 pub use secret::Secret;
 pub use weft_core::seam::chat_model::{ModelKind, Prices};
 
-/// Calls of one answer, at most.
-// More than any model means; a server that repeats one without an end would fill the memory.
+/// Maximum number of calls in one answer.
+// More than any model intends; a server that endlessly repeats a call would fill the memory.
 pub(crate) const CALLS_MAX: usize = 128;
 
-/// The id of call number `at` of a conversation, from 0, for providers that give none.
+/// The id of call number `at` of a conversation, counted from 0, for providers that send none.
 pub(crate) fn call_id(at: usize) -> String {
     format!("call_{}", at + 1)
 }

@@ -1,5 +1,5 @@
-//! Which tools a request offers on a wire, and what the model may do with them. One place, since every
-//! provider is strict about something else.
+//! Determines the tools of a request for a wire format, and how the model may use them. In one place, because each
+//! provider has different restrictions.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -12,14 +12,14 @@ use crate::factories::Provider;
 /// What is sent.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct ToolOffer<'a> {
-    /// The tools; without any, neither they nor the choice are sent.
+    /// The tools; if there are none, neither they nor the choice are sent.
     pub tools: Cow<'a, [ToolSchema]>,
     pub choice: ToolChoice,
-    /// What the provider does not take.
+    /// What the provider does not support.
     pub warnings: Vec<String>,
 }
 
-/// Settles the tools of `request` for a model on a wire.
+/// Determines the tools of `request` for a model with a wire format.
 pub(crate) fn offer<'a>(wire: Provider, info: &ModelInfo, request: &'a ChatRequest) -> ToolOffer<'a> {
     let called = request.messages.iter().any(|message| !message.tool_calls.is_empty());
     if !info.tools {
@@ -28,7 +28,7 @@ pub(crate) fn offer<'a>(wire: Provider, info: &ModelInfo, request: &'a ChatReque
         return ToolOffer { warnings, ..ToolOffer::default() };
     }
     if request.tools.is_empty() || request.tool_choice == ToolChoice::None {
-        // Anthropic refuses a conversation with calls that names no tools.
+        // Anthropic rejects a conversation with calls that does not define tools.
         let tools = match (wire, called) {
             (Provider::Anthropic, true) if request.tools.is_empty() => Cow::Owned(stand_ins(request)),
             (Provider::Anthropic, true) => sent(info, request),
@@ -45,7 +45,7 @@ pub(crate) fn offer<'a>(wire: Provider, info: &ModelInfo, request: &'a ChatReque
         |why: &str| vec![format!("`{}` cannot be made to call a tool {why}; it was left free", info.name)];
     match wire {
         Provider::Ollama => {
-            // It has no way to demand a call: the next best is that there is no other tool.
+            // It cannot force a call: the closest option is to offer only that tool.
             let named = |tool: &&ToolSchema| match &request.tool_choice {
                 ToolChoice::Named(name) => tool.name == *name,
                 _ => true,
@@ -57,7 +57,7 @@ pub(crate) fn offer<'a>(wire: Provider, info: &ModelInfo, request: &'a ChatReque
                 warnings: free("by its provider"),
             }
         }
-        // Both Anthropic and the compatible providers with a switch for reasoning refuse the two together.
+        // Both Anthropic and the compatible providers with a switch for reasoning reject this combination.
         Provider::Anthropic | Provider::OpenAi if request.sampling.thinking == Some(true) => {
             ToolOffer { choice: ToolChoice::Auto, warnings: free("while it reasons"), ..whole }
         }
@@ -65,10 +65,10 @@ pub(crate) fn offer<'a>(wire: Provider, info: &ModelInfo, request: &'a ChatReque
     }
 }
 
-/// The tools of a request as they are sent: kept back only where they may be, and their schemas whole.
+/// The tools of a request as they are sent: deferred only where that is possible, and with complete schemas.
 fn sent<'a>(info: &ModelInfo, request: &'a ChatRequest) -> Cow<'a, [ToolSchema]> {
     let searches = request.tools.iter().filter(|tool| tool.deferred).count() <= info.deferred_tools_max;
-    // A model cannot be made to call what it is not shown.
+    // A model cannot be forced to call a tool that is withheld from it.
     let named = |tool: &ToolSchema| request.tool_choice == ToolChoice::Named(tool.name.clone());
     let must_show = |tool: &ToolSchema| tool.deferred && (!searches || named(tool));
     let mut tools = with_whole_schemas(&request.tools);
@@ -80,8 +80,8 @@ fn sent<'a>(info: &ModelInfo, request: &'a ChatRequest) -> Cow<'a, [ToolSchema]>
     tools
 }
 
-/// Providers refuse a tool whose schema does not say that it is an object, and which members it has, even
-/// when it has none.
+/// Completes schemas: providers reject a tool whose schema does not state that it is an object, and its members, even
+/// if there are none.
 fn with_whole_schemas(tools: &[ToolSchema]) -> Cow<'_, [ToolSchema]> {
     const PARTS: [&str; 2] = ["type", "properties"];
     let is_whole = |tool: &ToolSchema| PARTS.iter().all(|part| tool.parameters.get(part).is_some());
@@ -102,7 +102,7 @@ fn with_whole_schemas(tools: &[ToolSchema]) -> Cow<'_, [ToolSchema]> {
     Cow::Owned(tools)
 }
 
-/// Tools of the names that were called, for a request that has none.
+/// Placeholder tools with the names that were called, for a request without tools.
 fn stand_ins(request: &ChatRequest) -> Vec<ToolSchema> {
     let calls = request.messages.iter().flat_map(|message| &message.tool_calls);
     let names: BTreeSet<&str> = calls.map(|call| call.name.as_str()).collect();

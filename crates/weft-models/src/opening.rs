@@ -1,4 +1,4 @@
-//! Answers that begin anew, by the same model or by another one, as long as nobody saw a piece of them.
+//! Starts answers over, with the same model or another one, as long as no reader has seen a piece of them.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -11,8 +11,8 @@ use weft_core::{Error, Result};
 /// An answer that is about to begin.
 pub(crate) type Opening = BoxFuture<'static, Result<ChatStream>>;
 
-/// An answer whose first piece is there, with the warnings before it: a provider's refusal may come as
-/// the first thing in a stream.
+/// Waits until the first piece of an answer has arrived, and includes the warnings before it: a provider's refusal
+/// may be the first item of a stream.
 pub(crate) async fn opened<M: ChatModel + ?Sized>(model: &M, request: ChatRequest) -> Result<ChatStream> {
     let mut answer = model.chat(request).await?;
     let mut first = Vec::new();
@@ -27,16 +27,16 @@ pub(crate) async fn opened<M: ChatModel + ?Sized>(model: &M, request: ChatReques
     Ok(stream::iter(first).chain(answer).boxed())
 }
 
-/// What is done about a failure: another beginning, or the failure stands.
+/// Decides about a failure: start over, or return the failure.
 pub(crate) trait Another: FnMut(Error) -> Result<Opening> + Send + Unpin + 'static {}
 
 impl<F: FnMut(Error) -> Result<Opening> + Send + Unpin + 'static> Another for F {}
 
-/// The answer that begins with `first`, or else with one of those that `another` gives, also after it has
-/// broken off, if what came of it may be taken back.
+/// The answer that starts with `first`, or else with one of those returned by `another`; also after it has broken
+/// off, if its pieces so far may be taken back.
 ///
 /// # Errors
-/// The failure that `another` lets stand.
+/// The failure after which `another` does not start over.
 pub(crate) async fn answered(
     first: Opening,
     audience: Audience,
@@ -62,24 +62,24 @@ enum OpeningStage {
 struct Renewable<F> {
     stage: OpeningStage,
     audience: Audience,
-    /// Some of its text or reasoning has been handed on.
+    /// Whether some of its text or reasoning has been passed on.
     spoken: bool,
-    /// Warnings that were handed on: a new beginning repeats them.
+    /// Warnings that were passed on: a restarted answer repeats them.
     warned: Vec<String>,
     another: F,
 }
 
 impl<F: Another> Renewable<F> {
-    /// The failure, when there is no other beginning.
+    /// Handles a failure; returns it when the answer does not start over.
     fn broken(&mut self, error: Error) -> Option<Error> {
         if self.spoken && self.audience.has_heard() {
             self.stage = OpeningStage::Over;
             return Some(error);
         }
-        // Whoever decides takes the failure itself.
+        // `another` takes the failure itself.
         let told = Error::new(error.kind, error.full());
         match (self.another)(error) {
-            // Somebody may have begun to read in this very moment.
+            // A reader may have started to read at this very moment.
             Ok(_) if self.spoken && !self.audience.take_back() => {
                 self.stage = OpeningStage::Over;
                 Some(told)
@@ -95,7 +95,7 @@ impl<F: Another> Renewable<F> {
         }
     }
 
-    /// Whether a piece is to be handed on.
+    /// Whether a piece is to be passed on.
     fn passes(&mut self, delta: &ChatDelta) -> bool {
         match delta {
             ChatDelta::Text(text) | ChatDelta::Thinking(text) => self.spoken |= !text.is_empty(),

@@ -1,4 +1,4 @@
-//! Pictures that are read by a service or by a model that sees.
+//! Reads pictures, with a service or a vision model.
 
 mod service;
 mod vision;
@@ -9,10 +9,10 @@ pub(crate) use vision::VisionPictureReader;
 use weft_core::seam::picture_reader::{PIXELS_MAX, Picture};
 use weft_core::{Error, Result};
 
-/// Bytes of a picture that is sent, at most: it travels in base64 in one request.
+/// Maximum size of a picture in bytes: it is sent as base64 in one request.
 const SENT_BYTES_MAX: usize = 24 << 20;
 
-/// Refuses what is too large to be sent.
+/// Rejects pictures that are too large to be sent.
 fn check(picture: &Picture) -> Result<()> {
     let (width, height) = (picture.width, picture.height);
     if u64::from(width) * u64::from(height) > PIXELS_MAX {

@@ -1,4 +1,4 @@
-//! A model behind an address: one request, one answer in JSON.
+//! A model at an address: one request, one JSON response.
 
 use std::time::Duration;
 
@@ -11,21 +11,21 @@ use crate::failure;
 use crate::retrying::RetryPolicy;
 use crate::secret::Secret;
 
-/// A longer answer is refused: it would be more than a thousand vectors of four thousand numbers.
+/// Longer responses are rejected: that would be more than a thousand vectors with four thousand numbers.
 const BODY_BYTES_MAX: usize = 64 << 20;
-/// Of an answer that is an error, this much is read.
+/// How much of an error response is read.
 const REFUSAL_BYTES_MAX: usize = 64 << 10;
 
-/// Where a model is asked.
+/// The address of a model and how it is asked.
 #[derive(Debug)]
 pub(crate) struct RemoteModel {
-    /// What the operator calls it.
+    /// The name given by the operator.
     pub name: String,
     url: reqwest::Url,
     key: Secret,
     client: reqwest::Client,
     policy: RetryPolicy,
-    /// How long one request may take.
+    /// Time limit of one request.
     limit: Duration,
 }
 
@@ -43,18 +43,18 @@ impl RemoteModel {
         Ok(Self { name, url, key, client: client.clone(), policy, limit })
     }
 
-    /// Asks until there is an answer or no hope of one.
+    /// Asks until there is an answer or retrying is pointless.
     ///
     /// # Errors
-    /// What the provider or the way to it said, by kind.
+    /// The error of the provider or of the connection, by kind.
     pub(crate) async fn ask(&self, body: &Json) -> Result<Vec<u8>> {
         self.ask_with(|request| request.json(body)).await
     }
 
-    /// The same for a request with any body. It is made anew for each try.
+    /// Same as [`RemoteModel::ask`], for a request with any body, which is built again for each try.
     ///
     /// # Errors
-    /// As [`RemoteModel::ask`].
+    /// As for [`RemoteModel::ask`].
     pub(crate) async fn ask_with(&self, body: impl Fn(RequestBuilder) -> RequestBuilder) -> Result<Vec<u8>> {
         let mut tries = 1;
         loop {
@@ -80,7 +80,7 @@ impl RemoteModel {
 
     async fn exchange(&self, body: impl Fn(RequestBuilder) -> RequestBuilder) -> Result<Vec<u8>> {
         let mut sending = body(self.client.post(self.url.clone()));
-        // A local server without keys may refuse an empty one.
+        // A local server without keys may reject an empty one.
         if !self.key.is_empty() {
             sending = sending.bearer_auth(self.key.reveal());
         }
@@ -92,7 +92,7 @@ impl RemoteModel {
         }
         let status = response.status().as_u16();
         let retry_after = failure::retry_after(response.headers());
-        // The status says the most: a refusal whose words break off is still told as a refusal.
+        // The status matters most: a refusal whose body breaks off is still reported as a refusal.
         let (body, _) = read(response, REFUSAL_BYTES_MAX).await.unwrap_or_default();
         let body = String::from_utf8_lossy(&body);
         Err(failure::refused(
@@ -102,13 +102,13 @@ impl RemoteModel {
         ))
     }
 
-    /// The error for an answer that is none.
+    /// The error for a response that cannot be understood.
     pub(crate) fn garbled(&self, cause: impl std::fmt::Display) -> Error {
         failure::garbled(&self.name, cause, &self.key)
     }
 }
 
-/// The body as far as the limit, and whether that was all.
+/// The body up to the limit, and whether that was all of it.
 async fn read(mut response: reqwest::Response, bytes_max: usize) -> Result<(Vec<u8>, bool), reqwest::Error> {
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await? {

@@ -1,4 +1,4 @@
-//! Asks again when a model could not be asked, as long as nobody has seen a piece of the answer.
+//! Retries requests to a model that failed, as long as no reader has seen a piece of the answer.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use weft_core::{Error, ErrorKind, Result};
 
 use crate::opening::{answered, opened};
 
-/// How often and after how long to ask again.
+/// How often and after which delay to retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Tries after the first one, unless the request says otherwise.
+    /// Maximum number of retries, unless the request sets it.
     pub retries_max: u32,
-    /// The wait before the second try; it doubles each time.
+    /// The delay before the first retry; it doubles each time.
     pub delay: Duration,
-    /// The longest wait of our own choosing.
+    /// The longest delay that we choose ourselves.
     pub delay_max: Duration,
-    /// The longest wait that a provider may ask for; with a longer one the failure stands.
+    /// The longest delay that a provider may request; with a longer one, the failure is returned.
     pub asked_delay_max: Duration,
 }
 
@@ -36,11 +36,11 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// How long to wait before it is asked again, after try number `tries` (1 for the first) failed with
-    /// `error`: as the policy says, unless the request chose how often and after how long.
+    /// The delay before the next try, after try number `tries` (1 for the first) failed with `error`: by the policy,
+    /// unless the request sets the number of retries and the delay.
     ///
     /// # Errors
-    /// The same failure, when it stands; it says how often was asked.
+    /// The same failure if it is not retried; it includes the number of tries.
     pub(crate) fn again(
         &self,
         mut error: Error,
@@ -58,9 +58,9 @@ impl RetryPolicy {
         Err(error)
     }
 
-    /// How long to wait after try number `tries` (1 for the first) failed with `error`; `None` when
-    /// it is not worth another one. `random` spreads callers that failed together over half the wait,
-    /// unless the request `wanted` a wait: that one is never cut short.
+    /// The delay after try number `tries` (1 for the first) failed with `error`; `None` if a retry is pointless.
+    /// `random` spreads callers that failed together over half the delay, unless the request `wanted` a delay, which
+    /// is never shortened.
     fn pause(&self, error: &Error, tries: u32, wanted: Option<Duration>, random: u64) -> Option<Duration> {
         let again =
             matches!(error.kind, ErrorKind::RateLimited | ErrorKind::Unavailable | ErrorKind::Timeout);
@@ -83,7 +83,7 @@ impl RetryPolicy {
     }
 }
 
-/// A model that is asked again by one policy.
+/// A model whose requests are retried by a policy.
 #[derive(Debug)]
 pub struct Retrying<M> {
     model: Arc<M>,
@@ -91,7 +91,7 @@ pub struct Retrying<M> {
 }
 
 impl<M: ChatModel> Retrying<M> {
-    /// Asks `model` again by `policy`.
+    /// Retries requests to `model` by `policy`.
     pub fn new(model: M, policy: RetryPolicy) -> Self {
         Self { model: Arc::new(model), policy }
     }
@@ -109,7 +109,7 @@ impl<M: ChatModel + 'static> ChatModel for Retrying<M> {
         let ask = move |pause: Duration| {
             let (model, request) = (Arc::clone(&model), request.clone());
             async move {
-                // Even a wait of nothing would wait for the clock's next tick.
+                // Even a zero delay would wait for the next tick of the timer.
                 if !pause.is_zero() {
                     tokio::time::sleep(pause).await;
                 }

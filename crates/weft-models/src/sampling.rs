@@ -1,12 +1,12 @@
-//! What a model takes of the sampling parameters, and under which name. One table; whatever is left
-//! out is reported.
+//! Which sampling parameters a model supports, and under which names. One table; parameters that are left out are
+//! reported.
 
 use serde_json::{Map, Value as Json, json};
 use weft_core::seam::chat_model::Sampling;
 
 use crate::config::StructuredOutput;
 
-/// Where a model is asked, for choosing rules.
+/// The address of a model, by which rules are selected.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ModelAddress<'a> {
     pub provider: &'a str,
@@ -14,25 +14,25 @@ pub(crate) struct ModelAddress<'a> {
     pub model: &'a str,
 }
 
-/// What to send.
+/// What is sent.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Settled {
-    /// Parameters by the provider's names.
+    /// The parameters under the provider's names.
     pub params: Map<String, Json>,
     /// What was left out or changed.
     pub warnings: Vec<String>,
-    /// How the answer's schema is asked for.
+    /// How the answer's schema is requested.
     pub schema: SchemaMode,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum SchemaMode {
-    /// The schema itself.
+    /// With the schema itself.
     #[default]
     Schema,
-    /// Only that it is JSON.
+    /// Only as JSON.
     JsonOnly,
-    /// Not at all: the prompt says it.
+    /// Not at all: it is in the prompt.
     Nothing,
 }
 
@@ -41,7 +41,7 @@ struct SamplingRule {
     actions: &'static [SamplingAction],
 }
 
-/// Every part that is given must fit; model patterns are parts of the lower-case name.
+/// A rule applies when all its given parts match; model patterns match parts of the lower-case name.
 struct Fits {
     provider: &'static str,
     hosts: &'static [&'static str],
@@ -54,7 +54,7 @@ enum SamplingAction {
     Rename(&'static str, &'static str),
     Clamp(&'static str, f64, f64),
     Set(&'static str, f64),
-    /// Says whether to reason, as `{name: {"type": "enabled"}}`; the second is what is said unasked.
+    /// Switches reasoning with `{name: {"type": "enabled"}}`; the second value is sent when the request sets nothing.
     ThinkingType(&'static str, Option<bool>),
     /// The same as `{name: true}`.
     ThinkingFlag(&'static str, Option<bool>),
@@ -74,7 +74,7 @@ const RULES: &[SamplingRule] = &[
             models: &["gpt-5", "o1", "o3", "o4"],
         },
         actions: &[
-            // Models that reason refuse these, and know the limit by another name only.
+            // Reasoning models reject these, and have a different name for the limit.
             Drop(&["temperature", "top_p", "presence_penalty", "frequency_penalty"]),
             Rename("max_tokens", "max_completion_tokens"),
         ],
@@ -85,7 +85,7 @@ const RULES: &[SamplingRule] = &[
     },
     SamplingRule {
         fits: Fits { provider: "anthropic", hosts: ANY, models: ANY },
-        // Canvases write temperatures as OpenAI has them, which go to 2.
+        // Canvases use OpenAI's range of temperatures, which goes up to 2.
         actions: &[Drop(PENALTIES), Clamp("temperature", 0.0, 1.0)],
     },
     SamplingRule { fits: Fits { provider: "gemini", hosts: ANY, models: ANY }, actions: &[Drop(PENALTIES)] },
@@ -123,7 +123,7 @@ const RULES: &[SamplingRule] = &[
 impl Fits {
     fn asked(&self, asked: ModelAddress<'_>) -> bool {
         let name = asked.model.rsplit('/').next().unwrap_or(asked.model).to_lowercase();
-        // A short pattern such as `o1` must begin the name, or it would be found anywhere.
+        // A short pattern such as `o1` has to be at the beginning of the name, as it would match anywhere otherwise.
         let model = |part: &&str| if part.len() < 3 { name.starts_with(part) } else { name.contains(part) };
         (self.provider.is_empty() || self.provider == asked.provider)
             && (self.hosts.is_empty() || self.hosts.iter().any(|host| is_at(asked.base_url, host)))
@@ -131,9 +131,9 @@ impl Fits {
     }
 }
 
-/// Whether an address is of a host: its own, or that of a gateway which has the host in the path.
+/// Whether an address belongs to a host: directly, or through a gateway that has the host in its path.
 fn is_at(address: &str, host: &str) -> bool {
-    // Whole parts of a name: `z.ai` is not in `quiz.ai`.
+    // Whole parts of a name: `z.ai` must not match `quiz.ai`.
     let goes_on = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'-');
     address.match_indices(host).any(|(at, found)| {
         let bytes = address.as_bytes();
@@ -142,11 +142,11 @@ fn is_at(address: &str, host: &str) -> bool {
     })
 }
 
-/// Applies the table to what a request asks for.
+/// Applies the table to the parameters of a request.
 pub(crate) fn settle(asked: ModelAddress<'_>, sampling: &Sampling) -> Settled {
     let mut settled = Settled { params: wanted(sampling), ..Settled::default() };
     let mut thinking = sampling.thinking;
-    // Ollama, Anthropic and Gemini are told by their own wires.
+    // Ollama, Anthropic and Gemini set this in their own wire formats.
     let native = asked.provider != "openai";
     for rule in RULES.iter().filter(|rule| rule.fits.asked(asked)) {
         for action in rule.actions {
@@ -154,7 +154,7 @@ pub(crate) fn settle(asked: ModelAddress<'_>, sampling: &Sampling) -> Settled {
         }
     }
     if asked.provider == "anthropic" && sampling.thinking == Some(true) {
-        // Refused together.
+        // Rejected in combination.
         settled.apply(asked.model, Drop(&["temperature", "top_p"]), &mut thinking);
     }
     if let Some(wanted) = thinking.filter(|_| !native) {
@@ -181,7 +181,7 @@ fn wanted(sampling: &Sampling) -> Map<String, Json> {
 }
 
 impl Settled {
-    /// With what the operator says about the form of answers, which counts more than what is known here.
+    /// Applies the operator's setting for the form of answers, which takes precedence over the table.
     pub(crate) fn with_form(self, form: Option<StructuredOutput>) -> Self {
         let schema = match form {
             None => self.schema,

@@ -1,4 +1,4 @@
-//! A model in this process that says what its script tells it, and remembers what it was asked.
+//! A model in this process that answers according to its script, and remembers its requests.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,13 +12,13 @@ use weft_core::{Error, ErrorKind, Result, TenantId};
 
 use crate::script::{Fault, Playback, Reply, Script, Step};
 
-/// The window a scripted model says it has.
+/// The window that a scripted model reports.
 const WINDOW: usize = 128_000;
-/// How many requests a scripted model remembers; later ones are answered and forgotten.
+/// Maximum number of requests that a scripted model remembers; later ones are answered but not remembered.
 // A server may play a script for days.
 const REQUESTS_REMEMBERED_MAX: usize = 10_000;
 
-/// A model that plays a [`Script`]. Clones play the same one.
+/// A model that plays a [`Script`]. Clones share the playback.
 #[derive(Clone, Debug)]
 pub struct ScriptedModel {
     info: ModelInfo,
@@ -37,8 +37,7 @@ impl ScriptedModel {
         Self::named("scripted", "scripted", script)
     }
 
-    /// A model whose every reply is made by `answerer` from the request and the number of requests
-    /// before it.
+    /// A model whose replies are created by `answerer` from the request and the number of requests before it.
     ///
     /// ```
     /// use weft_models::{Reply, ScriptedModel};
@@ -53,12 +52,12 @@ impl ScriptedModel {
         Self::playing("scripted", "scripted", Playback::from_fn(answerer))
     }
 
-    /// A model with a configured name, and the name its script knows it by.
+    /// A model with a configured name, and the name used in its script.
     pub fn named(name: &str, model: &str, script: Script) -> Self {
         Self::playing(name, model, Playback::new(script))
     }
 
-    /// The same model with other information about itself; both play the same script.
+    /// The same model with different information about itself; both play the same script.
     #[must_use]
     pub fn with_info(&self, change: impl FnOnce(&mut ModelInfo)) -> Self {
         let mut model = self.clone();
@@ -81,7 +80,7 @@ impl ScriptedModel {
         Self { info, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// What it was asked so far, in order.
+    /// The requests so far, in order.
     pub fn requests(&self) -> Vec<ChatRequest> {
         self.lock().requests.clone()
     }
@@ -116,7 +115,7 @@ impl ChatModel for ScriptedModel {
     }
 }
 
-/// Every `llm_id` finds this one model, which goes by that name, so that replies can ask for it.
+/// Resolves every `llm_id` to this model, which then has that name, so that replies can match it.
 impl ModelDirectory for ScriptedModel {
     fn resolve(&self, _tenant: &TenantId, llm_id: &str) -> Result<Arc<dyn ChatModel>> {
         let mut model = self.clone();
@@ -145,7 +144,7 @@ fn play(reply: &Reply, steps: Vec<Step>, request: &ChatRequest) -> ChatStream {
         .chain([(Duration::ZERO, Some(Ok(end)))])
         .collect();
     let broken = said.iter().position(|(_, delta)| matches!(delta, Some(Err(_))));
-    // Nothing comes after a failure, as with the models that this one stands for.
+    // Nothing follows a failure, just as with the models that this one replaces.
     let count = broken.map_or(said.len(), |at| at + 1);
     stream::iter(said.into_iter().take(count))
         .then(|(pause, delta)| async move {
@@ -187,7 +186,7 @@ fn said(step: Step, calls: &mut usize) -> Result<ChatDelta> {
         Step::Fault(Fault::Garbage) => {
             Err(Error::new(ErrorKind::Garbled, "the model's answer cannot be understood"))
         }
-        // Waits are taken out before, and nobody hears of a search.
+        // Waits have been removed before, and searches are not reported.
         Step::Wait(_) | Step::ToolSearch(_) => Ok(ChatDelta::Text(String::new())),
     }
 }

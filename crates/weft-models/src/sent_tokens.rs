@@ -1,15 +1,15 @@
-//! Numbers of tokens as servers send them.
+//! Parses token counts sent by servers.
 
 use serde::{Deserialize as _, Deserializer};
 use serde_json::Value as Json;
 
-/// A number of tokens; nothing for what is none.
+/// A token count; `None` for anything that is not a count.
 ///
-/// An answer is read whatever is said of its cost: some servers write `12.0`, some `"12"` and some -1, and without a number
-/// there is an estimate.
+/// An answer is accepted regardless of its reported cost: some servers send `12.0`, some `"12"` and some -1, and a
+/// missing count is estimated.
 ///
 /// # Errors
-/// For what is no JSON.
+/// For invalid JSON.
 pub(crate) fn read<'de, D: Deserializer<'de>>(sent: D) -> Result<Option<u64>, D::Error> {
     Ok(Option::<Json>::deserialize(sent)?.as_ref().and_then(count))
 }
@@ -17,7 +17,7 @@ pub(crate) fn read<'de, D: Deserializer<'de>>(sent: D) -> Result<Option<u64>, D:
 fn count(sent: &Json) -> Option<u64> {
     match sent {
         Json::Number(number) if number.is_u64() => number.as_u64(),
-        // Nothing is lost: a number that is too large for it is the largest.
+        // Saturates: a number that is too large becomes the maximum.
         other => weft_core::value::number(other).filter(|tokens| *tokens >= 0.0).map(|tokens| tokens as u64),
     }
 }

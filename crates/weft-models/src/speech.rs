@@ -1,5 +1,5 @@
-//! Models that read texts aloud and models that write down speech, over the routes of OpenAI's API that
-//! many other servers have, too: `/audio/speech` and `/audio/transcriptions`.
+//! Text-to-speech and speech-to-text models, over the endpoints of OpenAI's API that many other servers also have:
+//! `/audio/speech` and `/audio/transcriptions`.
 
 use async_trait::async_trait;
 use base64::Engine as _;
@@ -10,20 +10,20 @@ use serde_json::json;
 use weft_core::seam::chat_model::{Prices, Usage};
 use weft_core::seam::speech::{Audio, Recording, SpeechModel, TranscriptionModel};
 use weft_core::usage::Counted;
-use weft_core::{Error, Json, Result};
+use weft_core::{Error, Json, Result, TenantId};
 
 use crate::config::ModelEntry;
 use crate::factories::Provider;
 use crate::remote::RemoteModel;
 
-/// The format that is asked for, which every browser plays.
+/// The requested format, which every browser can play.
 const FORMAT: (&str, &str) = ("mp3", "audio/mpeg");
-/// A recording may not be larger: it goes into journals and streams.
+/// Maximum size of a recording in bytes: it goes into journals and streams.
 const AUDIO_BYTES_MAX: usize = 8 << 20;
-/// A voice that OpenAI has; servers of others take it for their own first one or have a setting.
+/// A voice of OpenAI; other servers map it to their own default or have a setting.
 const VOICE: &str = "alloy";
 
-/// The address of a route of the entry's server.
+/// The URL of an endpoint of the entry's server.
 fn address(entry: &ModelEntry, route: &str) -> Result<String> {
     if entry.wire() != Provider::OpenAi {
         let provider = entry.wire().as_str();
@@ -35,7 +35,7 @@ fn address(entry: &ModelEntry, route: &str) -> Result<String> {
     Ok(format!("{}/audio/{route}", entry.address()?.trim_end_matches('/')))
 }
 
-/// A model that reads aloud, behind an address.
+/// A text-to-speech model at an address.
 pub(crate) struct HttpSpeech {
     remote: RemoteModel,
     model: String,
@@ -47,7 +47,7 @@ impl HttpSpeech {
     /// The model of an entry.
     ///
     /// # Errors
-    /// `Invalid` when its provider has none, or for an address that is not valid.
+    /// `Invalid` when its provider has no such endpoint, or for an address that is not valid.
     pub(crate) fn new(entry: &ModelEntry, client: &reqwest::Client) -> Result<Self> {
         let remote = RemoteModel::new(entry, &address(entry, "speech")?, client)?;
         let voice = entry.voice.clone().unwrap_or_else(|| VOICE.to_owned());
@@ -72,7 +72,7 @@ impl SpeechModel for HttpSpeech {
         let bytes = self.remote.ask(&body).await?;
         match bytes.first() {
             None => Err(self.remote.garbled("the recording is empty")),
-            // No audio format begins like this.
+            // No audio format starts like this.
             Some(b'{' | b'<') => Err(self.remote.garbled("it is a text and no recording")),
             Some(_) if bytes.len() > AUDIO_BYTES_MAX => Err(self.remote.garbled("the recording is too long")),
             Some(_) => Ok(Audio { media_type: media_type.into(), base64: STANDARD.encode(bytes).into() }),
@@ -80,7 +80,7 @@ impl SpeechModel for HttpSpeech {
     }
 }
 
-/// A model that writes down speech, behind an address.
+/// A speech-to-text model at an address.
 pub(crate) struct HttpTranscription {
     remote: RemoteModel,
     model: String,
@@ -91,7 +91,7 @@ impl HttpTranscription {
     /// The model of an entry.
     ///
     /// # Errors
-    /// As [`HttpSpeech::new`].
+    /// As for [`HttpSpeech::new`].
     pub(crate) fn new(entry: &ModelEntry, client: &reqwest::Client) -> Result<Self> {
         let remote = RemoteModel::new(entry, &address(entry, "transcriptions")?, client)?;
         Ok(Self { remote, model: entry.provider_name().to_owned(), prices: entry.prices })
@@ -105,7 +105,7 @@ struct TranscriptionAnswer {
     usage: Json,
 }
 
-/// What a server tells of tokens; one that counts seconds tells none.
+/// The tokens reported by a server; one that counts seconds reports none.
 fn usage(told: &Json) -> Usage {
     let tokens = |name: &str| told.get(name).and_then(Json::as_u64).unwrap_or_default();
     Usage {
@@ -122,17 +122,17 @@ impl TranscriptionModel for HttpTranscription {
         &self.remote.name
     }
 
-    async fn transcribe(&self, recording: &Recording) -> Result<String> {
-        self.transcribe_counted(recording).await.map(|counted| counted.given)
+    async fn transcribe(&self, tenant: &TenantId, recording: &Recording) -> Result<String> {
+        self.transcribe_counted(tenant, recording).await.map(|counted| counted.given)
     }
 
-    async fn transcribe_counted(&self, recording: &Recording) -> Result<Counted<String>> {
+    async fn transcribe_counted(&self, _: &TenantId, recording: &Recording) -> Result<Counted<String>> {
         let part = || {
             let part = Part::stream_with_length(recording.bytes.clone(), recording.bytes.len() as u64)
                 .file_name(recording.name.clone());
             part.mime_str(&recording.media_type)
         };
-        // Looked at once before anything is sent, so that it cannot fail there.
+        // Checked once before anything is sent, so that it cannot fail there.
         part().map_err(|_| Error::invalid(format!("`{}` is no media type", recording.media_type)))?;
         let form = || {
             let form = Form::new().text("model", self.model.clone()).text("response_format", "json");

@@ -1,25 +1,25 @@
-//! Server-sent events out of bytes that are cut anywhere.
+//! Parses server-sent events from bytes that are split anywhere.
 
-/// An event longer than this is refused.
+/// Longer events are rejected.
 pub(crate) const EVENT_BYTES_MAX: usize = 8 << 20;
 
-/// Collects bytes and gives the data of whole events.
+/// Collects bytes and returns the data of complete events.
 #[derive(Debug, Default)]
 pub(crate) struct SseBuffer {
     buffer: Vec<u8>,
-    /// Where the unread part of the buffer begins.
+    /// The start of the unread part of the buffer.
     start: usize,
-    /// How far of the unread part is known to hold no line end.
+    /// How much of the unread part is known to contain no line end.
     searched: usize,
     data: Vec<u8>,
     /// Whether a `data` line was seen since the last event.
     open: bool,
-    /// Whether any line was seen that is no comment and no empty piece of data.
+    /// Whether any line was seen that is neither a comment nor empty data.
     spoke: bool,
 }
 
 impl SseBuffer {
-    /// Adds bytes; `false` when an event is too long.
+    /// Adds bytes; returns `false` when an event is too long.
     #[must_use]
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> bool {
         if self.start > 0 {
@@ -30,9 +30,9 @@ impl SseBuffer {
         self.buffer.len() + self.data.len() <= EVENT_BYTES_MAX
     }
 
-    /// The data of the next whole event.
+    /// The data of the next complete event.
     pub(crate) fn next(&mut self) -> Option<&[u8]> {
-        // The last event's data was lent out until now.
+        // The data of the last event was borrowed until now.
         if !self.open {
             self.data.clear();
         }
@@ -45,12 +45,12 @@ impl SseBuffer {
                 return Some(&self.data);
             }
         }
-        // A long line comes in many pieces and is not searched from its beginning with each.
+        // A long line arrives in many pieces and is not searched from its beginning with each of them.
         self.searched = self.buffer.len() - self.start;
         None
     }
 
-    /// The data of an event that the end of the stream ends.
+    /// The data of an event that is terminated by the end of the stream.
     pub(crate) fn last(&mut self) -> Option<&[u8]> {
         let (from, to) = (self.start, self.buffer.len());
         self.start = to;
@@ -60,18 +60,18 @@ impl SseBuffer {
         whole.then_some(&self.data[..])
     }
 
-    /// Whether nothing has come but comments and events without data, by which servers keep a line open.
+    /// Whether only comments and events without data have arrived, with which servers keep a connection open.
     pub(crate) fn is_silent(&self) -> bool {
         !self.spoke
     }
 
-    /// Reads one line; `true` when it ends an event.
+    /// Processes one line; returns `true` when it ends an event.
     fn line(&mut self, from: usize, to: usize) -> bool {
         let line = &self.buffer[from..to];
         // The standard has three kinds of line ends; servers use these two.
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() {
-            // As the standard has it: an event without data is none.
+            // According to the standard, an event without data is ignored.
             self.open &= !self.data.is_empty();
             return self.open;
         }

@@ -1,13 +1,13 @@
-//! Images of tool results, for wires whose tool results are texts.
+//! Moves images of tool results, for wire formats whose tool results are plain text.
 
 use std::borrow::Cow;
 
 use weft_core::seam::chat_model::{Author, ChatMessage};
 
-/// What stands before the images.
+/// The text before the images.
 const INTRODUCTION: &str = "Images from the results above:";
 
-/// The messages with the images of each round's results in a message of the user after the round.
+/// The messages, with the images of each round's results moved to a user message after the round.
 pub(crate) fn after_results(messages: &[ChatMessage]) -> Cow<'_, [ChatMessage]> {
     let holds = |message: &ChatMessage| message.author == Author::Tool && !message.images.is_empty();
     if !messages.iter().any(holds) {

@@ -1,4 +1,4 @@
-//! Which providers find tools themselves: a request brings all definitions, and the model is shown those that it
+//! Which providers have a search for tools: a request contains all definitions, and the model is shown those that it
 //! has searched for.
 
 use weft_core::{Error, Result};
@@ -6,15 +6,15 @@ use weft_core::{Error, Result};
 use crate::config::ModelEntry;
 use crate::factories::Provider;
 
-/// Tools of one request that Anthropic keeps back, at most.
+/// Maximum number of deferred tools in one request to Anthropic.
 const DEFERRED_MAX: usize = 10_000;
-/// The first version of Anthropic's models that searches.
+/// The first version of Anthropic's models with the search.
 const FIRST_VERSION: (u32, u32) = (4, 5);
 
-/// How many tools the provider of a model keeps back until they are searched for; 0 when it has no search.
+/// How many tools the provider of a model can defer until they are searched for; 0 when it has no search.
 ///
 /// # Errors
-/// `Invalid` for an entry that asks for a search over a wire that has none.
+/// `Invalid` for an entry that requires a search with a wire format that has none.
 pub(crate) fn deferred_tools_max(entry: &ModelEntry) -> Result<usize> {
     let of_anthropic = entry.wire() == Provider::Anthropic;
     if entry.tool_search == Some(true) && !of_anthropic {
@@ -29,8 +29,8 @@ pub(crate) fn deferred_tools_max(entry: &ModelEntry) -> Result<usize> {
     Ok(if entry.tools && of_anthropic && searches() { DEFERRED_MAX } else { 0 })
 }
 
-/// Whether a model is one that Anthropic's documentation says searches. Older names have the version before the family
-/// (`claude-3-5-sonnet`), and a number of many digits is a date.
+/// Whether a model supports the search according to Anthropic's documentation. Older names have the version before
+/// the family (`claude-3-5-sonnet`), and a number with many digits is a date.
 fn searches(model: &str) -> bool {
     let name = model.to_lowercase();
     let Some((_, rest)) = name.split_once("claude-") else { return false };

@@ -1,6 +1,6 @@
-//! What every model's vectors have to be.
+//! Normalization of vectors.
 
-/// A vector of the same direction with length 1; one without a direction stays as it is.
+/// Scales a vector to length 1; one without a direction is unchanged.
 pub(crate) fn normalised(mut vector: Vec<f32>) -> Vec<f32> {
     let length = vector.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>().sqrt();
     if length > 0.0 && length.is_finite() {

@@ -1,7 +1,7 @@
 //! canvas JSON → plan → run → components → **the only way out** → the internet
 //!
-//! No other crate builds an HTTP client. Canvases go through [`Outbound`], which refuses addresses
-//! that are not public; what the operator configured goes through [`operator_client`].
+//! No other crate builds an HTTP client. Canvases go through [`Outbound`], which refuses addresses that are not
+//! public; addresses that the operator configured go through [`operator_client`].
 
 mod address;
 mod allow_list;

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use lettre::address::Envelope;
@@ -30,6 +31,9 @@ use crate::tls;
 
 /// The port for implicit TLS.
 const IMPLICIT_TLS: u16 = 465;
+/// Time limit for a server's greeting. A server that expects implicit TLS never sends one.
+// Servers that delay clients to deter spam do so for up to half a minute.
+const GREETING_LIMIT: Duration = Duration::from_secs(30);
 /// Maximum number of bytes that a server may send in one conversation. The client parses a multi-line reply again for
 /// each of its lines.
 const SAID_MAX: usize = 64 * 1024;
@@ -90,6 +94,7 @@ impl SmtpMailer {
             let stream = Box::new(Bounded::new(secured));
             return AsyncSmtpConnection::connect_with_transport(stream, &hello).await.map_err(failed);
         }
+        greeted(&stream, server).await?;
         let stream = Box::new(Bounded::new(stream));
         let mut connection =
             AsyncSmtpConnection::connect_with_transport(stream, &hello).await.map_err(failed)?;
@@ -107,6 +112,19 @@ impl SmtpMailer {
         }
         Ok(connection)
     }
+}
+
+/// Waits until a server sends something or closes the connection, without consuming anything.
+async fn greeted(stream: &TcpStream, server: &MailServer) -> Result<()> {
+    let first = tokio::time::timeout(GREETING_LIMIT, stream.peek(&mut [0])).await;
+    first.map(drop).map_err(|_| {
+        let (MailServer { host, port, .. }, seconds) = (server, GREETING_LIMIT.as_secs());
+        let message = format!("the mail server `{host}` says nothing at port {port} within {seconds} s");
+        Error::new(ErrorKind::Unavailable, message).help(format!(
+            "it may expect TLS from the beginning, which is spoken at port {IMPLICIT_TLS} alone: use that port, or one \
+             with STARTTLS, mostly 587"
+        ))
+    })
 }
 
 /// Identifies the client and the recipients of a mail, up to the point where its text follows.

@@ -12,10 +12,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Err("name a file of Markdown and a folder".into());
     };
     let text = std::fs::read_to_string(file)?;
+    let tenant = weft_core::TenantId::new("example");
     for format in DocumentFormat::ALL {
         let page = PageSettings { title: "Sample".to_owned(), page_numbers: true, ..PageSettings::default() };
         let request = WriteRequest { format, content: DocumentContent::Markdown(text.clone()), page };
-        match weft_parse::InProcess::default().write(&request).await {
+        match weft_parse::InProcess::default().write(&tenant, &request).await {
             Ok(made) => std::fs::write(format!("{folder}/made.{}", format.ending()), made.bytes)?,
             Err(error) => println!("{}: {}", format.name(), error.full()),
         }

@@ -1,6 +1,6 @@
-//! canvas JSON → plan → run → components → events → API: **what files say**
+//! canvas JSON → plan → run → components → events → API: **the contents of files**
 //!
-//! From the bytes of a file to the pieces that are searched, in pure code.
+//! From the bytes of a file to the chunks that are searched, in pure code.
 
 mod archive;
 pub mod chunk;

@@ -16,7 +16,7 @@ use weft_core::seam::speech::Recording;
 use weft_core::seam::{DocumentReader, PictureReader, TranscriptionModel};
 use weft_core::value::Json;
 use weft_core::watched_models::{ModelWatcher, watched_reader, watched_transcription};
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, TenantId};
 
 use crate::pictures::whereabouts;
 
@@ -51,12 +51,11 @@ impl MediaReader {
     async fn written_down(
         &self,
         model: &dyn TranscriptionModel,
+        tenant: &TenantId,
         request: &ReadRequest,
-        bytes: Bytes,
-        media_type: &str,
+        recording: Recording,
     ) -> Result<ReadDocument> {
-        let recording = Recording { name: request.name.clone(), media_type: media_type.to_owned(), bytes };
-        let mut said = model.transcribe(&recording).await?;
+        let mut said = model.transcribe(tenant, &recording).await?;
         // A program may write marks for a terminal, and with a character 0 it would not be taken for text.
         said.retain(|letter| !letter.is_control() || matches!(letter, '\n' | '\r' | '\t'));
         if said.trim().is_empty() {
@@ -65,18 +64,19 @@ impl MediaReader {
         }
         // By this ending it is read as text, whatever the recording is called.
         let text = ReadRequest { name: format!("{}.txt", request.name), ..request.clone() };
-        self.documents.read(&text, Bytes::from(said)).await
+        self.documents.read(tenant, &text, Bytes::from(said)).await
     }
 
     async fn read_pictures(
         &self,
         reader: &dyn PictureReader,
+        tenant: &TenantId,
         found: Vec<FoundPicture>,
         warnings: &mut Vec<String>,
     ) -> Result<Vec<PictureReading>> {
         let read = |(number, one): (u32, FoundPicture)| {
             async move {
-                let lines = reader.read(&one.picture).await;
+                let lines = reader.read(tenant, &one.picture).await;
                 let FoundPicture { place, part, is_figure, .. } = one;
                 let picture = Some(number);
                 (PictureReading { place, part, is_figure, picture, lines: Vec::new() }, lines)
@@ -217,9 +217,11 @@ impl MediaReader {
 
 #[async_trait]
 impl DocumentReader for MediaReader {
-    async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
+    async fn read(&self, tenant: &TenantId, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
         if let (Some(model), Some(media_type)) = (&self.speech, recording(&request.name, &bytes)) {
-            return self.written_down(&**model, request, bytes, media_type).await;
+            let (name, media_type) = (request.name.clone(), media_type.to_owned());
+            let recording = Recording { name, media_type, bytes };
+            return self.written_down(&**model, tenant, request, recording).await;
         }
         let mut warnings = self.without_effect(request);
         let mut reader = self.pictures.as_ref().filter(|_| text(request, "layout_recognize") != "Plain Text");
@@ -228,19 +230,20 @@ impl DocumentReader for MediaReader {
         }
         let readings = match reader {
             Some(reader) => {
-                let found = self.documents.pictures(request, bytes.clone()).await.unwrap_or_else(|error| {
-                    // Its text can perhaps be read without them.
-                    FoundPictures { pictures: Vec::new(), warnings: vec![error.full()] }
-                });
+                let found =
+                    self.documents.pictures(tenant, request, bytes.clone()).await.unwrap_or_else(|error| {
+                        // Its text can perhaps be read without them.
+                        FoundPictures { pictures: Vec::new(), warnings: vec![error.full()] }
+                    });
                 warnings.extend(found.warnings);
-                self.read_pictures(&**reader, found.pictures, &mut warnings).await?
+                self.read_pictures(&**reader, tenant, found.pictures, &mut warnings).await?
             }
             None => Vec::new(),
         };
         let read = if readings.is_empty() {
-            self.documents.read(request, bytes).await
+            self.documents.read(tenant, request, bytes).await
         } else {
-            self.documents.read_with(request, bytes, &readings).await
+            self.documents.read_with(tenant, request, bytes, &readings).await
         };
         // Why a picture was not read is what a file without any text fails for.
         let mut read = read.map_err(|error| {
@@ -254,17 +257,23 @@ impl DocumentReader for MediaReader {
         Ok(read)
     }
 
-    async fn pictures(&self, request: &ReadRequest, bytes: Bytes) -> Result<FoundPictures> {
-        self.documents.pictures(request, bytes).await
+    async fn pictures(
+        &self,
+        tenant: &TenantId,
+        request: &ReadRequest,
+        bytes: Bytes,
+    ) -> Result<FoundPictures> {
+        self.documents.pictures(tenant, request, bytes).await
     }
 
     async fn kept_pictures(
         &self,
+        tenant: &TenantId,
         request: &ReadRequest,
         bytes: Bytes,
         wanted: &[u32],
     ) -> Result<FoundPictures> {
-        self.documents.kept_pictures(request, bytes, wanted).await
+        self.documents.kept_pictures(tenant, request, bytes, wanted).await
     }
 
     fn knows(&self, name: &str) -> bool {
@@ -273,11 +282,12 @@ impl DocumentReader for MediaReader {
 
     async fn read_with(
         &self,
+        tenant: &TenantId,
         request: &ReadRequest,
         bytes: Bytes,
         readings: &[PictureReading],
     ) -> Result<ReadDocument> {
-        self.documents.read_with(request, bytes, readings).await
+        self.documents.read_with(tenant, request, bytes, readings).await
     }
 
     fn watched(&self, watcher: Arc<dyn ModelWatcher>) -> Option<Arc<dyn DocumentReader>> {

@@ -13,22 +13,24 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use weft_child::{AskLimits, Duty, WorkerEnd};
+use weft_core::fair::FairSlots;
 use weft_core::seam::document_reader::{FoundPictures, PictureReading, ReadDocument, ReadRequest};
 use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, MadeDocument, Sheet, WriteRequest};
 use weft_core::seam::{DocumentReader, DocumentWriter};
-use weft_core::{Error, ErrorKind, Json, Result};
+use weft_core::{Error, ErrorKind, Json, Result, TenantId};
 
 pub use weft_child::{Confinement, Worker};
 pub use worker::work;
 use worker::{ORDER_BYTES_MAX, READINGS_BYTES_MAX, ReaderAnswer};
 pub(crate) use worker::{ReaderJob, ReaderOrder};
 
-use crate::slots::Slots;
+use crate::slots;
 
 const DUTY: Duty = Duty { thing: "a document", does: "reads documents", section: "documents" };
 /// Bytes that a worker answers, at most.
 const ANSWER_BYTES_MAX: u64 = 1 << 30;
-/// Files that wait to be worked on, at most; more are refused until some are done.
+/// Files that wait to be worked on, at most; more are refused until some are done. Each is held in memory, and one tenant has
+/// at most half of them.
 const WAITING_MAX: usize = 256;
 
 /// What reading one file may use.
@@ -59,12 +61,19 @@ impl Limits {
     }
 }
 
+/// Whose file is worked on, and what it is called in messages.
+#[derive(Clone, Copy, Debug)]
+struct FileRef<'a> {
+    tenant: &'a TenantId,
+    name: &'a str,
+}
+
 /// Reads each file in a process of its own that inherits nothing but the tables that readers use.
 #[derive(Debug)]
 pub struct ChildReader {
     worker: Worker,
     limits: Limits,
-    slots: Slots,
+    slots: FairSlots,
     confinement: Confinement,
     #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     forks: weft_child::ForkServer,
@@ -72,12 +81,12 @@ pub struct ChildReader {
 }
 
 impl ChildReader {
-    /// At most `at_once` files at the same time, each within `limits`. The worker calls [`work`].
+    /// At most `at_once` files at the same time, each within `limits`; tenants take turns. The worker calls [`work`].
     pub fn new(worker: Worker, limits: Limits, at_once: usize) -> Self {
         Self {
             worker,
             limits,
-            slots: Slots::new(at_once, WAITING_MAX),
+            slots: FairSlots::with_waiting_max(at_once, WAITING_MAX),
             confinement: Confinement::default(),
             #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
             forks: weft_child::ForkServer::default(),
@@ -109,19 +118,20 @@ impl ChildReader {
     }
 
     /// Has a job done on some bytes: the answer, and the bytes that follow it.
-    async fn ask(&self, name: &str, job: ReaderJob, bytes: &[u8]) -> Result<(ReaderAnswer, Vec<u8>)> {
-        self.ask_of(name, job, &[], bytes).await
+    async fn ask(&self, file: FileRef<'_>, job: ReaderJob, bytes: &[u8]) -> Result<(ReaderAnswer, Vec<u8>)> {
+        self.ask_of(file, job, &[], bytes).await
     }
 
     /// The same for bytes in two parts.
     async fn ask_of(
         &self,
-        name: &str,
+        file: FileRef<'_>,
         job: ReaderJob,
         before: &[u8],
         bytes: &[u8],
     ) -> Result<(ReaderAnswer, Vec<u8>)> {
-        let _slot = self.slots.acquire(&format!("`{name}`")).await?;
+        let FileRef { tenant, name } = file;
+        let _slot = slots::acquire(&self.slots, tenant, &format!("`{name}`")).await?;
         let order =
             ReaderOrder::new(job, self.limits, before.len() + bytes.len()).with_confinement(self.confinement);
         let mut order = serde_json::to_vec(&order)
@@ -152,8 +162,8 @@ impl ChildReader {
     }
 
     /// The pictures of a file, as a worker tells of them.
-    async fn found(&self, job: ReaderJob, name: &str, bytes: &[u8]) -> Result<FoundPictures> {
-        match self.ask(name, job, bytes).await? {
+    async fn found(&self, job: ReaderJob, file: FileRef<'_>, bytes: &[u8]) -> Result<FoundPictures> {
+        match self.ask(file, job, bytes).await? {
             (ReaderAnswer::Pictures(mut found, sizes), told) => {
                 let mut told = Bytes::from(told);
                 for (one, size) in found.pictures.iter_mut().zip(sizes) {
@@ -219,32 +229,41 @@ impl DocumentReader for ChildReader {
         crate::format::is_known(name)
     }
 
-    async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
+    async fn read(&self, tenant: &TenantId, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
         self.limits.check(&request.name, &bytes)?;
-        match self.ask(&request.name, ReaderJob::Read(request.clone()), &bytes).await? {
+        let file = FileRef { tenant, name: &request.name };
+        match self.ask(file, ReaderJob::Read(request.clone()), &bytes).await? {
             (ReaderAnswer::Read(document), _) => Ok(document),
             (answer, _) => Err(answer.failed()),
         }
     }
 
-    async fn pictures(&self, request: &ReadRequest, bytes: Bytes) -> Result<FoundPictures> {
+    async fn pictures(
+        &self,
+        tenant: &TenantId,
+        request: &ReadRequest,
+        bytes: Bytes,
+    ) -> Result<FoundPictures> {
         self.limits.check(&request.name, &bytes)?;
-        self.found(ReaderJob::Pictures(request.clone()), &request.name, &bytes).await
+        let file = FileRef { tenant, name: &request.name };
+        self.found(ReaderJob::Pictures(request.clone()), file, &bytes).await
     }
 
     async fn kept_pictures(
         &self,
+        tenant: &TenantId,
         request: &ReadRequest,
         bytes: Bytes,
         wanted: &[u32],
     ) -> Result<FoundPictures> {
         self.limits.check(&request.name, &bytes)?;
         let job = ReaderJob::KeptPictures(request.clone(), wanted.to_vec());
-        self.found(job, &request.name, &bytes).await
+        self.found(job, FileRef { tenant, name: &request.name }, &bytes).await
     }
 
     async fn read_with(
         &self,
+        tenant: &TenantId,
         request: &ReadRequest,
         bytes: Bytes,
         readings: &[PictureReading],
@@ -260,7 +279,8 @@ impl DocumentReader for ChildReader {
             .help("divide the file"));
         }
         let job = ReaderJob::ReadWith(request.clone(), readings.len());
-        match self.ask_of(&request.name, job, &readings, &bytes).await? {
+        let file = FileRef { tenant, name: &request.name };
+        match self.ask_of(file, job, &readings, &bytes).await? {
             (ReaderAnswer::Read(document), _) => Ok(document),
             (answer, _) => Err(answer.failed()),
         }
@@ -269,17 +289,19 @@ impl DocumentReader for ChildReader {
 
 #[async_trait]
 impl DocumentWriter for ChildReader {
-    async fn write(&self, request: &WriteRequest) -> Result<MadeDocument> {
+    async fn write(&self, tenant: &TenantId, request: &WriteRequest) -> Result<MadeDocument> {
         let font = self.font_for(request).await?;
-        match self.ask("the document", ReaderJob::Write(request.clone()), &font).await? {
+        let file = FileRef { tenant, name: "the document" };
+        match self.ask(file, ReaderJob::Write(request.clone()), &font).await? {
             (ReaderAnswer::Made(unwritable), made) => Ok(MadeDocument { bytes: made.into(), unwritable }),
             (answer, _) => Err(answer.failed()),
         }
     }
 
-    async fn sheets(&self, name: &str, bytes: Bytes) -> Result<Vec<Sheet>> {
+    async fn sheets(&self, tenant: &TenantId, name: &str, bytes: Bytes) -> Result<Vec<Sheet>> {
         self.limits.check(name, &bytes)?;
-        match self.ask(name, ReaderJob::Sheets(name.to_owned()), &bytes).await? {
+        let file = FileRef { tenant, name };
+        match self.ask(file, ReaderJob::Sheets(name.to_owned()), &bytes).await? {
             (ReaderAnswer::Sheets(sheets), _) => Ok(sheets),
             (answer, _) => Err(answer.failed()),
         }
@@ -306,13 +328,13 @@ impl DocumentReader for InProcess {
         crate::format::is_known(name)
     }
 
-    async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
+    async fn read(&self, _: &TenantId, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
         self.limits.check(&request.name, &bytes)?;
         let request = request.clone();
         blocking(move || guarded(&request, &bytes, &[])).await
     }
 
-    async fn pictures(&self, request: &ReadRequest, bytes: Bytes) -> Result<FoundPictures> {
+    async fn pictures(&self, _: &TenantId, request: &ReadRequest, bytes: Bytes) -> Result<FoundPictures> {
         self.limits.check(&request.name, &bytes)?;
         let ReadRequest { name, settings, .. } = request.clone();
         blocking(move || harmless(&name, || crate::format::pictures(&name, &bytes, &settings))).await
@@ -320,6 +342,7 @@ impl DocumentReader for InProcess {
 
     async fn read_with(
         &self,
+        _: &TenantId,
         request: &ReadRequest,
         bytes: Bytes,
         readings: &[PictureReading],
@@ -332,7 +355,7 @@ impl DocumentReader for InProcess {
 
 #[async_trait]
 impl DocumentWriter for InProcess {
-    async fn write(&self, request: &WriteRequest) -> Result<MadeDocument> {
+    async fn write(&self, _: &TenantId, request: &WriteRequest) -> Result<MadeDocument> {
         let request = request.clone();
         let made = move || harmless("the document", || crate::make(&request, &[]));
         let ended = tokio::task::spawn_blocking(made).await;
@@ -341,7 +364,7 @@ impl DocumentWriter for InProcess {
         })?
     }
 
-    async fn sheets(&self, name: &str, bytes: Bytes) -> Result<Vec<Sheet>> {
+    async fn sheets(&self, _: &TenantId, name: &str, bytes: Bytes) -> Result<Vec<Sheet>> {
         self.limits.check(name, &bytes)?;
         let name = name.to_owned();
         let read = move || harmless(&name, || crate::make::sheets(&name, &bytes));
@@ -372,22 +395,54 @@ fn harmless<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
+    use futures::future::{join_all, join3};
     use weft_core::seam::document_reader::ChunkMethod;
 
     use super::*;
 
-    #[tokio::test]
-    async fn a_file_that_finds_the_line_full_is_refused() {
+    /// A reader of one file at a time whose worker never starts.
+    fn reader(waiting_max: usize) -> ChildReader {
         let worker = Worker { program: "/nowhere".into(), arguments: Vec::new() };
         let reader = ChildReader::new(worker, Limits::default(), 1);
-        let reader = ChildReader { slots: Slots::new(1, 0), ..reader };
-        let _first = reader.slots.acquire("another").await.unwrap();
+        ChildReader { slots: FairSlots::with_waiting_max(1, waiting_max), ..reader }
+    }
+
+    /// What became of a file of this tenant.
+    async fn read(reader: &ChildReader, tenant: &str) -> ErrorKind {
         let request = ReadRequest {
             name: "a.txt".into(),
             method: ChunkMethod::Naive,
             settings: serde_json::Map::new(),
         };
-        let refused = reader.read(&request, Bytes::from_static(b"text")).await.unwrap_err();
-        assert_eq!(refused.kind, ErrorKind::RateLimited, "{}", refused.full());
+        let refused = reader.read(&tenant.into(), &request, Bytes::from_static(b"text")).await.unwrap_err();
+        assert!(refused.full().contains("`a.txt`") || refused.kind == ErrorKind::Unavailable);
+        refused.kind
+    }
+
+    #[tokio::test]
+    async fn a_file_that_finds_the_line_full_is_refused() {
+        let reader = reader(0);
+        let _first = reader.slots.acquire(&"another".into()).await.unwrap();
+        assert_eq!(read(&reader, "t").await, ErrorKind::RateLimited);
+    }
+
+    #[tokio::test]
+    async fn a_tenant_with_many_files_does_not_go_before_all_others() {
+        let (reader, ended) = (reader(8), Mutex::new(Vec::new()));
+        let (shared, log) = (&reader, &ended);
+        let file = |tenant: &'static str| async move {
+            let kind = read(shared, tenant).await;
+            log.lock().unwrap().push((tenant, kind));
+        };
+        let held = reader.slots.acquire(&"loud".into()).await.unwrap();
+        let many = join_all((0..6).map(|_| file("loud")));
+        // The place is given back when all the others stand in line.
+        join3(many, file("quiet"), async { drop(held) }).await;
+        let (refused, done) = (ErrorKind::RateLimited, ErrorKind::Unavailable);
+        let of_loud = [("loud", refused), ("loud", refused), ("loud", done)];
+        let then = [("quiet", done), ("loud", done), ("loud", done), ("loud", done)];
+        assert_eq!(*ended.lock().unwrap(), [&of_loud[..], &then].concat());
     }
 }

@@ -1,80 +1,15 @@
-//! Places for what the machine does a few of at the same time, and a line before them that has an end.
+//! Places for what the machine does a few of at the same time. Tenants take turns.
 
-use std::time::Duration;
+use weft_core::fair::{FairSlots, Slot};
+use weft_core::{Error, Result, TenantId};
 
-use tokio::sync::{Semaphore, SemaphorePermit};
-use weft_core::{Error, ErrorKind, Result};
-
-/// After this time whoever found the line full may try again.
-const AGAIN_AFTER: Duration = Duration::from_secs(5);
-
-/// So many places, and so many who wait for one. Each who waits holds the file that it has brought.
-#[derive(Debug)]
-pub(crate) struct Slots {
-    places: Semaphore,
-    /// Those who have a place are counted here as well.
-    line: Semaphore,
-    waiting_max: usize,
-}
-
-/// A place. It is free again when this is dropped.
-#[derive(Debug)]
-pub(crate) struct Slot<'a> {
-    // In this order: whoever comes into the line finds the place free.
-    _place: SemaphorePermit<'a>,
-    _in_line: SemaphorePermit<'a>,
-}
-
-impl Slots {
-    /// So many places, for which so many may wait.
-    pub(crate) fn new(at_once: usize, waiting_max: usize) -> Self {
-        let waiting_max = waiting_max.min(Semaphore::MAX_PERMITS);
-        let at_once = at_once.min(Semaphore::MAX_PERMITS - waiting_max);
-        let line = Semaphore::new(at_once + waiting_max);
-        Self { places: Semaphore::new(at_once), line, waiting_max }
-    }
-
-    /// Waits for a place. Whoever stops waiting leaves the line.
-    ///
-    /// # Errors
-    /// `RateLimited` when as many wait as may.
-    pub(crate) async fn acquire(&self, what: &str) -> Result<Slot<'_>> {
-        let in_line = self.line.try_acquire().map_err(|_| self.full(what))?;
-        let place = self.places.acquire().await.map_err(|_| Error::internal("a line of files is closed"))?;
-        Ok(Slot { _place: place, _in_line: in_line })
-    }
-
-    fn full(&self, what: &str) -> Error {
-        let message = format!("cannot work on {what} now: {} others wait already", self.waiting_max);
-        let full = Error::new(ErrorKind::RateLimited, message).help("try again when some of them are done");
-        Error { retry_after: Some(AGAIN_AFTER), ..full }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use futures::FutureExt as _;
-
-    use super::*;
-
-    #[test]
-    fn whoever_finds_the_line_full_is_refused() {
-        let slots = Slots::new(1, 2);
-        let first = slots.acquire("a").now_or_never().unwrap().unwrap();
-        let mut waiting: Vec<_> = (0..2).map(|_| Box::pin(slots.acquire("b"))).collect();
-        waiting.iter_mut().for_each(|one| assert!(one.now_or_never().is_none()));
-        let refused = slots.acquire("c").now_or_never().unwrap().unwrap_err();
-        assert_eq!((refused.kind, refused.retry_after), (ErrorKind::RateLimited, Some(AGAIN_AFTER)));
-        assert!(refused.full().contains("2 others wait"), "{}", refused.full());
-        // Who goes away makes room, and so does who is done.
-        drop(waiting.pop());
-        let mut late = Box::pin(slots.acquire("d"));
-        assert!((&mut late).now_or_never().is_none());
-        drop(first);
-        let second = (&mut waiting[0]).now_or_never().unwrap().unwrap();
-        let mut last = Box::pin(slots.acquire("e"));
-        assert!((&mut last).now_or_never().is_none());
-        drop(second);
-        assert!((&mut late).now_or_never().unwrap().is_ok());
-    }
+/// Waits for a place. Whoever stops waiting leaves the line.
+///
+/// # Errors
+/// `RateLimited` when as many of this tenant wait already as may.
+pub(crate) async fn acquire(slots: &FairSlots, tenant: &TenantId, what: &str) -> Result<Slot> {
+    slots.acquire(tenant).await.map_err(|error| {
+        let message = format!("cannot work on {what} now: {}", error.message);
+        Error { message, ..error }
+    })
 }

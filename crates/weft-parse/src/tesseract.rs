@@ -7,12 +7,13 @@ use std::process::{Command, ExitCode};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use weft_child::{AskLimits, Bounds, Confinement, Duty, Worker, WorkerEnd, become_bounded_program};
+use weft_core::fair::FairSlots;
 use weft_core::seam::PictureReader;
 use weft_core::seam::picture_reader::{PIXELS_MAX, Picture, PictureLine, PicturePlace, TEXT_CHARS_MAX};
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, TenantId};
 
 use crate::reader::{Limits, ReaderJob, ReaderOrder};
-use crate::slots::Slots;
+use crate::slots;
 use crate::words::is_unspaced;
 
 const DUTY: Duty = Duty { thing: "a picture", does: "reads pictures", section: "documents" };
@@ -84,7 +85,7 @@ pub struct Tesseract {
     data: PathBuf,
     languages: String,
     limits: Limits,
-    slots: Slots,
+    slots: FairSlots,
     confinement: Confinement,
 }
 
@@ -113,7 +114,8 @@ impl Tesseract {
             );
         }
         let languages = languages.join("+");
-        let (slots, confinement) = (Slots::new(at_once.max(1), WAITING_MAX), Confinement::default());
+        let slots = FairSlots::with_waiting_max(at_once, WAITING_MAX);
+        let confinement = Confinement::default();
         Ok(Self { worker, program, data, languages, limits, slots, confinement })
     }
 
@@ -162,11 +164,11 @@ impl PictureReader for Tesseract {
         "tesseract"
     }
 
-    async fn read(&self, picture: &Picture) -> Result<Vec<PictureLine>> {
+    async fn read(&self, tenant: &TenantId, picture: &Picture) -> Result<Vec<PictureLine>> {
         if u64::from(picture.width) * u64::from(picture.height) > PIXELS_MAX {
             return Err(Error::invalid(crate::pictures::too_many_pixels(picture.width, picture.height, "")));
         }
-        let _slot = self.slots.acquire("the picture").await?;
+        let _slot = slots::acquire(&self.slots, tenant, "the picture").await?;
         let kept = |cause: std::io::Error| {
             Error::new(ErrorKind::Unavailable, "cannot keep a picture for the program that reads it")
                 .because(cause)
@@ -277,6 +279,8 @@ impl OpenLine {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt as _;
+
     use super::*;
 
     #[test]
@@ -305,13 +309,17 @@ mod tests {
             data: "/nowhere".into(),
             languages: "eng".to_owned(),
             limits: Limits::default(),
-            slots: Slots::new(1, 0),
+            slots: FairSlots::with_waiting_max(1, 2),
             confinement: Confinement::default(),
         };
-        let _first = reader.slots.acquire("another").await.unwrap();
+        let (loud, quiet) = (TenantId::new("loud"), TenantId::new("quiet"));
+        let _first = reader.slots.acquire(&loud).await.unwrap();
         let picture = Picture { media_type: "image/png".into(), bytes: "x".into(), width: 1, height: 1 };
-        let refused = reader.read(&picture).await.unwrap_err();
+        let mut second = reader.read(&loud, &picture);
+        assert!((&mut second).now_or_never().is_none());
+        let refused = reader.read(&loud, &picture).await.unwrap_err();
         assert_eq!(refused.kind, ErrorKind::RateLimited, "{}", refused.full());
+        assert!(reader.read(&quiet, &picture).now_or_never().is_none(), "another tenant may wait");
     }
 
     #[test]

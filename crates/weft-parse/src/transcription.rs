@@ -10,12 +10,13 @@ use serde::{Deserialize, Serialize};
 use weft_child::{
     AskLimits, Bounds, Confinement, Duty, ProgramEnd, Worker, WorkerEnd, become_threaded_program,
 };
+use weft_core::fair::FairSlots;
 use weft_core::seam::TranscriptionModel;
 use weft_core::seam::speech::Recording;
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, TenantId};
 
 use crate::reader::{Limits, ReaderJob, ReaderOrder};
-use crate::slots::Slots;
+use crate::slots;
 use crate::tesseract::LIBRARIES;
 use crate::words::is_unspaced;
 
@@ -118,7 +119,7 @@ pub struct ProgramTranscription {
     run: Transcription,
     told: Told,
     limits: Limits,
-    slots: Slots,
+    slots: FairSlots,
     confinement: Confinement,
 }
 
@@ -146,7 +147,7 @@ impl ProgramTranscription {
             }
         };
         let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
-        let slots = Slots::new(at_once.max(1), WAITING_MAX);
+        let slots = FairSlots::with_waiting_max(at_once, WAITING_MAX);
         let run = Transcription { program, arguments, read, threads };
         Ok(Self { worker, name, run, told, limits, slots, confinement: Confinement::default() })
     }
@@ -364,12 +365,12 @@ impl TranscriptionModel for ProgramTranscription {
         &self.name
     }
 
-    async fn transcribe(&self, recording: &Recording) -> Result<String> {
+    async fn transcribe(&self, tenant: &TenantId, recording: &Recording) -> Result<String> {
         if recording.bytes.len() > self.limits.file_bytes {
             return Err(self.too_large());
         }
         let ending = self.ending(recording)?;
-        let _slot = self.slots.acquire("the recording").await?;
+        let _slot = slots::acquire(&self.slots, tenant, "the recording").await?;
         let kept = |cause: std::io::Error| {
             Error::new(ErrorKind::Unavailable, "cannot keep a recording for the program that writes it down")
                 .because(cause)
@@ -395,6 +396,7 @@ impl TranscriptionModel for ProgramTranscription {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
+    use futures::FutureExt as _;
 
     use super::*;
 
@@ -406,12 +408,16 @@ mod tests {
         let settings = TranscriptionSettings { program, read: Vec::new(), threads: 1, at_once: 1 };
         let worker = Worker { program: "/nowhere".into(), arguments: Vec::new() };
         let model = ProgramTranscription::open(worker, settings, Limits::default()).unwrap();
-        let model = ProgramTranscription { slots: Slots::new(1, 0), ..model };
-        let _first = model.slots.acquire("another").await.unwrap();
+        let model = ProgramTranscription { slots: FairSlots::with_waiting_max(1, 2), ..model };
+        let (loud, quiet) = (TenantId::new("loud"), TenantId::new("quiet"));
+        let _first = model.slots.acquire(&loud).await.unwrap();
         let bytes = Bytes::from_static(b"speech");
         let recording = Recording { name: "call".into(), media_type: "audio/wav".into(), bytes };
-        let refused = model.transcribe(&recording).await.unwrap_err();
+        let mut second = model.transcribe(&loud, &recording);
+        assert!((&mut second).now_or_never().is_none());
+        let refused = model.transcribe(&loud, &recording).await.unwrap_err();
         assert_eq!(refused.kind, ErrorKind::RateLimited, "{}", refused.full());
+        assert!(model.transcribe(&quiet, &recording).now_or_never().is_none(), "another tenant may wait");
     }
 
     #[test]

@@ -5,13 +5,14 @@
 //! | file | what it adds |
 //! |---|---|
 //! | `NAME.json` | the operations of an HTTP service, as its OpenAPI document describes them (3.0 or 3.1) |
-//! | `NAME.toml` | settings for one of the two: where a service is, headers, which operations; see [`PluginSettings`] |
+//! | `NAME.toml` | settings of a plugin: the address of a service, headers, which operations; see [`PluginSettings`] |
 //! | `NAME.mcp.toml` | an MCP server, with the fields of `[mcp.servers.NAME]`; it is read with the settings, not here |
 //! | `NAME.wasm` | one tool: a WebAssembly component of the world `tool` (`wit/tool.wit`), which runs in the sandbox |
-//! | `NAME/SKILL.md` | a skill: instructions for a kind of work, with the files and scripts beside it (agentskills.io) |
+//! | `NAME/SKILL.md` | a skill: instructions for a kind of work, with its files and scripts (agentskills.io) |
 //!
-//! Agents name a plugin like an MCP server, and a canvas that names one runs on any installation that has a plugin or a
-//! server of that name. [`Plugins`] is one [`weft_core::seam::ToolSource`]; [`Combined`] adds it to another one.
+//! Agents name a plugin as they name an MCP server, and a canvas that names one runs on any installation that has a
+//! plugin or a server of that name. [`Plugins`] is one [`weft_core::seam::ToolSource`]; [`Combined`] combines it with
+//! another one.
 
 mod folder;
 mod openapi;

@@ -1,17 +1,17 @@
 //! Runs programs of canvases and models where they can do no harm.
 //!
-//! [`ProcessSandbox`] runs every program in a separate process, which may do nothing but compute within its limits, and
-//! is killed when they are reached. On Linux it is a fork of a process that has prepared what programs need, has run no
-//! user's program, and exits after a minute without work. Inside it, [`work`] runs JavaScript in QuickJS, and Python in
-//! CPython as a WebAssembly component; both have no files, no network and no other modules. Both boundaries are needed:
-//! the inner one keeps programs from the machine; the outer one kills those that the inner one cannot interrupt, such
-//! as `[].reverse.call({length: 2 ** 53 - 1})`, and limits the harm of a defect in the interpreter.
+//! [`ProcessSandbox`] gives every run a process of its own, which may do nothing but compute within its limits, and is
+//! ended when they are reached. On Linux it is a fork of a parent that has prepared what programs need, has never run
+//! anybody's program, and ends after a minute without work. Inside it [`work`] runs JavaScript in QuickJS, and Python
+//! in CPython as a WebAssembly component; both have no access to files, the network or other modules. Both boundaries
+//! are needed: the inner one keeps programs away from the machine, the outer one ends those that the inner one cannot
+//! interrupt, such as `[].reverse.call({length: 2 ** 53 - 1})`, and limits the damage of a defect in the interpreter.
 //!
 //! Tools that are WebAssembly components run in the same way as the Python interpreter.
 //!
-//! `SystemPython` runs Python with the packages of the system, if the operator wants that.
+//! `SystemPython` runs Python with the packages of the system, if the operator configures that.
 //!
-//! [`RemoteSandbox`] leaves all of it to a service that runs programs elsewhere.
+//! [`RemoteSandbox`] delegates all of it to a service that runs programs elsewhere.
 
 mod component;
 mod in_process;

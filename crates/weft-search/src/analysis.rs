@@ -1,20 +1,20 @@
-//! Text becomes the words that it is found by. Documents and questions go through the same rules.
+//! Splits text into the words by which it is found. Documents and questions follow the same rules.
 //!
-//! Each stretch of a text is treated as its own script asks for, whatever stands around it:
+//! Each stretch of a text is processed according to its own script, regardless of what surrounds it:
 //!
-//! - *Letters and digits* are folded (lower case, half width, without diacritics), and endings are taken off: those of
-//!   the language of the line for Latin letters ([`language`]), of Russian, Greek, Arabic and Tamil for their scripts.
-//!   Words of other languages of Latin letters than English have a mark in front of them, and a question is looked for
-//!   as a word of each, so what it is in needs not be known. Parts joined by a sign (`KX-200`, `4.2.1`, `ada@example.com`, `src/main.rs`) are
-//!   found as a whole and each by itself; what hyphens join is also found written together. So are the words of a name
-//!   such as `getUserName` and `RFC7231`, and `RFC 7231` as if it were written together.
-//! - *Chinese* is made simplified and cut by a dictionary; a long word also gives the shorter words in it,
-//!   and characters that belong to no known word also give pairs.
-//! - *Scripts without spaces that have no dictionary here* (kana, hangul, Thai …) give pairs of neighbours, and so do
-//!   Chinese characters in a line that is Japanese.
+//! - *Letters and digits* are folded (lower case, half width, without diacritics) and stemmed: Latin letters
+//!   by the language of the line ([`language`]), Cyrillic, Greek, Arabic and Tamil by the stemmer of their
+//!   script. Words of Latin-script languages other than English are prefixed with a tag, and each word of a
+//!   question is looked up in every language, so the language of the question need not be known. Parts joined
+//!   by a sign (`KX-200`, `4.2.1`, `ada@example.com`, `src/main.rs`) are found both as a whole and
+//!   individually; hyphenated words are also found written as one. The words of a name such as `getUserName`
+//!   or `RFC7231` are found too, and `RFC 7231` as if it were written as one word.
+//! - *Chinese* is converted to simplified characters and segmented by a dictionary; a long word also yields
+//!   the shorter words in it, and characters that belong to no known word also yield pairs.
+//! - *Scripts without spaces for which there is no dictionary here* (kana, hangul, Thai …) yield pairs of
+//!   neighbouring characters, and so do Chinese characters in a Japanese line.
 //!
-//! The commonest words are kept and marked, so that a question of nothing else
-//! still finds something.
+//! The most common words are kept but marked, so that a question consisting only of these still finds something.
 
 mod common_words;
 mod fold;
@@ -28,23 +28,23 @@ use std::ops::Range;
 
 pub(crate) use language::StemmedLanguage;
 
-/// A longer word is cut here; nothing that long is a word.
+/// Maximum number of letters of a word; longer ones are truncated, since they are not words.
 const LETTERS_MAX: usize = 64;
-/// So many characters without a break are looked at in one go.
+/// Maximum number of characters without a break that are processed together.
 const RUN_MAX: usize = 1_000;
 
 /// A word of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WordToken {
-    /// In the form that is looked up.
+    /// The word in the form used for look-ups.
     pub term: String,
-    /// Where it stands in the text, in bytes. Tokens may overlap.
+    /// Its byte range in the text. Tokens may overlap.
     pub range: Range<usize>,
-    /// Whether it is among the commonest words, which say nothing of what a text is about.
+    /// Whether it is among the most common words, which say nothing about the topic of a text.
     pub common: bool,
 }
 
-/// The words of a text, in the order in which they end.
+/// Returns the words of a text, in the order in which they end.
 pub fn analyze(text: &str) -> Vec<WordToken> {
     let mut tokens = Vec::new();
     each_word(text, &mut |term, range, common| {
@@ -53,17 +53,18 @@ pub fn analyze(text: &str) -> Vec<WordToken> {
     tokens
 }
 
-/// Hands over every word of a text: its term, where it stands, and whether it is a common one.
+/// Calls `found` for every word of a text, with its term, its range, and whether it is a common word.
 pub(crate) fn each_word(text: &str, found: &mut dyn FnMut(&str, Range<usize>, bool)) {
     each_word_of(text, language_of(text), found);
 }
 
-/// The language of most of a text.
+/// Returns the language of most of a text.
 pub(crate) fn language_of(text: &str) -> StemmedLanguage {
     language::of_text(text)
 }
 
-/// The same for a part of a longer text, whose language counts where a line does not say its own.
+/// Like [`each_word`], for a part of a longer text: `usual` is the language of that text, used for lines that
+/// do not reveal their own.
 pub(crate) fn each_word_of(
     text: &str,
     usual: StemmedLanguage,
@@ -79,15 +80,15 @@ pub(crate) fn each_word_of(
     }
 }
 
-/// Hands over every word of a question in all of its forms: the number of the word, one of its terms, and whether it is a
-/// common word. Forms of a word follow each other.
+/// Calls `found` for every word of a question in each of its forms, with the number of the word, a term, and
+/// whether it is a common word. The forms of a word follow each other.
 pub(crate) fn each_form(text: &str, found: &mut dyn FnMut(usize, &str, bool)) {
     let mut words = words::WordCutter::default();
     (words.is_question, words.language) = (true, language::of_question(text));
     let mut number = 0;
     let mut last: Option<Range<usize>> = None;
     cut(text, 0, &mut words, &mut |term, range, common| {
-        // Forms of a word stand at one place, and no other word does.
+        // All forms of a word have the same range, which no other word has.
         if last.as_ref() != Some(&range) {
             number += 1;
             last = Some(range);
@@ -102,7 +103,7 @@ fn cut(
     words: &mut words::WordCutter,
     found: &mut dyn FnMut(&str, Range<usize>, bool),
 ) {
-    // Once for the whole line: characters that are Chinese as well are cut in another way next to kana.
+    // For the whole line: next to kana, characters that are also Chinese are segmented differently.
     let is_japanese = !text.is_ascii() && pairs::is_japanese(text);
     let mut at = 0;
     while let Some(c) = text[at..].chars().next() {
@@ -124,22 +125,22 @@ fn cut(
     }
 }
 
-/// How a character is treated.
+/// How a character is processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CharTreatment {
-    /// Nothing to find.
+    /// A separator.
     Gap,
-    /// Part of a word between spaces.
+    /// Part of a word delimited by spaces.
     Word,
-    /// Cut by the dictionary.
+    /// Segmented by the dictionary.
     Han,
-    /// Cut into pairs.
+    /// Split into pairs.
     Pairs,
 }
 
 impl CharTreatment {
     fn of(c: char) -> Self {
-        // Most texts are mostly ASCII, and this is asked of each character.
+        // Most text is ASCII, and this is called for each character.
         if c.is_ascii() {
             return if c.is_ascii_alphanumeric() { Self::Word } else { Self::Gap };
         }
@@ -167,7 +168,7 @@ impl CharTreatment {
     }
 }
 
-/// The characters of one script that a text begins with.
+/// Returns the leading characters of a text that belong to one script.
 fn run(text: &str, script: CharTreatment) -> &str {
     let end = text.char_indices().take(RUN_MAX).find(|(_, c)| CharTreatment::of(*c) != script);
     let most = || text.char_indices().nth(RUN_MAX).map_or(text.len(), |(at, _)| at);

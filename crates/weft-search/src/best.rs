@@ -1,23 +1,23 @@
-//! The best of many.
+//! Selects the best of many entries.
 
-/// Keeps the entries with the highest scores, and of equal ones those that came first.
+/// Keeps the entries with the highest scores; among equal scores, those that came first.
 #[derive(Debug)]
 pub(crate) struct Best<T> {
     kept: Vec<(f32, T)>,
     count_max: usize,
-    /// What an entry needs more of to be looked at.
+    /// The score that an entry has to exceed to be considered.
     bar: f32,
 }
 
 impl<T: Copy + Ord> Best<T> {
-    /// Room for so many.
+    /// Creates a selection of up to `count_max` entries.
     pub(crate) fn new(count_max: usize) -> Self {
-        // Nothing passes then: `keep` counts on room for one entry at least.
+        // With no room nothing passes: `keep` assumes room for at least one entry.
         let bar = if count_max == 0 { f32::INFINITY } else { f32::NEG_INFINITY };
         Self { kept: Vec::new(), count_max, bar }
     }
 
-    /// Looks at one entry.
+    /// Considers one entry.
     #[inline]
     pub(crate) fn push(&mut self, score: f32, entry: T) {
         if score > self.bar {
@@ -25,21 +25,22 @@ impl<T: Copy + Ord> Best<T> {
         }
     }
 
-    /// What an entry needs more of to be kept.
+    /// Returns the score that an entry has to exceed to be kept.
     pub(crate) fn bar(&self) -> f32 {
         self.bar
     }
 
     fn keep(&mut self, score: f32, entry: T) {
         self.kept.push((score, entry));
-        // Twice as many as wanted are gathered before the lower half goes, so an entry costs little.
+        // Up to twice as many as wanted are collected before the lower half is dropped, so that an entry
+        // costs little.
         if self.kept.len() >= self.count_max * 2 {
             self.leave_out();
             self.bar = self.kept[self.count_max - 1].0;
         }
     }
 
-    /// Leaves out what is not among the best; the last one is the lowest.
+    /// Drops the entries that are not among the best; the last one kept has the lowest score.
     fn leave_out(&mut self) {
         if self.kept.len() > self.count_max {
             self.kept.select_nth_unstable_by(self.count_max.saturating_sub(1), in_order);
@@ -47,13 +48,13 @@ impl<T: Copy + Ord> Best<T> {
         }
     }
 
-    /// The best, in no order.
+    /// Returns the best entries, in no particular order.
     pub(crate) fn into_entries(mut self) -> impl Iterator<Item = T> {
         self.leave_out();
         self.kept.into_iter().map(|(_, entry)| entry)
     }
 
-    /// The best first.
+    /// Returns the best entries, best first.
     pub(crate) fn into_sorted(mut self) -> Vec<(f32, T)> {
         self.kept.sort_unstable_by(in_order);
         self.kept.truncate(self.count_max);

@@ -1,28 +1,28 @@
 //! How much a word in a chunk says about it (Robertson's BM25).
 
-/// How soon a further occurrence of a word in a chunk counts less.
+/// How quickly further occurrences of a word in a chunk count less.
 const SATURATION: f32 = 1.5;
-/// How much a long chunk is marked down.
+/// How much long chunks are penalised.
 const LENGTH_SHARE: f32 = 0.75;
 
-/// The logarithm of how much rarer a word is than one that is everywhere; above 0 for every word.
+/// Returns the inverse document frequency of a word, on a logarithmic scale; above 0 for every word.
 pub(crate) fn rarity(total: usize, holding: usize) -> f32 {
     let (total, holding) = (real(total), real(holding.min(total)));
     (1.0 + (total - holding + 0.5) / (holding + 0.5)).ln()
 }
 
-/// What is added to the frequency of a word below the line, for chunks of a length.
+/// Returns the term added to a word's frequency in the denominator, for chunks of a given length.
 pub(crate) fn damping(length: f32, average: f32) -> f32 {
-    // An empty index has an average of 0, by which nothing may be divided.
+    // An empty index has an average of 0, which must not be a divisor.
     SATURATION * (1.0 - LENGTH_SHARE + LENGTH_SHARE * length / average.max(1.0))
 }
 
-/// The share of a word's weight that a chunk gets: 1 for one occurrence in a chunk of average length.
+/// Returns the share of a word's weight that a chunk gets: 1 for one occurrence in a chunk of average length.
 pub(crate) fn share(frequency: f32, damping: f32) -> f32 {
     frequency * (SATURATION + 1.0) / (frequency + damping)
 }
 
-/// A count as a real number.
+/// Converts a count to a floating-point number.
 #[expect(clippy::cast_precision_loss, reason = "counts of chunks need no more than 24 bits")]
 pub(crate) fn real(count: usize) -> f32 {
     count as f32

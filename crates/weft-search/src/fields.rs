@@ -1,8 +1,8 @@
-//! The parts of a chunk, and how often each of them counts.
+//! The fields of a chunk, and how often each of them counts.
 //!
-//! All parts are one text, in which a part stands as many times as it counts. A word that is in several
-//! parts is thus one word that is there more often, and is marked down for it as any other is; adding up
-//! scores of parts would let a chunk win that says one word everywhere.
+//! All fields form one text, in which each occurs as many times as it counts. A word in several fields is
+//! thus a single word with a higher frequency, which saturates as for any other word; adding up the scores of
+//! separate fields would favour a chunk that repeats one word everywhere.
 
 use weft_core::seam::index::IndexedChunk;
 
@@ -13,12 +13,12 @@ pub(crate) const KEYWORDS_COUNT: usize = 3;
 /// How often words of the questions count.
 pub(crate) const QUESTIONS_COUNT: usize = 2;
 
-/// Between parts; no text of a person holds it, and none is cut by it.
+/// Separator of fields; it does not occur in ordinary text, and no text is split by it otherwise.
 const BORDER: char = '\u{1e}';
 
-/// All parts as one text, which [`each`] takes apart again.
+/// Joins all fields into one text, which [`each`] splits again.
 pub(crate) fn joined(chunk: &IndexedChunk) -> String {
-    // A border within a part would shift all parts behind it.
+    // A separator within a field would shift all the fields after it.
     let clean = |text: &str| text.replace(BORDER, " ");
     let parts = [clean(&chunk.title), clean(&chunk.keywords.join("\n")), clean(&chunk.questions.join("\n"))];
     let mut text = parts.join("\u{1e}");
@@ -27,9 +27,9 @@ pub(crate) fn joined(chunk: &IndexedChunk) -> String {
     text
 }
 
-/// Hands over each part and how often it counts.
+/// Calls `found` for each field, with how often it counts.
 pub(crate) fn each<'a>(text: &'a str, mut found: impl FnMut(&'a str, usize)) {
-    // At most four: what comes after the third border is the content, whatever it holds.
+    // At most four: everything after the third separator is the content, whatever it contains.
     let mut parts = text.splitn(4, BORDER);
     for count in [TITLE_COUNT, KEYWORDS_COUNT, QUESTIONS_COUNT, 1] {
         if let Some(part) = parts.next() {

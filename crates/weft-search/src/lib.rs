@@ -1,6 +1,6 @@
 //! canvas JSON → plan → run → components → events → API: **documents to search**
 //!
-//! Indexes of chunks by word and by vector, and the rules by which text becomes words.
+//! Indexes of chunks by words and by vectors, and the rules that turn text into words.
 
 mod analysis;
 mod best;
@@ -19,7 +19,7 @@ pub use analysis::{WordToken, analyze};
 pub use memory_chunk_index::MemoryChunkIndex;
 pub use tantivy_index::{MEMORY_MAX, TantivyIndex};
 
-/// Chunks that each part of a search finds, at most, whatever is asked for.
+/// Maximum number of chunks that each part of a search finds, whatever is requested.
 pub const HITS_MAX: usize = 16_384;
 
 fn wrong_dimension(dataset: &DatasetId, given: usize, known: usize) -> Error {

@@ -1,5 +1,5 @@
-//! The plain index: everything in memory, every chunk looked at for every question. For a handful of
-//! documents, and what the larger one is compared with in tests.
+//! The simple index: everything is in memory, and every question looks at every chunk. Meant for a handful of
+//! documents, and as a reference for the larger index in tests.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -18,7 +18,7 @@ use crate::best::Best;
 use crate::question::{self, Scale, Word};
 use crate::{HITS_MAX, bm25, fields, no_direction, no_document, wrong_dimension};
 
-/// Chunks by word and by vector, in memory.
+/// An index of chunks by words and vectors, in memory.
 #[derive(Debug, Default)]
 pub struct MemoryChunkIndex {
     datasets: RwLock<HashMap<DatasetKey, MemoryDataset>>,
@@ -40,7 +40,7 @@ struct MemoryChunk {
 }
 
 impl MemoryChunkIndex {
-    /// An empty index.
+    /// Creates an empty index.
     pub fn new() -> Self {
         Self::default()
     }
@@ -89,8 +89,7 @@ impl MemoryDataset {
                     return Err(no_document(dataset, &document));
                 }
                 for (id, chunk) in chunks {
-                    // Removed first: a chunk that takes the place of the only one with a vector may bring
-                    // another length.
+                    // Removed first: a chunk that replaces the only one with a vector may bring another dimension.
                     self.chunks.remove(&id);
                     let vector = chunk.vector.as_deref();
                     if vector.is_some_and(|vector| !has_direction(vector)) {
@@ -115,11 +114,11 @@ impl MemoryDataset {
     }
 }
 
-/// The chunks of the chosen datasets, and which of them pass the conditions.
+/// The chunks of the selected datasets, and which of them pass the conditions.
 struct SearchedChunks<'a> {
     chunks: Vec<(&'a DatasetId, &'a ChunkId, &'a MemoryChunk)>,
     passing: Vec<bool>,
-    /// How many documents do.
+    /// Number of documents that pass.
     fitting: usize,
 }
 
@@ -133,8 +132,7 @@ impl<'a> SearchedChunks<'a> {
                     && query.filter.as_ref().is_none_or(|filter| filter.matches(&document.metadata))
             };
             let passing: HashSet<&DocumentId> =
-                // All chunks and not only those that pass: how rare a word is must not depend on the
-                // conditions.
+                // All chunks and not only those that pass: the rarity of a word must not depend on the conditions.
                 dataset.documents.values().filter(passes).map(|document| &document.id).collect();
             searched.fitting += passing.len();
             for (chunk_id, chunk) in &dataset.chunks {
@@ -145,7 +143,7 @@ impl<'a> SearchedChunks<'a> {
         searched
     }
 
-    /// What each chunk gets for the words, and what an average one would get that holds each once.
+    /// Returns each chunk's score for the words, and the score of an average chunk that contains each word once.
     fn scores(&self, words: &[Word]) -> (Vec<f32>, f32) {
         let length: usize = self.chunks.iter().map(|(_, _, chunk)| chunk.length).sum();
         let average = bm25::real(length) / bm25::real(self.chunks.len().max(1));
@@ -239,7 +237,7 @@ fn names(datasets: &[(DatasetId, &MemoryDataset)], hits: &[Hit]) -> BTreeMap<Doc
 impl Index for MemoryChunkIndex {
     async fn write(&self, dataset: &DatasetKey, changes: Vec<IndexChange>) -> Result<()> {
         let mut datasets = self.datasets.write().unwrap_or_else(PoisonError::into_inner);
-        // On a copy: when one of the changes is refused, none of them is there.
+        // Applied to a copy: if one of the changes is refused, none of them takes effect.
         let mut next = datasets.get(dataset).cloned().unwrap_or_default();
         for change in changes {
             next.change(&dataset.id, change)?;
@@ -257,7 +255,7 @@ impl Index for MemoryChunkIndex {
         let datasets = self.datasets.read().unwrap_or_else(PoisonError::into_inner);
         let mut chosen: Vec<(DatasetId, &MemoryDataset)> = Vec::new();
         for id in &query.datasets {
-            // Named twice, a dataset would count twice in what is usual.
+            // If named twice, a dataset would count twice in the averages.
             if chosen.iter().any(|(known, _)| known == id) {
                 continue;
             }

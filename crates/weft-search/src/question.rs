@@ -1,4 +1,4 @@
-//! A question as the words that are looked up.
+//! Turns a question into the words that are looked up.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -7,44 +7,44 @@ use weft_core::seam::index::TextQuery;
 
 use crate::analysis::{analyze, each_form};
 
-/// Different words of one question that are looked for, at most.
+/// Maximum number of different words looked up for one question.
 const WORDS_MAX: usize = 256;
-/// Bytes of a question that are read, at most.
+/// Maximum number of bytes of a question that are read.
 const QUESTION_MAX: usize = 64 * 1024;
 
 /// A word that is looked up.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Word {
-    /// In the form that is looked up.
+    /// The word in the form used for look-ups.
     pub term: String,
-    /// How often it is asked for.
+    /// Its weight: how often it occurs in the question.
     pub weight: f32,
-    /// Which word of the question it is a form of: a word has a form in each language.
+    /// The word of the question that this is a form of: a word has one form per language.
     pub number: usize,
 }
 
-/// What a chunk would get at most that holds each word of a question once, in one of its forms.
+/// The highest score of a chunk that contains each word of a question once, in one of its forms.
 #[derive(Debug, Default)]
 pub(crate) struct Scale(HashMap<usize, f32>);
 
 impl Scale {
-    /// A form that is found, and what it is worth.
+    /// Adds a form that was found, with its worth.
     pub(crate) fn add(&mut self, word: &Word, worth: f32) {
-        // Each word counts as its rarest form, however many forms of it are there.
+        // Each word counts as its rarest form, however many of its forms exist.
         let most = self.0.entry(word.number).or_default();
         *most = most.max(worth);
     }
 
-    /// The sum of what the words are worth.
+    /// Returns the sum of the words' worths.
     pub(crate) fn sum(&self) -> f32 {
         let mut worths: Vec<f32> = self.0.values().copied().collect();
-        // In an order of its own, so that the sum is the same each time.
+        // Sorted, so that the sum is always the same.
         worths.sort_by(f32::total_cmp);
         worths.iter().sum()
     }
 }
 
-/// The different words of a question. The commonest ones are left out unless there are no others.
+/// Returns the different words of a question. The most common ones are left out unless there are no others.
 pub(crate) fn words(query: &TextQuery) -> Vec<Word> {
     let mut words = QuestionWords::default();
     words.read(&query.text, 1.0);
@@ -53,7 +53,7 @@ pub(crate) fn words(query: &TextQuery) -> Vec<Word> {
     }
     let chosen = if words.telling.words.is_empty() { words.common } else { words.telling };
     let mut numbers = HashSet::new();
-    // Counted by words and not by forms, of which each has more than a dozen.
+    // Counted by words and not by forms, of which each word has more than a dozen.
     let fits = |word: &Word| {
         numbers.contains(&word.number) || numbers.len() < WORDS_MAX && numbers.insert(word.number)
     };
@@ -64,12 +64,12 @@ pub(crate) fn words(query: &TextQuery) -> Vec<Word> {
 struct QuestionWords {
     telling: WordList,
     common: WordList,
-    /// Words that were read so far.
+    /// Number of words read so far.
     count: usize,
 }
 
-/// Different words, and where each stands. A form may be in both lists: `will` says nothing, and the stem of `wills`
-/// does.
+/// Different words, with their positions in the list. A form may be in both lists: `will` says nothing, but
+/// the stem of `wills` does.
 #[derive(Default)]
 struct WordList {
     words: Vec<Word>,
@@ -90,7 +90,7 @@ impl WordList {
 
 impl QuestionWords {
     fn read(&mut self, text: &str, weight: f32) {
-        // Cut at a border of characters, from the end on: one is never far.
+        // Cut at a character boundary, searched from the end: there is always one close by.
         let end = (0..=text.len().min(QUESTION_MAX)).rev().find(|end| text.is_char_boundary(*end));
         let before = self.count;
         each_form(&text[..end.unwrap_or(0)], &mut |number, term, common| {
@@ -101,7 +101,7 @@ impl QuestionWords {
     }
 }
 
-/// Where words of the question stand in a text, in order and apart.
+/// Returns the ranges of the question's words in a text, in order and without overlaps.
 pub(crate) fn marks(text: &str, query: &TextQuery) -> Vec<Range<usize>> {
     let wanted: HashSet<String> = words(query).into_iter().map(|word| word.term).collect();
     let mut found: Vec<Range<usize>> = analyze(text)
@@ -109,7 +109,7 @@ pub(crate) fn marks(text: &str, query: &TextQuery) -> Vec<Range<usize>> {
         .filter(|token| wanted.contains(&token.term))
         .map(|token| token.range)
         .collect();
-    // From left to right, the longest first: then one pass joins all that overlaps.
+    // From left to right, the longest first, so that one pass merges all overlaps.
     found.sort_by_key(|range| (range.start, std::cmp::Reverse(range.end)));
     let mut marks: Vec<Range<usize>> = Vec::new();
     for range in found {

@@ -1,47 +1,49 @@
-//! Vectors in one bit for each number, by which those that may be near are found without reading the others.
+//! Sketches of vectors with one bit per number, used to find the ones that may be near without reading the others.
 //!
-//! A bit says on which side of the mean of all vectors a number lies. With two numbers more for each vector this gives an
-//! estimate of its cosine with a question that is off by some hundredths, whatever the question and the
-//! conditions are (RaBitQ, Gao and Long 2024, around one centre). Vectors are turned before, since bits would say little
-//! of those in which few numbers are large. The best by this estimate are compared exactly; see docs/quality.md for
-//! what is missed.
+//! Each bit says on which side of the mean of all vectors a number lies. Together with two numbers per vector
+//! this gives an estimate of the vector's cosine with a question that is off by a few hundredths, whatever
+//! the question and the conditions are (RaBitQ, Gao and Long 2024, around one centre). Vectors are rotated
+//! first, since bits would say little about vectors in which only a few numbers are large. The best by this
+//! estimate are compared exactly; docs/quality.md describes what is missed.
 
 use pulp::NullaryFnOnce;
 
 use crate::vectors::{QuestionVector, Rows};
 
-/// Bits that a number of the question has. Their error is half of that of the vectors, and as it has nothing to do with
-/// that one, four bits in their place would make an estimate a tenth better and take 1.4 times as long (docs/quality.md).
+/// Number of bits per number of the question. Their error is half that of the vectors' bits and independent
+/// of it, so using four bits instead would improve an estimate by a tenth and take 1.4 times as long
+/// (docs/quality.md).
 const PLANES: usize = 2;
-/// The largest level of a number of the question, 2^PLANES − 1. Levels are odd numbers from minus this to this.
+/// The largest level of a number of the question, 2^PLANES − 1. Levels are the odd numbers from minus this
+/// value to this value.
 const LEVEL_MAX: f32 = 3.0;
-/// Half of the distance between levels that loses least of numbers around 0 with a deviation of 1: J. Max, Quantizing
-/// for Minimum Distortion, 1960. Numbers beyond the largest level count as that.
+/// Half the distance between levels that loses the least for numbers around 0 with a standard deviation of 1:
+/// J. Max, Quantizing for Minimum Distortion, 1960. Numbers beyond the largest level are clamped to it.
 const STEP: f32 = 0.9957 / 2.0;
 
-/// Words of 64 bits that are compared at once: the loop over two of them is laid out flat, which takes a third of the time.
+/// Number of 64-bit words compared together: the loop over two of them is unrolled, which takes a third of the time.
 const WORDS: usize = 2;
 const BITS: usize = WORDS * 64;
 
-/// How often blocks of numbers are mixed with each other: after two rounds each has a share of all.
+/// Number of times that blocks of numbers are mixed: after two rounds each number has a share of all others.
 const ROUNDS: u64 = 4;
 
 /// The sketches of rows.
 #[derive(Debug)]
 pub(crate) struct Sketches {
     turn: Rotation,
-    /// How many of them each row has.
+    /// Number of groups of words per row.
     groups: usize,
     bits: Vec<[u64; WORDS]>,
-    /// What the product of a row's signs is multiplied by.
+    /// Factors for the products of the rows' signs.
     scales: Vec<f32>,
-    /// What is added to it: the row's product with the centre.
+    /// Offsets added to these: the rows' products with the centre.
     offsets: Vec<f32>,
     center: Vec<f32>,
 }
 
 impl Sketches {
-    /// Of all rows.
+    /// Creates the sketches of all rows.
     #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a mean")]
     pub(crate) fn new(rows: &Rows) -> Self {
         let (groups, count) = (rows.dimension().div_ceil(BITS), rows.chunks().len());
@@ -54,7 +56,7 @@ impl Sketches {
             offsets: Vec::with_capacity(count),
             center,
         };
-        // Chooses the widest instructions of this processor once.
+        // Selects the widest instructions of this processor once.
         pulp::Arch::new().dispatch(Sketching { sketches: &mut sketches, rows });
         sketches
     }
@@ -78,18 +80,18 @@ impl Sketches {
             }
             self.bits.push(group);
         }
-        // A vector that lies in the centre has no direction from there: its estimate is the centre's own.
+        // A vector that lies in the centre has no direction from there: its estimate is that of the centre.
         self.scales.push(if sum > 0.0 { square / sum } else { 0.0 });
         self.offsets.push(along);
     }
 
-    /// What they take in memory.
+    /// Size in memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bits.capacity() * WORDS * 8 + (self.scales.capacity() + self.offsets.capacity()) * 4
     }
 
-    /// Estimates the cosine of each row, and hands over with it those rows that are allowed and have more than the bar.
-    /// Whoever takes one says how high the bar is from then on.
+    /// Estimates the cosine of each row, and calls `found` for rows that are allowed and exceed the bar.
+    /// `found` returns the bar for the rows that follow.
     pub(crate) fn each(
         &self,
         wanted: &QuestionVector,
@@ -102,7 +104,7 @@ impl Sketches {
     }
 }
 
-/// The sketching of all rows; a type of its own for the same reason as in [`crate::vectors`].
+/// Computes the sketches of all rows; a type of its own for the same reason as in [`crate::vectors`].
 struct Sketching<'a> {
     sketches: &'a mut Sketches,
     rows: &'a Rows,
@@ -120,11 +122,12 @@ impl NullaryFnOnce for Sketching<'_> {
     }
 }
 
-/// A way of turning vectors that keeps their products and gives each number a share of all others: signs that look
-/// random, and sums and differences of blocks (Hadamard), in turns of those at the beginning and those at the end.
+/// A rotation of vectors that preserves their products and gives each number a share of all others:
+/// pseudo-random signs followed by sums and differences of blocks (Hadamard), alternating between the block
+/// at the beginning and the one at the end.
 #[derive(Debug)]
 struct Rotation {
-    /// Numbers of a block.
+    /// Number of elements in a block.
     block: usize,
     signs: Vec<f32>,
 }
@@ -134,7 +137,7 @@ impl Rotation {
     fn new(dimension: usize) -> Self {
         let block = if dimension == 0 { 0 } else { 1 << dimension.ilog2() };
         let size = 1.0 / (block.max(1) as f32).sqrt();
-        // A fixed seed, so that a question has the same answer each time.
+        // A fixed seed, so that a question always has the same answer.
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let mut sign = || {
             state ^= state << 13;
@@ -148,7 +151,7 @@ impl Rotation {
 
     #[inline(always)]
     fn apply(&self, values: &mut [f32]) {
-        // The length need not be a power of two: two blocks that overlap reach all numbers in turns.
+        // The length need not be a power of two: two overlapping blocks reach all numbers in alternation.
         let end = values.len() - self.block;
         for (round, signs) in self.signs.chunks(self.block.max(1)).enumerate() {
             let from = if round % 2 == 0 { 0 } else { end };
@@ -168,19 +171,19 @@ impl Rotation {
     }
 }
 
-/// A question as rows are compared with it: its numbers as levels, one bit of all of them after the other.
+/// A question prepared for comparison with rows: its numbers as levels, stored bit plane by bit plane.
 struct SketchProbe {
     planes: Vec<[[u64; PLANES]; WORDS]>,
-    /// What a level is multiplied by.
+    /// Factor for a level.
     unit: f32,
-    /// The sum of the products when all signs agree with the highest level.
+    /// The sum of the products if all signs match, at the highest level.
     most: f32,
     /// The question's product with the centre.
     base: f32,
 }
 
 impl SketchProbe {
-    /// Absent for a question of another length.
+    /// `None` for a question of another dimension.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -193,14 +196,16 @@ impl SketchProbe {
         }
         let mut rest: Vec<f32> = question.iter().zip(center).map(|(one, other)| one - other).collect();
         turn.apply(&mut rest);
-        // Turned numbers lie around 0. Never 0, by which it is divided below: a question may be the centre itself.
+        // Rotated numbers lie around 0. Never 0 itself, since it is a divisor below: a question may be the
+        // centre itself.
         let square: f32 = rest.iter().map(|value| value * value).sum();
         let deviation = (square / rest.len().max(1) as f32).sqrt().max(f32::MIN_POSITIVE);
         let step = deviation * STEP;
         let level = |value: f32| {
             (((value / step + LEVEL_MAX) / 2.0).round() * 2.0 - LEVEL_MAX).clamp(-LEVEL_MAX, LEVEL_MAX)
         };
-        // Levels are shorter than what they stand for; the row's signs have their full share of the question in this way.
+        // Levels are shorter than the numbers they stand for; this factor gives the row's signs their full
+        // share of the question.
         let along: f32 = rest.iter().map(|value| value * level(*value)).sum();
         let unit = if along > 0.0 { square / along } else { 0.0 };
         let planes = rest.chunks(BITS).map(|values| {
@@ -224,13 +229,13 @@ impl SketchProbe {
     }
 }
 
-/// The sum of the levels of the numbers whose bit differs.
+/// Returns the sum of the levels of the numbers whose bit differs.
 #[inline(always)]
 fn levels(word: u64, planes: &[u64; PLANES]) -> u32 {
     (word ^ planes[0]).count_ones() + 2 * (word ^ planes[1]).count_ones()
 }
 
-/// A comparison of all rows; a type of its own for the same reason as in [`crate::vectors`].
+/// Compares all rows; a type of its own for the same reason as in [`crate::vectors`].
 struct SketchScan<'a, A, F> {
     sketches: &'a Sketches,
     probe: &'a SketchProbe,
@@ -251,14 +256,14 @@ impl<A: Fn(u32) -> bool, F: FnMut(f32, u32) -> f32> NullaryFnOnce for SketchScan
         let rows = bits.chunks_exact((*groups).max(1)).zip(scales.iter().zip(offsets));
         let mut bar = f32::NEG_INFINITY;
         for (row, (bits, (scale, offset))) in (0_u32..).zip(rows) {
-            // Each differing bit takes twice its level away.
+            // Each differing bit subtracts twice its level.
             let mut differing = 0;
             for (words, planes) in bits.iter().zip(planes) {
                 differing += levels(words[0], &planes[0]) + levels(words[1], &planes[1]);
             }
             let product = unit * (most - 2.0 * differing as f32);
             let estimate = base + offset + scale * product;
-            // Few have more than the bar: whether they are allowed is looked up for these alone.
+            // Few exceed the bar: only for these is it looked up whether they are allowed.
             if estimate > bar && (self.allowed)(row) {
                 bar = (self.found)(estimate, row);
             }

@@ -1,9 +1,9 @@
-//! The embedded index: tantivy for words, and vectors that are all looked at.
+//! The embedded index: tantivy for words, and exhaustive comparison of vectors.
 //!
-//! Each dataset is an index of its own in a folder of its own. It is opened when it is first needed, and
-//! those that were not needed for longest are closed when all together take too much memory. A write is
-//! one commit of tantivy: what was not committed when the process died is not there when it is opened again.
-//! What another process has written is seen by the next search, which asks the file system once whether there is any.
+//! Each dataset is a separate index in its own folder. It is opened when first needed, and the least recently
+//! used datasets are closed when all together take too much memory. A write is one commit of tantivy:
+//! whatever was not committed when the process died is gone when it is opened again. What another process has
+//! written is seen by the next search, which checks the file system once for changes.
 
 mod dataset;
 mod home;
@@ -33,14 +33,14 @@ use self::home::Home;
 use self::snapshot::Snapshot;
 use crate::{HITS_MAX, question};
 
-/// What the datasets that are open may take in memory together, in bytes, unless told otherwise.
+/// Default limit on the memory taken by all open datasets together, in bytes.
 pub const MEMORY_MAX: usize = 1024 * 1024 * 1024;
-/// Datasets that stay open although nobody uses them.
+/// Maximum number of unused datasets that stay open.
 const DATASETS_OPEN_MAX: usize = 256;
-/// Questions that are answered at the same time; more wait.
+/// Maximum number of questions answered concurrently; further ones wait.
 const SEARCHES_AT_ONCE_MAX: usize = 16;
 
-/// Chunks by word and by vector, in a folder or in memory.
+/// An index of chunks by words and vectors, in a folder or in memory.
 #[derive(Clone)]
 pub struct TantivyIndex {
     shared: Arc<IndexShared>,
@@ -51,14 +51,14 @@ struct IndexShared {
     memory_max: usize,
     open: Mutex<OpenDatasets>,
     searches: Arc<Semaphore>,
-    /// Numbers for scores, one list for each question that is being answered.
+    /// Score buffers, one for each question being answered.
     buffers: Mutex<Vec<Vec<f32>>>,
 }
 
 #[derive(Default)]
 struct OpenDatasets {
     datasets: HashMap<DatasetKey, OpenedDataset>,
-    /// Goes up with every use.
+    /// Incremented with every use.
     uses: u64,
 }
 
@@ -67,31 +67,31 @@ struct OpenedDataset {
     used: u64,
 }
 
-/// A dataset that is open, is being opened, or is not there. Locked while it is opened, so that nobody has to wait for a
-/// dataset that is not asked for.
+/// A dataset that is open, is being opened, or does not exist. Locked while it is opened, so that only
+/// requests for this dataset have to wait.
 type Slot = Arc<Mutex<Option<Arc<IndexedDataset>>>>;
 
 impl OpenedDataset {
-    /// Whether nothing is in it and nobody is about to change that.
+    /// Whether it holds nothing, and no task is about to change that.
     fn is_vacant(&self) -> bool {
-        // Somebody else holds or waits for it: taken away, its next user would open the dataset a second
-        // time.
+        // If another task holds or waits for the slot, removing it would let the next user open the dataset a
+        // second time.
         Arc::strong_count(&self.slot) == 1 && self.slot.try_lock().is_ok_and(|held| held.is_none())
     }
 
-    /// What it takes in memory, as far as that is known.
+    /// Its size in memory in bytes, as far as known.
     fn bytes(&self) -> usize {
-        // Not waited for: who opens a large dataset holds it for long, and this is asked under the lock of
-        // all.
+        // Does not wait: a task opening a large dataset holds the slot for long, and this is called under the
+        // lock of all datasets.
         let held = self.slot.try_lock().ok();
         held.and_then(|held| Some(held.as_ref()?.snapshot().bytes)).unwrap_or_default()
     }
 
-    /// The same when nobody uses it.
+    /// Its size in bytes if it is not in use.
     fn idle(&self) -> Option<usize> {
         let held = self.slot.try_lock().ok()?;
         let dataset = held.as_ref()?;
-        // One handle of each is the one that is kept here.
+        // One handle of each is the one stored here.
         let users = Arc::strong_count(&self.slot) + Arc::strong_count(dataset) - 2;
         (users == 0).then(|| dataset.snapshot().bytes)
     }
@@ -104,19 +104,19 @@ impl fmt::Debug for TantivyIndex {
 }
 
 impl TantivyIndex {
-    /// An index in a folder, which comes into being with the first write. Several processes may use the folder:
-    /// they take turns in writing, and each search sees what any of them has written before.
+    /// Creates an index in a folder, which is created by the first write. Several processes may use the
+    /// folder: they take turns in writing, and each search sees what any of them has written before.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
         Self::new(Some(folder.into()), MEMORY_MAX)
     }
 
-    /// An index in memory, which is gone with this value.
+    /// Creates an index in memory, which is dropped with this value.
     pub fn in_memory() -> Self {
         Self::new(None, usize::MAX)
     }
 
-    /// The same with another limit for what open datasets take in memory, in bytes. A dataset that is in use
-    /// stays open however large it is.
+    /// Like [`TantivyIndex::in_folder`], with another limit on the memory taken by open datasets, in bytes. A
+    /// dataset in use stays open, however large it is.
     pub fn in_folder_with(folder: impl Into<PathBuf>, memory_max: usize) -> Self {
         Self::new(Some(folder.into()), memory_max)
     }
@@ -138,7 +138,7 @@ impl TantivyIndex {
     }
 }
 
-/// Whether a dataset that is not there comes into being.
+/// Whether a dataset that does not exist is created.
 #[derive(Clone, Copy, PartialEq)]
 enum AbsentDataset {
     Begin,
@@ -146,33 +146,33 @@ enum AbsentDataset {
 }
 
 impl IndexShared {
-    /// The folder of a dataset. Ids are opaque and may be anything, so their hashes are used.
+    /// Returns the folder of a dataset. Ids are opaque and may be anything, so their hashes are used.
     fn folder_of(&self, key: &DatasetKey) -> Option<PathBuf> {
         self.folder_of_version(key, schema::VERSION)
     }
 
     fn folder_of_version(&self, key: &DatasetKey, version: &str) -> Option<PathBuf> {
-        // Half of the digest is enough to keep ids apart, and keeps paths short.
+        // Half of the digest is enough to tell ids apart, and keeps paths short.
         let name = |text: &str| weft_core::hex(&Sha256::digest(text.as_bytes())[..16]);
         let folder = self.folder.as_ref()?.join(name(key.tenant.as_str()));
         Some(folder.join(format!("{}.v{version}", name(key.id.as_str()))))
     }
 
-    /// Removes what older programs have written of a dataset, which is never read again.
+    /// Removes a dataset's indexes of older versions, which are never read again.
     fn forget_older(&self, key: &DatasetKey) -> Result<()> {
         let mut older =
             schema::OLDER_VERSIONS.iter().filter_map(|version| self.folder_of_version(key, version));
         older.try_for_each(|folder| home::remove(&folder))
     }
 
-    /// A dataset that is open, and whether its state is still the latest.
+    /// Returns the open dataset, and whether its state is still the latest.
     fn dataset(
         &self,
         key: &DatasetKey,
         absent: AbsentDataset,
     ) -> Result<Option<(Arc<IndexedDataset>, Freshness)>> {
         let slot = self.slot(key);
-        // Locked while it is opened: two openings at a time would be two writers of one folder.
+        // Locked while it is opened: opening it twice at the same time would create two writers of one folder.
         let mut held = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(dataset) = &*held {
             let freshness = dataset.freshness();
@@ -180,7 +180,7 @@ impl IndexShared {
                 return Ok(Some((Arc::clone(dataset), freshness)));
             }
         }
-        // Before it is opened again: the files that it holds are those of a folder that is gone.
+        // Dropped before it is opened again: its open files belong to a folder that is gone.
         *held = None;
         let folder = self.folder_of(key);
         let exists = folder.as_ref().is_some_and(|folder| Home::is_in(folder));
@@ -191,7 +191,7 @@ impl IndexShared {
             *held = Some(Arc::new(IndexedDataset::open(key, folder.as_deref())?));
         }
         let dataset = held.clone();
-        // Both are let go first: what somebody holds counts as in use, and would not be closed.
+        // Both are released first: a dataset that is held counts as in use and would not be closed.
         drop(held);
         drop(slot);
         self.make_room();
@@ -199,7 +199,7 @@ impl IndexShared {
     }
 
     fn slot(&self, key: &DatasetKey) -> Slot {
-        // Held for as long as it takes to look up a name, never while anything is read from disk.
+        // Held only while a name is looked up, never while anything is read from disk.
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.uses += 1;
         let used = open.uses;
@@ -209,11 +209,11 @@ impl IndexShared {
         Arc::clone(&opened.slot)
     }
 
-    /// Closes datasets that nobody uses until the others fit.
+    /// Closes unused datasets until the others fit.
     fn make_room(&self) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.datasets.retain(|_, opened| !opened.is_vacant());
-        // Of what is in memory only there is no other copy: nothing is ever closed.
+        // There is no other copy of what is only in memory, so it is never closed.
         if self.folder.is_none() {
             return;
         }
@@ -221,7 +221,7 @@ impl IndexShared {
         while bytes > self.memory_max || open.datasets.len() > DATASETS_OPEN_MAX {
             let idle =
                 open.datasets.iter().filter_map(|(key, opened)| Some((key, opened.used, opened.idle()?)));
-            // All are in use: they may take more for a while, and the next who opens one tries again.
+            // All are in use: they may exceed the limit for a while, and the next call that opens one tries again.
             let Some((key, _, freed)) = idle.min_by_key(|(_, used, _)| *used) else { return };
             let key = key.clone();
             open.datasets.remove(&key);
@@ -229,11 +229,11 @@ impl IndexShared {
         }
     }
 
-    /// A dataset with its latest state.
+    /// Returns a dataset with its latest state.
     fn latest(&self, key: &DatasetKey) -> Result<Option<(Arc<IndexedDataset>, Arc<Snapshot>)>> {
         let Some((dataset, freshness)) = self.dataset(key, AbsentDataset::Leave)? else { return Ok(None) };
         if dataset.is_behind() {
-            // What was accepted is found by the next question, as its caller was promised.
+            // Accepted writes must be visible to the next question, as their callers were promised.
             dataset.flush_blocking();
         } else if freshness == Freshness::Changed {
             dataset.refresh()?;
@@ -244,7 +244,7 @@ impl IndexShared {
 
     fn search(&self, tenant: &TenantId, query: &IndexQuery) -> Result<IndexAnswer> {
         let mut datasets: Vec<(DatasetId, Arc<Snapshot>)> = Vec::new();
-        // In use, so that opening one of many does not close another one.
+        // Kept in use, so that opening one of several does not close another.
         let mut used = Vec::new();
         for id in &query.datasets {
             if datasets.iter().any(|(known, _)| known == id) {
@@ -255,13 +255,12 @@ impl IndexShared {
                 datasets.push((id.clone(), snapshot));
             }
         }
-        // The fields are the same in each dataset, since one schema makes them all.
+        // The fields are the same in every dataset, since all use one schema.
         let Some(words) = used.first().map(|dataset| dataset.fields().words) else {
             return Ok(IndexAnswer::default());
         };
         let mut scores =
-            // Used again: a buffer as large as the largest part would have to be asked for with each
-            // question.
+            // Reused: otherwise each question would have to allocate a buffer as large as the largest part.
             self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
         let answer = search::search(&datasets, query, words, &mut scores);
         self.buffers.lock().unwrap_or_else(PoisonError::into_inner).push(scores);
@@ -270,9 +269,9 @@ impl IndexShared {
 
     fn remove(&self, key: &DatasetKey) -> Result<()> {
         let slot = self.slot(key);
-        // Locked to the end, so that nobody opens the dataset while its folder goes.
+        // Locked until the end, so that the dataset cannot be opened while its folder is being removed.
         let mut held = slot.lock().unwrap_or_else(PoisonError::into_inner);
-        // Afterwards nobody writes here: whoever waits for that is told.
+        // After this nothing is written here: callers that wait for a write get an error.
         if let Some(dataset) = held.take() {
             dataset.retire();
         }
@@ -289,7 +288,7 @@ impl Index for TantivyIndex {
     async fn write(&self, dataset: &DatasetKey, changes: Vec<IndexChange>) -> Result<()> {
         let key = dataset.clone();
         if changes.is_empty() {
-            // Nothing to write is a request to write what waits, and begins no index.
+            // An empty list of changes is a request to write what is waiting, and creates no index.
             let opened = self.blocking(move |shared| shared.dataset(&key, AbsentDataset::Leave)).await?;
             return match opened {
                 Some((dataset, _)) if dataset.is_behind() => dataset.write(changes).await,
@@ -327,7 +326,7 @@ impl Index for TantivyIndex {
         let (tenant, mut query) = (tenant.clone(), query.clone());
         query.count_max = query.count_max.min(HITS_MAX);
         self.blocking(move |shared| {
-            // Kept by the work itself, which goes on when nobody waits for it any more.
+            // Held by the work itself, which continues even if its caller stops waiting.
             let _turn = turn;
             shared.search(&tenant, &query)
         })

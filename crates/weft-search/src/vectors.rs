@@ -1,32 +1,32 @@
-//! Vectors in one byte for each number, and all of them compared with one.
+//! Vectors with one byte per number, and their exhaustive comparison with a question.
 //!
-//! A vector of length 1 is kept as numbers from −127 to 127 and one factor. The cosine that comes of it
-//! differs from the true one by some 0.0005. Up to a size everything is looked at, and no neighbour is missed;
-//! beyond it [`crate::sketch`] says which ones are compared.
+//! A vector of length 1 is stored as numbers from −127 to 127 and one factor. The resulting cosine differs
+//! from the true one by about 0.0005. Up to a certain size all vectors are compared and no neighbour is
+//! missed; beyond it [`crate::sketch`] selects those to compare.
 
 use pulp::NullaryFnOnce;
 
-/// The question's numbers are larger than the rows', so that rounding them costs nothing. The sum of the
-/// products stays below 2³¹ for vectors of any length that fits into memory.
+/// The question's numbers are larger than those of the rows, so that rounding them costs nothing. The sum of
+/// the products stays below 2³¹ for vectors of any dimension that fits into memory.
 const QUESTION_SCALE: f32 = 8_192.0;
 const ROW_MAX: f32 = 127.0;
 
-/// Rows that lie apart are fetched together before they are compared: the processor waits for all of them at once and
-/// not for one after the other.
+/// Number of rows that are prefetched together when they are not adjacent: the processor then waits for all
+/// of them at the same time instead of one after the other.
 const READ_AHEAD: usize = 32;
-/// What is fetched together, in bytes.
+/// Size of a cache line, in bytes.
 const LINE: usize = 64;
 
-/// A vector as it is kept.
+/// A vector as stored.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct VectorRow {
-    /// What the numbers are to be multiplied by.
+    /// The factor for the numbers.
     pub factor: f32,
     /// The numbers.
     pub values: Vec<i8>,
 }
 
-/// Makes a vector one of length 1 and rounds it; absent when it has no direction.
+/// Normalises a vector to length 1 and rounds it; `None` if it has no direction.
 #[expect(clippy::cast_possible_truncation, reason = "rounded numbers up to 127")]
 pub(crate) fn row(vector: &[f32]) -> Option<VectorRow> {
     let length = length(vector)?;
@@ -38,14 +38,14 @@ pub(crate) fn row(vector: &[f32]) -> Option<VectorRow> {
 /// The vector of a question.
 #[derive(Clone, Debug)]
 pub(crate) struct QuestionVector {
-    /// Of length 1.
+    /// Its numbers, normalised to length 1.
     values: Vec<f32>,
-    /// The same, as rows are compared with it.
+    /// The same numbers, scaled for the comparison with rows.
     scaled: Vec<i16>,
 }
 
 impl QuestionVector {
-    /// Absent when it has no direction.
+    /// Returns `None` if the vector has no direction.
     #[expect(clippy::cast_possible_truncation, reason = "numbers up to 8,192")]
     pub(crate) fn new(vector: &[f32]) -> Option<Self> {
         let length = length(vector)?;
@@ -54,7 +54,7 @@ impl QuestionVector {
         Some(Self { values, scaled })
     }
 
-    /// Its numbers; the vector has length 1.
+    /// Returns its numbers; the vector has length 1.
     pub(crate) fn values(&self) -> &[f32] {
         &self.values
     }
@@ -65,26 +65,26 @@ fn length(vector: &[f32]) -> Option<f32> {
     (length.is_finite() && length > f32::MIN_POSITIVE).then_some(length)
 }
 
-/// Vectors of one length, one after the other.
+/// Vectors of one dimension, stored contiguously.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     dimension: usize,
     values: Vec<i8>,
     factors: Vec<f32>,
-    /// The number of the chunk that a row belongs to, ascending.
+    /// The number of the chunk that each row belongs to, ascending.
     chunks: Vec<u32>,
     /// The sum of all vectors.
     sum: Vec<f64>,
 }
 
 impl Rows {
-    /// Adds the vector of a chunk, whose number is higher than those before.
+    /// Adds the vector of a chunk, whose number must be higher than those before.
     pub(crate) fn push(&mut self, chunk: u32, factor: f32, values: impl ExactSizeIterator<Item = i8>) {
         if self.chunks.is_empty() {
             self.dimension = values.len();
             self.sum = vec![0.0; values.len()];
         }
-        // Vectors of another length come from a chunk that is gone.
+        // Vectors of another dimension belong to a chunk that is gone.
         if values.len() == self.dimension {
             let from = self.values.len();
             self.values.extend(values);
@@ -94,34 +94,34 @@ impl Rows {
         }
     }
 
-    /// The length of the vectors; 0 without any.
+    /// The dimension of the vectors; 0 if there are none.
     pub(crate) fn dimension(&self) -> usize {
         self.dimension
     }
 
-    /// The chunks that have one.
+    /// Returns the chunks that have a vector.
     pub(crate) fn chunks(&self) -> &[u32] {
         &self.chunks
     }
 
-    /// The vectors one after the other, as they are kept.
+    /// Returns the vectors in order, as stored.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[i8], f32)> {
         self.values.chunks_exact(self.dimension.max(1)).zip(self.factors.iter().copied())
     }
 
-    /// The sum of all vectors.
+    /// Returns the sum of all vectors.
     pub(crate) fn total(&self) -> &[f64] {
         &self.sum
     }
 
-    /// Gives back room that is not needed when no more are added.
+    /// Releases spare capacity when no more vectors are added.
     pub(crate) fn shrink(&mut self) {
         self.values.shrink_to_fit();
         self.factors.shrink_to_fit();
         self.chunks.shrink_to_fit();
     }
 
-    /// The sum of the vectors of chunks that are there. Rows do not change, so only those that are gone are looked at.
+    /// Returns the sum of the vectors of living chunks. Rows do not change, so only the deleted ones are subtracted.
     pub(crate) fn sum(&self, is_there: impl Fn(u32) -> bool) -> Vec<f64> {
         let mut sum = self.sum.clone();
         for (place, _) in self.chunks.iter().enumerate().filter(|(_, chunk)| !is_there(**chunk)) {
@@ -131,7 +131,7 @@ impl Rows {
         sum
     }
 
-    /// What it takes in memory.
+    /// Size in memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.values.capacity()
             + self.factors.capacity() * 4
@@ -139,23 +139,23 @@ impl Rows {
             + self.sum.capacity() * 8
     }
 
-    /// The row of a chunk; absent when it has no vector.
+    /// Returns the row of a chunk; `None` if it has no vector.
     pub(crate) fn row_of(&self, chunk: u32) -> Option<u32> {
-        // Numbers ascend: a row lies before its chunk's number by one for each lower number without a row. Most
-        // numbers have one, so few rows are left to look at, side by side in memory.
+        // Numbers ascend: a row precedes its chunk's number by one for each lower number without a row. Most
+        // numbers have one, so only a few rows, adjacent in memory, are left to search.
         let without = (*self.chunks.last()? as usize + 1).saturating_sub(self.chunks.len());
         let end = self.chunks.len().min(chunk as usize + 1);
         let from = (chunk as usize).saturating_sub(without).min(end);
         u32::try_from(from + self.chunks[from..end].binary_search(&chunk).ok()?).ok()
     }
 
-    /// The cosine of a chunk's vector; absent when it has none.
+    /// Returns the cosine of a chunk's vector; `None` if it has none.
     #[cfg(test)]
     pub(crate) fn cosine(&self, chunk: u32, wanted: &QuestionVector) -> Option<f32> {
         self.cosine_at(self.row_of(chunk)? as usize, wanted)
     }
 
-    /// The cosine of the vector in a row; absent when it has another length.
+    /// Returns the cosine of the vector in a row; `None` if it has another dimension.
     #[cfg(test)]
     pub(crate) fn cosine_at(&self, row: usize, wanted: &QuestionVector) -> Option<f32> {
         let from = row * self.dimension;
@@ -164,7 +164,7 @@ impl Rows {
         (wanted.len() == self.dimension).then(|| cosine(dot(values, wanted), self.factors[row]))
     }
 
-    /// Compares some rows, and hands over their chunks with their cosines.
+    /// Compares some rows, and calls `found` with their chunks and cosines.
     pub(crate) fn each_of(&self, wanted: &QuestionVector, rows: &[u32], found: &mut impl FnMut(f32, u32)) {
         if wanted.scaled.len() == self.dimension && self.dimension > 0 {
             pulp::Arch::new().dispatch(ChosenScan {
@@ -176,7 +176,7 @@ impl Rows {
         }
     }
 
-    /// Compares all of them, and hands over chunks with their cosines.
+    /// Compares all rows, and calls `found` with the allowed chunks and their cosines.
     pub(crate) fn each(
         &self,
         wanted: &QuestionVector,
@@ -186,13 +186,13 @@ impl Rows {
         if wanted.scaled.len() != self.dimension || self.dimension == 0 {
             return;
         }
-        // Chooses the widest instructions of this processor once.
+        // Selects the widest instructions of this processor once.
         pulp::Arch::new().dispatch(VectorScan { rows: self, wanted: &wanted.scaled, allowed, found });
     }
 }
 
-/// A comparison of all rows. A type of its own, since a closure may stay a function apart, which is compiled for the
-/// oldest processor and takes more than twice as long.
+/// Compares all rows. A type of its own, since a closure may remain a separate function, which is compiled
+/// for the oldest processor and takes more than twice as long.
 struct VectorScan<'a, A, F> {
     rows: &'a Rows,
     wanted: &'a [i16],
@@ -214,7 +214,7 @@ impl<A: Fn(u32) -> bool, F: FnMut(f32, u32)> NullaryFnOnce for VectorScan<'_, A,
     }
 }
 
-/// A comparison of some rows.
+/// Compares some rows.
 struct ChosenScan<'a, F> {
     rows: &'a Rows,
     wanted: &'a [i16],
@@ -248,7 +248,7 @@ fn add(sum: &mut [f64], row: &[i8], factor: f64) {
     }
 }
 
-/// The mean cosine of a vector with some others, whose sum is known.
+/// Returns the mean cosine of a vector with some others, whose sum is known.
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a mean of cosines")]
 pub(crate) fn mean_cosine(vector: &[f32], sum: &[f64], count: usize) -> f32 {
     let Some(length) = length(vector).filter(|_| count > 0) else { return 0.0 };
@@ -262,7 +262,7 @@ fn cosine(dot: i32, factor: f32) -> f32 {
     dot as f32 * factor / QUESTION_SCALE
 }
 
-/// Products of neighbours are added in pairs, which is one instruction for sixteen numbers.
+/// The products of neighbours are added in pairs, which takes one instruction for sixteen numbers.
 #[inline(always)]
 fn dot(row: &[i8], wanted: &[i16]) -> i32 {
     row.iter().zip(wanted).map(|(one, other)| i32::from(i16::from(*one)) * i32::from(*other)).sum()

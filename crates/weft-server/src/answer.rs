@@ -1,4 +1,4 @@
-//! A run folded into one answer, for callers that want no stream.
+//! A run folded into a single answer, for callers that do not want a stream.
 
 use std::sync::Arc;
 
@@ -12,37 +12,37 @@ use weft_engine::EntryReader;
 
 use crate::dialect::ragflow::RunView;
 
-/// What a run has said and how it ended, as far as its entries have been shown to it.
+/// The output and ending of a run, as of the entries processed so far.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
     said: Vec<Said>,
     thinking: Vec<u32>,
-    /// The sources cited, by their numbers.
+    /// The cited sources, ordered by number.
     pub cited: Vec<Cited>,
-    /// The sources found, in the order of their numbers.
+    /// The sources found, ordered by number.
     pub sources: Vec<Cited>,
-    /// The open forms, when the run waits for a person.
+    /// The open forms, if the run waits for a person.
     pub forms: Vec<WaitingForm>,
     /// The `structured` outputs, by component.
     pub structured: serde_json::Map<String, Json>,
-    /// The end, once it has come.
+    /// The end of the run, once it has ended.
     pub end: Option<End>,
     waiting: Option<Arc<Entry>>,
     message_end: Option<Arc<Entry>>,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, Debug)]
 pub struct End {
-    /// How.
+    /// The kind of ending.
     pub ending: Ending,
-    /// Why, unless it succeeded or waits.
+    /// The reason, unless the run succeeded or waits.
     pub error: Option<Arc<str>>,
-    /// Tokens and calls.
+    /// Tokens and calls used.
     pub usage: Usage,
-    /// The limits that have cut agents' work short.
+    /// The limits that stopped agents early.
     pub limited: Vec<Limited>,
-    /// The entry that says so.
+    /// The entry of the ending.
     pub entry: Arc<Entry>,
 }
 
@@ -54,7 +54,7 @@ struct Said {
 }
 
 impl Answer {
-    /// Takes in the next entry.
+    /// Processes the next entry.
     pub fn learn(&mut self, entry: &Arc<Entry>) {
         match &entry.record {
             Record::Said { activation, node, text } if !self.thinking.contains(activation) => {
@@ -103,14 +103,14 @@ impl Answer {
     }
 
     fn say(&mut self, activation: u32, node: &ComponentId, text: &str) {
-        // From the end, because whoever speaks was mostly the last to speak.
+        // From the end, because the speaker is usually the last one that spoke.
         match self.said.iter_mut().rfind(|said| said.activation == activation) {
             Some(said) => said.text.push_str(text),
             None => self.said.push(Said { activation, node: node.clone(), text: text.to_owned() }),
         }
     }
 
-    /// The text of an activation, else the last one of its node, does not count: it starts again.
+    /// Drops the text of an activation, or the last one of its node, because it starts again.
     fn reset(&mut self, activation: Option<u32>, node: &ComponentId) {
         let meant = |said: &Said| activation.map_or(said.node == *node, |one| said.activation == one);
         if let Some(at) = self.said.iter().rposition(meant) {
@@ -121,47 +121,47 @@ impl Answer {
 
     fn cite(&mut self, cited: &[Cited]) {
         for new in cited {
-            // Kept in the order of their numbers, in which a reference lists them.
+            // Ordered by number, as a reference lists them.
             if let Err(at) = self.cited.binary_search_by_key(&new.number, |known| known.number) {
                 self.cited.insert(at, new.clone());
             }
         }
     }
 
-    /// Whether an activation's pieces are reasoning now.
+    /// Returns whether the pieces of an activation are currently reasoning.
     pub fn is_thinking(&self, activation: u32) -> bool {
         self.thinking.contains(&activation)
     }
 
-    /// The HTTP status that the last message asks for.
+    /// Returns the HTTP status that the last message sets.
     pub fn status(&self) -> Option<StatusCode> {
         let Record::MessageEnded { end, .. } = &self.message_end.as_ref()?.record else { return None };
         StatusCode::from_u16(u16::try_from(end.status?).ok()?).ok()
     }
 
-    /// Everything that was said, without reasoning.
+    /// Returns the whole text, without reasoning.
     pub fn text(&self) -> String {
         self.said.iter().map(|said| said.text.as_str()).collect()
     }
 
-    /// The sources as `{chunks, doc_aggs}`; an empty object when nothing is cited.
+    /// Returns the sources as `{chunks, doc_aggs}`; an empty object when nothing is cited.
     pub fn reference(&self) -> Json {
         if self.cited.is_empty() { Json::Object(serde_json::Map::new()) } else { reference(&self.cited) }
     }
 
-    /// Why it failed; `None` for every other ending.
+    /// Returns why the run failed; `None` for every other ending.
     pub fn failure(&self) -> Option<&str> {
         let end = self.end.as_ref().filter(|end| end.ending == Ending::Failed)?;
         Some(end.error.as_deref().unwrap_or("the run failed"))
     }
 
-    /// The limit that has cut an agent's work short; the first, when there are several.
+    /// Returns the limit that stopped an agent early; the first, if there are several.
     pub fn limited(&self) -> Option<Limited> {
         self.end.as_ref()?.limited.first().copied()
     }
 
-    /// The entry that an answer in one piece shows: the form of a waiting run, else the end of its
-    /// last message, else its end.
+    /// Returns the entry that a single answer shows: the form of a waiting run, else the end of its last message,
+    /// else its end.
     pub fn shown(&self) -> Option<&Arc<Entry>> {
         let end = self.end.as_ref().map(|end| &end.entry);
         self.waiting.as_ref().or(self.message_end.as_ref()).or(end)

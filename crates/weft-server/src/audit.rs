@@ -1,4 +1,4 @@
-//! The audit log of requests: who has made one, and how it ended.
+//! The audit log of requests: who sent a request, and its outcome.
 
 use std::sync::{Arc, OnceLock};
 
@@ -17,11 +17,11 @@ use crate::auth::Caller;
 use crate::state::ServerState;
 use crate::webhook::Peer;
 
-/// How a request ended, as its answer says it: 0, or the code of the failure. Kept beside the answer.
+/// The outcome of a request: 0, or the code of the failure. Attached to the response as an extension.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outcome(pub u16);
 
-/// Who has made a request, and what it needed; filled in where that becomes known.
+/// The caller of a request and the permission it needed; filled in when they are known.
 #[derive(Clone, Debug, Default)]
 struct Slot(Arc<OnceLock<Asked>>);
 
@@ -35,12 +35,12 @@ struct Asked {
     address: String,
 }
 
-/// The network address of a request; empty when there is none.
+/// Returns the network address of a request; empty if there is none.
 pub(crate) fn address_of(peer: Option<&Peer>) -> String {
     peer.map(|Peer(address)| address.to_canonical().to_string()).unwrap_or_default()
 }
 
-/// Says who has made a request. Without the layer that writes the log it is said to nobody.
+/// Records the caller of a request. Has no effect without the layer that writes the log.
 pub(crate) fn asked(parts: &Parts, caller: &Caller, permission: Permission) {
     let Some(Slot(slot)) = parts.extensions.get::<Slot>() else { return };
     let path = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
@@ -52,7 +52,7 @@ pub(crate) fn asked(parts: &Parts, caller: &Caller, permission: Permission) {
         permission,
         address: address_of(parts.extensions.get::<Peer>()),
     };
-    // A second look at who it is changes nothing.
+    // Setting it a second time has no effect.
     let _ = slot.set(asked);
 }
 
@@ -60,29 +60,29 @@ fn action(method: &Method, path: &str) -> String {
     format!("{method} {path}")
 }
 
-/// Notes a request when it has been answered, or when its stream has begun.
+/// Logs a request once it has been answered, or its stream has started.
 pub(crate) async fn record_requests(
     State(state): State<ServerState>,
     mut request: Request,
     next: Next,
 ) -> Response {
     let level = state.app.accounts.config.audit;
-    // Where nobody is asked who they are there is nobody to name.
+    // Without authentication there is no caller to name.
     if level == AuditLevel::Off || state.auth == Auth::Off {
         return next.run(request).await;
     }
     let slot = Slot::default();
     request.extensions_mut().insert(slot.clone());
     let response = next.run(request).await;
-    // Nobody was recognised, so there is no tenant in whose log it would stand.
+    // Nobody was authenticated, so there is no tenant to whose log it would belong.
     let Some(asked) = slot.0.get() else { return response };
-    // Most failures have HTTP status 200: the code of the envelope tells how a request ended.
+    // Most failures have HTTP status 200; the outcome is the code of the envelope.
     let outcome = match response.extensions().get::<Outcome>() {
         Some(Outcome(code)) => *code,
         None if response.status().is_success() => 0,
         None => response.status().as_u16(),
     };
-    // Noted before the answer goes out: what a client has heard of stands in the log.
+    // Logged before the answer is sent: what a client knows is in the log.
     if is_noted(level, asked.permission, outcome) {
         let Asked { tenant, actor, action, target, address, .. } = asked;
         state.app.note(Audited { tenant, actor, action, target, outcome, address }).await;
@@ -90,7 +90,7 @@ pub(crate) async fn record_requests(
     response
 }
 
-/// Notes what a caller does that is no request of its own.
+/// Logs an action of a caller that is not a request of its own.
 pub(crate) async fn note_call(app: &App, caller: &Caller, permission: Permission, what: &str, outcome: u16) {
     if is_noted(app.accounts.config.audit, permission, outcome) {
         let actor = caller.actor.to_string();

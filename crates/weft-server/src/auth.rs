@@ -1,4 +1,4 @@
-//! Who asks. A handler with a [`Caller`] cannot be reached without one.
+//! Authentication and authorization. A handler that takes a [`Caller`] can only be reached by an authorized one.
 
 use std::fmt;
 
@@ -20,34 +20,34 @@ use weft_app::app::DEFAULT_TENANT;
 use weft_app::config::Auth;
 use weft_app::tokens::{self, LOGIN_PREFIX, SHARE_PREFIX};
 
-/// Tokens that are longer are not looked up.
+/// Maximum length of a token that is looked up, in bytes.
 const TOKEN_BYTES_MAX: usize = 1_024;
 
-/// Who asks, and what they may do.
+/// The authenticated caller, and what it may do.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// Whose data they see.
+    /// The tenant whose data it sees.
     pub tenant: TenantId,
-    /// Who they are when a request does not say.
+    /// The user id that applies when a request does not name one.
     pub user_id: String,
-    /// What they may do there.
+    /// Its role in that tenant.
     pub role: MemberRole,
-    /// How they have shown who they are.
+    /// How it was authenticated.
     pub actor: Actor,
-    /// The user, where it is one, or the one who has made the API key.
+    /// The user: the caller itself, or the creator of the API key.
     pub user: Option<UserId>,
 }
 
-/// How a caller has shown who they are. As text it is what the audit log has.
+/// How a caller was authenticated. Its text form is written to the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Actor {
-    /// By being on this machine.
+    /// As a program on this machine.
     Local,
-    /// By an API key with this id.
+    /// With the API key that has this id.
     Key(String),
-    /// By a sign-in of this user; its hash.
+    /// With a sign-in of this user, by its hash.
     User(UserId, String),
-    /// By a share token with this id, which opens nothing but its target.
+    /// With the share token that has this id, which gives access to its target only.
     Share(String, ShareTarget),
 }
 
@@ -62,7 +62,7 @@ impl fmt::Display for Actor {
     }
 }
 
-/// Whoever has started the program may do everything in a tenant.
+/// The user who started the program may do everything in a tenant.
 impl From<TenantId> for Caller {
     fn from(tenant: TenantId) -> Self {
         let user_id = tenant.to_string();
@@ -74,14 +74,14 @@ impl FromRequestParts<ServerState> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &ServerState) -> Result<Self, ApiError> {
-        // Whoever adds a route says who may ask for it, or nobody may.
+        // A route that does not declare its access is closed to everyone.
         let access = parts.extensions.get::<Access>().copied();
         let access = access.ok_or_else(|| ApiError::internal("a route does not say who may ask for it"))?;
         let caller = Self::identified(parts, state).await?;
         let Some(permission) = access.permission() else { return Ok(caller) };
-        // Said before anything is refused, so that the audit log has refusals, too.
+        // Recorded before any refusal, so that the audit log contains refusals, too.
         asked(parts, &caller, permission);
-        // A share token is worth what it was made for, whatever role stands beside it.
+        // A share token grants only access to its target, whatever its role.
         match (&caller.actor, access) {
             (Actor::Share(_, target), Access::Shared(_, shared)) => {
                 if !opens(target, shared, parts).await {
@@ -95,12 +95,12 @@ impl FromRequestParts<ServerState> for Caller {
     }
 }
 
-/// Whether a share token is for what the path of a request names.
+/// Returns whether a share token is for what the path of a request names.
 async fn opens(target: &ShareTarget, shared: Shared, parts: &mut Parts) -> bool {
     let right_kind = match target {
         ShareTarget::Agent(_) => shared == Shared::Agent,
         ShareTarget::Chat(_) => shared == Shared::Chat,
-        // Handlers look for what the path names among what the tenant has.
+        // Handlers look up what the path names within the tenant.
         ShareTarget::OfKey(_) => return true,
     };
     let Ok(path) = RawPathParams::from_request_parts(parts, &()).await else { return false };
@@ -114,9 +114,9 @@ impl Caller {
             return Ok(TenantId::new(DEFAULT_TENANT).into());
         }
         let token = token(&parts.headers).ok_or_else(ApiError::unauthorized)?;
-        // The store has nothing but hashes: whoever reads it finds no token that opens anything.
+        // The store holds only hashes, so that reading it reveals no usable token.
         let hash = tokens::hash(token);
-        // The prefix tells in which table the hash is looked for.
+        // The prefix determines the table in which to look up the hash.
         let known = if token.starts_with(LOGIN_PREFIX) {
             Self::of_login(state, &hash).await
         } else if token.starts_with(SHARE_PREFIX) {
@@ -125,8 +125,7 @@ impl Caller {
             Self::of_key(state, &hash).await
         };
         known.map_err(|error| match error.kind {
-            // An unknown token, one that is over and one of a disabled user look the same to whoever shows
-            // them.
+            // An unknown token, an expired one and one of a disabled user are indistinguishable to the client.
             ErrorKind::NotFound => ApiError::unauthorized(),
             _ => error.into(),
         })
@@ -135,7 +134,7 @@ impl Caller {
     async fn of_key(state: &ServerState, hash: &str) -> weft_core::Result<Self> {
         let stored = state.app.tokens.find(hash).await?;
         let role = role_of(state, &stored).await?;
-        // Noted after the role is known: a key that opens nothing any more was not used.
+        // Recorded after the role is known: a key that grants nothing any more was not used.
         note_use(state, Used::Key, &stored.hash).await;
         let actor = Actor::Key(stored.id().to_owned());
         let StoredToken { tenant, user, .. } = stored;
@@ -149,7 +148,7 @@ impl Caller {
         if login.expires_ms <= state.app.clock.now_ms() {
             return Err(over());
         }
-        // Somebody who has left the tenant is nobody there.
+        // A user who has left the tenant has no role there.
         let role = role.ok_or_else(over)?;
         note_use(state, Used::Login, &login.hash).await;
         Ok(Self {
@@ -172,7 +171,7 @@ impl Caller {
         }
     }
 
-    /// Makes sure that they may do what needs a permission.
+    /// Checks that the caller has a permission.
     ///
     /// # Errors
     /// 103 with HTTP status 403.
@@ -185,7 +184,7 @@ impl Caller {
         Err(ApiError::new(code::OPERATING, message).with_status(StatusCode::FORBIDDEN))
     }
 
-    /// Whether they have shown a share token.
+    /// Returns whether the caller has a share token.
     pub fn is_share(&self) -> bool {
         matches!(self.actor, Actor::Share(..))
     }
@@ -200,7 +199,7 @@ impl Caller {
     }
 }
 
-/// Whoever looks after the server. Being an owner of some tenant is not enough: what operators read is of all tenants.
+/// An operator of the server. Being an owner of a tenant is not enough: what operators read covers all tenants.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operator;
 
@@ -209,13 +208,14 @@ impl FromRequestParts<ServerState> for Operator {
 
     async fn from_request_parts(parts: &mut Parts, state: &ServerState) -> Result<Self, ApiError> {
         let set = &state.app.accounts.config.metrics_token;
-        // By their hashes: how long it takes to compare these tells nothing of the token.
+        // Compares hashes, because the time of that comparison reveals nothing about the token.
         let is_set = |shown: &str| !set.is_empty() && tokens::hash(shown) == tokens::hash(set.reveal());
         if token(&parts.headers).is_some_and(is_set) {
             return Ok(Self);
         }
         let caller = Caller::from_request_parts(parts, state).await?;
-        // Whoever has set the server up is an owner there; with a token of its own nobody else need read it.
+        // The owners of the default tenant have set up the server. If an operator token is set, it is required
+        // instead.
         if set.is_empty() && caller.tenant.as_str() == DEFAULT_TENANT {
             return Ok(Self);
         }
@@ -228,7 +228,7 @@ impl FromRequestParts<ServerState> for Operator {
     }
 }
 
-/// What an API key is worth now: no more than what whoever has made it may do.
+/// The current role of an API key: never more than that of the user who created it.
 async fn role_of(state: &ServerState, stored: &StoredToken) -> weft_core::Result<MemberRole> {
     let Some(user) = &stored.user else { return Ok(stored.role) };
     let stores = &state.app.accounts.stores;
@@ -239,17 +239,18 @@ async fn role_of(state: &ServerState, stored: &StoredToken) -> weft_core::Result
     Ok(membership.role.min(stored.role))
 }
 
-/// What was shown.
+/// The kind of token that was used.
 #[derive(Clone, Copy, Debug)]
 enum Used {
     Key,
     Login,
 }
 
-/// Whoever looks after tokens wants to know which are used. Nobody is turned away because it cannot be noted.
+/// Records the use of a token, so that administrators see which are in use. A failure to record it does not fail the
+/// request.
 async fn note_use(state: &ServerState, what: Used, hash: &str) {
     let now_ms = state.app.clock.now_ms();
-    // One write in a while is enough to know that a token is in use.
+    // One write per interval is enough to show that a token is in use.
     if !state.app.token_uses.is_news(hash, now_ms) {
         return;
     }
@@ -262,28 +263,28 @@ async fn note_use(state: &ServerState, what: Used, hash: &str) {
     }
 }
 
-/// With and without the word `Bearer` before it.
+/// Returns the token of the `Authorization` header, with or without the scheme `Bearer`.
 fn token(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?.trim();
     let token = match value.split_once(' ') {
         Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim(),
-        // Another scheme, such as `Basic`, brings no token of ours.
+        // Another scheme, such as `Basic`, does not carry such a token.
         Some(_) => return None,
         None => value,
     };
     (!token.is_empty() && token.len() <= TOKEN_BYTES_MAX).then_some(token)
 }
 
-/// What a server without tokens takes: requests of programs of this machine.
+/// Checks that a request to a server without tokens comes from a program on this machine.
 pub(crate) fn check_local(method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
     check_host(headers)?;
     check_page(method, headers)
 }
 
-/// Without tokens the server trusts every program of this machine, and no page in its browser: a
-/// page whose name was made to point here still says its own name.
+/// Without tokens the server trusts every program on this machine, but no page in its browser. A page whose name was
+/// made to resolve to this machine (DNS rebinding) still sends its own name.
 fn check_host(headers: &HeaderMap) -> Result<(), ApiError> {
-    // Browsers always name the host, so whoever names none is a program.
+    // Browsers always send the host, so a client without one is a program.
     let Some(host) = headers.get(header::HOST) else { return Ok(()) };
     let host = host.to_str().unwrap_or_default();
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
@@ -300,11 +301,11 @@ fn check_host(headers: &HeaderMap) -> Result<(), ApiError> {
     Err(ApiError::new(code::OPERATING, message))
 }
 
-/// Where a request comes from that a browser makes for a page, in words of the browser.
+/// Header in which a browser states the origin of a request that a page makes.
 const FETCH_SITE: &str = "sec-fetch-site";
 
-/// Any page may send a form to any address without asking, and the browser says which page it was. Without
-/// tokens nothing else tells such a request from those of programs, which say nothing of the kind.
+/// Any page may submit a form to any address without a preflight request, and the browser states the origin of the
+/// page. Without tokens this is the only difference from requests of programs, which do not send these headers.
 fn check_page(method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
     if method.is_safe() || is_own_page(headers) {
         return Ok(());
@@ -315,11 +316,10 @@ fn check_page(method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
 
 fn is_own_page(headers: &HeaderMap) -> bool {
     if let Some(site) = headers.get(FETCH_SITE) {
-        // `none`: the person did it, not a page.
+        // `none`: initiated by the user, not by a page.
         return matches!(site.as_bytes(), b"same-origin" | b"none");
     }
-    // A browser that knows no `sec-fetch-site` sends an origin with what changes something; programs send
-    // neither.
+    // A browser without `sec-fetch-site` sends an origin with requests that change something; programs send neither.
     let Some(origin) = headers.get(header::ORIGIN) else { return true };
     let name = origin.to_str().ok().and_then(|origin| Some(origin.split_once("://")?.1));
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());

@@ -1,4 +1,4 @@
-//! What a request brings: a JSON object, or query parameters. Everything wrong is told in an envelope.
+//! Input of a request: a JSON object, or query parameters. Every error is reported in an envelope.
 
 use std::time::Duration;
 
@@ -13,26 +13,26 @@ use weft_dsl::{Problem, unseen_in_member, unseen_in_text};
 
 use crate::error::ApiError;
 
-/// How long the body of a request may take to arrive.
+/// Time limit for the body of a request to arrive.
 const BODY_TIME: Duration = Duration::from_secs(120);
 
-/// How long an id that a caller makes up may be.
+/// Maximum length of an id that the caller chooses.
 const ID_MAX: usize = 128;
 
-/// How much of a wrong value is repeated.
+/// Number of characters of an invalid value that an error repeats.
 const VALUE_SHOWN_MAX: usize = 128;
 
-/// Values in the JSON of a body, at most, with members and items of all depths. One takes up to a kilobyte in memory,
-/// and three bytes in a request.
+/// Maximum number of values in the JSON of a body, counting members and items at all depths. One value takes up to a
+/// kilobyte in memory, but only three bytes in a request.
 pub(crate) const VALUES_MAX: usize = 200_000;
 
-/// Entries of a page when nobody says how many.
+/// Default page size.
 const PAGE_SIZE: u64 = 30;
 
-/// Days of a report when nobody says how many.
+/// Default number of days in a report.
 const DAYS: u32 = 30;
 
-/// A request's JSON object; no body at all is an empty one.
+/// The JSON object of a request; an absent body counts as an empty object.
 #[derive(Clone, Debug, Default)]
 pub struct Body(pub serde_json::Map<String, Json>);
 
@@ -44,10 +44,10 @@ impl<S: Send + Sync> FromRequest<S> for Body {
     }
 }
 
-/// What is said of a text that is no JSON.
+/// Message for a text that is not JSON.
 const MALFORMED: &str = "Malformed JSON syntax: Missing commas/brackets or invalid encoding";
 
-/// The JSON of a request, unless its body is empty.
+/// Reads the JSON of a request; `None` if its body is empty.
 async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Json>, ApiError> {
     text(request, state).await?.map(|bytes| parsed(&bytes)).transpose()
 }
@@ -56,7 +56,7 @@ fn parsed(bytes: &[u8]) -> Result<Json, ApiError> {
     serde_json::from_slice(bytes).map_err(|_| ApiError::argument(MALFORMED))
 }
 
-/// The text of a request that may be parsed, unless its body is empty.
+/// Reads the body of a request if its type and number of values allow parsing; `None` if it is empty.
 async fn text<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Bytes>, ApiError> {
     let kind = request.headers().get(header::CONTENT_TYPE);
     let kind = kind.map_or("nothing", |kind| kind.to_str().unwrap_or("nothing readable")).to_owned();
@@ -70,12 +70,12 @@ async fn text<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Byte
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(None);
     }
-    // A page from anywhere can make a browser send other types without asking first.
+    // Web pages of any origin can make a browser send other content types without a preflight request.
     if !is_json(&kind) {
         let message = format!("Unsupported content type: Expected application/json, got {kind}");
         return Err(ApiError::argument(message));
     }
-    // Counted in the bytes, because parsed values have taken their memory already.
+    // Counted in the bytes, because parsing would already allocate the memory for the values.
     if values_of(&bytes) > VALUES_MAX {
         let message =
             format!("the body has more than {VALUES_MAX} values; send large data as a text or a file");
@@ -84,7 +84,8 @@ async fn text<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Byte
     Ok(Some(bytes))
 }
 
-/// A request's JSON object that may bring a canvas as its `dsl`, with what the text of that says and the object does not.
+/// The JSON object of a request that may contain a canvas as its `dsl`, with the problems found in the text of the
+/// canvas that the parsed object does not show.
 #[derive(Debug, Default)]
 pub(crate) struct WithCanvas(pub Body, pub Vec<Problem>);
 
@@ -92,17 +93,34 @@ impl<S: Send + Sync> FromRequest<S> for WithCanvas {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let Some(bytes) = text(request, state).await? else { return Ok(Self::default()) };
-        let json = parsed(&bytes)?;
-        let unseen = match json.get("dsl") {
-            Some(Json::String(canvas)) => unseen_in_text(canvas),
-            _ => unseen_in_member(std::str::from_utf8(&bytes).unwrap_or_default(), "dsl"),
-        };
-        Ok(Self(Body::of(json)?, unseen))
+        let WithText(body, text) = WithText::from_request(request, state).await?;
+        let unseen = unseen(body.0.get("dsl"), &text, "dsl");
+        Ok(Self(body, unseen))
     }
 }
 
-/// A request's JSON object, where the API takes a request without a body for a mistake.
+/// What is said in a canvas and lost once it is parsed: in a text, or where it stands in this text of a message.
+pub(crate) fn unseen(canvas: Option<&Json>, message: &[u8], place: &str) -> Vec<Problem> {
+    match canvas {
+        Some(Json::String(canvas)) => unseen_in_text(canvas),
+        _ => unseen_in_member(std::str::from_utf8(message).unwrap_or_default(), place),
+    }
+}
+
+/// A request's JSON object, and the text that it was.
+#[derive(Debug, Default)]
+pub(crate) struct WithText(pub Body, pub Bytes);
+
+impl<S: Send + Sync> FromRequest<S> for WithText {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let Some(bytes) = text(request, state).await? else { return Ok(Self::default()) };
+        Ok(Self(Body::of(parsed(&bytes)?)?, bytes))
+    }
+}
+
+/// The JSON object of a request, for routes where an absent body is an error.
 #[derive(Debug)]
 pub(crate) struct Sent(pub Body);
 
@@ -117,7 +135,8 @@ impl<S: Send + Sync> FromRequest<S> for Sent {
     }
 }
 
-/// A request's JSON, whatever it is, for routes that have words of their own for what is no object.
+/// The JSON of a request, whatever its type, for routes that have their own message for a value that is not an
+/// object.
 #[derive(Debug)]
 pub(crate) struct AnyJson(pub Json);
 
@@ -129,12 +148,13 @@ impl<S: Send + Sync> FromRequest<S> for AnyJson {
     }
 }
 
-/// How many values a JSON text has at most: each but the first follows the beginning of a list or an object, or a comma.
+/// Upper bound of the number of values in a JSON text: each value but the first follows the start of a list or an
+/// object, or a comma.
 pub(crate) fn values_of(json: &[u8]) -> usize {
     let (mut values, mut in_text, mut escaped) = (1, false, false);
     for byte in json {
         match byte {
-            // Whatever follows a backslash is part of the text.
+            // A character after a backslash is always part of the string.
             _ if escaped => escaped = false,
             b'\\' => escaped = in_text,
             b'"' => in_text = !in_text,
@@ -161,7 +181,7 @@ fn type_name(json: &Json) -> &'static str {
     }
 }
 
-/// What of a value is told to whoever sent it: they know the rest.
+/// Excerpt of a value for an error message; the sender knows the rest.
 pub(crate) fn excerpt(value: &str) -> String {
     value.chars().take(VALUE_SHOWN_MAX).collect()
 }
@@ -174,10 +194,10 @@ fn wrong(key: &str, expected: &str, value: &Json) -> ApiError {
 }
 
 impl Body {
-    /// An object. Null is an empty one.
+    /// Converts an object; null counts as an empty object.
     ///
     /// # Errors
-    /// 101 when it is something else.
+    /// 101 when the value is of another type.
     pub fn of(json: Json) -> Result<Self, ApiError> {
         match json {
             Json::Object(map) => Ok(Self(map)),
@@ -189,16 +209,16 @@ impl Body {
         }
     }
 
-    /// A field; null counts as absent.
+    /// Returns a field; null counts as absent.
     pub fn get(&self, key: &str) -> Option<&Json> {
-        // The SDK sends null for what it was not given.
+        // The SDK sends null for arguments that were not given.
         self.0.get(key).filter(|value| !value.is_null())
     }
 
-    /// A text.
+    /// Returns a string field.
     ///
     /// # Errors
-    /// 101 when it is something else.
+    /// 101 when the value is of another type.
     pub fn text(&self, key: &str) -> Result<Option<String>, ApiError> {
         match self.get(key) {
             None => Ok(None),
@@ -207,10 +227,10 @@ impl Body {
         }
     }
 
-    /// A text that names something; an empty one counts as absent.
+    /// Returns a string field that identifies something; an empty string counts as absent.
     ///
     /// # Errors
-    /// 101 when it is something else, too long, or holds characters that no id has.
+    /// 101 when the value is of another type, too long, or contains control characters.
     pub fn id(&self, key: &str) -> Result<Option<String>, ApiError> {
         let id = self.text(key)?.filter(|id| !id.is_empty());
         match &id {
@@ -221,10 +241,10 @@ impl Body {
         }
     }
 
-    /// A truth value, also written as a text.
+    /// Returns a boolean field, which may also be written as a string.
     ///
     /// # Errors
-    /// 101 when it is something else.
+    /// 101 when the value is of another type.
     pub fn flag(&self, key: &str) -> Result<Option<bool>, ApiError> {
         match self.get(key) {
             None => Ok(None),
@@ -235,10 +255,10 @@ impl Body {
         }
     }
 
-    /// A list.
+    /// Returns a list field.
     ///
     /// # Errors
-    /// 101 when it is something else.
+    /// 101 when the value is of another type.
     pub fn list(&self, key: &str) -> Result<Option<Vec<Json>>, ApiError> {
         match self.get(key) {
             None => Ok(None),
@@ -247,10 +267,10 @@ impl Body {
         }
     }
 
-    /// A list of texts.
+    /// Returns a field with a list of strings.
     ///
     /// # Errors
-    /// 101 when it or one of its members is something else.
+    /// 101 when the value or one of its items is of another type.
     pub fn texts(&self, key: &str) -> Result<Option<Vec<String>>, ApiError> {
         let Some(list) = self.list(key)? else { return Ok(None) };
         let text = |value: &Json| match value {
@@ -260,10 +280,10 @@ impl Body {
         list.iter().map(text).collect::<Result<_, _>>().map(Some)
     }
 
-    /// An object.
+    /// Returns an object field.
     ///
     /// # Errors
-    /// 101 when it is something else.
+    /// 101 when the value is of another type.
     pub fn object(&self, key: &str) -> Result<Option<serde_json::Map<String, Json>>, ApiError> {
         match self.get(key) {
             None => Ok(None),
@@ -272,22 +292,22 @@ impl Body {
         }
     }
 
-    /// Checks that all of these are there.
+    /// Checks that all of these fields are present.
     ///
     /// # Errors
-    /// 101 naming all that are not.
+    /// 101 naming all that are missing.
     pub fn require(&self, keys: &[&str]) -> Result<(), ApiError> {
         let missing: Vec<_> = keys.iter().copied().filter(|key| self.get(key).is_none()).collect();
         if missing.is_empty() {
             Ok(())
         } else {
-            // Clients match on these words, with the blank at their end.
+            // Clients match on this text, including the space at the end.
             Err(ApiError::argument(format!("required argument are missing: {}; ", missing.join(","))))
         }
     }
 }
 
-/// Query parameters; of several with one name the last counts, unless a list is asked for.
+/// Query parameters. Of several with the same name the last counts, unless a list is requested.
 #[derive(Debug, Default)]
 pub struct Params(Vec<(String, String)>);
 
@@ -301,66 +321,65 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
     }
 }
 
-/// A part of a list.
+/// A range of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// How many to pass over.
+    /// Number of entries to skip.
     pub offset: u64,
-    /// How many at most.
+    /// Maximum number of entries.
     pub limit: u64,
 }
 
 impl Params {
-    /// A parameter that is not empty.
+    /// Returns a parameter that is not empty.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.given(key).filter(|value| !value.is_empty())
     }
 
-    /// A parameter as it was given, which may be empty.
+    /// Returns a parameter as it was given; it may be empty.
     pub fn given(&self, key: &str) -> Option<&str> {
         self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
-    /// All values of a parameter that are not empty: given several times, or with commas between them.
+    /// Returns all non-empty values of a parameter: given several times, or separated by commas.
     pub fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
         let named = self.0.iter().filter(move |(name, _)| name == key);
         named.flat_map(|(_, value)| value.split(',')).map(str::trim).filter(|value| !value.is_empty())
     }
 
-    /// Parameters with other names than these.
+    /// Returns the parameters whose names are not in `known`.
     pub fn others<'a>(&'a self, known: &'a [&str]) -> impl Iterator<Item = (&'a str, &'a str)> {
         let pairs = self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         pairs.filter(|(name, _)| !known.contains(name))
     }
 
-    /// What stands behind the `?` of an address.
+    /// Parses the query string of a URL.
     #[cfg(test)]
     pub fn parse(text: &str) -> Self {
         Query::try_from_uri(&format!("/?{text}").parse().unwrap()).map(|Query(params)| Self(params)).unwrap()
     }
 
-    /// A truth value; anything unknown counts as absent.
+    /// Returns a boolean parameter; an unknown value counts as absent.
     pub fn flag(&self, key: &str) -> Option<bool> {
         match self.get(key)? {
-            // Clients in Python write it with a capital.
+            // Python clients capitalize it.
             value if value.eq_ignore_ascii_case("true") || value == "1" => Some(true),
             value if value.eq_ignore_ascii_case("false") || value == "0" => Some(false),
             _ => None,
         }
     }
 
-    /// `page` and `page_size`; what is not valid is the default, and no page is larger than
-    /// `size_max`.
+    /// Reads `page` and `page_size`. An invalid value counts as absent, and no page is larger than `size_max`.
     pub fn page(&self, size_max: u64) -> Page {
         let number =
             |key| self.get(key).and_then(|text| text.parse::<u64>().ok()).filter(|number| *number > 0);
-        // Cut and not refused: one generation of clients asks for more than the other allows.
+        // Capped rather than rejected: one generation of clients asks for more than the other allows.
         let limit = number("page_size").unwrap_or(PAGE_SIZE).min(size_max);
         Page { offset: (number("page").unwrap_or(1) - 1).saturating_mul(limit), limit }
     }
 
-    /// The same for lists that have pages only for those who ask for one: everything else gets all there is, up
-    /// to `size_max`.
+    /// Like [`Self::page`], for lists that are paged only on request: without the parameters the page holds
+    /// everything, up to `size_max`.
     pub fn page_if_asked(&self, size_max: u64) -> Page {
         let number =
             |key| self.get(key).and_then(|text| text.parse::<u64>().ok()).filter(|number| *number > 0);
@@ -370,10 +389,10 @@ impl Params {
         }
     }
 
-    /// `days`: how many of the last ones a report is about, today included.
+    /// Reads `days`: the number of days that a report covers, up to and including today.
     ///
     /// # Errors
-    /// 101 for what is none of 1 to [`USAGE_DAYS_MAX`].
+    /// 101 for a value that is not a number from 1 to [`USAGE_DAYS_MAX`].
     pub fn days(&self) -> Result<u32, ApiError> {
         let Some(text) = self.get("days") else { return Ok(DAYS) };
         text.parse().ok().filter(|days| (1..=USAGE_DAYS_MAX).contains(days)).ok_or_else(|| {
@@ -381,9 +400,9 @@ impl Params {
         })
     }
 
-    /// Whether the oldest come first.
+    /// Returns whether the oldest entries come first.
     pub fn ascending(&self) -> bool {
-        // Clients expect the newest first without a word.
+        // Clients expect the newest first by default.
         self.flag("desc") == Some(false)
     }
 }

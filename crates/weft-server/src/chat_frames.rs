@@ -1,5 +1,5 @@
-//! What chat assistants say, as the clients of their routes read it: pieces of the answer, and the sources with the
-//! last of them.
+//! Answers of chat assistants in the format of their routes: pieces of the answer, and the sources with the last of
+//! them.
 
 use std::sync::Arc;
 
@@ -13,38 +13,38 @@ use crate::frames::{CUT_OFF, GOES_ON};
 use crate::sse::{Frames, Prefix, put_frame, put_text};
 use crate::wire::chat_question::reference;
 
-/// Whether the sources of an answer are told.
+/// Whether an answer includes its sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quoting {
-    /// They are.
+    /// It includes the sources.
     Sources,
-    /// They are not.
+    /// It does not.
     Nothing,
 }
 
-/// How the pieces of an answer are told.
+/// How the pieces of an answer are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pieces {
-    /// Each once; reasoning stands between two frames that say so.
+    /// Each piece once; reasoning is between two frames that mark it.
     New,
-    /// All of them so far, with reasoning in tags: as clients of old read it.
+    /// The whole answer so far in each frame, with reasoning in tags, as older clients expect.
     SoFar,
 }
 
-/// What all frames of an answer have in common.
+/// State shared by all frames of an answer.
 #[derive(Clone, Debug)]
 pub(crate) struct ChatAnswer {
-    /// The run, which is the id of the message.
+    /// The run id, which is also the id of the message.
     pub run: RunId,
-    /// The conversation.
+    /// The session id.
     pub session: SessionId,
     /// The assistant.
     pub chat: CanvasId,
     /// Its instructions.
     pub prompt: String,
-    /// Whether sources are told.
+    /// Whether to include sources.
     pub quoting: Quoting,
-    /// When the run began, in milliseconds since 1970.
+    /// Start of the run, in milliseconds since 1970.
     pub started_ms: i64,
 }
 
@@ -60,12 +60,12 @@ impl ChatAnswer {
         })
     }
 
-    /// The answer in one piece.
+    /// The answer as a single object.
     pub(crate) fn whole(&self, answer: &Answer) -> Json {
         self.ended(&answer.text(), answer)
     }
 
-    /// What the last frame of an answer has.
+    /// The data of the last frame.
     fn ended(&self, text: &str, answer: &Answer) -> Json {
         let mut data = self.data(text);
         if self.quoting == Quoting::Sources {
@@ -77,13 +77,13 @@ impl ChatAnswer {
     }
 }
 
-/// What tells a failure.
+/// The frame that reports a failure.
 pub(crate) fn failed(reason: &str) -> Json {
     let data = json!({"answer": format!("**ERROR**: {reason}"), "reference": []});
     json!({"code": code::FAILED, "message": reason, "data": data})
 }
 
-/// One frame.
+/// Appends a frame.
 pub(crate) fn put(out: &mut Vec<u8>, id: Option<u64>, data: &Json) {
     put_frame(out, Prefix::Tight, id, |out| {
         write_json(&json!({"code": 0, "message": "", "data": data}), out);
@@ -91,7 +91,7 @@ pub(crate) fn put(out: &mut Vec<u8>, id: Option<u64>, data: &Json) {
     });
 }
 
-/// What ends every stream.
+/// Appends the frame that ends every stream.
 pub(crate) fn put_end(out: &mut Vec<u8>) {
     put_text(out, Prefix::Tight, r#"{"code":0,"message":"","data":true}"#);
 }
@@ -101,24 +101,24 @@ pub(crate) struct ChatFrames {
     about: ChatAnswer,
     pieces: Pieces,
     answer: Answer,
-    /// Everything so far, with reasoning in tags.
+    /// The text so far, with reasoning in tags.
     text: String,
 }
 
 impl ChatFrames {
-    /// Of this answer.
+    /// Creates the frames of this answer.
     pub(crate) fn new(about: ChatAnswer, pieces: Pieces) -> Self {
         Self { about, pieces, answer: Answer::default(), text: String::new() }
     }
 
-    /// The data of an entry's frame, if it has one.
+    /// Returns the data of an entry's frame, if it has one.
     fn shown(&mut self, record: &Record) -> Option<Json> {
         let (piece, mark) = match record {
             Record::Said { text, .. } => (&**text, None),
             Record::ThinkingStarted { .. } => ("<think>", Some("start_to_think")),
             Record::ThinkingEnded { .. } => ("</think>", Some("end_to_think")),
             Record::MessageReset { .. } => {
-                // Only what was said is counted; nobody can take pieces back.
+                // Only affects the whole text; pieces that were sent cannot be taken back.
                 self.text = self.answer.text();
                 return None;
             }
@@ -160,7 +160,7 @@ impl Frames for ChatFrames {
                 true
             }),
             None => {
-                // Whoever reads pieces has all of them; the last frame brings the sources.
+                // Clients of single pieces already have all of them; the last frame adds the sources.
                 let text = match self.pieces {
                     Pieces::New => "",
                     Pieces::SoFar => &self.text,

@@ -1,9 +1,9 @@
-//! Connections with limits: so many at once in all and for each address, none that says nothing, and none whose
-//! other side has stopped reading.
+//! Connections with limits: a maximum number in all and per address, and time limits for clients that send nothing or
+//! have stopped reading.
 //!
-//! A connection is *idle* until the head of a request is there, and again once its answer is written; in
-//! between it is *busy*, for as long as that takes: streams of hours are not cut. When there is no room the
-//! idle connection that has waited longest makes it, so half a head holds nothing that somebody else needs.
+//! A connection is *idle* until the head of a request has arrived, and again once its answer is written; in between
+//! it is *busy*, for as long as that takes: streams of hours are not cut. When there is no room, the connection that
+//! has been idle longest is closed, so that a partial head does not hold a place that another client needs.
 
 pub(crate) mod body;
 mod places;
@@ -36,37 +36,37 @@ use places::{Busy, Places, Seat};
 use watched::Watched;
 use weft_app::config::ConnectionLimits;
 
-/// A connection without a request is closed after so long. Proxies keep theirs for a minute, and must not
-/// find one closed that they are about to use.
+/// Time after which a connection without a request is closed. Proxies keep theirs for a minute, and must not find one
+/// closed that they are about to use.
 const IDLE: Duration = Duration::from_secs(75);
-/// Bytes of the head of a request, at most.
+/// Maximum size of the head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 64 << 10;
-/// After the system had no connection to give, it is asked again so much later.
+/// Delay before accepting again after the system could not provide a connection.
 const PAUSE: Duration = Duration::from_millis(100);
-/// When the server stops, an idle connection may take what is still on its way to it for so long.
+/// On shutdown, the time for a request that is still on its way on an idle connection.
 const LINGER: Duration = Duration::from_secs(1);
-/// What may be asked on the connections that are kept for looking after the server.
+/// Paths that may be requested on the connections reserved for operators.
 const OF_OPERATORS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
-/// What all connections share.
+/// State shared by all connections.
 struct Host {
     router: Router,
     builder: http1::Builder,
     stopping: CancellationToken,
 }
 
-/// Takes connections and answers requests until `stopping` fires, then waits for the answers under way.
-/// Dropping the future cuts them.
+/// Accepts connections and answers requests until `stopping` fires, then waits for the answers under way. Dropping
+/// the future cuts them off.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
     limits: ConnectionLimits,
     stopping: CancellationToken,
 ) {
-    // HTTP/1 and nothing else: a seat is either busy or idle, which holds for one request at a time.
+    // HTTP/1 only: a seat is either busy or idle, which requires one request at a time.
     let mut builder = http1::Builder::new();
-    // This time also ends connections that are kept alive without a request; a head that has begun has the
-    // shorter one of `Watched`.
+    // This timeout also closes kept-alive connections without a request; a head that has started has the shorter one
+    // of `Watched`.
     builder.timer(TokioTimer::new()).header_read_timeout(IDLE).max_buf_size(HEAD_BYTES_MAX);
     let host = Arc::new(Host { router, builder, stopping });
     let places = Arc::new(Places::new(limits));
@@ -75,19 +75,18 @@ pub(crate) async fn serve(
         let (stream, address) = tokio::select! {
             biased;
             () = host.stopping.cancelled() => break,
-            // Ended connections are taken out before new ones come in, so the set does not grow with all that
-            // there ever were.
+            // Finished connections are removed before new ones are accepted, so that the set does not grow with every
+            // connection there ever was.
             Some(_) = open.join_next(), if !open.is_empty() => continue,
             accepted = accept(&listener, &places) => accepted,
         };
         match places.enter(address.ip()) {
             Some(seat) => drop(open.spawn(converse(Arc::clone(&host), stream, Arc::new(seat)))),
-            // Nobody can make room: it is closed.
+            // No connection can be evicted, so the new one is closed.
             None => tracing::debug!(%address, "a connection is refused: there are too many"),
         }
     }
-    // Closed before the answers under way are waited for: whoever connects meanwhile is refused and not left
-    // waiting.
+    // Closed before waiting for the answers under way, so that new connections are refused instead of left waiting.
     drop(listener);
     while open.join_next().await.is_some() {}
 }
@@ -96,10 +95,10 @@ async fn accept(listener: &TcpListener, places: &Places) -> (TcpStream, SocketAd
     loop {
         match listener.accept().await {
             Ok(accepted) => return accepted,
-            // One connection was broken off before it was taken. The listener is well, so there is no pause.
+            // A connection was aborted before it was accepted. The listener works, so there is no pause.
             Err(error) if is_about_the_other_side(&error) => {}
             Err(error) => {
-                // Above all: no more open files. Whoever has waited longest makes room.
+                // Usually: too many open files. The connection that has been idle longest is closed.
                 tracing::warn!(%error, "cannot take a connection");
                 places.make_room();
                 tokio::time::sleep(PAUSE).await;
@@ -113,16 +112,16 @@ fn is_about_the_other_side(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// One connection, to its end.
+/// Serves one connection until it ends.
 async fn converse(host: Arc<Host>, stream: TcpStream, seat: Arc<Seat>) {
-    // Each token is a packet of its own, and it should leave at once.
+    // Each token is a packet of its own and should be sent immediately.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot turn off delays of a connection");
     }
     let peer = stream.peer_addr().ok().map(|address| Peer(address.ip()));
     let watched = TokioIo::new(Watched::new(stream, Arc::clone(&seat)));
     let mut builder = host.builder.clone();
-    // A reserved place is for one question, so that the next one who looks after the server finds it free.
+    // A reserved place serves one request only, so that the next operator finds it free.
     builder.keep_alive(!seat.is_reserved());
     let service = {
         let (host, seat) = (Arc::clone(&host), Arc::clone(&seat));
@@ -136,16 +135,16 @@ async fn converse(host: Arc<Host>, stream: TcpStream, seat: Arc<Seat>) {
     let mut connection = pin!(builder.serve_connection(watched, service));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        // Its place is another connection's already; a request that arrives just now is not answered.
+        // Its place has been given to another connection; a request that arrives just now is not answered.
         () = seat.left() => return,
         () = host.stopping.cancelled() => {
             connection.as_mut().graceful_shutdown();
             match tokio::time::timeout(LINGER, connection.as_mut()).await {
                 Ok(ended) => ended,
-                // A request is being answered, perhaps by a stream; how long that may take is bounded by
-                // whoever waits for `serve`.
+                // A request is being answered, perhaps by a stream; the caller of `serve` limits how long that may
+                // take.
                 Err(_) if seat.is_busy() => connection.await,
-                // It has said nothing yet, and nothing is owed to it.
+                // No request has arrived, so there is nothing to answer.
                 Err(_) => return,
             }
         }
@@ -160,7 +159,7 @@ async fn answer(
     seat: Arc<Seat>,
     request: Request<Incoming>,
 ) -> Result<Response<Held<Busy>>, Infallible> {
-    // Said before the request is routed: an idle connection may be sent away at any moment.
+    // Marked before the request is routed: an idle connection may be evicted at any moment.
     let busy = Seat::busy(&seat);
     let closes = request.version() < Version::HTTP_11
         || host.stopping.is_cancelled()
@@ -172,7 +171,7 @@ async fn answer(
         host.router.clone().oneshot(request.map(Body::new)).await.unwrap_or_else(|never| match never {})
     };
     if closes {
-        // Whether the connection is kept is said once, by the server.
+        // Only the server decides whether the connection is kept alive.
         response.headers_mut().remove(header::CONNECTION);
     }
     Ok(response.map(|body| Held::new(body, busy)))

@@ -1,4 +1,4 @@
-//! Failures as the API tells them: one mapping from kinds to codes and HTTP statuses.
+//! Errors of the API: one mapping from kinds of errors to codes and HTTP statuses.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -9,59 +9,58 @@ use weft_core::{Error, ErrorKind};
 use crate::audit::Outcome;
 use crate::wire::envelope;
 
-/// A failure as an envelope. Most come with HTTP status 200: that is what the API's clients expect.
+/// An error in an envelope. Most have HTTP status 200, as the API's clients expect.
 #[derive(Debug)]
 pub struct ApiError {
     code: u16,
     status: StatusCode,
     message: String,
     data: Json,
-    /// What its readers know.
+    /// The format that the client expects.
     shape: Shape,
 }
 
-/// What the readers of a failure know.
+/// Format of an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Shape {
     /// A code, a message and data.
     #[default]
     Envelope,
-    /// The same, and a second time in the words of the OpenAI-compatible routes.
+    /// The same, and in addition the format of the OpenAI-compatible routes.
     OpenAi,
-    /// A code and a message, and nothing else: old clients take any other JSON for the file that they
-    /// asked for.
+    /// A code and a message only: old clients take any other JSON for the file that they requested.
     Bare,
 }
 
 /// The codes of the API.
 pub(crate) mod code {
-    /// Something unforeseen.
+    /// An unexpected error.
     pub(crate) const EXCEPTION: u16 = 100;
     /// An argument is missing or wrong.
     pub(crate) const ARGUMENT: u16 = 101;
-    /// The data does not allow it: not there, there already.
+    /// The state of the data does not allow it: something does not exist, or exists already.
     pub(crate) const DATA: u16 = 102;
-    /// The caller may not do it.
+    /// The caller does not have the permission.
     pub(crate) const OPERATING: u16 = 103;
-    /// Something else cannot be reached.
+    /// Another service cannot be reached.
     pub(crate) const CONNECTION: u16 = 105;
-    /// It is being worked on.
+    /// The object is being processed.
     pub(crate) const RUNNING: u16 = 106;
-    /// It is not the caller's.
+    /// The object does not belong to the caller.
     pub(crate) const NO_ACCESS: u16 = 109;
     /// No valid token.
     pub(crate) const UNAUTHORIZED: u16 = 401;
-    /// Somebody else was first.
+    /// A concurrent change came first.
     pub(crate) const CONFLICT: u16 = 409;
-    /// Larger than allowed.
+    /// The body exceeds the limit.
     pub(crate) const TOO_LARGE: u16 = 413;
-    /// Too often, too much.
+    /// A rate or quantity limit was exceeded.
     pub(crate) const TOO_MANY: u16 = 429;
     /// A run failed.
     pub(crate) const FAILED: u16 = 500;
 }
 
-/// Code and HTTP status of a kind of failure.
+/// Returns the code and the HTTP status for a kind of error.
 fn codes(kind: ErrorKind) -> (u16, StatusCode) {
     match kind {
         ErrorKind::Invalid => (code::ARGUMENT, StatusCode::OK),
@@ -79,7 +78,7 @@ fn codes(kind: ErrorKind) -> (u16, StatusCode) {
 }
 
 impl ApiError {
-    /// A failure with HTTP status 200.
+    /// An error with HTTP status 200.
     pub fn new(code: u16, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -95,25 +94,25 @@ impl ApiError {
         Self::new(code::ARGUMENT, message)
     }
 
-    /// The data does not allow it.
+    /// The state of the data does not allow the request.
     pub fn data(message: impl Into<String>) -> Self {
         Self::new(code::DATA, message)
     }
 
-    /// Whoever asks has no valid token. The wording is the one that clients know.
+    /// The request has no valid token. Clients know this wording.
     pub fn unauthorized() -> Self {
         let status = StatusCode::UNAUTHORIZED;
         Self { status, ..Self::new(code::UNAUTHORIZED, "<Unauthorized '401: Unauthorized'>") }
     }
 
-    /// The body is larger than allowed.
+    /// The body exceeds the limit.
     pub fn too_large() -> Self {
         let status = StatusCode::PAYLOAD_TOO_LARGE;
         let message = "the body is too large; the limit is the setting `limits.body_bytes`";
         Self { status, ..Self::new(code::TOO_LARGE, message) }
     }
 
-    /// A defect of ours: the reader gets a number, the log has the reason under it.
+    /// An internal error: the client gets an id, under which the log has the reason.
     pub fn internal(reason: &str) -> Self {
         let id = weft_core::id::generate();
         tracing::error!(error.id = id, reason, "a request failed");
@@ -121,33 +120,33 @@ impl ApiError {
         Self { status: StatusCode::INTERNAL_SERVER_ERROR, ..Self::new(code::EXCEPTION, message) }
     }
 
-    /// Why, for people.
+    /// The reason, for people.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Says more to programs.
+    /// Adds data for programs.
     #[must_use]
     pub fn with_data(mut self, data: Json) -> Self {
         self.data = data;
         self
     }
 
-    /// With another HTTP status.
+    /// Sets the HTTP status.
     #[must_use]
     pub fn with_status(mut self, status: StatusCode) -> Self {
         self.status = status;
         self
     }
 
-    /// Says its code and its message, and nothing else.
+    /// Sends only the code and the message.
     #[must_use]
     pub fn bare(mut self) -> Self {
         self.shape = Shape::Bare;
         self
     }
 
-    /// Says it in the shape of the OpenAI API as well, where the code tells clients what is wrong with a request and
+    /// Adds the format of the OpenAI API, for routes on which the code tells clients what is wrong with a request and
     /// the HTTP status does not.
     #[must_use]
     pub fn in_openai_shape(mut self) -> Self {
@@ -158,8 +157,8 @@ impl ApiError {
         self
     }
 
-    /// Says it in the shape of the OpenAI API as well, and with an HTTP status that its clients take for a
-    /// failure: they look at nothing else.
+    /// Adds the format of the OpenAI API and an HTTP status that its clients take for a failure: they check nothing
+    /// else.
     #[must_use]
     pub fn for_openai(mut self) -> Self {
         self.shape = Shape::OpenAi;
@@ -179,7 +178,7 @@ impl ApiError {
 
 impl From<Error> for ApiError {
     fn from(error: Error) -> Self {
-        // What the store failed at has a number and stands in the log already.
+        // An internal error of a store already has an id and is logged.
         if error.kind == ErrorKind::Internal && !error.is_private() {
             return Self::internal(&error.detail());
         }
@@ -207,18 +206,18 @@ impl IntoResponse for ApiError {
                 status if status.is_server_error() => "server_error",
                 _ => "invalid_request_error",
             };
-            // Some clients read nothing of an error whose members are no texts.
+            // Some clients ignore an error whose members are not strings.
             json!({"message": message, "type": kind, "param": "", "code": word(status)})
         });
         let data = (shape != Shape::Bare).then_some(&data);
         let mut response = envelope::respond(status, &Failure { code, message: &message, data, error });
-        // For the audit log, which cannot look into the body.
+        // For the audit log, which cannot read the body.
         response.extensions_mut().insert(Outcome(code));
         response
     }
 }
 
-/// What the OpenAI API calls a failure of this status.
+/// Returns the OpenAI API's code for a failure with this status.
 fn word(status: StatusCode) -> &'static str {
     match status {
         StatusCode::UNAUTHORIZED => "invalid_api_key",
@@ -231,7 +230,7 @@ fn word(status: StatusCode) -> &'static str {
     }
 }
 
-/// There is no such route.
+/// The answer for a route that does not exist.
 pub(crate) async fn no_route(uri: axum::http::Uri) -> Response {
     let body = json!({
         "code": 404,
@@ -242,7 +241,7 @@ pub(crate) async fn no_route(uri: axum::http::Uri) -> Response {
     envelope::respond(StatusCode::NOT_FOUND, &body)
 }
 
-/// The route is there and does not take the method.
+/// The error for a route that does not support the method.
 pub(crate) async fn no_method() -> ApiError {
     ApiError::new(code::EXCEPTION, "<MethodNotAllowed '405: Method Not Allowed'>")
 }

@@ -1,4 +1,4 @@
-//! The streams that the routes give, each with its own choice of frames.
+//! The event streams of the routes, each with its own selection of frames.
 
 use std::sync::Arc;
 
@@ -18,26 +18,26 @@ use crate::source_metadata::SourceMetadata;
 use crate::sse::{Frames, Prefix, put_failure, put_frame, put_text};
 use crate::wire::session::sources;
 
-/// What a run without an end in its journal is told as.
+/// Message for a run whose journal has no end.
 pub(crate) const CUT_OFF: &str = "the run was interrupted before its end; start the turn again";
 
-/// What a caller is told who knows no run to read on.
+/// Message for a client that has no run id to continue reading with.
 pub(crate) const GOES_ON: &str =
     "the rest of the answer cannot be read here; the run goes on, and its answer will be in the session";
 
-/// Nodes that a trace tells at most: each frame of a traced stream holds all of them so far.
+/// Maximum number of nodes in a trace: each frame of a traced stream contains all of them so far.
 const TRACED_MAX: usize = 1_000;
 
-/// Which events of a run a route forwards.
+/// Selection of the events that a route forwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kinds {
     /// All of them.
     All,
-    /// What a conversation needs: nodes that finished, messages, forms, the end.
+    /// Events for a conversation: finished nodes, messages, forms, the end.
     Session,
-    /// The same in a form that clients before 2026 can read: an empty `content` in every frame.
+    /// The same in the form for clients before 2026: an empty `content` in every frame.
     Older,
-    /// What is said and asked, and the end: nothing of how a canvas works.
+    /// Messages, questions and the end: nothing about how a canvas works.
     Messages,
 }
 
@@ -51,7 +51,7 @@ impl Kinds {
             | Record::ThinkingEnded { .. }
             | Record::MessageEnded { .. } => true,
             Record::Waiting { .. } | Record::RunFinished { .. } => true,
-            // It has no `content`, which clients of old look for in every frame.
+            // It has no `content`, which old clients expect in every frame.
             Record::MessageReset { .. } => self != Self::Older,
             Record::RunStarted { .. }
             | Record::NodeStarted { .. }
@@ -71,16 +71,16 @@ impl Kinds {
     }
 }
 
-/// Whether a stream says that it is over.
+/// The marker at the end of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Terminator {
     /// `data:[DONE]`
     Done,
-    /// It just ends.
+    /// No marker.
     None,
 }
 
-/// Run events as RAGFlow's clients know them.
+/// Run events in the format of RAGFlow's clients.
 pub struct RunEvents {
     view: RunView,
     kinds: Kinds,
@@ -92,29 +92,30 @@ pub struct RunEvents {
 }
 
 impl RunEvents {
-    /// The events of these kinds.
+    /// Creates a stream of the events of these kinds.
     pub fn new(view: RunView, kinds: Kinds, terminator: Terminator) -> Self {
         Self { view, kinds, terminator, after: 0, trace: None, failure: None, ended: false }
     }
 
-    /// Only the events after this number.
+    /// Skips events up to this number.
     #[must_use]
     pub fn after(mut self, event: u64) -> Self {
         self.after = event;
         self
     }
 
-    /// With the nodes that have finished so far in every `node_finished`.
+    /// Includes the nodes that have finished so far in every `node_finished`.
     #[must_use]
     pub fn traced(mut self) -> Self {
         self.trace = Some(Vec::new());
         self
     }
 
-    /// Why the run failed, before the event that says so. Many clients look at messages only.
+    /// Sends the reason of a failure as a message before the event for the failure, because many clients only read
+    /// messages.
     fn tell_failure(&mut self, error: Option<&str>, out: &mut Vec<u8>) {
         let error = error.unwrap_or("the run failed");
-        // Readers of all events find the reason in the last of them.
+        // Clients of all events find the reason in the last one.
         if self.kinds != Kinds::All {
             let content = format!("**ERROR**: {error}");
             put_frame(out, Prefix::Tight, None, |out| {
@@ -138,7 +139,7 @@ impl Frames for RunEvents {
                 self.tell_failure(error.as_deref(), out);
             }
         }
-        // What is known already is learned and not shown: what follows refers to it.
+        // Events that the client already has update the state but are not sent: later ones refer to them.
         let new = entry.event.is_some_and(|event| event > self.after);
         if new && self.kinds.takes(&entry.record) {
             let additions =
@@ -156,14 +157,14 @@ impl Frames for RunEvents {
             (None, None) if !self.ended => put_failure(out, CUT_OFF),
             (None, None) => {}
         }
-        // A stream that broke off is not done: whoever reads events comes back with the last number.
+        // An interrupted stream has no end marker: clients of events reconnect with the last number.
         if self.terminator == Terminator::Done && cut.is_none() {
             put_text(out, Prefix::Tight, "[DONE]");
         }
     }
 }
 
-/// Run events as those of one agent at work.
+/// Run events in the format of a single agent at work.
 pub struct AgentEvents {
     run: AgentRun,
     terminator: Terminator,
@@ -171,7 +172,7 @@ pub struct AgentEvents {
 }
 
 impl AgentEvents {
-    /// The events after a number.
+    /// Creates a stream of the events after a number.
     pub fn new(view: RunView, terminator: Terminator, after: u64) -> Self {
         Self { run: AgentRun::new(view), terminator, after }
     }
@@ -189,7 +190,7 @@ impl Frames for AgentEvents {
         match cut {
             Some(_) => put_failure(out, &read_on(self.run.view())),
             None if !self.run.is_over() => put_failure(out, CUT_OFF),
-            // The reply has said how it ended.
+            // The reply already contains the ending.
             None => {}
         }
         if self.terminator == Terminator::Done && cut.is_none() {
@@ -198,11 +199,11 @@ impl Frames for AgentEvents {
     }
 }
 
-/// Run events as those of the AG-UI protocol. An entry may be several of them.
+/// Run events in the format of the AG-UI protocol. One entry may produce several.
 pub struct AgUiEvents(AgUiRun);
 
 impl AgUiEvents {
-    /// Of a run with these names.
+    /// Creates the stream of a run with these names.
     pub fn new(names: Names) -> Self {
         Self(AgUiRun::new(names))
     }
@@ -215,7 +216,7 @@ fn put_event(event: &Json, out: &mut Vec<u8>) {
     });
 }
 
-/// The whole stream of a run that does nothing, because what it was to go on with is given up.
+/// Returns the whole stream of a run that does nothing, because the run that it would resume was given up.
 pub(crate) fn given_up(names: &Names, at_ms: i64) -> Vec<u8> {
     let mut out = Vec::new();
     ag_ui::given_up(names, at_ms).iter().for_each(|event| put_event(event, &mut out));
@@ -233,20 +234,20 @@ impl Frames for AgUiEvents {
     }
 }
 
-/// Run events as those of OpenAI's Responses API.
+/// Run events in the format of OpenAI's Responses API.
 pub struct ResponseEvents {
     run: ResponseRun,
     after: Option<u64>,
 }
 
 impl ResponseEvents {
-    /// Of a response, after the event of this number.
+    /// Creates the stream of a response, after the event with this number.
     pub fn new(run: ResponseRun, after: Option<u64>) -> Self {
         Self { run, after }
     }
 }
 
-/// Its clients know an event by its name before they look into it.
+/// Appends an event with its name: clients identify an event by the name before they parse it.
 fn put_named(event: &Json, out: &mut Vec<u8>) {
     out.extend_from_slice(b"event: ");
     out.extend_from_slice(event["type"].as_str().unwrap_or("error").as_bytes());
@@ -257,7 +258,7 @@ fn put_named(event: &Json, out: &mut Vec<u8>) {
 impl Frames for ResponseEvents {
     fn write(&mut self, entry: &Arc<Entry>, out: &mut Vec<u8>) {
         for event in self.run.events(entry) {
-            // Both sides are optional: without a number to go on from, every number is above it.
+            // Compares options: every number is greater than `None`, so that everything is sent without a start.
             if event["sequence_number"].as_u64() > self.after {
                 put_named(&event, out);
             }
@@ -273,7 +274,7 @@ impl Frames for ResponseEvents {
     }
 }
 
-/// What a reader is told whose stream ends before the run does: how to read on.
+/// Message for a client whose stream ends before the run does: how to continue reading.
 fn read_on(view: &RunView) -> String {
     format!(
         "the rest of the run cannot be read here; it goes on: GET /api/v1/runs/{}/events with the number of the last \
@@ -286,14 +287,14 @@ fn read_on(view: &RunView) -> String {
 pub struct CompletionChunks {
     completion: Completion,
     answer: Answer,
-    /// What is told of the documents of the sources besides.
+    /// Metadata of the source documents to add.
     metadata: Option<SourceMetadata>,
-    /// The sources with that, once they are known.
+    /// The sources with their metadata, once they are known.
     sources: Option<Json>,
 }
 
 impl CompletionChunks {
-    /// Of this completion, whose sources come with this metadata of their documents.
+    /// Creates the chunks of this completion; `metadata` is added to its sources.
     pub fn new(completion: Completion, metadata: Option<SourceMetadata>) -> Self {
         Self { completion, answer: Answer::default(), metadata, sources: None }
     }
@@ -303,7 +304,7 @@ impl CompletionChunks {
         if let (Some(metadata), Some(Json::Array(sources))) = (&self.metadata, &mut self.sources)
             && let Err(error) = metadata.put(sources).await
         {
-            // The answer has been told already: its sources come without.
+            // The answer has already been sent: its sources come without metadata.
             tracing::warn!(error = error.detail(), "the metadata of sources could not be read");
         }
     }
@@ -347,20 +348,20 @@ impl Frames for CompletionChunks {
     }
 }
 
-/// The frames of `/completion`: each holds the whole answer so far.
+/// The frames of `/completion`: each contains the whole answer so far.
 pub struct AnswersSoFar {
     view: RunView,
     answer: Answer,
 }
 
 impl AnswersSoFar {
-    /// Of this run.
+    /// Creates the frames of this run.
     pub fn new(view: RunView) -> Self {
         Self { view, answer: Answer::default() }
     }
 }
 
-/// The answer as `/completion` gives it.
+/// The answer in the format of `/completion`.
 pub fn answer_data(answer: &Answer, view: &RunView) -> Json {
     json!({"answer": answer.text(), "reference": sources(&answer.reference()), "id": view.run, "session_id": view.session})
 }
@@ -370,7 +371,7 @@ impl Frames for AnswersSoFar {
         self.view.learn(entry);
         self.answer.learn(entry);
         let shown = match &entry.record {
-            // A piece of reasoning changes nothing of the answer so far, so it has no frame.
+            // A piece of reasoning does not change the answer so far, so it has no frame.
             Record::Said { activation, .. } => !self.answer.is_thinking(*activation),
             Record::MessageEnded { .. } | Record::MessageReset { .. } => true,
             _ => false,

@@ -1,7 +1,7 @@
 //! canvas JSON → plan → run → components → events → **API**
 //!
 //! Serves what `weft-app` offers over HTTP and MCP. [`dialect`] turns journal entries into the frames that clients
-//! know.
+//! expect.
 
 pub mod answer;
 mod audit;

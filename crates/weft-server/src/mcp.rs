@@ -1,4 +1,4 @@
-//! What MCP clients are offered: published agents as tools, runs as tasks, datasets, and what it takes to build
+//! What the server offers to MCP clients: published agents as tools, runs as tasks, datasets, and tools for building
 //! canvases. The protocol itself is in `weft_mcp::serving`.
 
 mod agents;
@@ -30,10 +30,10 @@ use crate::state::ServerState;
 use weft_app::app::App;
 use weft_app::config::Auth;
 
-/// Definitions in one answer.
+/// Number of definitions in one answer.
 const PAGE: usize = 200;
 
-/// What one caller is offered.
+/// The server as it is offered to one caller.
 #[derive(Clone, Debug)]
 pub struct Offering {
     pub(crate) state: ServerState,
@@ -41,7 +41,7 @@ pub struct Offering {
 }
 
 impl Offering {
-    /// For this caller.
+    /// Creates the offering for a caller.
     pub fn new(state: ServerState, caller: Caller) -> Self {
         Self { state, caller }
     }
@@ -54,8 +54,8 @@ impl Offering {
         &self.caller.tenant
     }
 
-    /// Makes sure that the caller may do something, and notes it as a request is noted: one route stands for all of
-    /// this.
+    /// Checks a permission of the caller, and records the call for the audit log like a request, because one route
+    /// serves all of these.
     async fn admit(&self, needs: Permission, what: &str) -> Result<(), RpcError> {
         let admitted = self.caller.check(needs);
         let outcome = admitted.as_ref().map_or(error::code::OPERATING, |()| 0);
@@ -64,8 +64,8 @@ impl Offering {
     }
 }
 
-/// Answers the messages of a client over lines, until there are no more or `stopping` fires, and keeps runs going
-/// meanwhile.
+/// Answers the messages of a client in a line-based stream until it ends or `stopping` fires, and meanwhile also
+/// keeps runs going.
 ///
 /// # Errors
 /// When the streams fail.
@@ -76,7 +76,7 @@ pub async fn converse(
     sink: impl AsyncWrite + Send + Unpin,
     stopping: CancellationToken,
 ) -> Result<()> {
-    // Who started this process is who asks.
+    // The caller is the user who started this process.
     let state = ServerState::until(app.clone(), Auth::Off, stopping.clone())?;
     let offering = Arc::new(Offering::new(state, tenant.into()));
     tokio::select! {
@@ -103,7 +103,7 @@ impl Service for Offering {
     }
 
     async fn tools(&self, cursor: Option<&str>) -> Result<Listing, RpcError> {
-        // Nobody is offered what would be refused.
+        // Tools that the caller may not use are not offered.
         let mut all: Vec<Json> = tool::all()
             .filter(|tool| self.caller.role.may(tool.needs))
             .map(tool::BuiltIn::definition)
@@ -112,7 +112,7 @@ impl Service for Offering {
             all.extend(self.agent_tools().await?);
         }
         let name = |one: &Json| one["name"].as_str().map(str::to_owned);
-        // A cursor is a name and no place in the list: agents come and go between two pages.
+        // A cursor is a name rather than a position: agents come and go between two pages.
         let from = match cursor {
             None => 0,
             Some(last) => match all.iter().position(|one| one["name"] == last) {

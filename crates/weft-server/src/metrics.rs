@@ -1,6 +1,6 @@
-//! What operators read of a server: counts in the text format of Prometheus. What is counted of requests is counted here;
-//! the rest is asked for when somebody reads it, of those who count it. No label has a value that came from outside: routes are
-//! those of the router, and everything else is a closed set of words.
+//! Metrics for operators, in the text format of Prometheus. Requests are counted here; all other values are collected
+//! from their sources when the page is read. No label has a value from outside: routes are those of the router, and
+//! all other labels come from a closed set of words.
 
 mod page;
 
@@ -21,28 +21,28 @@ pub use self::page::page;
 use crate::connection::body::Held;
 use crate::state::ServerState;
 
-/// The route of requests that fit none.
+/// Label of requests without a matching route.
 const NO_ROUTE: &str = "none";
 
-/// Seconds that requests are told apart by. Answers of models take minutes.
+/// Buckets for the duration of requests, in seconds. Answers of models take minutes.
 const BUCKETS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, 300.0];
 
-/// What is counted of the requests to a server.
+/// Metrics of the requests to a server.
 #[derive(Debug)]
 pub struct HttpMetrics {
     registry: Registry,
     requests: IntCounterVec,
     seconds: HistogramVec,
     streams: IntGauge,
-    /// Since when it is counted, in milliseconds since 1970.
+    /// Start of the counting, in milliseconds since 1970.
     since_ms: i64,
 }
 
 impl HttpMetrics {
-    /// Nothing was counted yet.
+    /// Creates metrics that start at zero.
     ///
     /// # Errors
-    /// `Internal` when two of the counts have one name.
+    /// `Internal` when two metrics have the same name.
     pub fn new(now_ms: i64) -> Result<Self> {
         Self::registered(now_ms).map_err(|cause| Error::internal("cannot count requests").because(cause))
     }
@@ -70,14 +70,14 @@ impl HttpMetrics {
     fn answered(&self, route: &str, method: &str, status: StatusCode, took: Duration) {
         let counted = self.requests.get_metric_with_label_values(&[route, method, class(status)]);
         let timed = self.seconds.get_metric_with_label_values(&[route, method]);
-        // There are as many values as labels, so neither is refused.
+        // There are as many values as labels, so neither can fail.
         if let (Ok(counted), Ok(timed)) = (counted, timed) {
             counted.inc();
             timed.observe(took.as_secs_f64());
         }
     }
 
-    /// Counts a stream as long as somebody reads it.
+    /// Counts a stream as open until its reader is done.
     fn follow(&self, response: Response) -> Response {
         let kind = response.headers().get(header::CONTENT_TYPE);
         if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
@@ -92,7 +92,7 @@ impl HttpMetrics {
     }
 }
 
-/// A stream that is being read.
+/// Guard for an open stream.
 struct OpenStream(IntGauge);
 
 impl OpenStream {
@@ -108,7 +108,7 @@ impl Drop for OpenStream {
     }
 }
 
-/// Whoever asks may send any word in the place of a method.
+/// Returns the label of a method; clients may send arbitrary ones.
 fn known(method: &Method) -> &'static str {
     const KNOWN: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
     KNOWN.into_iter().find(|known| *known == method.as_str()).unwrap_or("other")
@@ -124,7 +124,7 @@ fn class(status: StatusCode) -> &'static str {
     }
 }
 
-/// Counts requests by their routes.
+/// Counts requests by route.
 pub async fn count_requests(State(state): State<ServerState>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned();
     let method = known(request.method());

@@ -1,11 +1,12 @@
-//! How many files this process may open. Every connection is one.
+//! The limit of open files of this process. Every connection needs one.
 
-/// More are of no use: programs that this one starts inherit them, and old ones look at each.
+/// Upper limit. More would be of no use: child processes inherit the limit, and old ones iterate over all possible
+/// descriptors.
 #[cfg(unix)]
 const ENOUGH: u64 = 32_768;
 
-/// Raises what this process may open as far as it may and as is of use, and says how many that is. The usual
-/// 1,024 are a precaution for programs of long ago.
+/// Raises the limit of open files as far as allowed and useful, and returns it. The usual 1,024 are a precaution for
+/// very old programs.
 #[cfg(unix)]
 pub(crate) fn raise() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -13,7 +14,7 @@ pub(crate) fn raise() -> usize {
     let now = getrlimit(Resource::Nofile);
     let current = now.current.unwrap_or(u64::MAX);
     let wanted = current.max(now.maximum.unwrap_or(u64::MAX).min(ENOUGH));
-    // A limit that cannot be raised is no reason not to serve: there are fewer connections then.
+    // A failure to raise the limit is not an error: the server then accepts fewer connections.
     let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: now.maximum }).is_ok();
     let count = if raised { wanted } else { current };
     usize::try_from(count).unwrap_or(usize::MAX)

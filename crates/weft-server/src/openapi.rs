@@ -1,5 +1,5 @@
-//! The HTTP API as a document: OpenAPI 3.1, and a page for people. Made from what each line of the router says of its
-//! route.
+//! The HTTP API as a document: OpenAPI 3.1, and a page for people. Generated from what each line of the router
+//! declares about its route.
 
 pub mod accounts;
 pub mod agents;
@@ -33,33 +33,33 @@ pub use axum::routing::MethodFilter;
 use self::shape::{Member, Shapes, Type, object, schema};
 use crate::state::ServerState;
 
-/// What is said of a route.
+/// Description of a route.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation {
-    /// What it does, as a sentence.
+    /// What it does, in one sentence.
     pub summary: &'static str,
-    /// What may stand behind the `?` of its address.
+    /// Parameters of the query string.
     pub query: &'static [Member],
-    /// What is sent to it.
+    /// The request body.
     pub body: Body,
-    /// What it answers.
+    /// The answer.
     pub answer: Answer,
-    /// Who may ask for it.
+    /// Who may call it.
     pub access: Access,
 }
 
-/// Who may ask for something.
+/// Who may call a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Whoever reaches the server.
+    /// Anyone who can reach the server.
     Open,
-    /// Members with a role that has this permission.
+    /// Members whose role has this permission.
     Needs(Permission),
-    /// The same, and whoever has a share token for what the path names as `{id}`.
+    /// The same, and holders of a share token for what the path names as `{id}`.
     Shared(Permission, Shared),
 }
 
-/// What of a path may be opened by a share token.
+/// What a share token may give access to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shared {
     /// An agent.
@@ -69,7 +69,7 @@ pub enum Shared {
 }
 
 impl Access {
-    /// What callers with a role need; nothing where everybody may ask.
+    /// Returns the permission that callers with a role need; `None` if anyone may call the route.
     pub fn permission(self) -> Option<Permission> {
         match self {
             Self::Open => None,
@@ -78,7 +78,7 @@ impl Access {
     }
 }
 
-/// What is sent with a request.
+/// The body of a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Body {
     /// Nothing.
@@ -91,22 +91,22 @@ pub enum Body {
     FilesOrJson(Type),
 }
 
-/// What a request is answered with.
+/// The answer to a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer {
     /// `{code, message, data}`.
     Data(Type),
-    /// The same with a number beside the data: how many there are in all.
+    /// The same with the total number of entries next to the data.
     Counted(Type, &'static str),
-    /// JSON as it is.
+    /// JSON without an envelope.
     Whole(Type),
     /// Events.
     Events,
-    /// Events, or `{code, message, data}` when the caller wants one answer.
+    /// Events, or `{code, message, data}` when the caller wants a single answer.
     EventsOrData(Type),
-    /// Events, or JSON as it is when the caller wants one answer.
+    /// Events, or JSON without an envelope when the caller wants a single answer.
     EventsOrWhole(Type),
-    /// A message of JSON-RPC, or events with such messages; failures, too.
+    /// A JSON-RPC message, or events with such messages; the same for failures.
     JsonRpc,
     /// A text.
     Text,
@@ -115,24 +115,24 @@ pub enum Answer {
 }
 
 impl Operation {
-    /// A route that is told nothing and answers with nothing in particular. There is no way to make one without
-    /// saying who may ask for it.
+    /// A route without input whose answer is not described. Private, so that a route cannot be described without
+    /// saying who may call it.
     const fn new(summary: &'static str, access: Access) -> Self {
         let answer = Answer::Data(Type::Any);
         Self { summary, query: &[], body: Body::Nothing, answer, access }
     }
 
-    /// A route for whoever reaches the server.
+    /// A route for anyone who can reach the server.
     pub const fn open(summary: &'static str) -> Self {
         Self::new(summary, Access::Open)
     }
 
-    /// A route that shows something.
+    /// A route that reads something.
     pub const fn reads(summary: &'static str) -> Self {
         Self::new(summary, Access::Needs(Permission::Read))
     }
 
-    /// A route that runs agents, or belongs to talking to them.
+    /// A route that runs agents, or is part of conversations with them.
     pub const fn runs(summary: &'static str) -> Self {
         Self::new(summary, Access::Needs(Permission::Run))
     }
@@ -142,42 +142,42 @@ impl Operation {
         Self::new(summary, Access::Needs(Permission::Edit))
     }
 
-    /// A route that decides who may do what.
+    /// A route that manages access rights.
     pub const fn administers(summary: &'static str) -> Self {
         Self::new(summary, Access::Needs(Permission::Administer))
     }
 
-    /// With parameters.
+    /// Adds query parameters.
     #[must_use]
     pub const fn query(self, query: &'static [Member]) -> Self {
         Self { query, ..self }
     }
 
-    /// With a JSON body.
+    /// Sets a JSON body with these members.
     #[must_use]
     pub const fn body(self, members: &'static [Member]) -> Self {
         Self { body: Body::Json(Type::Object(members)), ..self }
     }
 
-    /// With a JSON body of this type.
+    /// Sets the body.
     #[must_use]
     pub const fn takes(self, body: Body) -> Self {
         Self { body, ..self }
     }
 
-    /// With this data in its answer.
+    /// Sets the data of the answer.
     #[must_use]
     pub const fn data(self, kind: Type) -> Self {
         Self { answer: Answer::Data(kind), ..self }
     }
 
-    /// With this answer.
+    /// Sets the answer.
     #[must_use]
     pub const fn answer(self, answer: Answer) -> Self {
         Self { answer, ..self }
     }
 
-    /// Also for whoever has a share token for what its path names.
+    /// Also allows holders of a share token for what its path names.
     #[must_use]
     pub const fn shared(self, what: Shared) -> Self {
         match self.access {
@@ -187,20 +187,20 @@ impl Operation {
     }
 }
 
-/// A route with what is said of it.
+/// A route with its description.
 #[derive(Clone, Debug)]
 pub struct Documented {
     /// `GET`, `POST` …
     pub method: &'static str,
-    /// Its address, with `{name}` for what differs.
+    /// Its path, with `{name}` for the variable parts.
     pub path: String,
-    /// The heading that it stands under.
+    /// The heading under which it is listed.
     pub group: &'static str,
-    /// What is said of it.
+    /// Its description.
     pub operation: &'static Operation,
 }
 
-/// Routes under one heading, each of them with what is said of it.
+/// Routes under one heading, each with its description.
 #[derive(Debug)]
 pub struct Routes {
     router: Router<ServerState>,
@@ -219,12 +219,12 @@ fn name(method: MethodFilter) -> &'static str {
 }
 
 impl Routes {
-    /// None, under this heading.
+    /// No routes yet, under this heading.
     pub fn new(group: &'static str) -> Self {
         Self { router: Router::new(), group, documented: Vec::new() }
     }
 
-    /// With one more.
+    /// Adds a route.
     #[must_use]
     pub fn on<H, T>(
         self,
@@ -240,7 +240,7 @@ impl Routes {
         self.with(method, path, on(method, handler), operation)
     }
 
-    /// With one more that has layers of its own.
+    /// Adds a route that has its own layers.
     #[must_use]
     pub fn with(
         mut self,
@@ -251,19 +251,19 @@ impl Routes {
     ) -> Self {
         let group = self.group;
         self.documented.push(Documented { method: name(method), path: path.to_owned(), group, operation });
-        // Whoever asks who the caller is learns in the same place what the caller must be.
+        // The extractor that identifies the caller finds here what the caller needs.
         let handler = handler.route_layer(Extension(operation.access));
         Self { router: self.router.route(path, handler), ..self }
     }
 
-    /// With those under another heading.
+    /// Adds the routes under another heading.
     #[must_use]
     pub fn merge(mut self, other: Self) -> Self {
         self.documented.extend(other.documented);
         Self { router: self.router.merge(other.router), ..self }
     }
 
-    /// With others below a path.
+    /// Adds other routes below a path.
     #[must_use]
     pub fn nest(mut self, path: &str, other: Self) -> Self {
         let below = other.documented.into_iter().map(|route| {
@@ -274,20 +274,20 @@ impl Routes {
         Self { router: self.router.nest(path, other.router), ..self }
     }
 
-    /// The routes, and what is said of them.
+    /// Returns the router and the descriptions of its routes.
     pub fn into_parts(self) -> (Router<ServerState>, Vec<Documented>) {
         (self.router, self.documented)
     }
 }
 
-/// What goes before the number that tells one operation of a path from another.
+/// The operation id without the number that makes it unique.
 fn id(route: &Documented) -> String {
     let words = route.path.split(['/', '-', '_']).map(|word| word.trim_matches(['{', '}']));
     let words: String = words.filter(|word| !word.is_empty()).map(|word| format!("_{word}")).collect();
     format!("{}{words}", route.method.to_lowercase())
 }
 
-/// The document.
+/// Builds the OpenAPI document.
 pub fn document(routes: &[Documented]) -> Json {
     let (mut paths, mut shapes) = (Map::new(), Shapes::new());
     let mut groups: Vec<&str> = Vec::new();
@@ -334,7 +334,7 @@ fn failure() -> Json {
     }})
 }
 
-/// Who may ask for something, as a sentence; empty when everybody may.
+/// Returns who may call a route, as a sentence; empty if anyone may.
 pub fn needs(access: Access) -> String {
     let Some(permission) = access.permission() else { return String::new() };
     let role = permission.least_role();
@@ -390,7 +390,7 @@ fn operation(route: &Documented, shapes: &mut Shapes) -> Json {
         operation["security"] = json!([{"token": []}, {"share": []}]);
     }
     if *access == Access::Open || matches!(answer, Answer::JsonRpc) {
-        // They fail in their own shape.
+        // These routes report failures in their own format.
         let answer = operation["responses"]["200"].clone();
         operation["responses"]["default"] = answer;
     }
@@ -418,7 +418,7 @@ fn content(answer: Answer, shapes: &mut Shapes) -> Json {
         }
         success
     };
-    // What a schema of a stream is compared with is for whoever reads it to say: the text, or each of its events.
+    // The specification leaves open whether the schema of a stream describes the whole text or each event.
     let events = || json!({"schema": {"description": "server-sent events, each with JSON as its data"}});
     match answer {
         Answer::Data(kind) => json!({"application/json": or_failure(envelope(kind, None, shapes))}),

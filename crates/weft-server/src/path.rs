@@ -1,4 +1,4 @@
-//! Parts of a path, as handlers get them.
+//! Path parameters of handlers.
 
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::ApiError;
 
-/// The named parts of a path. One that is not valid is answered as every other mistake of a caller is.
+/// The named parameters of a path. An invalid one is reported like every other error of a caller.
 #[derive(Debug)]
 pub(crate) struct Path<T>(pub T);
 
@@ -19,7 +19,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
             Ok(axum::extract::Path(named)) => Ok(Self(named)),
             Err(rejection) => {
                 let message = format!("the path of the request is not valid: {}", rejection.body_text());
-                // The framework's own answer would be plain text, and clients read an envelope.
+                // The framework's own response would be plain text, but clients expect an envelope.
                 Err(ApiError::argument(message).with_status(StatusCode::BAD_REQUEST))
             }
         }

@@ -1,5 +1,4 @@
-//! Every route on one screen; those of accounts, of editors of canvases and of other generations
-//! of clients on others.
+//! All routes in one place; those for accounts, for editors of canvases and for older clients are in submodules.
 
 mod accounts;
 mod canvases;
@@ -56,13 +55,13 @@ const PUT: MethodFilter = MethodFilter::PUT;
 const PATCH: MethodFilter = MethodFilter::PATCH;
 const DELETE: MethodFilter = MethodFilter::DELETE;
 
-/// The HTTP face of an app.
+/// Builds the HTTP router of an app.
 pub fn router(state: ServerState) -> Router {
     let cors = match state.auth {
-        // Pages may ask from anywhere: they need a token. Its header has to be allowed by name, `*` stands
-        // for all others.
+        // Pages of any origin may send requests, because they need a token. `Authorization` has to be allowed by
+        // name; `*` does not cover it.
         Auth::On => Some(CorsLayer::permissive().allow_headers(AllowHeaders::mirror_request())),
-        // Without tokens no page of another server may read an answer.
+        // Without tokens, pages of other origins must not read any answer.
         Auth::Off => None,
     };
     let body_max = state.app.limits.body_bytes;
@@ -71,7 +70,7 @@ pub fn router(state: ServerState) -> Router {
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(DefaultBodyLimit::max(body_max))
-        // Within the trace and the audit, so that both have a panic with its request.
+        // Inside the tracing and the audit layers, so that both see a panic with its request.
         .layer(CatchPanicLayer::custom(caught))
         .layer(from_fn_with_state(state.clone(), record_requests))
         .layer(TraceLayer::new_for_http().make_span_with(span))
@@ -81,13 +80,13 @@ pub fn router(state: ServerState) -> Router {
         Some(cors) => routes.layer(cors),
         None => routes,
     };
-    // Around the routes, since a path is matched before the layers of its own router see it.
+    // Outside of the router, because a path is matched before the router's own layers run.
     Router::new().fallback_service(routes).layer(map_request(without_trailing_slash))
 }
 
-/// Every route with what is said of it.
+/// Returns all routes with their descriptions.
 pub fn documented() -> Vec<Documented> {
-    // How large an upload may be is no part of what is documented.
+    // The upload limit is not part of the documentation.
     all(0).into_parts().1
 }
 
@@ -127,7 +126,7 @@ fn all(upload_max: usize) -> Routes {
         .nest("/api/canvas", of_canvases())
 }
 
-/// Whoever reaches the server may ask these, but for the metrics.
+/// Routes without authentication, except the metrics.
 fn public() -> Routes {
     Routes::new("The server")
         .on(GET, "/", health::about, &of_run::ABOUT)
@@ -186,7 +185,7 @@ fn of_attachments(upload_max: usize) -> Routes {
         .on(GET, "/api/v1/agents/download", attachments::download_named, &of_agent::DOWNLOAD_NAMED)
         .on(GET, "/api/v1/agents/attachments/{id}/download", attachments::download, &of_agent::DOWNLOAD)
         .on(GET, "/api/v1/agents/attachments/{id}/preview", attachments::download, &of_agent::DOWNLOAD)
-        // The older names.
+        // Older names.
         .with(POST, "/v1/canvas/upload/{id}", upload(), &of_agent::UPLOAD)
         .on(GET, "/v1/canvas/download", attachments::download_named, &of_agent::DOWNLOAD_NAMED)
         .on(GET, "/api/v1/file/download/{id}", attachments::download, &of_agent::DOWNLOAD)
@@ -198,7 +197,7 @@ fn of_speech(upload_max: usize) -> Routes {
     Routes::new("Speech")
         .on(POST, "/api/v1/chat/audio/speech", speech::speak, &of_agent::SPEAK)
         .with(POST, "/api/v1/chat/audio/transcription", transcribe(), &of_agent::TRANSCRIBE)
-        // The older names.
+        // Older names.
         .on(POST, "/api/v1/tts", speech::speak, &of_agent::SPEAK)
         .with(POST, "/api/v1/sequence2txt", transcribe(), &of_agent::TRANSCRIBE)
 }
@@ -218,7 +217,7 @@ fn of_sessions() -> Routes {
         .on(POST, "/v1/api/completion", conversations::complete, &of_agent::COMPLETE_CONVERSATION)
 }
 
-/// Every method of a call; a canvas says which of them it takes, and how large a body.
+/// A call may use any method; the canvas decides which ones it accepts, and the size of the body.
 fn of_webhooks() -> Routes {
     let (call, test) = (&of_webhook::CALL, &of_webhook::TEST);
     let mut routes = Routes::new("Webhooks");
@@ -228,7 +227,7 @@ fn of_webhooks() -> Routes {
         routes = routes
             .with(method, "/api/v1/agents/{id}/webhook", called(), call)
             .with(method, "/api/v1/agents/{id}/webhook/test", tested(), test)
-            // The older names.
+            // Older names.
             .with(method, "/api/v1/webhook/{id}", called(), call)
             .with(method, "/api/v1/webhook_test/{id}", tested(), test);
     }
@@ -240,7 +239,7 @@ fn of_webhooks() -> Routes {
     )
 }
 
-/// Below `/v1`, where clients of OpenAI look for them, and beside everything else.
+/// Below `/v1`, where OpenAI's clients expect them, as well as with all other routes.
 fn of_responses() -> Routes {
     Routes::new("Responses")
         .on(POST, "/", responses::create, &of_response::CREATE)
@@ -266,7 +265,7 @@ fn of_chats() -> Routes {
         .on(POST, "/api/v1/chat/recommendation", chat_completions::related, &of_chat::RELATED)
         .on(GET, "/api/v1/chatbots/{id}/info", chat_completions::chatbot, &of_chat::CHATBOT)
         .on(POST, "/api/v1/chatbots/{id}/completions", chat_completions::of_chatbot, &of_chat::ASK_CHATBOT)
-        // The older names.
+        // Older names.
         .on(
             POST,
             "/api/v1/chats_openai/{id}/chat/completions",
@@ -334,7 +333,7 @@ fn of_datasets() -> Routes {
 }
 
 fn of_documents(upload_max: usize) -> Routes {
-    // Files are larger than everything else, and are not read into memory together.
+    // Files are larger than other bodies, and are not read into memory as a whole.
     let upload = post(uploads::upload).layer(DefaultBodyLimit::max(upload_max));
     Routes::new("Documents and chunks")
         .on(POST, "/search", retrieval::search_dataset, &of_dataset::SEARCH_DATASET)
@@ -427,7 +426,7 @@ fn of_secrets() -> Routes {
 }
 
 fn of_mcp() -> Routes {
-    // Nothing is told outside of a request, which clients learn by asking for it.
+    // The server sends nothing outside of a request, which clients learn from the answer to `GET`.
     let posted = post(mcp::posted).get(mcp::no_stream);
     Routes::new("Model Context Protocol").with(POST, "/mcp", posted, &of_mcp::POST).on(
         DELETE,
@@ -437,14 +436,14 @@ fn of_mcp() -> Routes {
     )
 }
 
-/// Method and path; no query, no headers, no body.
+/// The span of a request: method and path, without query, headers and body.
 fn span(request: &Request) -> tracing::Span {
     tracing::info_span!("http", method = %request.method(), path = request.uri().path())
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the layer hands the panic over")]
 fn caught(panic: Box<dyn Any + Send>) -> Response {
-    // A panic with a plain text holds a `&str`, one with arguments a `String`.
+    // A panic with a literal message holds a `&str`, one with format arguments a `String`.
     let text = panic.downcast_ref::<&str>().copied();
     let reason = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     ApiError::internal(reason.unwrap_or("a panic without words")).into_response()
@@ -467,7 +466,8 @@ async fn without_trailing_slash(mut request: Request) -> Request {
     request
 }
 
-/// Clients that put an empty id into a path are answered as the API answers them: for the path without it.
+/// Drops empty segments, so that a path with an empty id is answered like the path without it, as in the compatible
+/// API.
 fn without_empty_parts(path: &str) -> String {
     let mut single = String::with_capacity(path.len());
     for letter in path.chars() {

@@ -1,4 +1,4 @@
-//! Listens, serves, and stops in order.
+//! Listening, serving and orderly shutdown.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -17,17 +17,17 @@ use weft_app::app::App;
 use weft_app::config::{Config, RetentionConfig, ServerConfig, WorkerConfig, check_auth};
 use weft_app::worker::{Worker, read_documents, remember};
 
-/// After the runs have ended, streams have this long to reach their readers.
+/// Time after the end of the runs for streams to reach their clients.
 const LAST_FRAMES: Duration = Duration::from_secs(5);
 
-/// How a server behaves.
+/// Options of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct ServeOptions {
-    /// Whether callers must show a token, and how many connections there may be.
+    /// Whether callers need a token, and the maximum number of connections.
     pub server: ServerConfig,
-    /// How long runs may go on after the server was told to stop; then they are handed over.
+    /// How long runs may continue after the shutdown was requested; then they are handed over.
     pub grace: Duration,
-    /// Whether and how it does the work of the queue.
+    /// Whether and how the server processes the queue.
     pub worker: WorkerConfig,
     /// How long runs are kept.
     pub retention: RetentionConfig,
@@ -44,10 +44,10 @@ impl From<&Config> for ServeOptions {
     }
 }
 
-/// Takes an address.
+/// Binds an address.
 ///
 /// # Errors
-/// `Invalid` saying why the address cannot be had.
+/// `Invalid` with the reason why the address cannot be bound.
 pub async fn bind(address: SocketAddr) -> Result<TcpListener> {
     TcpListener::bind(address).await.map_err(|cause| {
         let in_use = cause.kind() == std::io::ErrorKind::AddrInUse;
@@ -60,12 +60,12 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener> {
     })
 }
 
-/// Serves until `shutdown` comes, then takes no more callers, lets runs finish for a while, hands over
-/// the rest to the next process, ends every stream and closes the store.
+/// Serves until `shutdown` completes. Then stops accepting connections, lets runs finish for a while, hands over the
+/// rest to the next process, ends every stream and closes the store.
 ///
 /// # Errors
-/// `Invalid` without authentication on an address that others can reach; otherwise when the listener
-/// or the store fails.
+/// `Invalid` without authentication on an address that others can reach; otherwise when the listener or the store
+/// fails.
 pub async fn serve(
     app: App,
     listener: TcpListener,
@@ -76,11 +76,11 @@ pub async fn serve(
     check_auth(options.server.auth, listener.local_addr().map_err(failed)?)?;
     let state = ServerState::new(app.clone(), options.server.auth)?;
     let stopping = state.stopping.clone();
-    // The limit of open files is raised first, because the number of connections follows from it.
+    // The limit of open files is raised first, because the number of connections depends on it.
     let connections = options.server.connections(open_files::raise());
     let serving = connection::serve(listener, router(state), connections, stopping.clone());
     let worker = options.worker.enabled.then(|| Worker::new(app.clone(), options.worker));
-    // What a worker does is large; one allocation keeps it off everybody's stack.
+    // The worker's future is large; boxing keeps it off the stack.
     let mut working = Box::pin(maybe_done(async {
         match &worker {
             Some(worker) => {
@@ -101,15 +101,15 @@ pub async fn serve(
         () = app.keep_what_counts(&options.retention) => {}
         () = shutdown => tracing::info!("stopping"),
     }
-    // Whichever of these has ended, the others are told: a server goes on whole or not at all.
+    // When any of these has ended, the others are stopped: a server runs as a whole or not at all.
     stopping.cancel();
     let runs_end = async {
         let from = Instant::now();
-        // What the queue has asked for is left for another worker before the rest is stopped.
+        // The queue's work is left to another worker before the rest is stopped.
         working.await;
         app.engine.shut_down(options.grace.saturating_sub(from.elapsed())).await;
     };
-    // Connections are served while the runs end: whoever reads one of them gets its last frames.
+    // Connections are served while the runs end, so that clients of the runs get the last frames.
     let time = options.grace.saturating_add(LAST_FRAMES);
     let (served, ()) = futures::join!(tokio::time::timeout(time, serving), runs_end);
     if served.is_err() {

@@ -1,4 +1,4 @@
-//! Metadata of documents that is told with the sources of an answer.
+//! Metadata of documents that is included with the sources of an answer.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,14 +11,14 @@ use weft_core::{DatasetKey, DocumentKey, ErrorKind, Result, TenantId};
 
 use crate::wire::retrieval::chosen;
 
-/// Which metadata is told of the documents of a tenant.
+/// Selects the metadata of a tenant's documents.
 #[derive(Clone)]
 pub struct SourceMetadata {
-    /// Where the documents are.
+    /// The store of the documents.
     pub datasets: Arc<dyn DatasetStore>,
-    /// Whose they are.
+    /// The tenant that owns them.
     pub tenant: TenantId,
-    /// These keys; none for all.
+    /// Only these keys; empty for all.
     pub fields: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ impl fmt::Debug for SourceMetadata {
 }
 
 impl SourceMetadata {
-    /// Puts the metadata of its document to each source; each document is read once.
+    /// Adds the metadata of its document to each source; each document is read once.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -42,7 +42,7 @@ impl SourceMetadata {
             if !known.contains_key(&key) {
                 let metadata = match self.datasets.document(&key).await {
                     Ok(document) => chosen(&document.metadata, &self.fields),
-                    // It has gone since, or it is none of a dataset: pages of the web are sources, too.
+                    // It has been removed since, or belongs to no dataset: web pages are sources, too.
                     Err(error) if error.kind == ErrorKind::NotFound => Metadata::new(),
                     Err(error) => return Err(error),
                 };

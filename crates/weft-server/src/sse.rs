@@ -1,6 +1,5 @@
-//! Streams of server-sent events: one line of JSON a frame, the event's number as its id, a comment
-//! when there is nothing to say for long. Whoever goes away stops nothing; whoever is slow reads the
-//! store later.
+//! Server-sent events: one line of JSON per frame, the event's number as its id, and a comment when nothing was sent
+//! for long. A client that disconnects does not stop the run; a slow client catches up from the store.
 
 use std::convert::Infallible;
 use std::io::Write as _;
@@ -17,27 +16,27 @@ use tokio::time::{Instant, Sleep};
 use weft_core::{Entry, Error, Result};
 use weft_engine::EntryReader;
 
-/// After this long without a frame a comment keeps the line open.
+/// Time without a frame after which a comment keeps the connection open.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// Frames that are there already are sent together up to this many bytes.
+/// Frames that are already available are sent together, up to this many bytes.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// How one kind of stream writes its frames.
+/// Writes the frames of one kind of stream.
 pub trait Frames: Send + 'static {
     /// Appends the frames of an entry, if it has any.
     fn write(&mut self, entry: &Arc<Entry>, out: &mut Vec<u8>);
 
-    /// Fetches what the end needs and no entry has, where there is such a thing. Called once, after the last entry.
+    /// Fetches data that the end needs and that is in no entry, if any. Called once, after the last entry.
     fn before_the_end(&mut self) -> Option<BoxFuture<'_, ()>> {
         None
     }
 
-    /// Appends what comes after the last entry. `cut` is set when the entries broke off.
+    /// Appends the frames after the last entry. `cut` is set if the entries broke off.
     fn finish(&mut self, cut: Option<&Error>, out: &mut Vec<u8>);
 }
 
-/// How a frame begins.
+/// Prefix of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prefix {
     /// `data:`
@@ -55,7 +54,7 @@ impl Prefix {
     }
 }
 
-/// Appends one frame; nothing when `write` says that there is none.
+/// Appends a frame; nothing if `write` returns false.
 pub fn put_frame(
     out: &mut Vec<u8>,
     prefix: Prefix,
@@ -75,7 +74,7 @@ pub fn put_frame(
     }
 }
 
-/// Appends a frame that is written already.
+/// Appends a frame with a given text.
 pub fn put_text(out: &mut Vec<u8>, prefix: Prefix, text: &str) {
     put_frame(out, prefix, None, |out| {
         out.extend_from_slice(text.as_bytes());
@@ -83,9 +82,9 @@ pub fn put_text(out: &mut Vec<u8>, prefix: Prefix, text: &str) {
     });
 }
 
-/// The frame that tells a failure outside of any event.
+/// Appends the frame that reports a failure outside of any event.
 pub fn put_failure(out: &mut Vec<u8>, message: &str) {
-    // Clients look into `data` for what to show before they look at the code.
+    // Clients read `data` for what to show before they check the code.
     let frame =
         serde_json::json!({"code": crate::error::code::FAILED, "message": message, "data": {"content": ""}});
     put_frame(out, Prefix::Tight, None, |out| {
@@ -97,7 +96,7 @@ pub fn put_failure(out: &mut Vec<u8>, message: &str) {
 struct Pump<F> {
     entries: EntryReader,
     frames: F,
-    /// Set anew only when it rings: a timer for each frame would be set and taken back each time.
+    /// Reset only when it fires: otherwise a timer would be reset for each frame.
     alarm: Pin<Box<Sleep>>,
 }
 
@@ -106,7 +105,7 @@ impl<F: Frames> Pump<F> {
         Self { entries, frames, alarm: Box::pin(tokio::time::sleep(HEARTBEAT)) }
     }
 
-    /// The next bytes, and whether more may follow.
+    /// Returns the next bytes, and whether more may follow.
     async fn next(&mut self) -> (Vec<u8>, bool) {
         let mut out = Vec::new();
         let silent_until = Instant::now() + HEARTBEAT;
@@ -115,7 +114,7 @@ impl<F: Frames> Pump<F> {
                 biased;
                 entry = self.entries.next() => entry,
                 () = &mut self.alarm => {
-                    // It was set before the last frame was sent, so the silence may be shorter than it knew.
+                    // It was set before the last frame was sent, so the silence may be shorter than its duration.
                     let rings = Instant::now();
                     let next = if rings >= silent_until { rings + HEARTBEAT } else { silent_until };
                     self.alarm.as_mut().reset(next);
@@ -130,14 +129,14 @@ impl<F: Frames> Pump<F> {
                 if !self.take(entry, &mut out).await {
                     return (out, false);
                 }
-                // Without a limit a reader that comes late would have a whole journal in one piece of memory.
+                // Without a limit, a late reader would get a whole journal in a single buffer.
                 next = if out.len() < CHUNK_BYTES { self.entries.next_there() } else { None };
             }
         }
         (out, true)
     }
 
-    /// Whether more may follow.
+    /// Processes an entry. Returns whether more may follow.
     async fn take(&mut self, entry: Result<Option<Arc<Entry>>>, out: &mut Vec<u8>) -> bool {
         match entry {
             Ok(Some(entry)) => {
@@ -151,7 +150,7 @@ impl<F: Frames> Pump<F> {
                 self.frames.finish(None, out);
             }
             Err(error) => {
-                // The status of the answer is sent already, so the reader hears of it in the stream.
+                // The status has already been sent, so the error is reported within the stream.
                 if self.entries.is_broken_off() {
                     tracing::debug!(error = error.detail(), "a stream ended before its run");
                 } else {
@@ -164,9 +163,9 @@ impl<F: Frames> Pump<F> {
     }
 }
 
-/// The stream of a run as a response.
+/// Returns the stream of a run as a response.
 pub fn respond<F: Frames>(entries: EntryReader, frames: F) -> Response {
-    // Boxed: each step of the stream takes it and gives it back, and would have room for both.
+    // Boxed: each step of the stream takes and returns it, and would otherwise reserve space for both.
     let pump = Box::new(Pump::new(entries, frames));
     let chunks = stream::unfold(Some(pump), |pump| async move {
         let mut pump = pump?;
@@ -176,16 +175,16 @@ pub fn respond<F: Frames>(entries: EntryReader, frames: F) -> Response {
     event_stream(Body::from_stream(chunks))
 }
 
-/// A body as an event stream.
+/// Returns a body as an event stream.
 pub fn event_stream(body: Body) -> Response {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     for (name, value) in [
-        // Without the charset the SDK reads ISO-8859-1, and Chinese comes out mangled.
+        // Without the charset the SDK decodes it as ISO-8859-1, which garbles Chinese text.
         (header::CONTENT_TYPE, "text/event-stream; charset=utf-8"),
         (header::CACHE_CONTROL, "no-cache"),
         (header::CONNECTION, "keep-alive"),
-        // Without it nginx gathers frames before it passes them on.
+        // Otherwise nginx buffers frames before it forwards them.
         (header::HeaderName::from_static("x-accel-buffering"), "no"),
     ] {
         headers.insert(name, HeaderValue::from_static(value));

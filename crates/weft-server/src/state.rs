@@ -1,4 +1,4 @@
-//! What handlers share.
+//! State shared by all handlers.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use weft_app::config::Auth;
 use weft_app::rates::Rates;
 use weft_app::turns::{MultitaskStrategy, Waiting};
 
-/// What handlers share, behind one pointer: every route has a clone, each of its layers has another, and each request
-/// makes more of them.
+/// State shared by all handlers, behind one pointer: every route holds a clone, so does each of its layers, and each
+/// request makes more of them.
 #[derive(Clone, Debug)]
 pub struct ServerState(Arc<HandlerState>);
 
@@ -26,33 +26,33 @@ impl Deref for ServerState {
     }
 }
 
-/// What handlers find in a [`ServerState`].
+/// The fields of a [`ServerState`].
 #[derive(Debug)]
 pub struct HandlerState {
-    /// Everything Weft can do.
+    /// The application.
     pub app: App,
-    /// Whether callers must show a token.
+    /// Whether callers need a token.
     pub auth: Auth,
-    /// Fires when the server was told to stop.
+    /// Fires when the server is to stop.
     pub stopping: CancellationToken,
-    /// Whether the store could be written when that was last tried.
+    /// Whether the store could be written at the last attempt.
     pub readiness: Arc<Readiness>,
-    /// What is counted of its requests.
+    /// Metrics of HTTP requests.
     pub metrics: Arc<HttpMetrics>,
-    /// Where MCP clients post their messages.
+    /// Handles the messages of MCP clients.
     pub mcp: Arc<weft_mcp::serving::Host>,
-    /// How often each webhook is called.
+    /// Call rate of each webhook.
     pub webhook_rates: Arc<Rates<CanvasKey>>,
 }
 
 impl ServerState {
-    /// How a question waits for its session.
+    /// Returns how a question waits for its session.
     pub fn waiting(&self, strategy: Option<MultitaskStrategy>) -> Waiting {
         let strategy = strategy.unwrap_or(self.app.limits.sessions.multitask_strategy);
         Waiting { strategy, stopping: self.stopping.clone(), after: None }
     }
 
-    /// For a server that was not told to stop yet.
+    /// Creates the state of a server without a token for its shutdown.
     ///
     /// # Errors
     /// As [`HttpMetrics::new`].
@@ -60,7 +60,7 @@ impl ServerState {
         Self::until(app, auth, CancellationToken::new())
     }
 
-    /// For a server that stops when `stopping` fires.
+    /// Creates the state of a server that stops when `stopping` fires.
     ///
     /// # Errors
     /// As [`HttpMetrics::new`].

@@ -97,6 +97,11 @@ fn unquoted(text: &str) -> Option<(String, &str)> {
     }
 }
 
+/// What is no text, in hexadecimal digits.
+pub(crate) fn binary(bytes: &[u8]) -> Json {
+    format!("0x{}", weft_core::hex(bytes)).into()
+}
+
 fn number(text: String) -> Json {
     if let Ok(whole) = text.parse::<i64>() {
         return whole.into();

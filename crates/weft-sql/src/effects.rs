@@ -221,13 +221,17 @@ pub(crate) fn refused(kind: DatabaseKind, tokens: &[Token]) -> Option<String> {
     }
     // Where a comment stands between a name and its bracket it is a call all the same.
     let words: Vec<&Token> = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
+    let makes_a_request = words.iter().any(|token| is_called(token, REQUEST));
     words.iter().enumerate().find_map(|(at, token)| {
         let Token::Word(word) = token else { return None };
         let is_followed = words.get(at + 1).is_some_and(|next| **next == Token::LParen);
         // PostgreSQL takes `x.f` for `f(x)`.
         let before = at.checked_sub(1).and_then(|before| words.get(before));
-        let is_member =
-            kind == DatabaseKind::Postgres && before.is_some_and(|before| **before == Token::Period);
+        // A column may well be called `http`, and the function takes nothing but a request.
+        let is_column = !makes_a_request && is_called(token, "http");
+        let is_member = kind == DatabaseKind::Postgres
+            && !is_column
+            && before.is_some_and(|before| **before == Token::Period);
         if !is_followed && !is_member {
             return None;
         }
@@ -238,6 +242,15 @@ pub(crate) fn refused(kind: DatabaseKind, tokens: &[Token]) -> Option<String> {
         let effect = EFFECTS.iter().filter(|effect| effect.kind == kind).find(is_named)?;
         Some(format!("{name} is refused, since it {}: only functions that read are called", effect.why))
     })
+}
+
+/// The type of what the function `http` takes. A statement makes no value of it without this name, and a table that holds
+/// some is what its owner gives to the user.
+const REQUEST: &str = "http_request";
+
+/// Whether it is a word, quoted or not, that is this name.
+fn is_called(token: &Token, name: &str) -> bool {
+    matches!(token, Token::Word(word) if word.value.eq_ignore_ascii_case(name))
 }
 
 fn is_like(name: &str, pattern: &str) -> bool {
@@ -284,6 +297,8 @@ mod tests {
             "SELECT (x) . /* y */ \"dblink_exec\" FROM unnest(ARRAY['DELETE FROM t']) AS x",
             "SELECT x.crosstab2 FROM unnest(ARRAY['SELECT pg_read_file(''a'')']) AS x",
             "SELECT * FROM http(('POST', 'http://a', NULL, 'text/plain', 'b')::http_request)",
+            "SELECT x.http FROM unnest(ARRAY[('POST', 'http://a', NULL, 'text/plain', 'b')::http_request]) AS x",
+            "SELECT (x).\"http\" FROM unnest(ARRAY[CAST(ROW('GET') AS public.\"http_request\")]) AS x",
             "SELECT run_command_on_workers('DELETE FROM t')",
             "SELECT U&\"pg\\005fread_file\"('x')",
             "SELECT 1 WHERE pg_terminate_backend(2)",
@@ -320,6 +335,7 @@ mod tests {
             "SELECT u & \"b\" FROM t",
             "SELECT t.crosstab_id, t.lo_creator, t.dblinks FROM t",
             "SELECT COUNT(*), upper(a) FROM pg_stat_activity",
+            "SELECT t.http, s.\"http\" AS http FROM t JOIN s ON t.http = s.https",
         ] {
             assert_eq!(why(DatabaseKind::Postgres, sql), None, "{sql}");
         }

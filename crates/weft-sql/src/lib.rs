@@ -1,9 +1,10 @@
-//! canvas → components → **databases of others**: statements that read, within limits.
+//! canvas → components → **external databases**: read-only statements, within limits.
 //!
-//! Three things keep a statement from changing anything, each on its own: it is parsed and has to be one that reads,
-//! to call nothing that does more, and to be read by its server as it is here (`statements`, `rewrites`, `effects`, `misreadings`); it is handed over in a way that takes one statement only; and it is carried out in a transaction
-//! that the server lets read and nothing else. Servers are reached by way of `weft-net`, which checks and pins the
-//! address and ends what sends too much.
+//! Three independent checks keep a statement from changing anything: it is parsed, and must only read, call no
+//! function with side effects, and be tokenized by its server as it is here (`statements`, `rewrites`, `effects`,
+//! `misreadings`); it is sent through an interface that accepts a single statement; and it is executed in a read-only
+//! transaction of the server. Servers are reached through `weft-net`, which checks and pins the address and closes
+//! connections that send too much.
 
 mod cell;
 mod chains;

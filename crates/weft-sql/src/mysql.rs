@@ -12,7 +12,7 @@ use weft_core::seam::databases::{Database, SqlAnswer, SqlRows};
 use weft_core::{Error, ErrorKind, Json, Result};
 use weft_net::Tunnel;
 
-use crate::cell::{CellKind, value};
+use crate::cell::{CellKind, binary, value};
 use crate::reply::{ReplyRoom, columns, in_time};
 use crate::statements::CheckedStatement;
 
@@ -154,7 +154,7 @@ fn cells(row: &MySqlRow) -> Vec<Json> {
         let kind = CellKind::named(&kind);
         match row.try_get_unchecked::<String, _>(place) {
             Ok(text) => value(kind, text),
-            Err(_) => bytes(&row.try_get_unchecked::<Vec<u8>, _>(place).unwrap_or_default()),
+            Err(_) => binary(&row.try_get_unchecked::<Vec<u8>, _>(place).unwrap_or_default()),
         }
     };
     (0..row.len()).map(cell).collect()
@@ -163,11 +163,6 @@ fn cells(row: &MySqlRow) -> Vec<Json> {
 /// The number of a `BIT(n)`, which comes as its bytes.
 fn bits(bytes: &[u8]) -> Json {
     bytes.iter().fold(0_u64, |number, byte| (number << 8) | u64::from(*byte)).into()
-}
-
-/// What is no text, in hexadecimal digits.
-fn bytes(bytes: &[u8]) -> Json {
-    format!("0x{}", weft_core::hex(bytes)).into()
 }
 
 fn refused(cause: &sqlx::Error) -> Error {

@@ -10,6 +10,7 @@ use weft_core::seam::databases::{SqlAnswer, SqlRows};
 use weft_core::seam::workspace::names;
 use weft_core::{Error, ErrorKind, Json, Result};
 
+use crate::cell::binary;
 use crate::reply::{ReplyRoom, columns, late};
 use crate::statements::CheckedStatement;
 
@@ -17,6 +18,9 @@ use crate::statements::CheckedStatement;
 const VALUE_MAX: i32 = 4 << 20;
 /// Bytes of a pattern of `LIKE`, at most: it is compared in one step, which nothing interrupts.
 const PATTERN_MAX: i32 = 1_000;
+/// Bytes that are no text and are shown in digits, at most: an id or a digest. Files keep whole pictures in their rows, of
+/// which nobody reads the digits.
+const DIGITS_BYTES_MAX: usize = 256;
 /// Steps of its machine between two looks at the clock.
 const STEPS: i32 = 10_000;
 /// How long to wait for somebody who writes.
@@ -139,6 +143,7 @@ fn cell(value: ValueRef<'_>) -> Json {
         ValueRef::Integer(whole) => whole.into(),
         ValueRef::Real(number) => number.into(),
         ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned().into(),
-        ValueRef::Blob(bytes) => format!("({} bytes)", bytes.len()).into(),
+        ValueRef::Blob(bytes) if bytes.len() <= DIGITS_BYTES_MAX => binary(bytes),
+        ValueRef::Blob(bytes) => format!("<binary, {} bytes>", bytes.len()).into(),
     }
 }

@@ -280,8 +280,11 @@ fn allowed(kind: DatabaseKind, dialect: &dyn Dialect, statement: &str) -> std::r
     if let Some(why) = effects::refused(kind, &tokens) {
         return Err(why);
     }
-    if kind == DatabaseKind::MySql && locks(&tokens) {
+    if locks(kind, &tokens) {
         return Err(LOCKS.to_owned());
+    }
+    if kind == DatabaseKind::MySql && writes_a_file(&tokens) {
+        return Err(FILES.to_owned());
     }
     // Before it is parsed: what the parser makes of it could not even be let go of.
     if is_too_long(&tokens) {
@@ -389,18 +392,41 @@ fn tells_of_tables(dialect: &dyn Dialect, statement: &str) -> bool {
 }
 
 /// Why a query is refused that locks what it reads.
-const LOCKS: &str = "FOR UPDATE and FOR SHARE are refused: nothing is locked for others";
+const LOCKS: &str = "FOR UPDATE, FOR SHARE and the like are refused: nothing is locked for others";
+/// Why one is refused that writes what it reads into a file of the server.
+const FILES: &str = "INTO OUTFILE and INTO DUMPFILE are refused: only statements that read are carried out, and no file is written";
 
-/// Whether some query locks what it reads, also one within another. A transaction that only reads lets MySQL do so.
-fn locks(tokens: &[Token]) -> bool {
+/// Whether some query locks what it reads, also one within another. A transaction that only reads lets MySQL do so. What
+/// PostgreSQL does as well is left to the parser, as far as that knows it.
+fn locks(kind: DatabaseKind, tokens: &[Token]) -> bool {
     let keyword = |token: &Token| match token {
         Token::Whitespace(_) => None,
         Token::Word(word) => Some(word.keyword),
         _ => Some(Keyword::NoKeyword),
     };
     let keywords: Vec<Keyword> = tokens.iter().filter_map(keyword).collect();
-    keywords.windows(2).any(|two| {
+    let is_of_mysql = |two: &[Keyword]| {
         matches!(two, [Keyword::FOR, Keyword::UPDATE | Keyword::SHARE] | [Keyword::LOCK, Keyword::IN])
+    };
+    let is_of_a_key = |three: &[Keyword]| {
+        matches!(
+            three,
+            [Keyword::FOR, Keyword::NO, Keyword::KEY] | [Keyword::FOR, Keyword::KEY, Keyword::SHARE]
+        )
+    };
+    kind == DatabaseKind::MySql && keywords.windows(2).any(is_of_mysql)
+        || keywords.windows(3).any(is_of_a_key)
+}
+
+/// Whether a query hands what it reads to a file of the server.
+fn writes_a_file(tokens: &[Token]) -> bool {
+    let words: Vec<&Token> = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
+    words.windows(2).any(|two| match two {
+        [Token::Word(into), Token::Word(file)] => {
+            let is_file = |name: &&str| file.value.eq_ignore_ascii_case(name);
+            into.keyword == Keyword::INTO && ["OUTFILE", "DUMPFILE"].iter().any(is_file)
+        }
+        _ => false,
     })
 }
 
@@ -586,6 +612,22 @@ mod tests {
         {
             refused(DatabaseKind::Sqlite, sql);
         }
+    }
+
+    #[test]
+    fn what_locks_or_writes_a_file_is_refused_in_plain_words() {
+        let why = |kind, sql: &str| checked(kind, &text(sql)).unwrap().remove(0).unwrap_err();
+        for sql in [
+            "SELECT * FROM t FOR UPDATE",
+            "SELECT * FROM t FOR NO KEY UPDATE",
+            "SELECT * FROM (SELECT * FROM t FOR KEY /* c */ SHARE SKIP LOCKED) AS s",
+        ] {
+            assert_eq!(why(DatabaseKind::Postgres, sql), LOCKS, "{sql}");
+        }
+        for sql in ["SELECT 1 INTO OUTFILE '/tmp/x'", "SELECT a FROM t into /* c */ dumpfile '/tmp/x'"] {
+            assert_eq!(why(DatabaseKind::MySql, sql), FILES, "{sql}");
+        }
+        carried_out(DatabaseKind::Postgres, "SELECT outfile, key FROM t");
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! Statements that change the store together. They are made before the first of them is executed, so that none of
-//! them waits for its caller: a file of SQLite executes all of them in one visit of its thread.
+//! Statements that change the store together. All of them are built before the first is executed, so that none waits
+//! for its caller: with a SQLite file, all are executed in one visit of its thread.
 
 use sea_orm::{ConnectionTrait, DbBackend, DbErr, QueryTrait, Statement};
 
-/// A transaction whose statements do not follow from what the ones before have given.
+/// A transaction whose statements do not depend on the results of earlier ones.
 #[derive(Clone)]
 pub(crate) struct Batch {
     pub(crate) backend: DbBackend,
@@ -17,23 +17,23 @@ pub(crate) struct BatchStep {
     pub(crate) kind: ExpectedEffect,
 }
 
-/// What is expected of a statement.
+/// The expected effect of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExpectedEffect {
-    /// It is a query, which must give a row.
+    /// A query that must return a row.
     MustFind,
     /// It must change a row.
     MustChange,
-    /// It changes what there is.
+    /// It may change any number of rows.
     Any,
 }
 
-/// What became of a batch.
+/// The outcome of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BatchOutcome {
     /// All of it is stored.
     Committed,
-    /// This step was not as expected, and nothing is stored.
+    /// This step did not have its expected effect, and nothing is stored.
     Refused(usize),
 }
 
@@ -42,7 +42,7 @@ impl Batch {
         Self { backend, steps: Vec::new() }
     }
 
-    /// Adds a query that must give a row.
+    /// Adds a query that must return a row.
     pub(crate) fn check(&mut self, statement: Statement) {
         self.steps.push(BatchStep { statement, kind: ExpectedEffect::MustFind });
     }
@@ -53,17 +53,17 @@ impl Batch {
             .push(BatchStep { statement: change.build(self.backend), kind: ExpectedEffect::MustChange });
     }
 
-    /// Adds a statement.
+    /// Adds a statement without a required effect.
     pub(crate) fn then(&mut self, change: &impl QueryTrait) {
         self.steps.push(BatchStep { statement: change.build(self.backend), kind: ExpectedEffect::Any });
     }
 
-    /// Whether it is one statement, which is a transaction by itself.
+    /// Whether it is a single statement, which is a transaction by itself.
     pub(crate) fn is_single(&self) -> bool {
         self.steps.len() == 1
     }
 
-    /// Executes the steps in a transaction that is open. It is for the caller to end it.
+    /// Executes the steps in an open transaction. The caller ends the transaction.
     pub(crate) async fn run_in(self, transaction: &impl ConnectionTrait) -> Result<BatchOutcome, DbErr> {
         for (at, BatchStep { statement, kind }) in self.steps.into_iter().enumerate() {
             let as_expected = match kind {

@@ -1,6 +1,6 @@
-//! Files as people gave them, in a folder of the machine, one folder for each tenant below it.
+//! Uploaded files in a folder on this machine, with one subfolder per tenant.
 //!
-//! A blob is first written beside its place, brought to the disk, and then put there in one move.
+//! A blob is first written to a temporary file, synced to disk, and then moved into place in one step.
 
 use std::io::{ErrorKind as IoKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -19,11 +19,11 @@ use weft_core::{Error, ErrorKind, Result, TenantId};
 use crate::private;
 use crate::workspace::{below, folder_name, fresh_file};
 
-/// How often a folder is emptied again in which files were written meanwhile, and how long it is waited before.
+/// How often emptying a folder is retried when files were written to it meanwhile, and the pause before each retry.
 const REMOVALS_MAX: u32 = 50;
 const REMOVAL_PAUSE: Duration = Duration::from_millis(20);
 
-/// A folder of the machine. Nothing is made in it before something is written.
+/// A folder on this machine. Nothing is created in it before the first write.
 #[derive(Clone, Debug)]
 pub struct FolderBlobs(Arc<PathBuf>);
 
@@ -55,17 +55,18 @@ fn put(root: &PathBuf, tenant: &TenantId, name: &str, bytes: &[u8]) -> Result<()
             folder = below(&folder, folders)?;
             file = last;
         }
-        // Written beside its name and put there whole: nobody reads a part of it, and a crash leaves what was there.
+        // Written to a temporary file and moved into place as a whole: no reader sees a partial file, and after a
+        // crash the old file is still there.
         let mut fresh = fresh_file(&folder)?;
         fresh.write_all(bytes)?;
         fresh.as_file().sync_all()?;
         fresh.replace(file)?;
-        // The name, too, has to be there after a crash. Not every system can do that for a folder.
+        // The name also has to survive a crash. Not every system can sync a folder.
         let _ = folder.into_std_file().sync_all();
         Ok(())
     };
     let written = match write() {
-        // Its folder was removed with the last file in it, just now.
+        // Its folder was just removed together with the last file in it.
         Err(cause) if cause.kind() == IoKind::NotFound => write(),
         written => written,
     };
@@ -76,7 +77,7 @@ fn get(root: &PathBuf, tenant: &TenantId, name: &str) -> Result<Bytes> {
     checked(name)?;
     let read = || -> std::io::Result<Vec<u8>> {
         let root = Dir::open_ambient_dir(root, ambient_authority())?.open_dir(folder_name(tenant))?;
-        // A pipe would have to wait for its other end when it is opened.
+        // Opening a pipe would block until its other end is opened.
         let mut file = root.open_with(name, OpenOptions::new().read(true).nonblock(true))?;
         if !file.metadata()?.is_file() {
             return Err(IoKind::NotFound.into());
@@ -93,20 +94,20 @@ fn remove(root: &PathBuf, tenant: &TenantId, name: &str) -> Result<()> {
     let remove = || -> std::io::Result<()> {
         let root = Dir::open_ambient_dir(root, ambient_authority())?.open_dir(folder_name(tenant))?;
         root.remove_file(name)?;
-        // A folder of one thing goes with the last file in it, which others are not in; what is not empty stays.
+        // A folder of a single item is removed with the last file in it; a folder that is not empty stays.
         if let Some((folder, _)) = name.rsplit_once('/').filter(|(folder, _)| folder.contains('/')) {
             let _ = root.remove_dir(folder);
         }
         Ok(())
     };
     match remove() {
-        // Removals are tried again until nothing is left, so one that finds nothing has succeeded.
+        // Removals are retried until nothing is left, so one that finds nothing has succeeded.
         Err(cause) if matches!(cause.kind(), IoKind::NotFound | IoKind::NotADirectory) => Ok(()),
         outcome => outcome.map_err(|cause| failed("remove", name, cause)),
     }
 }
 
-/// The names of the files in a folder and below it.
+/// The names of the files in a folder and its subfolders.
 fn list(root: &PathBuf, tenant: &TenantId, folder: &str) -> Result<Vec<String>> {
     checked(folder)?;
     let look = || -> std::io::Result<Vec<String>> {
@@ -117,7 +118,7 @@ fn list(root: &PathBuf, tenant: &TenantId, folder: &str) -> Result<Vec<String>> 
                 let entry = entry?;
                 let Ok(name) = entry.file_name().into_string() else { continue };
                 let (name, kind) = (format!("{folder}/{name}"), entry.file_type()?);
-                // What has another name is no blob: a file that is being written, or one that somebody else has put there.
+                // An entry with any other name is not a blob: a file that is being written, or one of unknown origin.
                 if checked(&name).is_err() {
                     continue;
                 }
@@ -136,12 +137,12 @@ fn list(root: &PathBuf, tenant: &TenantId, folder: &str) -> Result<Vec<String>> 
     }
 }
 
-/// Removes the folder of a tenant with everything in it.
+/// Removes the folder of a tenant with all its content.
 pub(crate) fn remove_folder(root: &Path, tenant: &TenantId) -> Result<()> {
     let remove = || Dir::open_ambient_dir(root, ambient_authority())?.remove_dir_all(folder_name(tenant));
     let mut outcome = remove();
     for _ in 0..REMOVALS_MAX {
-        // Somebody has written a file in it while it was emptied.
+        // Another writer has added a file while it was being emptied.
         if outcome.as_ref().is_err_and(|cause| cause.kind() == IoKind::DirectoryNotEmpty) {
             std::thread::sleep(REMOVAL_PAUSE);
             outcome = remove();

@@ -1,8 +1,8 @@
-//! The journal of a run that has ended, in as few rows as possible.
+//! Compacts the journal of a run that has ended into as few rows as possible.
 //!
-//! While a run is under way each step is a row, because each is a durable write. When it has ended its rows
-//! are read once more and written as one, compressed together, which takes a fraction of the room. Very long
-//! journals become several rows, so that reading a part of one stays cheap.
+//! While a run is in progress each step is a row, because each is a durable write. When it has ended, its rows are
+//! read once more and written as one, compressed together, which takes a fraction of the space. Very long journals
+//! become several rows, so that reading a part of one stays cheap.
 
 use std::sync::Arc;
 
@@ -22,16 +22,16 @@ use crate::rows::journal::{Column, Entity, Model};
 use crate::rows::run;
 use crate::session_dictionary::{self, BASED, SessionDictionary};
 
-/// What one row holds, before it is compressed.
+/// Maximum size of a row's content before compression.
 const ROW_BYTES_MAX: usize = 256 * 1024;
 
 /// Rows read at a time.
 const ROWS_READ_MAX: u64 = 64;
 
-/// Work on more bytes than this is no work for the threads that serve everybody.
+/// Work on more bytes than this is moved off the async worker threads.
 const BYTES_AT_ONCE_MAX: usize = 64 * 1024;
 
-/// Rows that become one.
+/// Rows that become a single one.
 #[derive(Default)]
 struct RowGroup {
     rows: usize,
@@ -50,14 +50,14 @@ impl RowGroup {
         numbers.is_some_and(|(last, next)| last.seq.checked_add(1) == Some(next.seq)) && self.takes(next)
     }
 
-    /// Takes the entries of so many rows.
+    /// Adds the entries of this many rows.
     fn add(&mut self, rows: usize, entries: Vec<StoredEntry>) {
         self.rows += rows;
         self.bytes += pack::plain_length(&entries);
         self.entries.extend(entries);
     }
 
-    /// The row in the place of all, unless there is only one.
+    /// The row that replaces all of them, unless there is only one.
     async fn row(self, store: &Store, key: &RunKey, session: Option<&SessionKey>) -> Option<Compacted> {
         let (first, last) = (self.entries.first()?.seq, self.entries.last()?.seq);
         if self.rows < 2 {
@@ -65,7 +65,7 @@ impl RowGroup {
         }
         let (body, base) = if self.bytes > BYTES_AT_ONCE_MAX {
             let entries = self.entries;
-            // Work that broke costs room and no run: its rows stay as they are.
+            // If compression fails, only space is lost: the rows stay as they are.
             (tokio::task::spawn_blocking(move || pack(&entries)).await.ok()?, None)
         } else {
             let based = session
@@ -83,21 +83,21 @@ impl RowGroup {
     }
 }
 
-/// A row that takes the place of others.
+/// A row that replaces others.
 pub(crate) struct Compacted {
     row: Model,
     base: Option<Arc<SessionDictionary>>,
 }
 
 impl Compacted {
-    /// Puts the row in the place of those that it was made of. It is refused as a duplicate when somebody
-    /// else has put together fewer or more of them in the meantime, and as an orphan when there is no
-    /// session for its base.
+    /// Replaces the rows from which this one was built. The database rejects it as a duplicate when another process
+    /// has meanwhile compacted fewer or more of them, and as an orphan when the session of its dictionary does not
+    /// exist.
     pub(crate) fn store(&self, batch: &mut Batch, session: Option<&SessionKey>) {
         let Model { tenant_id, run_id, first_seq, last_seq, .. } = &self.row;
         if let (Some(base), Some(session)) = (&self.base, session) {
             if batch.backend != DbBackend::Sqlite {
-                // A sweep beside this would take the base away before the row that names it is there.
+                // A concurrent sweep could remove the dictionary before the row that refers to it is stored.
                 batch.then(&pieces::locked(session));
             }
             pieces::keep(batch, &base.row);
@@ -113,13 +113,13 @@ impl Compacted {
 }
 
 impl Store {
-    /// The row that may stand in the place of a run's rows, for whoever has the right to the run, and of entries
-    /// that follow them and are not stored yet. Of a long journal it is the last one; those before it are written
-    /// already. With a session it may have its base. Nothing when the row would take the place of only one, or
-    /// the entries do not follow.
+    /// The row that replaces the rows of a run, and includes entries that follow them and are not stored yet; for the
+    /// holder of the run's lease. For a long journal it is the last row; the earlier ones have been written already.
+    /// With a session, it may use the session's dictionary. `None` when the row would replace only one, or the
+    /// entries do not follow.
     ///
     /// # Errors
-    /// The inner one when a row cannot be understood.
+    /// The inner error when a row cannot be parsed.
     pub(crate) async fn compacted(
         &self,
         lease: &RunLease,
@@ -134,7 +134,7 @@ impl Store {
             match unpack(first_seq, &body) {
                 Ok(entries) if group.takes(&entries) => group.add(count, entries),
                 Ok(_) => {
-                    // Unpacked they are more than one row: then they are read piece by piece.
+                    // Unpacked they exceed one row: then they are read row by row.
                     (group, whole) = (RowGroup::default(), false);
                     break;
                 }
@@ -152,7 +152,7 @@ impl Store {
             after = last.first_seq;
             whole = (rows.len() as u64) < ROWS_READ_MAX;
             for row in rows {
-                // What is in pieces stays so.
+                // A body that is split into pieces stays so.
                 let entries = match row.body.first() {
                     Some(&LIST) => None,
                     _ => match self.unpacked(key, &row).await? {
@@ -187,7 +187,7 @@ impl Store {
         session: Option<&SessionKey>,
     ) -> Result<(), DbErr> {
         let mut batch = self.batch();
-        // Whoever has lost the run must leave its rows alone: the new owner appends to them.
+        // A process that has lost the run must leave its rows alone: the new owner appends to them.
         batch.check(run::held(batch.backend, lease));
         row.store(&mut batch, session);
         self.execute(&batch).await.map(drop)
@@ -196,7 +196,7 @@ impl Store {
     /// The entries of a row.
     ///
     /// # Errors
-    /// The inner one when it cannot be understood.
+    /// The inner error when it cannot be parsed.
     pub(crate) async fn unpacked(
         &self,
         key: &RunKey,

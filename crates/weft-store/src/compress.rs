@@ -1,8 +1,7 @@
-//! Bytes in fewer bytes.
+//! Compression of small byte strings.
 //!
-//! What is compressed here are small pieces of JSON with the same words in them, which a dictionary of these
-//! words helps most. The dictionary is a part of the format: it is never changed, another one would be
-//! another format.
+//! The input is small pieces of JSON that share many words, so a dictionary of these words helps most. The dictionary
+//! is part of the format and never changes; a different one would be a different format.
 
 use std::sync::{LazyLock, Mutex, TryLockError};
 
@@ -10,19 +9,19 @@ use weft_core::{Error, ErrorKind, Result};
 use zstd::dict::{DecoderDictionary, EncoderDictionary};
 use zstd::zstd_safe::{self, CCtx, DCtx};
 
-/// The words of journals and states, the most frequent ones last.
+/// The words that occur in journals and states, the most frequent ones last.
 const WORDS: &[u8] = include_bytes!("words_1.txt");
 
-/// Beyond this the work grows faster than the bytes shrink.
+/// At higher levels the work grows faster than the size shrinks.
 const LEVEL: i32 = 6;
 
 /// A sixth of the work for a tenth more bytes.
 const LEVEL_FAST: i32 = 1;
 
-/// What every compressed piece would begin with.
+/// The bytes with which every compressed frame would begin.
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// More than one piece ever comes to; a damaged one may claim more.
+/// Longer than any piece; a damaged one may claim more.
 const LENGTH_MAX: usize = 1 << 30;
 
 static ENCODER: LazyLock<EncoderDictionary<'static>> =
@@ -31,11 +30,11 @@ static ENCODER_FAST: LazyLock<EncoderDictionary<'static>> =
     LazyLock::new(|| EncoderDictionary::copy(WORDS, LEVEL_FAST));
 static DECODER: LazyLock<DecoderDictionary<'static>> = LazyLock::new(|| DecoderDictionary::copy(WORDS));
 
-/// Setting up the tables of a compressor costs more than a small piece does, so one of each is kept.
+/// Setting up the tables of a compressor costs more than compressing a small piece, so one of each is reused.
 static COMPRESSOR: Reusable<CCtx<'static>> = Reusable(Mutex::new(None));
 static DECOMPRESSOR: Reusable<DCtx<'static>> = Reusable(Mutex::new(None));
 
-/// Something that is made when it is needed for the first time, or while somebody else has it.
+/// A value that is created on first use, or while another caller has it.
 struct Reusable<T>(Mutex<Option<T>>);
 
 impl<T> Reusable<T> {
@@ -52,17 +51,17 @@ impl<T> Reusable<T> {
     }
 }
 
-/// Squeezes bytes; absent when that does not make them fewer.
+/// Compresses bytes; `None` when that does not make them smaller.
 pub(crate) fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
     compress_with(&ENCODER, bytes).filter(|compressed| compressed.len() < bytes.len())
 }
 
-/// The same with less effort, for what is not kept for long.
+/// Same as [`compress`] with less effort, for data that is not kept for long.
 pub(crate) fn compress_fast(bytes: &[u8]) -> Option<Vec<u8>> {
     compress_with(&ENCODER_FAST, bytes).filter(|compressed| compressed.len() < bytes.len())
 }
 
-/// What was compressed.
+/// Decompresses the output of [`compress`].
 ///
 /// # Errors
 /// `Garbled` when it is damaged.
@@ -75,18 +74,18 @@ pub(crate) fn encoder(content: &[u8]) -> EncoderDictionary<'static> {
     EncoderDictionary::copy(content, LEVEL)
 }
 
-/// Squeezes bytes with a dictionary of their own.
+/// Compresses bytes with the given dictionary.
 pub(crate) fn compress_with(encoder: &EncoderDictionary<'static>, bytes: &[u8]) -> Option<Vec<u8>> {
     let mut compressed = Vec::with_capacity(zstd_safe::compress_bound(bytes.len()));
     let made = COMPRESSOR.lend(CCtx::try_create, |context| {
         context.compress_using_cdict(&mut compressed, bytes, encoder.as_cdict()).is_ok()
     });
     let compressed = made?.then_some(compressed)?;
-    // What is kept has no room for what was not needed.
+    // Copied, because the stored vector must not keep the unused capacity.
     compressed.strip_prefix(&MAGIC).map(<[u8]>::to_vec)
 }
 
-/// What was compressed with the dictionary of this content.
+/// Decompresses data that was compressed with the dictionary of this content.
 ///
 /// # Errors
 /// `Garbled` when it is damaged.

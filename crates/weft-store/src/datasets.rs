@@ -1,4 +1,4 @@
-//! The seam of datasets: each call is one of the rows.
+//! Implements the dataset seam by delegating each call to the rows.
 
 use async_trait::async_trait;
 use weft_core::Result;

@@ -1,4 +1,4 @@
-//! Turns what a database says into what a person can use.
+//! Translates database errors into actionable messages.
 
 use std::sync::{Arc, LazyLock};
 
@@ -9,17 +9,17 @@ use weft_core::{Error, ErrorKind};
 
 use crate::place::StorePlace;
 
-/// One for all stores of a process: parts of a store that fail do not know which store they are of.
+/// One for all stores of a process: failing parts of a store do not know which store they belong to.
 static FAILURES: LazyLock<Arc<Counts<ErrorKind>>> = LazyLock::new(Arc::default);
 
-/// How often stores of this process have failed, by kind. An attempt that is made again counts each time.
+/// Number of failures of this process's stores, by kind. Each retry counts.
 pub fn failures() -> Arc<Counts<ErrorKind>> {
     Arc::clone(&FAILURES)
 }
 
-/// A failure while `doing` something, such as "read the session", at `place`. Where the store is and what the
-/// database says is for the operator: callers are told a number under which the log has it. Every failure of
-/// a statement that nothing was expected of comes through here.
+/// The error of a failure while `doing` something, such as "read the session", at `place`. The location of the store
+/// and the database's message are for the operator: callers get an id under which the log has them. Every unexpected
+/// failure of a statement comes through here.
 #[expect(clippy::needless_pass_by_value, reason = "what fails ends here")]
 pub(crate) fn failure(place: &StorePlace, doing: &str, error: DbErr) -> Error {
     let (kind, what, help) = reason(place, &error);
@@ -36,17 +36,17 @@ pub(crate) fn failure(place: &StorePlace, doing: &str, error: DbErr) -> Error {
         .in_private(private, help)
 }
 
-/// Whether a row with this key is there already.
+/// Whether a row with this key already exists.
 pub(crate) fn is_duplicate(error: &DbErr) -> bool {
     is_violation(error, &sqlx::error::ErrorKind::UniqueViolation)
 }
 
-/// Whether the row that this one belongs to is not there.
+/// Whether the row that this one refers to does not exist.
 pub(crate) fn is_orphan(error: &DbErr) -> bool {
     is_violation(error, &sqlx::error::ErrorKind::ForeignKeyViolation)
 }
 
-/// Whether a value is missing that must be there: what it was to be taken from is not there.
+/// Whether a required value is missing because its source does not exist.
 pub(crate) fn is_absent(error: &DbErr) -> bool {
     is_violation(error, &sqlx::error::ErrorKind::NotNullViolation)
 }
@@ -55,11 +55,11 @@ fn is_violation(error: &DbErr, kind: &sqlx::error::ErrorKind) -> bool {
     matches!(sqlx_error(error), Some(sqlx::Error::Database(database)) if database.kind() == *kind)
 }
 
-/// Whether the database took the side of another writer and the same attempt may succeed now.
+/// Whether the database aborted the attempt in favor of another writer, so that the same attempt may succeed now.
 pub(crate) fn gave_way(error: &DbErr) -> bool {
     match sqlx_error(error) {
         Some(sqlx::Error::Database(database)) => {
-            // A failure of serialization, and a deadlock; MariaDB gives both the first code.
+            // A serialization failure, and a deadlock; MariaDB uses the first code for both.
             matches!(database.code().as_deref(), Some("40001" | "40P01"))
         }
         _ => false,
@@ -102,7 +102,7 @@ fn unreachable_in_time(place: &StorePlace) -> (ErrorKind, String, Option<&'stati
     (ErrorKind::Unavailable, what, help)
 }
 
-/// The low byte of a SQLite result code says what happened, the rest says where.
+/// The low byte of a SQLite result code says what happened, the rest gives details.
 fn sqlite_reason(place: &StorePlace, code: &str) -> (ErrorKind, String, Option<&'static str>) {
     match code.parse::<u32>().map_or(0, |code| code & 0xff) {
         5 | 6 => (
@@ -144,7 +144,7 @@ fn sqlite_reason(place: &StorePlace, code: &str) -> (ErrorKind, String, Option<&
     }
 }
 
-/// By SQLSTATE, which PostgreSQL and MariaDB share in its first two characters.
+/// By SQLSTATE, whose first two characters PostgreSQL and MariaDB share.
 fn server_reason(place: &StorePlace, code: &str) -> (ErrorKind, String, Option<&'static str>) {
     match code {
         "53100" => (
@@ -163,13 +163,13 @@ fn server_reason(place: &StorePlace, code: &str) -> (ErrorKind, String, Option<&
             format!("{place} refuses the user or the password"),
             Some("check user and password in store.url"),
         ),
-        // MariaDB says 42000 of a database that is not there, and of one that the user may not use.
+        // MariaDB returns 42000 for a database that does not exist as well as for one that the user may not access.
         _ if code.starts_with("3D") || code == "42000" => (
             ErrorKind::NotFound,
             format!("{place} refuses the request"),
             Some("check that the database in store.url exists and the user may use it"),
         ),
-        // 57: the server starts or stops; 08: the connection broke. Both pass.
+        // 57: the server is starting or stopping; 08: the connection broke. Both are temporary.
         _ if code.starts_with("57") || code.starts_with("08") => unreachable_in_time(place),
         _ => (ErrorKind::Internal, format!("{place} returned an error"), None),
     }

@@ -1,4 +1,4 @@
-//! What texts may go into a column.
+//! Checks and converts values for columns.
 
 use sea_orm::sea_query::LikeExpr;
 use serde::Serialize;
@@ -15,7 +15,7 @@ pub(crate) const TITLE_CHARS_MAX: usize = 255;
 /// Checks an id before it is stored for the first time.
 ///
 /// # Errors
-/// `Invalid` when it is empty, too long or holds a NUL character.
+/// `Invalid` when it is empty, too long or contains a NUL character.
 pub(crate) fn check(what: &str, id: &str) -> Result<()> {
     if id.is_empty() {
         return Err(Error::invalid(format!("the {what} id is empty")));
@@ -26,7 +26,7 @@ pub(crate) fn check(what: &str, id: &str) -> Result<()> {
 /// Checks a name that may be empty, such as the user of a session.
 ///
 /// # Errors
-/// `Invalid` when it is too long or holds a NUL character.
+/// `Invalid` when it is too long or contains a NUL character.
 pub(crate) fn fits(what: &str, id: &str) -> Result<()> {
     if id.len() > ID_BYTES_MAX {
         return Err(Error::invalid(format!("the {what} id has {} bytes", id.len()))
@@ -38,32 +38,32 @@ pub(crate) fn fits(what: &str, id: &str) -> Result<()> {
     Ok(())
 }
 
-/// Text as every database takes it: PostgreSQL has no U+0000 in text, so it becomes U+FFFD.
+/// Text that every database accepts: PostgreSQL does not allow U+0000 in text, so it becomes U+FFFD.
 pub(crate) fn text(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
-/// A count as SQL takes it.
+/// A count limited to SQL's range.
 pub(crate) fn bounded(count: u64) -> u64 {
     count.min(i64::MAX as u64)
 }
 
-/// A number as SQL takes it.
+/// A count as a SQL integer.
 pub(crate) fn number(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// A number that SQL gave and that is not below 0.
+/// The count in a SQL integer; negative numbers become 0.
 pub(crate) fn count(number: i64) -> u64 {
     u64::try_from(number).unwrap_or_default()
 }
 
-/// A name in lower case: as it is compared.
+/// A name in lower case, for comparisons.
 pub(crate) fn fold(name: &str) -> String {
     text(name).to_lowercase()
 }
 
-/// A name, and the same as it is compared.
+/// A name, and its form for comparisons.
 ///
 /// # Errors
 /// `Invalid` when it is empty or too long.
@@ -72,7 +72,7 @@ pub(crate) fn name(what: &str, name: &str) -> Result<(String, String)> {
     if name.is_empty() {
         return Err(Error::invalid(format!("the name of the {what} is empty")));
     }
-    // A text may be longer in lower case: one letter of Turkish becomes two characters.
+    // Lower case may be longer: one Turkish letter becomes two characters.
     if folded.chars().count().max(name.chars().count()) > TITLE_CHARS_MAX {
         return Err(Error::invalid(format!("the name of the {what} is too long"))
             .help(format!("use at most {TITLE_CHARS_MAX} characters")));
@@ -80,12 +80,12 @@ pub(crate) fn name(what: &str, name: &str) -> Result<(String, String)> {
     Ok((text(name), folded))
 }
 
-/// Part of a name, as a pattern in which nothing but the ends is open.
+/// A pattern for names that contain a text; nothing in the text acts as a wildcard.
 pub(crate) fn containing(keywords: &str) -> LikeExpr {
     pattern(&fold(keywords))
 }
 
-/// The same for what is compared as it is written.
+/// Same as [`containing`], for case-sensitive columns.
 pub(crate) fn containing_as_written(keywords: &str) -> LikeExpr {
     pattern(&text(keywords))
 }
@@ -102,10 +102,10 @@ fn pattern(words: &str) -> LikeExpr {
     LikeExpr::new(pattern).escape('!')
 }
 
-/// The hashes that are named by this, as a pattern; nothing when it cannot be the name of one.
+/// A pattern for the hashes that an id stands for; `None` when it cannot be the id of one.
 pub(crate) fn hashes_of(id: &str) -> Option<LikeExpr> {
     let named = hash_id(id) == id && id.len() == hash_id(&"0".repeat(64)).len();
-    // In lower case, as hashes are: SQLite makes no difference there.
+    // In lower case, like hashes: SQLite's comparison ignores case.
     let plain = named && id.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
     plain.then(|| LikeExpr::new(format!("{id}%")))
 }
@@ -115,19 +115,19 @@ pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> Result<String> {
     serde_json::to_string(value).map_err(|cause| Error::internal("cannot write a value").because(cause))
 }
 
-/// The other way round; `what` holds the value.
+/// Parses JSON; `what` names what it belongs to.
 pub(crate) fn read_json<T: DeserializeOwned>(json: &str, what: impl Fn() -> String) -> Result<T> {
     serde_json::from_str(json).map_err(|cause| {
         Error::new(ErrorKind::Garbled, format!("what is stored of {} is damaged", what())).because(cause)
     })
 }
 
-/// A value that is a word, without quotes.
+/// A value that serializes to a word, without quotes.
 pub(crate) fn word<T: Serialize>(value: &T) -> Result<String> {
     Ok(json(value)?.trim_matches('"').to_owned())
 }
 
-/// The other way round; `what` holds the word.
+/// Parses a word; `what` names what it belongs to.
 pub(crate) fn read_word<T: DeserializeOwned>(word: &str, what: impl Fn() -> String) -> Result<T> {
     read_json(&format!("\"{word}\""), what)
 }

@@ -1,4 +1,4 @@
-//! The SQL of the journal: one statement for all rows of a group, and the end of a journal.
+//! The SQL of the journal: one statement for all rows of a group, and queries for the end of a journal.
 
 use std::fmt::{self, Write};
 
@@ -14,7 +14,7 @@ use crate::open::{repeated, run_batch};
 use crate::sqlite_writer::{SqliteWriter, transaction};
 use crate::write_gate::WriteGate;
 
-/// Values of a row.
+/// Number of values per row.
 const VALUES: usize = 7;
 
 /// Entries of one run that were appended together.
@@ -22,54 +22,54 @@ pub(crate) struct JournalRow {
     pub(crate) lease: RunLease,
     pub(crate) first_seq: u64,
     pub(crate) last_seq: u64,
-    /// As [`crate::pack`] writes it.
+    /// Encoded by [`crate::pack`].
     pub(crate) body: Vec<u8>,
 }
 
-/// How rows get to the table.
+/// The path by which rows reach the table.
 pub(crate) enum Lane {
-    /// A connection to a SQLite file that does nothing else. Giving one back to a pool and taking it
-    /// again costs more than the row.
+    /// A dedicated connection to a SQLite file. Returning one to a pool and taking it again costs more than writing
+    /// the row.
     Own(SqliteWriter, WriteGate, LogLength),
-    /// Whichever connection is free.
+    /// Any free connection of a pool.
     Pool(DatabaseConnection),
 }
 
-/// How long SQLite's log may become: a part of what the file has, so that a small file has a small log
-/// and the copying of a busy one is done in large steps.
+/// The maximum length of SQLite's write-ahead log: a fraction of the file's size, so that a small file has a small
+/// log and a busy one is checkpointed in large steps.
 #[derive(Default)]
 pub(crate) struct LogLength {
     writes: u32,
     traffic: Traffic,
 }
 
-/// How much is written at the same time.
+/// How many runs write concurrently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Traffic {
-    /// By a few runs.
+    /// A few runs.
     #[default]
     Low,
-    /// By many. Each of their rows is on a page of its own, so a log of a small file's length would be full
-    /// after every write or two; it would be copied then, which waits for the disk twice, and so would
-    /// everybody.
+    /// Many runs. Each of their rows is on a page of its own, so a log sized for a small file would be full after
+    /// every write or two; each checkpoint waits for the disk twice, and all writers wait with it.
     High,
 }
 
 impl LogLength {
-    /// At least so many pages, a quarter of a mebibyte, because a turn writes about forty and each copying waits
-    /// for the disk twice,
+    /// Minimum number of pages, a quarter of a mebibyte: a turn writes about forty, and each checkpoint waits for the
+    /// disk twice.
     const PAGES_MIN: i64 = 128;
-    /// at most so many,
+    /// Maximum number of pages.
     const PAGES_MAX: i64 = 4_096;
-    /// and between them one for so many of the file.
+    /// Between the two, one log page for this many pages of the file.
     const PART: i64 = 8;
-    /// Writes until the size of the file is looked at again.
+    /// Number of writes until the size of the file is checked again.
     const WRITES: u32 = 256;
-    /// What is left of it on the disk once it has been copied: what is cut off has to be found anew, block by block.
+    /// How much of the log stays allocated after a checkpoint: what is truncated has to be allocated again, block by
+    /// block.
     const BYTES_KEPT: i64 = 256 * 1024;
     const BYTES_KEPT_BUSY: i64 = 16 * 1024 * 1024;
 
-    /// Whether it is time to set its length, before one more write.
+    /// Whether to set the log's length after the next write.
     fn is_due(&mut self, traffic: Traffic) -> bool {
         let changed = std::mem::replace(&mut self.traffic, traffic) != traffic;
         let due = changed || self.writes.is_multiple_of(Self::WRITES);
@@ -92,7 +92,7 @@ impl LogLength {
 }
 
 impl Lane {
-    /// Whether it has a connection of its own, which executes batches in one go.
+    /// Whether it has a dedicated connection, which executes a batch in one call.
     pub(crate) fn is_own(&self) -> bool {
         matches!(self, Self::Own(..))
     }
@@ -131,7 +131,7 @@ impl Lane {
         }
     }
 
-    /// The number of a run's last entry, 0 when there is none; nothing when there is no such run.
+    /// The number of a run's last entry, 0 when there is none; `None` when the run does not exist.
     pub(crate) async fn last_seq(&mut self, key: &RunKey) -> Result<Option<u64>, DbErr> {
         let (tenant, run) = (text(key.tenant.as_str()), text(key.id.as_str()));
         let last: Option<Option<i64>> = match self {
@@ -149,7 +149,7 @@ impl Lane {
         Ok(last.map(|last| last.and_then(|last| u64::try_from(last).ok()).unwrap_or_default()))
     }
 
-    /// A run's fencing number; nothing when there is no such run.
+    /// A run's fencing token; `None` when the run does not exist.
     pub(crate) async fn fence(&mut self, key: &RunKey) -> Result<Option<i64>, DbErr> {
         let (tenant, run) = (text(key.tenant.as_str()), text(key.id.as_str()));
         match self {
@@ -166,7 +166,7 @@ impl Lane {
         }
     }
 
-    /// Lets go of a connection of its own.
+    /// Closes a dedicated connection.
     pub(crate) fn close(self) {
         if let Self::Own(writer, ..) = self
             && let Err(error) = writer.close()
@@ -176,7 +176,7 @@ impl Lane {
     }
 }
 
-/// Row by row: the statement is read once and kept, and a row costs what it writes.
+/// Row by row: the statement is prepared once and cached, and a row costs only its write.
 fn insert(connection: &mut Connection, rows: &[JournalRow]) -> rusqlite::Result<()> {
     let sql = insert_sql(DbBackend::Sqlite, 1);
     let insert = |connection: &Connection, rows: &[JournalRow]| {
@@ -202,7 +202,7 @@ fn insert(connection: &mut Connection, rows: &[JournalRow]) -> rusqlite::Result<
     transaction(connection, |connection| insert(connection, rows).map(|()| ((), true)))
 }
 
-/// The first value of the only row, when there is one.
+/// The first value of the only row, if there is one.
 fn one<T: FromSql>(connection: &Connection, sql: &str, values: &[&String]) -> rusqlite::Result<Option<T>> {
     let mut query = connection.prepare_cached(sql)?;
     query.query_row(params_from_iter(values), |row| row.get(0)).optional()
@@ -221,33 +221,33 @@ fn values(row: &JournalRow) -> [Value; VALUES] {
     ]
 }
 
-/// Keeps a row as it was read until the end of the transaction, where others may write at the same time.
+/// Locks a row as it was read until the end of the transaction, on databases with concurrent writers.
 pub(crate) fn shared(backend: DbBackend) -> &'static str {
     match backend {
         DbBackend::Postgres => " FOR SHARE",
-        // MariaDB does not know the words that MySQL has for it now; both know these.
+        // MariaDB does not support MySQL's current syntax; both support this one.
         DbBackend::MySql => " LOCK IN SHARE MODE",
-        // Whoever writes is alone.
+        // In SQLite the writer is alone.
         _ => "",
     }
 }
 
-/// A column with a number that changes with each change of its row.
+/// A column whose number changes with each change of its row.
 #[derive(Clone, Copy)]
 pub(crate) struct NumberedColumn {
     pub(crate) table: &'static str,
     pub(crate) column: &'static str,
 }
 
-/// Which row of a table.
+/// Identifies a row of a table.
 #[derive(Clone, Copy)]
 pub(crate) struct RowId<'a> {
     pub(crate) tenant: &'a str,
     pub(crate) id: &'a str,
 }
 
-/// Gives the row of a tenant with this id when its column has this number. If it has nobody changes it before the
-/// transaction ends.
+/// Selects the row of a tenant with this id if its column has this number, and locks it: no other writer changes it
+/// before the transaction ends.
 pub(crate) fn row_with(
     backend: DbBackend,
     numbered: NumberedColumn,
@@ -267,15 +267,15 @@ pub(crate) fn row_with(
     Statement::from_sql_and_values(backend, sql, values)
 }
 
-/// The tenant is taken from the run's own row, if that still has the fencing number of whoever writes. If not
-/// there is none, and the database refuses the whole statement.
+/// The tenant is taken from the run's own row if that still has the writer's fencing token. Otherwise the value is
+/// null, and the database rejects the whole statement.
 fn insert_sql(backend: DbBackend, rows: usize) -> String {
     let mut sql = String::with_capacity(80 + rows * 128);
     sql.push_str("INSERT INTO journal (tenant_id, run_id, first_seq, last_seq, body) VALUES ");
     for row in 0..rows {
         let at = |value| Placeholder(backend, row * VALUES + value);
         let comma = if row == 0 { "" } else { "," };
-        // Writing into a String cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(
             sql,
             "{comma}((SELECT tenant_id FROM run WHERE tenant_id={} AND id={} AND fence={}{}),{},{},{},{})",
@@ -305,7 +305,7 @@ fn fence_sql(backend: DbBackend) -> String {
     format!("SELECT fence FROM run WHERE tenant_id = {tenant} AND id = {run}")
 }
 
-/// Stands for a value in a statement; PostgreSQL counts them.
+/// A placeholder for a value in a statement; PostgreSQL numbers them.
 pub(crate) struct Placeholder(pub(crate) DbBackend, pub(crate) usize);
 
 impl fmt::Display for Placeholder {

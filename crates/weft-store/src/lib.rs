@@ -1,9 +1,9 @@
-//! canvas JSON → plan → run → components → events → API: **what outlives a process**
+//! canvas JSON → plan → run → components → events → API: **persistent storage**
 //!
-//! Canvases, sessions, runs with their journals, datasets, tokens, secrets and accepted tools, in SQLite, PostgreSQL or MariaDB: one
-//! set of tables, one set of queries. [`Store::open`] is the one door. The files of agents are in a
-//! folder: [`FolderWorkspace`]; so are uploads: [`FolderBlobs`]. Files of conversations are both: [`Files`]; the
-//! folders of the file manager are [`Folders`].
+//! Stores canvases, sessions, runs with their journals, datasets, tokens, secrets and accepted tools in SQLite,
+//! PostgreSQL or MariaDB, with one set of tables and one set of queries. [`Store::open`] is the only entry point. The
+//! files of agents are in a folder ([`FolderWorkspace`]), and so are uploads ([`FolderBlobs`]). Files of
+//! conversations use both a folder and the database ([`Files`]); [`Folders`] are those of the file manager.
 
 mod batch;
 mod blobs;

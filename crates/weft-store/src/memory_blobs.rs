@@ -1,4 +1,4 @@
-//! Files as people gave them, in memory, for a store that ends with its process.
+//! Uploaded files in memory, for a store that ends with its process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use weft_core::{Error, Result, TenantId};
 
 type Blobs = HashMap<(TenantId, String), Bytes>;
 
-/// Files in memory. A clone is another handle to the same ones.
+/// Files in memory. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryBlobs(Arc<Mutex<Blobs>>);
 

@@ -1,4 +1,4 @@
-//! The one door to the store.
+//! Opens the store.
 
 use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -32,23 +32,25 @@ use crate::session_dictionary::SessionDictionaries;
 use crate::sqlite::{self, Connections};
 use crate::write_gate::{WriteGate, WriteTransaction};
 
-/// Connections to a database server, in all.
+/// Maximum number of connections to a database server.
 const SERVER_CONNECTIONS_MAX: u32 = 16;
 
 /// How long a caller waits for a connection to a database server.
 const SERVER_ACQUIRE_MAX: Duration = Duration::from_secs(5);
 
-/// Attempts of a write that gives way to other writers. Of those that collide one always succeeds.
+/// Maximum number of attempts of a write that gives way to other writers. Of several that collide, one always
+/// succeeds.
 const ATTEMPTS_MAX: u32 = 10;
-/// How often the pause between two of them is doubled, from half a millisecond on.
+/// How often the pause between two attempts is doubled, starting from half a millisecond.
 const PAUSE_DOUBLED_MAX: u32 = 7;
 
-/// Canvases, sessions, runs, tasks, tokens and accepted tools in one database. A clone is another handle
-/// to it.
+/// Canvases, sessions, runs, tasks, tokens and accepted tools in one database. Clones are handles to the same store.
 ///
-/// It implements [`CanvasStore`], [`SessionStore`], [`RunStore`], [`ProcessStore`], [`SpendingStore`], [`UsageStore`], [`TaskStore`],
-/// [`TokenStore`], [`UserStore`], [`TenantStore`], [`ShareStore`], [`AuditStore`], [`PinStore`], [`WorkQueue`], [`ScheduleStore`], [`ChatStore`], [`MemoryStore`], [`NoticeStore`], [`DatasetStore`], [`IngestQueue`], [`ReadingLog`] and [`ReembeddingStore`], which share method names:
-/// [`Store::canvases`] and its like hand out one of them.
+/// It implements [`CanvasStore`], [`SessionStore`], [`RunStore`], [`ProcessStore`], [`SpendingStore`],
+/// [`UsageStore`], [`TaskStore`], [`TokenStore`], [`UserStore`], [`TenantStore`], [`ShareStore`], [`AuditStore`],
+/// [`PinStore`], [`WorkQueue`], [`ScheduleStore`], [`ChatStore`], [`MemoryStore`], [`NoticeStore`], [`DatasetStore`],
+/// [`IngestQueue`], [`ReadingLog`] and [`ReembeddingStore`]. Because these share method names, [`Store::canvases`]
+/// and similar methods return a single one of them.
 #[derive(Clone)]
 pub struct Store {
     pub(crate) inner: Arc<StoreInner>,
@@ -56,11 +58,11 @@ pub struct Store {
 
 pub(crate) struct StoreInner {
     pub(crate) place: StorePlace,
-    /// The file at that place when it was opened.
+    /// The file as it was when the store was opened.
     pub(crate) file: Option<OpenedFile>,
     pub(crate) read: StoreReader,
     pub(crate) write: DatabaseConnection,
-    /// For every write that is no journal entry.
+    /// Serializes all writes that are not journal entries.
     pub(crate) gate: WriteGate,
     pub(crate) journal: JournalQueue,
     pub(crate) dictionaries: SessionDictionaries,
@@ -88,33 +90,31 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
-    /// Opens the store at `sqlite:PATH`, `sqlite::memory:`, `postgres://…` or `mysql://…` and brings
-    /// its tables up to date. Must be called inside a tokio runtime, which it needs until it is
-    /// closed.
+    /// Opens the store at `sqlite:PATH`, `sqlite::memory:`, `postgres://…` or `mysql://…` and brings its tables up to
+    /// date. Must be called inside a tokio runtime, which has to outlive the store.
     ///
     /// # Errors
-    /// `Invalid` for a URL of another shape, `Unsupported` for a database that is not part of this
-    /// build or was written by a newer version, otherwise what keeps the database from being used,
-    /// naming the file or server.
+    /// `Invalid` for a URL of another form, `Unsupported` for a database that is not part of this build or was
+    /// written by a newer version; otherwise the reason why the database cannot be used, naming the file or server.
     pub async fn open(url: &str) -> Result<Self> {
         Self::open_with_clock(url, Arc::new(WallClock)).await
     }
 
-    /// The same, with a clock that stamps the changes.
+    /// Same as [`Store::open`], with a clock for the timestamps of changes.
     ///
     /// # Errors
-    /// As [`Store::open`].
+    /// As for [`Store::open`].
     pub async fn open_with_clock(url: &str, clock: Arc<dyn Clock>) -> Result<Self> {
         let (place, connections) = connect(url, OpenMode::ToWrite).await?;
         migration::run(&connections.write, &place).await?;
         Self::over(place, connections, clock).await
     }
 
-    /// Opens a store that is there, to read it: its tables are neither made nor brought up to date. Of a SQLite file
-    /// nothing can be changed through it.
+    /// Opens an existing store for reading: its tables are neither created nor brought up to date. A SQLite file
+    /// cannot be changed through it.
     ///
     /// # Errors
-    /// As [`Store::open`]; `Unsupported` for a store of an older version, too.
+    /// As for [`Store::open`]; also `Unsupported` for a store of an older version.
     pub async fn open_to_read(url: &str) -> Result<Self> {
         let (place, connections) = connect(url, OpenMode::ToRead).await?;
         migration::look(&connections.write, &place).await?;
@@ -139,17 +139,18 @@ impl Store {
         })
     }
 
-    /// Copies a store in a SQLite file, as it is at one moment, into a new file. Others go on writing meanwhile.
+    /// Copies a store in a SQLite file, as it is at one moment, to a new file. Other writers may continue meanwhile.
     ///
     /// # Errors
-    /// `Unsupported` for another database; `Invalid` for a path that is no text; otherwise when the file cannot
-    /// be written.
+    /// `Unsupported` for another database; `Invalid` for a path that is not valid text; otherwise when the file
+    /// cannot be written.
     pub async fn copy_into(&self, path: &std::path::Path) -> Result<()> {
         const DOING: &str = "copy the store";
         let StorePlace::File(_) = &self.inner.place else {
             return Err(Error::new(ErrorKind::Unsupported, "only a store in a SQLite file can be copied"));
         };
-        // SQLite writes into an empty file, and would make one that everybody reads.
+        // Created first, with private permissions: SQLite accepts an empty file, and would otherwise create one that
+        // everyone can read.
         private::make_file(path).map_err(|cause| {
             Error::new(ErrorKind::Denied, format!("cannot make the file `{}`", path.display())).because(cause)
         })?;
@@ -158,139 +159,139 @@ impl Store {
         self.inner.read.execute_raw(copy).await.map(drop).map_err(|error| self.fail(DOING, error))
     }
 
-    /// Writes what waits to be written, then closes the database. Later calls fail.
+    /// Flushes pending writes, then closes the database. Later calls fail.
     ///
     /// # Errors
-    /// When the database cannot be closed; what was answered before is stored all the same.
+    /// When the database cannot be closed; everything that was acknowledged before is stored nevertheless.
     pub async fn close(&self) -> Result<()> {
-        // The journal first: its task writes what waits by the connections that are closed below.
+        // The journal first: its task flushes pending writes through the connections that are closed below.
         self.inner.journal.close().await;
         let fail = |error| failure(&self.inner.place, "close the store", error);
         self.inner.read.close().await.map_err(fail)?;
         self.inner.write.close_by_ref().await.map_err(fail)
     }
 
-    /// This store as a place for canvases.
+    /// The store of canvases.
     pub fn canvases(&self) -> Arc<dyn CanvasStore> {
         Arc::new(self.clone())
     }
 
-    /// This store as a place for what is said about versions of canvases.
+    /// The store of notes and labels on versions of canvases.
     pub fn versions(&self) -> Arc<dyn VersionStore> {
         Arc::new(self.clone())
     }
 
-    /// This store as a place for sessions.
+    /// The store of sessions.
     pub fn sessions(&self) -> Arc<dyn SessionStore> {
         Arc::new(self.clone())
     }
 
-    /// This store as a place for runs.
+    /// The store of runs.
     pub fn runs(&self) -> Arc<dyn RunStore> {
         Arc::new(self.clone())
     }
 
-    /// This store as the place where processes say that they are at work.
+    /// The store of the heartbeats of processes.
     pub fn processes(&self) -> Arc<dyn ProcessStore> {
         Arc::new(self.clone())
     }
 
-    /// This store as the place where messages wait for runs.
+    /// The store of messages that wait for runs.
     pub fn messages(&self) -> Arc<dyn RunMessages> {
         Arc::new(self.clone())
     }
 
-    /// This store as the place where it is kept what runs have used.
+    /// The store of what runs have spent.
     pub fn spending(&self) -> Arc<dyn SpendingStore> {
         Arc::new(self.clone())
     }
 
-    /// This store as a place for human tasks.
+    /// The store of human tasks.
     pub fn tasks(&self) -> Arc<dyn TaskStore> {
         Arc::new(self.clone())
     }
 
-    /// This store as a place for users.
+    /// The store of users.
     pub fn users(&self) -> Arc<dyn UserStore> {
         Arc::new(self.clone())
     }
 
-    /// This store as a place for what users are at OpenID providers.
+    /// The store of users' identities at OpenID providers.
     pub fn identities(&self) -> Arc<dyn IdentityStore> {
         Arc::new(self.clone())
     }
 
-    /// This store as a place for tenants.
+    /// The store of tenants.
     pub fn tenants(&self) -> Arc<dyn TenantStore> {
         Arc::new(self.clone())
     }
 
-    /// This store as a place for share tokens.
+    /// The store of share tokens.
     pub fn shares(&self) -> Arc<dyn ShareStore> {
         Arc::new(self.clone())
     }
 
-    /// This store as a place for the audit log.
+    /// The store of the audit log.
     pub fn audit_log(&self) -> Arc<dyn AuditStore> {
         Arc::new(self.clone())
     }
 
-    /// This store as the place where it is kept what runs have used of models.
+    /// The store of the model usage of runs.
     pub fn model_uses(&self) -> Arc<dyn UsageStore> {
         Arc::new(self.clone())
     }
 
-    /// This store as the place where it is noted what people are to be told.
+    /// The store of notices to people.
     pub fn outbox(&self) -> Arc<dyn NoticeStore> {
         Arc::new(self.clone())
     }
 
-    /// This store as a place for tokens.
+    /// The store of tokens.
     pub fn tokens(&self) -> Arc<dyn TokenStore> {
         Arc::new(self.clone())
     }
 
-    /// This store as a place for accepted definitions of tools.
+    /// The store of accepted tool definitions.
     pub fn pins(&self) -> Arc<dyn PinStore> {
         Arc::new(self.clone())
     }
 
-    /// This store as a place for chat assistants.
+    /// The store of chat assistants.
     pub fn chats(&self) -> Arc<dyn ChatStore> {
         Arc::new(self.clone())
     }
 
-    /// This store as a place for memories.
+    /// The store of memories.
     pub fn memories(&self) -> Arc<dyn MemoryStore> {
         Arc::new(self.clone())
     }
 
-    /// This store as a place for schedules.
+    /// The store of schedules.
     pub fn schedules(&self) -> Arc<dyn ScheduleStore> {
         Arc::new(self.clone())
     }
 
-    /// This store as a place for datasets.
+    /// The store of datasets.
     pub fn datasets(&self) -> Arc<dyn DatasetStore> {
         Arc::new(self.clone())
     }
 
-    /// This store as a queue of documents to read.
+    /// The queue of documents to read.
     pub fn ingest(&self) -> Arc<dyn IngestQueue> {
         Arc::new(self.clone())
     }
 
-    /// This store as the place of tasks that make vectors anew.
+    /// The store of re-embedding tasks.
     pub fn reembeddings(&self) -> Arc<dyn ReembeddingStore> {
         Arc::new(self.clone())
     }
 
-    /// This store as the place where it is noted what has become of readings.
+    /// The log of the readings of documents.
     pub fn readings(&self) -> Arc<dyn ReadingLog> {
         Arc::new(self.clone())
     }
 
-    /// This store as a queue of work.
+    /// The queue of work.
     pub fn work(&self) -> Arc<dyn WorkQueue> {
         Arc::new(self.clone())
     }
@@ -299,7 +300,7 @@ impl Store {
         failure(&self.inner.place, doing, error)
     }
 
-    /// Another process has taken a run over: this one keeps nothing of it any more.
+    /// The error when another process has taken over a run: this process forgets its state of the run.
     pub(crate) fn overtaken(&self, lease: &RunLease, doing: &str) -> Error {
         self.inner.journal.ended(&lease.run);
         overtaken(lease, doing)
@@ -325,15 +326,15 @@ impl Store {
     }
 }
 
-/// How long a writer stands back before its next attempt: longer each time, and for each writer another time, so that two
-/// that met do not meet again.
+/// The pause of a writer before its next attempt: longer each time, and random, so that two writers that collided do
+/// not collide again.
 fn pause_before(attempt: u32) -> Duration {
     let chance = RandomState::new().build_hasher().finish() % 1_000;
     Duration::from_micros((500_u64 << attempt.min(PAUSE_DOUBLED_MAX)) * (500 + chance) / 1_000)
 }
 
-/// Repeats an attempt that gave way to another writer. Nothing of it was written, so it is the same
-/// as if it had come later. SQLite has no such case.
+/// Repeats an attempt that gave way to another writer. None of it was written, so the effect is the same as if it had
+/// come later. SQLite has no such case.
 pub(crate) async fn repeated<T, F: Future<Output = Result<T, DbErr>>>(
     attempt: impl Fn() -> F,
 ) -> Result<T, DbErr> {
@@ -346,7 +347,7 @@ pub(crate) async fn repeated<T, F: Future<Output = Result<T, DbErr>>>(
     attempt().await
 }
 
-/// Executes a batch in a transaction, unless it is one statement that is its own.
+/// Executes a batch in a transaction, unless it is a single statement, which is a transaction by itself.
 pub(crate) async fn run_batch(db: &DatabaseConnection, batch: Batch) -> Result<BatchOutcome, DbErr> {
     if batch.is_single() {
         return batch.run_in(db).await;
@@ -360,8 +361,8 @@ pub(crate) async fn run_batch(db: &DatabaseConnection, batch: Batch) -> Result<B
     }
 }
 
-/// A SQLite transaction that reads first and writes later fails at once when another process wrote
-/// in between; one that takes the lock at its beginning waits for its turn.
+/// A SQLite transaction that reads first and writes later fails immediately if another process wrote in between; one
+/// that takes the write lock at its beginning waits for it.
 pub(crate) fn write_options(db: &DatabaseConnection) -> TransactionOptions {
     let sqlite = db.get_database_backend() == DbBackend::Sqlite;
     TransactionOptions {
@@ -370,7 +371,7 @@ pub(crate) fn write_options(db: &DatabaseConnection) -> TransactionOptions {
     }
 }
 
-/// What a store is opened for.
+/// The purpose for which a store is opened.
 #[derive(Clone, Copy)]
 enum OpenMode {
     ToRead,
@@ -397,7 +398,7 @@ async fn connect(url: &str, opened: OpenMode) -> Result<(StorePlace, Connections
         }
         "postgres" | "postgresql" => Err(left_out("postgres")),
         "mysql" | "mariadb" => Err(left_out("mysql")),
-        // The rest may hold a password, so only the scheme is repeated.
+        // The rest may contain a password, so only the scheme is repeated.
         _ => Err(Error::invalid(format!("cannot open a store whose URL begins with `{scheme}:`"))
             .help("store.url must begin with sqlite:, postgres: or mysql:")),
     }

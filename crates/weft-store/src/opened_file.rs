@@ -1,4 +1,5 @@
-//! Which file a store was opened as: its path may come to name another one, or none, while the store is open.
+//! Identifies the file with which a store was opened: while the store is open, its path may come to name another
+//! file, or none.
 
 use std::fs::Metadata;
 
@@ -6,7 +7,7 @@ use weft_core::{Error, ErrorKind, Result};
 
 use crate::place::StorePlace;
 
-/// What tells a file from another one at the same path.
+/// Distinguishes a file from another one at the same path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OpenedFile {
     device: u64,
@@ -14,7 +15,7 @@ pub(crate) struct OpenedFile {
 }
 
 impl OpenedFile {
-    /// The file at this place; `None` for a place that is no file, and for a file that cannot be looked at.
+    /// The file at this place; `None` if the place is not a file, or the file's metadata cannot be read.
     pub(crate) async fn at(place: &StorePlace) -> Option<Self> {
         let StorePlace::File(path) = place else { return None };
         tokio::fs::metadata(path).await.ok().map(|found| Self::of(&found))
@@ -26,17 +27,17 @@ impl OpenedFile {
         Self { device: found.dev(), number: found.ino() }
     }
 
-    /// Other systems let nobody remove a file that is open.
+    /// Other systems do not allow removing an open file.
     #[cfg(not(unix))]
     fn of(_found: &Metadata) -> Self {
         Self { device: 0, number: 0 }
     }
 
-    /// Whether the place still has this file. The database goes on with the file that it has opened, also when nobody
-    /// can find it any more, and what it writes is lost with the process.
+    /// Checks whether the place still has this file. The database continues to use the file that it opened, even if
+    /// it has been removed, and its writes are then lost with the process.
     ///
     /// # Errors
-    /// `Unavailable` when it has not.
+    /// `Unavailable` when the file is no longer there.
     pub(crate) async fn check(self, place: &StorePlace) -> Result<()> {
         if Self::at(place).await == Some(self) {
             return Ok(());

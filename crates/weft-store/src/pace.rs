@@ -1,8 +1,8 @@
-//! How long appends are gathered before they are written together. Pure: it is told what time it is.
+//! Decides how long appends are gathered before they are written together. Pure: the current time is passed in.
 //!
-//! A commit costs the same for one row as for many, so when many runs speak at the same time one commit
-//! for many of their words is worth a wait that nobody notices. Who speaks after a silence never waits.
-//! While few speak, only words that come faster than anybody reads are gathered.
+//! A commit costs the same for one row as for many, so when many runs produce text at the same time, one commit for
+//! many pieces is worth an imperceptible delay. The first append after a silence never waits. While only few runs are
+//! active, only pieces that arrive faster than a reader could follow are gathered.
 
 use std::time::Duration;
 
@@ -10,61 +10,62 @@ use tokio::time::Instant;
 
 use crate::lane::Traffic;
 
-/// A run that has been silent for so long is not in the middle of a text. One that is appends again when what it
-/// has appended is written, which takes up to [`LONGEST_TEXT`].
+/// A run that has been silent for this long is not in the middle of a text. One that is appends again as soon as its
+/// last append is written, which takes up to [`LONGEST_TEXT`].
 const SILENCE: Duration = Duration::from_millis(300);
 
-/// How long runs are counted before the count begins anew: each that speaks appends in that time.
+/// Length of a counting round: each active run appends within that time.
 const ROUND: Duration = Duration::from_millis(120);
 
-/// Up to so many runs that speak at the same time no others are waited for.
+/// Up to this many concurrently active runs, appends do not wait for those of other runs.
 const FEW_MAX: u32 = 8;
 
-/// The time between two writes of text while few speak. A model that gives its words slower than that, as all
-/// do over a network, is never waited for; of one that gives them all at once several are written together.
+/// The time between two writes of text while few runs are active. A model that produces text more slowly than that,
+/// as all do over a network, never waits; the pieces of one that produces its text all at once are written several at
+/// a time.
 const BURST: Duration = Duration::from_millis(2);
 
-/// What each run that speaks adds to the time between two writes of text: with 200 of them, which say 10,000
-/// words a second, that is the longest, and a write holds 1,000 words, five of each.
+/// What each active run adds to the time between two writes of text: with 200 runs that produce 10,000 words a second
+/// the maximum is reached, and a write contains 1,000 words, five per run.
 const EACH_TEXT: Duration = Duration::from_micros(500);
 
-/// Ten writes of text a second are what interfaces for people show at the most.
+/// User interfaces show at most ten updates of text a second.
 const LONGEST_TEXT: Duration = Duration::from_millis(100);
 
-/// The same for what somebody waits for.
+/// Like [`EACH_TEXT`], for appends that a caller may be waiting for.
 const EACH: Duration = Duration::from_micros(25);
 
-/// The same for what somebody waits for.
+/// Like [`LONGEST_TEXT`], for appends that a caller may be waiting for.
 const LONGEST: Duration = Duration::from_millis(5);
 
-/// What is remembered of a run.
+/// The remembered state of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunPace {
     at: Instant,
     round: u64,
-    /// What it appended was a part of a text.
+    /// Whether its last append was part of a text.
     text: bool,
 }
 
-/// Whether an append may wait for others; the more urgent the less.
+/// Whether an append may wait for others; the more urgent, the shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Haste {
-    /// It is the first after a silence.
+    /// The first append after a silence.
     AtOnce,
-    /// Somebody may wait for it.
+    /// A caller may be waiting for it.
     Brief,
-    /// It goes on with what its run has been saying.
+    /// A continuation of the run's text.
     Patient,
 }
 
-/// Counts the runs that speak.
+/// Counts the active runs.
 #[derive(Debug)]
 pub(crate) struct Pace {
     round: u64,
     round_began: Instant,
-    /// In this round.
+    /// In the current round.
     speaking: u32,
-    /// In the one before.
+    /// In the previous round.
     spoke: u32,
     /// When the last write began.
     wrote: Instant,
@@ -75,12 +76,12 @@ impl Pace {
         Self { round: 1, round_began: now, speaking: 0, spoke: 0, wrote: now }
     }
 
-    /// A run appends. `heard` is what is remembered of it. How urgent it is, which is as urgent as `haste` at least:
-    /// nobody waits for the first words of a text.
+    /// Records an append of a run; `heard` is its remembered state. Returns the urgency of the append, which is at
+    /// least `haste`: the first piece of a text never waits.
     pub(crate) fn hear(&mut self, heard: &mut Option<RunPace>, haste: Haste, now: Instant) -> Haste {
         let since = now.saturating_duration_since(self.round_began);
         if since >= ROUND {
-            // After a silence of everybody the round before was empty.
+            // After a silence of all runs, the previous round was empty.
             self.spoke = if since < 2 * ROUND { self.speaking } else { 0 };
             self.speaking = 0;
             self.round += 1;
@@ -99,7 +100,8 @@ impl Pace {
         }
     }
 
-    /// A run of which this is remembered is over: those that come one after the other do not speak together.
+    /// Records the end of a run with this remembered state: runs that follow one another are not active at the same
+    /// time.
     pub(crate) fn leave(&mut self, heard: RunPace) {
         if heard.round == self.round {
             self.speaking = self.speaking.saturating_sub(1);
@@ -108,18 +110,17 @@ impl Pace {
         }
     }
 
-    /// A write begins.
+    /// Records the start of a write.
     pub(crate) fn write(&mut self, now: Instant) {
         self.wrote = now;
     }
 
-    /// Whether few or many speak.
+    /// Whether few or many runs are active.
     pub(crate) fn traffic(&self) -> Traffic {
         if self.speaking.max(self.spoke) <= FEW_MAX { Traffic::Low } else { Traffic::High }
     }
 
-    /// Until when appends are gathered of which the most urgent is as urgent as that; nothing when that is
-    /// over.
+    /// Until when appends are gathered, given the most urgent of them; `None` when they have to be written now.
     pub(crate) fn until(&self, haste: Haste, now: Instant) -> Option<Instant> {
         let speak = self.speaking.max(self.spoke);
         let time = match (haste, self.traffic()) {

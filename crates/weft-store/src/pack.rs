@@ -1,11 +1,10 @@
-//! Several journal entries in one row.
+//! Encodes several journal entries in one row.
 //!
-//! A packed body is the format number, then in format 1 for each entry: its event number, the milliseconds
-//! since the entry before it, and the length and bytes of its record. Numbers are variable in
-//! length, so an entry costs about six bytes beyond its record. Format 2 is the length of a body of the
-//! same parts in another order (how many entries, then all event numbers, all times, all lengths, all
-//! records), and that body compressed. An old reader refuses a newer format; a new reader must go on
-//! reading both.
+//! A packed body starts with the format number. In format 1 each entry follows: its event number, the milliseconds
+//! since the previous entry, and the length and bytes of its record. Numbers have variable length, so an entry costs
+//! about six bytes in addition to its record. Format 2 is the length of a body with the same parts in another order
+//! (the number of entries, then all event numbers, all times, all lengths, all records), followed by that body in
+//! compressed form. An old reader rejects a newer format; a new reader must still read both.
 
 use std::sync::Arc;
 
@@ -14,31 +13,31 @@ use weft_core::{Error, ErrorKind, Result};
 
 use crate::compress::{compress, compress_fast, decompress};
 
-/// Entries one after the other, as they are.
+/// Entries one after the other, uncompressed.
 const PLAIN: u8 = 1;
 
-/// Entries part by part, compressed.
+/// Entries grouped by part, compressed.
 const SQUEEZED: u8 = 2;
 
-/// Smaller bodies are left as they are: they are soon packed together with others.
+/// Smaller bodies stay uncompressed: they are soon packed together with others.
 const SQUEEZED_FROM: usize = 400;
 
-/// How the event number of an entry is written: absent, one more than the last, or in full.
+/// How the event number of an entry is encoded: absent, one more than the last, or in full.
 const EVENT_NONE: u64 = 0;
 const EVENT_NEXT: u64 = 1;
 const EVENT_IS: u64 = 2;
 
-/// The length of the entries as [`pack_plain`] writes them, or a little more.
+/// The approximate length of the entries as encoded by [`pack_plain`], never too small.
 pub(crate) fn plain_length(entries: &[StoredEntry]) -> usize {
     entries.iter().map(|entry| entry.record.len() + 16).sum()
 }
 
-/// Packs entries that follow one another; the row keeps the number of the first.
+/// Packs consecutive entries; the row stores the number of the first.
 pub(crate) fn pack(entries: &[StoredEntry]) -> Vec<u8> {
     packed(entries, compress)
 }
 
-/// The same with less effort, for a row that is packed again with others when its run has ended.
+/// Same as [`pack`] with less effort, for a row that is compacted with others when its run has ended.
 pub(crate) fn pack_fast(entries: &[StoredEntry]) -> Vec<u8> {
     packed(entries, compress_fast)
 }
@@ -55,7 +54,7 @@ fn packed(entries: &[StoredEntry], compress: fn(&[u8]) -> Option<Vec<u8>>) -> Ve
     }
 }
 
-/// A body of format 2 from its parts; absent when that would not be smaller.
+/// Compresses parts to a body of format 2; `None` when that would not be smaller.
 pub(crate) fn compressed(parts: &[u8]) -> Option<Vec<u8>> {
     compress(parts).map(|compressed| with_length(parts, &compressed))
 }
@@ -67,10 +66,10 @@ fn with_length(parts: &[u8], compressed: &[u8]) -> Vec<u8> {
     body
 }
 
-/// The entries of a packed body, the first of which has the number `first_seq`.
+/// Unpacks a body whose first entry has the number `first_seq`.
 ///
 /// # Errors
-/// `Garbled` when the body is damaged, `Unsupported` when a newer version wrote it.
+/// `Garbled` when the body is damaged, `Unsupported` when it was written by a newer version.
 pub(crate) fn unpack(first_seq: u64, body: &[u8]) -> Result<Vec<StoredEntry>> {
     let (&format, mut rest) = body.split_first().ok_or_else(damaged)?;
     match format {
@@ -84,7 +83,7 @@ pub(crate) fn unpack(first_seq: u64, body: &[u8]) -> Result<Vec<StoredEntry>> {
     }
 }
 
-/// What format 2 compresses.
+/// The bytes that format 2 compresses.
 pub(crate) fn parts(entries: &[StoredEntry]) -> Vec<u8> {
     let records: usize = entries.iter().map(|entry| entry.record.len()).sum();
     let mut parts = Vec::with_capacity(records + entries.len() * 6 + 8);
@@ -111,14 +110,14 @@ pub(crate) fn parts(entries: &[StoredEntry]) -> Vec<u8> {
     parts
 }
 
-/// The entries from their parts.
+/// Decodes the entries from their parts.
 ///
 /// # Errors
 /// `Garbled` when they are damaged.
 pub(crate) fn entries_of(first_seq: u64, mut rest: &[u8]) -> Result<Vec<StoredEntry>> {
     let rest = &mut rest;
     let count = usize::try_from(take(rest)?).map_err(|_| damaged())?;
-    // Each entry has three numbers at least: a damaged count asks for no memory.
+    // Each entry takes at least three numbers: a damaged count must not allocate memory.
     if count > rest.len() / 3 {
         return Err(damaged());
     }
@@ -155,14 +154,14 @@ fn record(rest: &mut &[u8], length: u64) -> Result<Arc<str>> {
     Ok(std::str::from_utf8(record).map_err(|_| damaged())?.into())
 }
 
-/// The same, without compressing.
+/// Same as [`pack`], without compression.
 pub(crate) fn pack_plain(entries: &[StoredEntry]) -> Vec<u8> {
     let records: usize = entries.iter().map(|entry| entry.record.len()).sum();
     let mut body = Vec::with_capacity(1 + records + entries.len() * 16);
     body.push(PLAIN);
     let mut at_before = 0_i64;
     for entry in entries {
-        // Event numbers begin at 1, but 0 must come back as 0: absent is its own number.
+        // Event numbers start at 1, but 0 has to be restored as 0: absent has its own code.
         match entry.event {
             None => body.push(0),
             Some(event) => {
@@ -202,7 +201,7 @@ fn damaged() -> Error {
         .help("restore the store from a backup; other runs are not affected")
 }
 
-/// Seven bits a byte, lowest first; the top bit says that more follow.
+/// Writes a number with seven bits per byte, lowest first; the top bit marks that more bytes follow.
 pub(crate) fn put(body: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         body.push((number & 0x7f) as u8 | 0x80);
@@ -224,7 +223,7 @@ pub(crate) fn take(rest: &mut &[u8]) -> Result<u64> {
     Err(damaged())
 }
 
-/// Small numbers of either sign become small numbers.
+/// Maps numbers of small magnitude, positive or negative, to small unsigned numbers.
 fn zigzag(number: i64) -> u64 {
     ((number << 1) ^ (number >> 63)) as u64
 }

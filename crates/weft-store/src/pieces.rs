@@ -1,9 +1,9 @@
-//! Large values in pieces that are named by their content.
+//! Stores large values as content-addressed pieces.
 //!
-//! A value is cut where its content says so, not at fixed places: what is changed or put in changes the
-//! pieces around it and no others. A piece is kept once for each session, however many values of the
-//! session have it, so a state of a megabyte costs a turn what the turn changes of it. Pieces belong to
-//! their session and go with it; those that nothing names any more are swept when runs are removed.
+//! A value is split at positions determined by its content, not at fixed ones: a change or insertion affects only the
+//! pieces around it. Each piece is stored once per session, however many values of the session contain it, so saving
+//! a state of a megabyte costs a turn only what the turn changed. Pieces belong to their session and are removed with
+//! it; unreferenced ones are swept when runs are removed.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -24,36 +24,36 @@ use crate::rows::piece::{Column, Entity, Model};
 use crate::rows::{ROWS_AT_ONCE_MAX, session};
 use crate::session_dictionary;
 
-/// Values from this many bytes on are cut.
+/// Values of at least this many bytes are split.
 pub(crate) const CUT_FROM: usize = 32 * 1024;
 
-/// Pieces are at least, on average and at most so long, unless the last one is shorter. Smaller ones
-/// would make the lists longer than what they save.
+/// Minimum, average and maximum length of a piece; only the last one may be shorter. Smaller pieces would lengthen
+/// the lists by more than they save.
 const PIECE_MIN: usize = 2 * 1024;
 const PIECE_AIM: usize = 8 * 1024;
 const PIECE_MAX: usize = 32 * 1024;
 
-/// The pieces of one value that are written by one statement, at most.
+/// Maximum number of pieces of one value that are written by one statement.
 const PIECES_AT_ONCE_MAX: usize = 64;
 
-/// The first byte of a list, which tells it from other bodies.
+/// The first byte of a list, which distinguishes it from other bodies.
 pub(crate) const LIST: u8 = 3;
 
-/// The part of a body with a base that says which it is.
+/// The number of bytes at the start of a body that identify its dictionary.
 pub(crate) const NAMED_BASE_BYTES: usize = 1 + size_of::<Name>();
 
-/// How a piece is kept.
+/// The encoding of a piece.
 const PLAIN: u8 = 0;
 const SQUEEZED: u8 = 1;
 
-/// Sixteen bytes of a hash: pieces meet only pieces of their own session.
+/// The first sixteen bytes of a hash: pieces share a namespace only within their session.
 pub(crate) type Name = [u8; 16];
 
-/// A value that was cut.
+/// A value split into pieces.
 pub(crate) struct Cut {
     value: Arc<[u8]>,
     pieces: Vec<(Name, Range<usize>)>,
-    /// Rows of pieces that were not stored when that was last looked at.
+    /// Prepared rows of pieces that were not stored when that was last checked.
     ready: HashMap<Name, Model>,
 }
 
@@ -65,7 +65,7 @@ impl Cut {
         Self { pieces, value: value.into(), ready: HashMap::new() }
     }
 
-    /// What stands for the value where it would have been.
+    /// The list of pieces that is stored in place of the value.
     pub(crate) fn list(&self) -> Vec<u8> {
         let mut list = Vec::with_capacity(8 + self.pieces.len() * size_of::<Name>());
         list.push(LIST);
@@ -74,26 +74,25 @@ impl Cut {
         list
     }
 
-    /// Gets ready what will have to be stored, as far as can be told before the transaction begins:
-    /// nobody else can write while it is open.
+    /// Prepares the pieces that will have to be stored, as far as that is known before the transaction begins: while
+    /// it is open, nobody else can write.
     pub(crate) async fn prepare(
         mut self,
         db: &impl ConnectionTrait,
         key: &SessionKey,
     ) -> Result<Self, DbErr> {
-        // By a connection that reads: what is missing is looked for
-        // again in the transaction, where it counts.
+        // With a reading connection: what is missing is determined again in the transaction, where it counts.
         let missing = self.missing(db, key).await?;
         let (value, key) = (Arc::clone(&self.value), key.clone());
         let rows =
             move || missing.into_iter().map(|(name, range)| (name, row(&key, name, &value[range]))).collect();
-        // A large value takes long to compress, and the threads of tasks serve everybody.
+        // Compressing a large value takes long, and the async worker threads are shared.
         self.ready = tokio::task::spawn_blocking(rows).await.unwrap_or_default();
         Ok(self)
     }
 
-    /// Stores the pieces that are not there yet. The session must be locked by [`lock`] or by a change
-    /// of its row in the same transaction, or a sweep might take a piece away again.
+    /// Stores the missing pieces. The session must be locked by [`lock`] or by a change of its row in the same
+    /// transaction; otherwise a sweep might remove a piece again.
     pub(crate) async fn store(&self, db: &DatabaseTransaction, key: &SessionKey) -> Result<(), DbErr> {
         let missing: Vec<_> = self.missing(db, key).await?.into_iter().collect();
         for some in missing.chunks(PIECES_AT_ONCE_MAX) {
@@ -126,10 +125,10 @@ impl Cut {
     }
 }
 
-/// The value that a list stands for.
+/// The value that a list refers to.
 ///
 /// # Errors
-/// The inner one is `Garbled` when the list is damaged or a piece is missing.
+/// The inner error is `Garbled` when the list is damaged or a piece is missing.
 pub(crate) async fn whole(
     db: &impl ConnectionTrait,
     key: &SessionKey,
@@ -154,10 +153,10 @@ pub(crate) async fn whole(
     Ok(if value.len() == length { Ok(value) } else { Err(damaged()) })
 }
 
-/// One piece.
+/// Reads one piece.
 ///
 /// # Errors
-/// The inner one is `Garbled` when it is missing or damaged.
+/// The inner error is `Garbled` when it is missing or damaged.
 pub(crate) async fn one(
     db: &impl ConnectionTrait,
     key: &SessionKey,
@@ -167,15 +166,15 @@ pub(crate) async fn one(
     Ok(found.ok_or_else(damaged).and_then(|row| plain(&row.body)))
 }
 
-/// Stores a piece unless it is there.
+/// Stores a piece unless it exists already.
 pub(crate) fn keep(batch: &mut Batch, row: &Model) {
     let key = [Column::TenantId, Column::SessionId, Column::Name];
     let there = OnConflict::columns(key).do_nothing_on(key).to_owned();
     batch.then(&Entity::insert(row.clone().into_active_model()).on_conflict(there));
 }
 
-/// Locks a session until the end of the transaction. Whether it is there. A SQLite write transaction is
-/// a lock already.
+/// Locks a session until the end of the transaction. Returns whether it exists. In SQLite, a write transaction is
+/// already a lock.
 pub(crate) async fn lock(db: &DatabaseTransaction, key: &SessionKey) -> Result<bool, DbErr> {
     let found: Option<i64> = locked(key).into_tuple().one(db).await?;
     Ok(found.is_some())
@@ -187,7 +186,7 @@ pub(crate) fn locked(key: &SessionKey) -> Select<session::Entity> {
     session.filter(session::of(key)).lock_exclusive()
 }
 
-/// Removes the pieces of a session that none of these lists names.
+/// Removes the pieces of a session that are not referenced by any of these lists.
 pub(crate) async fn sweep(
     db: &DatabaseTransaction,
     key: &SessionKey,
@@ -195,7 +194,7 @@ pub(crate) async fn sweep(
 ) -> Result<u64, DbErr> {
     let mut used: HashSet<Name> = HashSet::new();
     for list in lists {
-        // A list that cannot be read names what nobody knows: then nothing is removed.
+        // An unreadable list may refer to any piece: then nothing is removed.
         match session_dictionary::named(list) {
             Some(name) => drop(used.insert(name)),
             None => match read(list) {

@@ -1,9 +1,9 @@
-//! Where a store is, in words for people.
+//! The location of a store, in words for people.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where a store is. Never holds a password.
+/// The location of a store. Never contains a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StorePlace {
     /// A SQLite file.

@@ -1,13 +1,13 @@
-//! Files and folders that their owner alone may look into: they hold what people said, their documents and the
+//! Creates files and folders that only their owner can access: they contain what people said, their documents and the
 //! hashes of their tokens.
 
 use std::io;
 use std::path::Path;
 
-/// Makes a folder, and those above it that are missing.
+/// Creates a folder and its missing parents.
 ///
 /// # Errors
-/// When it cannot be made.
+/// When it cannot be created.
 pub fn make_folder(path: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     #[cfg(unix)]
@@ -15,11 +15,11 @@ pub fn make_folder(path: &Path) -> io::Result<()> {
     builder.recursive(true).create(path)
 }
 
-/// The same, and takes a folder of ours that was made before from everybody else. A folder that holds `mark` is
-/// ours; another one may be shared on purpose.
+/// Same as [`make_folder`]; also restricts the permissions of an existing folder of ours. A folder that contains
+/// `mark` is ours; any other may be shared on purpose.
 ///
 /// # Errors
-/// As [`make_folder`].
+/// As for [`make_folder`].
 pub fn own_folder(path: &Path, mark: &str) -> io::Result<()> {
     make_folder(path)?;
     if path.join(mark).exists() {
@@ -28,10 +28,10 @@ pub fn own_folder(path: &Path, mark: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes an empty file if there is none.
+/// Creates an empty file if it does not exist.
 ///
 /// # Errors
-/// When it cannot be made.
+/// When it cannot be created.
 pub(crate) fn make_file(path: &Path) -> io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     #[cfg(unix)]
@@ -42,19 +42,19 @@ pub(crate) fn make_file(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Takes a file from everybody else, if there is one.
+/// Restricts an existing file to its owner.
 pub(crate) fn tighten_file(path: &Path) {
     if path.exists() {
         tighten(path, FILE);
     }
 }
 
-/// A folder's rights.
+/// The maximum permissions of a folder.
 const FOLDER: u32 = 0o700;
-/// A file's.
+/// The maximum permissions of a file.
 pub(crate) const FILE: u32 = 0o600;
 
-/// Takes rights away and gives none.
+/// Removes permissions and never adds any.
 #[cfg(unix)]
 fn tighten(path: &Path, most: u32) {
     use std::os::unix::fs::PermissionsExt as _;
@@ -63,13 +63,13 @@ fn tighten(path: &Path, most: u32) {
     if mode & 0o777 & !most == 0 {
         return;
     }
-    // Who is not its owner cannot, and need not: it is not ours.
+    // Only the owner can change them; if we are not the owner, the file is not ours.
     if let Err(error) = std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode & most)) {
         tracing::warn!(path = %path.display(), %error, "others can read this, and it cannot be changed");
     }
 }
 
-/// Other systems have rights of another kind.
+/// Other systems have a different kind of permissions.
 #[cfg(not(unix))]
 fn tighten(_: &Path, _: u32) {}
 

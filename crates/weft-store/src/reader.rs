@@ -1,5 +1,5 @@
-//! How the store is read: through the pool of a database server, or through connections to a SQLite file, which
-//! are lent without asking them beforehand and afterwards whether they are still there.
+//! How the store is read: through the pool of a database server, or through connections to a SQLite file, which are
+//! handed out without a liveness check before or after use.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,14 +14,14 @@ use sea_orm::{
 use sea_query_sqlx::SqlxValues;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// A way to read.
+/// A source of connections for reading.
 #[derive(Clone)]
 pub(crate) enum StoreReader {
     Pool(DatabaseConnection),
     File(Arc<SqliteReaders>),
 }
 
-/// Connections to a SQLite file. They are opened when they are needed for the first time.
+/// Connections to a SQLite file, opened on demand.
 pub(crate) struct SqliteReaders {
     options: SqliteConnectOptions,
     free: Mutex<Vec<SqliteConnection>>,
@@ -31,7 +31,7 @@ pub(crate) struct SqliteReaders {
     wait_max: Duration,
 }
 
-/// A connection that comes back when this is dropped.
+/// A connection that is returned when this guard is dropped.
 struct ReadGuard<'a> {
     file: &'a SqliteReaders,
     connection: Option<SqliteConnection>,
@@ -62,7 +62,7 @@ impl SqliteReaders {
             Ok(Err(_)) => return Err(failed(sqlx::Error::PoolClosed)),
             Err(_) => return Err(DbErr::ConnectionAcquire(ConnAcquireErr::Timeout)),
         };
-        // A statement of its own: the lock must not be held while a connection is opened.
+        // A separate statement: the lock must not be held while a connection is opened.
         let free = self.free().pop();
         let connection = match free {
             Some(connection) => connection,
@@ -71,8 +71,8 @@ impl SqliteReaders {
         Ok(ReadGuard { file: self, connection: Some(connection), _place: place })
     }
 
-    /// Does something with a connection. One that has failed in a way that says nothing about the statement is
-    /// not used again.
+    /// Runs `work` with a connection. A connection is not reused after a failure that was not caused by the
+    /// statement.
     async fn with<T>(
         &self,
         work: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, sqlx::Error>,
@@ -88,9 +88,9 @@ impl SqliteReaders {
         done.map_err(failed)
     }
 
-    /// Waits for those who read, then lets go of the file.
+    /// Waits for current readers, then closes the file.
     async fn close(&self) -> Result<(), DbErr> {
-        // Nobody closes twice at the same time, and if so there is nothing left to wait for.
+        // Concurrent calls do not occur; if one did, there would be nothing left to wait for.
         let all = self.places.acquire_many(self.count_max).await;
         self.places.close();
         drop(all);
@@ -103,7 +103,7 @@ impl SqliteReaders {
 }
 
 impl StoreReader {
-    /// Lets go of the database. Later calls fail.
+    /// Closes the database. Later calls fail.
     pub(crate) async fn close(&self) -> Result<(), DbErr> {
         match self {
             Self::Pool(pool) => pool.close_by_ref().await,

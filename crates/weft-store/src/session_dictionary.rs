@@ -1,9 +1,9 @@
-//! A compression dictionary for the journals of a session.
+//! Compression dictionaries for the journals of a session.
 //!
-//! Two runs of one canvas in one session differ in little: what was asked, what was answered, some numbers.
-//! The first journal that this process packs for a session becomes the dictionary of those that follow, which
-//! come to a fraction of what they would be alone. A dictionary is a piece of its session, so it goes when no
-//! journal names it any more, and its content is never in another session.
+//! Two runs of one canvas in one session differ in little: the question, the answer, some numbers. The first journal
+//! that this process packs for a session becomes the dictionary of the following ones, which shrink to a fraction of
+//! the size they would have alone. A dictionary is a piece of its session, so it is removed when no journal refers to
+//! it any more, and its content is never shared with another session.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -20,19 +20,19 @@ use crate::rows::piece::Model;
 /// The first byte of a body with a dictionary.
 pub(crate) const BASED: u8 = 4;
 
-/// Sessions whose dictionary is known. What is forgotten here gets a new one with its next run.
+/// Number of sessions whose dictionary is cached. An evicted session gets a new one with its next run.
 const DICTIONARIES_MAX: usize = 256;
 
-/// A longer beginning has nothing new in it.
+/// The beginning of a journal beyond this length contains nothing new.
 const DICTIONARY_BYTES_MAX: usize = 16 * 1024;
 
-/// A journal of a smaller size is small enough.
+/// A smaller journal is not worth a dictionary.
 const DICTIONARY_BYTES_MIN: usize = 512;
 
-/// A dictionary that saves less than one byte in so many is of no use any more.
+/// A dictionary is replaced when it saves less than one byte in this many.
 const SAVED_PART_MIN: usize = 8;
 
-/// A run goes with its dictionary, and a dictionary only with the last of its runs.
+/// Maximum number of uses of a dictionary: it can only be removed with the last of the runs that depend on it.
 const USES_MAX: u32 = 256;
 
 /// The beginning of an earlier journal of a session.
@@ -48,7 +48,7 @@ pub(crate) struct SessionDictionary {
 pub(crate) struct SessionDictionaries(Mutex<HashMap<SessionKey, (Arc<SessionDictionary>, u32)>>);
 
 impl SessionDictionaries {
-    /// Packs the parts of a journal, with that of its session if that helps.
+    /// Packs the parts of a journal, with the dictionary of its session if that helps.
     pub(crate) fn pack(
         &self,
         session: &SessionKey,
@@ -61,14 +61,14 @@ impl SessionDictionaries {
                 (Arc::clone(dictionary), *uses)
             })
         };
-        // From here on without the lock: compressing takes time, and other sessions pack as well.
+        // From here on without the lock: compression takes time, and other sessions pack as well.
         let alone = || crate::pack::compressed(parts);
         let Some((dictionary, uses)) = dictionary else {
             self.begin(session, parts);
             return Some((alone()?, None));
         };
         let with_dictionary = dictionary.compress(parts)?;
-        // Alone it would hardly come to less than an eighth.
+        // Alone it would hardly shrink to less than an eighth.
         if with_dictionary.len() * SAVED_PART_MIN <= parts.len() && uses < USES_MAX {
             return Some((with_dictionary, Some(dictionary)));
         }
@@ -80,7 +80,7 @@ impl SessionDictionaries {
         Some((alone, None))
     }
 
-    /// Forgets a dictionary that cannot be stored.
+    /// Drops a dictionary that cannot be stored.
     pub(crate) fn forget(&self, session: &SessionKey) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(session);
     }
@@ -118,10 +118,10 @@ pub(crate) fn named(body: &[u8]) -> Option<Name> {
     body.strip_prefix(&[BASED])?.get(..size_of::<Name>())?.try_into().ok()
 }
 
-/// The parts of a journal from a body and the content of its dictionary.
+/// Decompresses the parts of a journal with the content of its dictionary.
 ///
 /// # Errors
-/// `Garbled` when one of the two is damaged.
+/// `Garbled` when either is damaged.
 pub(crate) fn parts(body: &[u8], content: &[u8]) -> Result<Vec<u8>> {
     let mut rest = body.get(1 + size_of::<Name>()..).unwrap_or_default();
     let length = usize::try_from(take(&mut rest)?).unwrap_or(usize::MAX);

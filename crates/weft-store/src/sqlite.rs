@@ -1,4 +1,4 @@
-//! Opens SQLite: one connection that writes, a few that read.
+//! Opens SQLite databases: one connection that writes, a few that read.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,33 +21,32 @@ use crate::reader::{SqliteReaders, StoreReader};
 use crate::sqlite_writer::SqliteWriter;
 use crate::write_gate::WriteGate;
 
-/// Connections that read at the same time.
+/// Maximum number of concurrent reading connections.
 const READERS_MAX: u32 = 4;
 
-/// How long another process may hold the file before we give up.
+/// How long to wait for another process that holds the file's lock.
 const BUSY_MAX: Duration = Duration::from_secs(10);
 
 /// How long a caller waits for a connection.
 const ACQUIRE_MAX: Duration = Duration::from_secs(30);
 
-/// Most rows are small, and each table and index has at least a page.
+/// Most rows are small, and each table and index takes at least one page.
 const PAGE_BYTES: u32 = 2048;
 
-/// The write-ahead log is cut back to this many bytes when it has been copied into the database, which
-/// the lane of the journal sees to.
+/// The write-ahead log is truncated to this many bytes after a checkpoint; the lane of the journal checkpoints it.
 const LOG_BYTES_KEPT: &str = "262144";
 
-/// What a connection keeps of the file in memory, in KiB (SQLite takes them as a negative number). There are
-/// six connections, and what one of them does not have is in the system's cache.
+/// The page cache of a connection, in KiB (which SQLite expects as a negative number). There are six connections, and
+/// pages that one of them does not have are in the system's cache.
 const CACHE_KIB: &str = "-1024";
 
-/// Pages of the log, at most.
+/// Maximum length of the log in pages.
 const LOG_PAGES_MAX: &str = "4096";
 
-/// As many as there are.
+/// Enough for all statements there are.
 const STATEMENTS_KEPT: usize = 256;
 
-/// What the other connections are told by their options.
+/// Settings that the other connections get through their options.
 const WRITER_PRAGMAS: [(&str, &str); 5] = [
     ("foreign_keys", "on"),
     ("synchronous", "normal"),
@@ -56,7 +55,7 @@ const WRITER_PRAGMAS: [(&str, &str); 5] = [
     ("wal_autocheckpoint", LOG_PAGES_MAX),
 ];
 
-/// The ways to a database.
+/// The connections to a database.
 pub(crate) struct Connections {
     pub(crate) write: DatabaseConnection,
     pub(crate) read: StoreReader,
@@ -72,15 +71,15 @@ impl Connections {
     }
 }
 
-/// Opens a database that ends with the process. It has one connection: a second one would see
-/// another database, or wait for locks that no time limit ends.
+/// Opens a database that ends with the process. It has one connection: a second one would see another database, or
+/// wait for locks without a time limit.
 pub(crate) async fn open_memory() -> Result<Connections> {
     let options = SqliteConnectOptions::new().in_memory(true).filename(":memory:");
     let write = connect(options.disable_statement_logging(), &StorePlace::Memory).await?;
     Ok(Connections::pooled(write))
 }
 
-/// Opens a file, which comes into being if need be. Its owner alone may read it.
+/// Opens a file, which is created if necessary. Only its owner can read it.
 pub(crate) async fn open_file(path: &Path) -> Result<Connections> {
     let place = StorePlace::File(path.to_owned());
     prepare(path)?;
@@ -91,21 +90,21 @@ pub(crate) async fn open_file(path: &Path) -> Result<Connections> {
         .pragma("cache_size", CACHE_KIB)
         .statement_cache_capacity(STATEMENTS_KEPT)
         .disable_statement_logging();
-    // In WAL mode a commit outlives the process without waiting for the disk; only a crash of the
-    // whole machine may take the last commits with it, and never damages the file.
+    // In WAL mode a commit survives the process without waiting for the disk; only a crash of the whole machine may
+    // lose the last commits, and it never damages the file.
     let writer = options
         .clone()
         .create_if_missing(true)
         .page_size(PAGE_BYTES)
-        // Said before there are tables, or it means nothing.
+        // Has no effect once there are tables.
         .auto_vacuum(SqliteAutoVacuum::Incremental)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Normal)
         .pragma("journal_size_limit", LOG_BYTES_KEPT)
-        // The lane decides when the log is copied; this is for when it has nothing to write.
+        // The lane decides when to checkpoint the log; this applies when it has nothing to write.
         .pragma("wal_autocheckpoint", LOG_PAGES_MAX);
     let write = connect(writer, &place).await?;
-    // SQLite opens what it cannot write without a word, so ask for the write lock once.
+    // SQLite silently opens files that it cannot write, so request the write lock once.
     let fail = |error| failure(&place, "write to the store", error);
     let probe = write.begin_with_options(write_options(&write)).await.map_err(fail)?;
     sea_orm::TransactionSession::rollback(probe).await.map_err(fail)?;
@@ -118,7 +117,7 @@ pub(crate) async fn open_file(path: &Path) -> Result<Connections> {
     Ok(Connections { write, read, lane: Lane::Own(writer, gate.clone(), LogLength::default()), gate })
 }
 
-/// Opens a file that is there, to read it: neither the file nor its tables are changed.
+/// Opens an existing file for reading: neither the file nor its tables are changed.
 pub(crate) async fn open_file_to_read(path: &Path) -> Result<Connections> {
     let options = SqliteConnectOptions::new()
         .filename(path)
@@ -136,16 +135,16 @@ fn cannot_open(place: &StorePlace, error: sqlx::Error) -> Error {
 
 async fn connect(options: SqliteConnectOptions, place: &StorePlace) -> Result<DatabaseConnection> {
     let mut pool = SqlitePoolOptions::new();
-    // A database in memory is its connection.
+    // An in-memory database lives in its connection.
     if *place != StorePlace::Memory {
-        // When a commit fails, as on a full disk, SQLite may end the transaction by itself. The driver goes on
-        // counting it: what is written next would be a part of a transaction that nobody commits.
+        // When a commit fails, as on a full disk, SQLite may end the transaction by itself. The driver still
+        // considers it open: later writes would be part of a transaction that is never committed.
         pool = pool.before_acquire(|connection, _| {
             Box::pin(std::future::ready(Ok(!connection.is_in_transaction())))
         });
     }
     let pool = pool
-        // One, and for good: a file has one writer at a time, and a database in memory ends with its connection.
+        // One, and permanent: a file has one writer at a time, and an in-memory database ends with its connection.
         .max_connections(1)
         .min_connections(1)
         .idle_timeout(None)
@@ -164,7 +163,7 @@ fn prepare(path: &Path) -> Result<()> {
             .help(format!("name a file in it, such as sqlite:{}", path.join("weft.db").display())));
     }
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
-        // Most often it is a slip of the pen, and an empty store would look as if everything were lost.
+        // Usually it is a typo, and an empty store would look as if everything were lost.
         let folder = folder.display();
         return Err(Error::invalid(format!("cannot open the store: there is no folder `{folder}`"))
             .help(format!("make it: mkdir -p {folder}; or see whether store.url is right")));
@@ -176,8 +175,8 @@ fn prepare(path: &Path) -> Result<()> {
     })
 }
 
-/// Takes a database that was made before from everybody else, with the files beside it, to which SQLite gives the
-/// rights that it has itself.
+/// Restricts an existing database to its owner, together with the files beside it, to which SQLite gives the
+/// permissions of the database.
 fn tighten(path: &Path) {
     for beside in ["", "-wal", "-shm"] {
         let mut name = path.as_os_str().to_owned();

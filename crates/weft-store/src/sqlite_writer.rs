@@ -1,5 +1,5 @@
-//! A connection to a SQLite file without anything between: whole transactions are done in one visit of its
-//! thread. It writes what is written at every step of every run.
+//! A direct connection to a SQLite file, which executes whole transactions in one visit of its thread. It is used for
+//! the writes at every step of every run.
 
 use std::fmt;
 use std::path::Path;
@@ -12,14 +12,14 @@ use sea_orm::{DbErr, RuntimeErr, Value, sqlx};
 
 use crate::batch::{BatchOutcome, BatchStep, ExpectedEffect};
 
-/// Statements that are kept for the next time.
+/// Size of the cache of prepared statements.
 const STATEMENTS_KEPT: usize = 64;
 
-/// A connection that writes. Whoever calls it waits for the disk, so it belongs to a thread of its own.
+/// A connection that writes. Calls block on the disk, so it belongs to a thread of its own.
 pub(crate) struct SqliteWriter(Connection);
 
 impl SqliteWriter {
-    /// Opens a file that is there. The pragmas are executed before anything else.
+    /// Opens an existing file and executes the pragmas first.
     pub(crate) fn open(path: &Path, busy: Duration, pragmas: &[(&str, &str)]) -> Result<Self, DbErr> {
         let open = || {
             let connection = Connection::open_with_flags(
@@ -36,7 +36,7 @@ impl SqliteWriter {
         open().map(Self).map_err(|error| failed(&error))
     }
 
-    /// Lets `work` use the connection.
+    /// Calls `work` with the connection.
     pub(crate) fn call<T>(
         &mut self,
         work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>,
@@ -49,20 +49,20 @@ impl SqliteWriter {
         self.call(|connection| run(connection, steps))
     }
 
-    /// Lets go of the file.
+    /// Closes the file.
     pub(crate) fn close(self) -> Result<(), DbErr> {
         self.0.close().map_err(|(_, error)| failed(&error))
     }
 }
 
-/// Executes `work` as a transaction that has the right to write from its beginning on: whoever reads first and
-/// writes later fails at once when another process wrote in between. It is rolled back unless `work` says that it is
-/// to be kept.
+/// Executes `work` in a transaction that takes the write lock at its beginning: one that reads first and writes later
+/// fails immediately if another process wrote in between. It is rolled back unless `work` returns that it has to be
+/// committed.
 pub(crate) fn transaction<T>(
     connection: &mut Connection,
     work: impl FnOnce(&Connection) -> rusqlite::Result<(T, bool)>,
 ) -> rusqlite::Result<T> {
-    // As `Transaction` does it, but with statements that are read once and kept.
+    // Like `Transaction`, but with cached prepared statements.
     connection.prepare_cached("BEGIN IMMEDIATE")?.execute(())?;
     let ended = work(connection).and_then(|(done, keep)| {
         connection.prepare_cached(if keep { "COMMIT" } else { "ROLLBACK" })?.execute(())?;
@@ -88,7 +88,7 @@ fn run(connection: &mut Connection, steps: &[BatchStep]) -> rusqlite::Result<Bat
     })
 }
 
-/// Executes a step. Whether it was as expected.
+/// Executes a step. Returns whether it had the expected effect.
 fn done(connection: &Connection, BatchStep { statement, kind }: &BatchStep) -> rusqlite::Result<bool> {
     let mut prepared = connection.prepare_cached(&statement.sql)?;
     let values = statement.values.as_ref().map(|values| values.0.as_slice()).unwrap_or_default();
@@ -100,7 +100,7 @@ fn done(connection: &Connection, BatchStep { statement, kind }: &BatchStep) -> r
     }
 }
 
-/// A value of a statement, as SQLite has it.
+/// A value of a statement in SQLite's form.
 struct Bound<'a>(&'a Value);
 
 impl ToSql for Bound<'_> {
@@ -124,7 +124,7 @@ impl ToSql for Bound<'_> {
     }
 }
 
-/// A failure in the form that all databases of the store have.
+/// An error in the form shared by all databases of the store.
 fn failed(error: &rusqlite::Error) -> DbErr {
     let told = match error {
         rusqlite::Error::SqliteFailure(code, _) => sqlx::Error::Database(Box::new(WriteFailure {
@@ -136,10 +136,10 @@ fn failed(error: &rusqlite::Error) -> DbErr {
     DbErr::Exec(RuntimeErr::SqlxError(told.into()))
 }
 
-/// What SQLite says.
+/// An error reported by SQLite.
 #[derive(Debug)]
 struct WriteFailure {
-    /// Its extended result code.
+    /// The extended result code.
     code: i32,
     message: String,
 }

@@ -1,7 +1,7 @@
-//! Secrets of tenants in the store: encrypted with AES-256-GCM under a key that is not in it.
+//! Secrets of tenants in the store, encrypted with AES-256-GCM under a key that is stored elsewhere.
 //!
-//! What is sealed is bound to its tenant and its name, so a row that somebody moves is of no use. The key comes
-//! from the settings or lies in a file that its owner alone may read, made when the first secret is put.
+//! Ciphertext is bound to its tenant and its name, so a row that is moved cannot be decrypted. The key comes from the
+//! settings or is in a file that only its owner can read, created when the first secret is stored.
 
 mod credentials;
 
@@ -28,14 +28,14 @@ use crate::rows::secret::Model;
 use crate::rows::tool_server;
 pub use credentials::SealedCredentials;
 
-/// Bytes of a key.
+/// Length of a key in bytes.
 const KEY_BYTES: usize = 32;
-/// Bytes of what names a key: it tells nothing of it.
+/// Length in bytes of the name of a key, which reveals nothing about the key.
 const KEY_NAME_BYTES: usize = 8;
-/// The form of what is sealed: nonce, ciphertext, tag.
+/// Format version of the ciphertext: nonce, ciphertext, tag.
 const FORM: u8 = 1;
 
-/// A key that secrets are encrypted with.
+/// A key that encrypts secrets.
 #[derive(Clone)]
 pub struct VaultKey([u8; KEY_BYTES]);
 
@@ -46,10 +46,10 @@ impl fmt::Debug for VaultKey {
 }
 
 impl VaultKey {
-    /// A key from its 64 hexadecimal digits.
+    /// Parses a key from its 64 hexadecimal digits.
     ///
     /// # Errors
-    /// `Invalid` for anything else, without it.
+    /// `Invalid` for anything else; the message does not contain the text.
     pub fn from_hex(text: &str) -> Result<Self> {
         let wrong = || {
             Error::invalid("the key of secrets has to be 64 hexadecimal digits")
@@ -72,7 +72,7 @@ impl VaultKey {
         Ok(Self(key))
     }
 
-    /// What tells it from other keys.
+    /// A name that distinguishes it from other keys.
     fn name(&self) -> String {
         let mut hash = Sha256::new();
         hash.update(b"weft key of secrets\0");
@@ -86,14 +86,14 @@ impl VaultKey {
     }
 }
 
-/// Where the key is.
+/// Where the key is stored.
 #[derive(Clone, Debug)]
 pub enum KeyPlace {
-    /// Here.
+    /// Passed directly.
     Given(VaultKey),
     /// In this file, once there is a secret.
     File(PathBuf),
-    /// Nowhere but in this process, as what it encrypts.
+    /// Only in this process, like the secrets it encrypts.
     Process,
 }
 
@@ -110,20 +110,20 @@ impl fmt::Debug for Vault {
     }
 }
 
-/// What a store keeps sealed.
+/// An encrypted value in the store.
 struct Sealed<'a> {
-    /// For people.
+    /// A description for people.
     what: String,
-    /// What to do when it cannot be opened.
+    /// What to do when it cannot be decrypted.
     remedy: String,
-    /// What it was sealed for, so that it opens nowhere else.
+    /// The additional data it is bound to, without which it cannot be decrypted.
     place: &'a [u8],
-    /// The key it was sealed with.
+    /// The name of the key that encrypted it.
     key_name: &'a str,
     bytes: &'a [u8],
 }
 
-/// What to do about a key that is not there yet.
+/// What to do if the key does not exist yet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AbsentKey {
     Make,
@@ -131,7 +131,7 @@ enum AbsentKey {
 }
 
 impl Vault {
-    /// The secrets of a store, under the key of this place.
+    /// The secrets of a store, with the key at this place.
     pub fn new(store: Store, place: KeyPlace) -> Self {
         Self { store, place, key: OnceCell::new() }
     }
@@ -162,7 +162,8 @@ impl Vault {
 
     fn unsealed(&self, key: &VaultKey, sealed: &Sealed<'_>) -> Result<Secret> {
         let &Sealed { ref what, ref remedy, place, key_name, bytes } = sealed;
-        // Before anything is opened: the bytes alone cannot tell another key from damage, and the remedies differ.
+        // Checked before decrypting: the ciphertext alone does not tell a different key from damage, and the remedies
+        // differ.
         if key_name != key.name() {
             return Err(self.other_key(what));
         }
@@ -196,7 +197,7 @@ fn fill(bytes: &mut [u8]) -> Result<()> {
     filled.map_err(|_| Error::internal("the operating system gives no random numbers"))
 }
 
-/// What a value is sealed with: it opens nowhere else.
+/// The additional data that a value is bound to, without which it cannot be decrypted.
 fn bound_to(tenant: &str, name: &str) -> Vec<u8> {
     [tenant.as_bytes(), b"\0", name.as_bytes()].concat()
 }
@@ -212,7 +213,7 @@ fn sealed(key: &VaultKey, tenant: &str, name: &str, value: &Secret) -> Result<Ve
     Ok([&[FORM][..], &nonce, &bytes].concat())
 }
 
-/// The key in a file, which is made if that is wished.
+/// Reads the key from a file, creating it if requested.
 fn key_in(path: &Path, absent: AbsentKey) -> Result<VaultKey> {
     private::tighten_file(path);
     match std::fs::read_to_string(path) {
@@ -223,7 +224,7 @@ fn key_in(path: &Path, absent: AbsentKey) -> Result<VaultKey> {
         }),
         Err(cause) if cause.kind() == io::ErrorKind::NotFound && absent == AbsentKey::Make => {
             make_key(path).map_err(|cause| unusable(path, cause))?;
-            // Whoever came first has made it.
+            // Another process may have created it first.
             key_in(path, AbsentKey::Refuse)
         }
         Err(cause) => Err(unusable(path, cause)),
@@ -236,12 +237,12 @@ fn unusable(path: &Path, cause: io::Error) -> Error {
         .help("put the file back, or give the key as `secrets.key`")
 }
 
-/// Writes a new key beside its place first, so that there is never a part of one; when there is one by then, that
-/// stays.
+/// Writes a new key to a temporary file first, so that a partial key is never visible; if a key exists by then, that
+/// one stays.
 fn make_key(path: &Path) -> io::Result<()> {
     let key = VaultKey::random().map_err(io::Error::other)?;
     let beside = path.with_extension(format!("{}.new", weft_core::id::generate().as_str()));
-    // A link and no renaming, which would replace the key that another process has made by now.
+    // A link rather than a rename, which would replace a key that another process has created meanwhile.
     let made = write_key(&beside, &key).and_then(|()| match std::fs::hard_link(&beside, path) {
         Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => Err(cause),
         Ok(()) | Err(_) => Ok(()),
@@ -251,19 +252,19 @@ fn make_key(path: &Path) -> io::Result<()> {
 }
 
 fn write_key(path: &Path, key: &VaultKey) -> io::Result<()> {
-    // It has its rights before the key is in it: at no time can others read it.
+    // The permissions are set before the key is written: others can never read it.
     private::make_file(path)?;
     let mut file = std::fs::OpenOptions::new().write(true).open(path)?;
     writeln!(file, "{}", hex(&key.0))?;
     file.sync_all()
 }
 
-/// The place that a server is sealed for, which is none of a secret: no name of one has a space.
+/// The name that a server's data is bound to. It cannot be that of a secret, because those contain no spaces.
 fn of_server(id: &str) -> String {
     format!("MCP server {id}")
 }
 
-/// The MCP servers of tenants, under the key of a vault.
+/// The MCP servers of tenants, encrypted with the key of a vault.
 #[derive(Debug)]
 pub struct SealedToolServers(pub Vault);
 
@@ -350,7 +351,7 @@ impl Secrets for Vault {
         if rows.is_empty() {
             return Ok(Vec::new());
         }
-        // A new key opens nothing of what is stored; better to say that the old one is gone.
+        // A new key could not decrypt anything stored; reporting that the old one is missing is better.
         let key = self.key(AbsentKey::Refuse).await?;
         let opened = |row: &Model| {
             let value = self.open(key, row)?;

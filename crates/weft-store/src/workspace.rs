@@ -1,8 +1,8 @@
-//! Files of agents in a folder of the machine, one folder for each tenant below it.
+//! Files of agents in a folder on this machine, with one subfolder per tenant.
 //!
-//! Every step from the tenant's folder to the file is taken through an open folder, so neither a link
-//! nor a folder that is swapped for one in between leads out. A text is first written beside its place
-//! and then put there in one move.
+//! Every path component from the tenant's folder to the file is resolved relative to an open folder, so neither a
+//! link nor a folder that is swapped for one meanwhile leads outside. A text is first written to a temporary file and
+//! then moved into place in one step.
 
 use std::io::{ErrorKind as IoKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -20,10 +20,10 @@ use weft_core::{Error, ErrorKind, Result, TenantId};
 
 use crate::private;
 
-/// Characters of a tenant's name that may name its folder as they are, at most.
+/// Maximum length in characters of a tenant name that is used unchanged as a folder name.
 const TENANT_MAX: usize = 64;
 
-/// A folder of the machine. Nothing is made in it before something is written.
+/// A folder on this machine. Nothing is created in it before the first write.
 #[derive(Clone, Debug)]
 pub struct FolderWorkspace(Arc<Folder>);
 
@@ -31,12 +31,12 @@ pub struct FolderWorkspace(Arc<Folder>);
 struct Folder {
     root: PathBuf,
     bytes_max: usize,
-    /// Held while a file is replaced, so that what is added to it meanwhile is not lost.
+    /// Held while a file is replaced, so that concurrent appends are not lost.
     writing: Mutex<()>,
 }
 
 impl FolderWorkspace {
-    /// The files below `root`, each of `bytes_max` bytes at most.
+    /// The files below `root`, each limited to `bytes_max` bytes.
     pub fn new(root: impl Into<PathBuf>, bytes_max: usize) -> Self {
         Self(Arc::new(Folder { root: root.into(), bytes_max, writing: Mutex::new(()) }))
     }
@@ -61,13 +61,13 @@ impl FolderWorkspace {
     }
 }
 
-/// A tenant's folder below the root of all workspaces; it need not be there.
+/// A tenant's folder below the root of all workspaces; it may not exist.
 pub fn tenant_folder(root: &Path, tenant: &TenantId) -> PathBuf {
     root.join(folder_name(tenant))
 }
 
-/// What a tenant's folder is called. A name of plain lower-case characters is its own; any other is
-/// hashed, since file systems differ in which names they take for the same.
+/// The name of a tenant's folder. A name of plain lower-case characters is used unchanged; any other is hashed,
+/// because file systems differ in which names they consider equal.
 pub(crate) fn folder_name(tenant: &TenantId) -> String {
     let name = tenant.as_str();
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -84,7 +84,7 @@ impl Folder {
         Dir::open_ambient_dir(&self.root, ambient_authority())?.open_dir(folder_name(tenant))
     }
 
-    /// The same, made when it is not there.
+    /// The tenant's folder, created if necessary.
     fn made(&self, tenant: &TenantId) -> std::io::Result<Dir> {
         private::make_folder(&self.root)?;
         let root = Dir::open_ambient_dir(&self.root, ambient_authority())?;
@@ -99,14 +99,14 @@ impl Folder {
 
     fn content(&self, root: &Dir, file: &str, path: &str) -> Result<String> {
         let cannot = |cause| failed("read", path, cause);
-        // A pipe would have to wait for its other end when it is opened.
+        // Opening a pipe would block until its other end is opened.
         let file = root.open_with(file, OpenOptions::new().read(true).nonblock(true)).map_err(cannot)?;
         if !file.metadata().map_err(cannot)?.is_file() {
             return Err(Error::invalid(format!("`{path}` is not an ordinary file")));
         }
         let mut bytes = Vec::new();
         let limit = u64::try_from(self.bytes_max).unwrap_or(u64::MAX);
-        // One byte more than may be: a file that is too large is noticed without being read whole.
+        // One byte above the limit: a file that is too large is detected without reading all of it.
         file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(cannot)?;
         self.fits(bytes.len(), path)?;
         String::from_utf8(bytes).map_err(|_| Error::invalid(format!("`{path}` is not UTF-8 text")))
@@ -137,7 +137,7 @@ impl Folder {
             EarlierText::Kept => self.before(&folder, name, path)?,
             EarlierText::Replaced => String::new(),
         };
-        // Of a link the link itself: it is replaced below, and nobody writes through it.
+        // For a link, the link itself: it is replaced below and never written through.
         let existed = match folder.symlink_metadata(name) {
             Ok(found) if found.is_dir() => return Err(Error::invalid(format!("`{path}` is a folder"))),
             Ok(_) => true,
@@ -145,7 +145,8 @@ impl Folder {
             Err(cause) => return Err(cannot(cause)),
         };
         self.fits(before.len().saturating_add(text.len()), path)?;
-        // Written beside its name and put there whole: nobody reads a part of it, and a crash leaves what was there.
+        // Written to a temporary file and moved into place as a whole: no reader sees a partial file, and after a
+        // crash the old file is still there.
         let mut fresh = fresh_file(&folder).map_err(cannot)?;
         fresh.write_all(before.as_bytes()).map_err(cannot)?;
         fresh.write_all(text.as_bytes()).map_err(cannot)?;
@@ -154,7 +155,7 @@ impl Folder {
         Ok(existed)
     }
 
-    /// What the file holds; nothing when there is none.
+    /// The content of the file; empty when it does not exist.
     fn before(&self, folder: &Dir, name: &str, path: &str) -> Result<String> {
         match self.content(folder, name, path) {
             Err(error) if error.kind == ErrorKind::NotFound => Ok(String::new()),
@@ -163,14 +164,14 @@ impl Folder {
     }
 }
 
-/// What becomes of the text that was there before.
+/// What happens to the existing text.
 #[derive(Clone, Copy)]
 enum EarlierText {
     Kept,
     Replaced,
 }
 
-/// A file that has no name yet, which its owner alone may read.
+/// A file without a name yet, which only its owner can read.
 pub(crate) fn fresh_file(folder: &Dir) -> std::io::Result<TempFile<'_>> {
     let file = TempFile::new(folder)?;
     #[cfg(unix)]
@@ -181,7 +182,7 @@ pub(crate) fn fresh_file(folder: &Dir) -> std::io::Result<TempFile<'_>> {
     Ok(file)
 }
 
-/// A folder below another, made when it is not there.
+/// A folder below another one, created if necessary.
 pub(crate) fn below(folder: &Dir, path: &str) -> std::io::Result<Dir> {
     match folder.open_dir(path) {
         Err(cause) if cause.kind() == IoKind::NotFound => {
@@ -209,7 +210,7 @@ impl Workspace for FolderWorkspace {
     }
 }
 
-/// The message names the path as the caller wrote it and never the folder of the machine.
+/// The message contains the path as the caller wrote it and never the folder on this machine.
 fn failed(what: &str, path: &str, cause: std::io::Error) -> Error {
     let (kind, why) = match cause.kind() {
         IoKind::NotFound => (ErrorKind::NotFound, "there is no such file"),

@@ -1,4 +1,4 @@
-//! One writer at a time.
+//! Admits one writer at a time.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use sea_orm::{DatabaseTransaction, DbErr};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-/// Writers of one SQLite file take turns here, first come first served: SQLite itself would let the
-/// losers sleep and try again. Other processes still meet in the file. Servers need no gate.
+/// Writers to one SQLite file wait here in order of arrival: SQLite itself would let the losers sleep and retry.
+/// Other processes still compete for the file's lock. Servers need no gate.
 #[derive(Clone, Default)]
 pub(crate) struct WriteGate(Option<Arc<Mutex<()>>>);
 
-/// The right to write, until it is dropped.
+/// The permission to write, until it is dropped.
 pub(crate) struct WritePermit(#[expect(dead_code, reason = "held, not read")] Option<OwnedMutexGuard<()>>);
 
 impl WriteGate {
@@ -27,7 +27,7 @@ impl WriteGate {
     }
 }
 
-/// A transaction with the right to write. Dropped without [`WriteTransaction::commit`], it changes nothing.
+/// A transaction with permission to write. If it is dropped without [`WriteTransaction::commit`], it changes nothing.
 pub(crate) struct WriteTransaction {
     pub(crate) transaction: DatabaseTransaction,
     pub(crate) permit: WritePermit,

@@ -1,5 +1,5 @@
-//! What tests stand on: models and servers that play a script, an `Http` that never dials, stores in
-//! memory, and the contracts that every implementation of a seam keeps.
+//! What tests are built on: models and servers that play a script, an `Http` that never connects, stores in memory,
+//! and the contracts that every implementation of a seam fulfils.
 
 pub mod around;
 pub mod authorization_server;

@@ -245,8 +245,9 @@ impl DatasetStore for MemoryDatasets {
         tables.other_embedder(dataset)?;
         let Some(before) = tables.datasets.get_mut(&at(&dataset.key)) else { return Ok(false) };
         let other = before.embedder != dataset.embedder;
+        let generation = if other { before.with_other_embedder() } else { before.generation };
         let (created_ms, revision) = (before.created_ms, before.revision + 1);
-        *before = Dataset { created_ms, revision, ..dataset.clone() };
+        *before = Dataset { created_ms, revision, generation, ..dataset.clone() };
         let all =
             tables.documents.values_mut().filter(|kept| other && kept.document.key.dataset == dataset.key);
         all.for_each(|kept| kept.fresh.clear());

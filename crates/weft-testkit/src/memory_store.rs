@@ -257,7 +257,11 @@ impl SessionStore for MemoryStore {
         if !filter.ascending {
             found.reverse();
         }
-        Ok(page(found, filter.offset, filter.limit))
+        let total = found.len() as u64;
+        if let Some((created_ms, id)) = &filter.after {
+            found.retain(|session| (session.created_ms, &session.key.id) > (*created_ms, id));
+        }
+        Ok((page(found, filter.offset, filter.limit).0, total))
     }
 
     async fn rename(&self, key: &SessionKey, name: &str) -> Result<()> {
@@ -343,6 +347,9 @@ impl TokenStore for MemoryStore {
         let mut tokens: Vec<_> =
             tables.tokens.values().filter(|token| fits(filter, token)).cloned().collect();
         tokens.sort_by(|a, b| (a.created_ms, &a.hash).cmp(&(b.created_ms, &b.hash)));
+        if let Some((created_ms, hash)) = &filter.after {
+            tokens.retain(|token| (token.created_ms, &token.hash) > (*created_ms, hash));
+        }
         let of = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         Ok(tokens.into_iter().skip(of(filter.offset)).take(of(filter.limit)).collect())
     }

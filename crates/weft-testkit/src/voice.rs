@@ -44,7 +44,7 @@ impl TranscriptionModel for Voice {
         "voice"
     }
 
-    async fn transcribe(&self, recording: &Recording) -> Result<String> {
+    async fn transcribe(&self, _: &TenantId, recording: &Recording) -> Result<String> {
         Ok(format!("{}: {}", recording.name, String::from_utf8_lossy(&recording.bytes)))
     }
 }

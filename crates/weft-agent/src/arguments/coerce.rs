@@ -1,4 +1,4 @@
-//! Values that models write in the wrong type, where the right one is beyond doubt; defaults.
+//! Converts values that models write in the wrong type when the right one is beyond doubt, and fills in defaults.
 
 use serde_json::{Map, Number};
 use weft_core::Json;
@@ -6,20 +6,19 @@ use weft_core::exact::kept;
 
 use super::cost::resolve;
 
-/// Schemas that are looked at for one set of arguments, at most; beyond that values stay as they are.
-// As many as a check may take (`cost.rs`): who reaches it here is refused there.
+/// Maximum number of schemas that are visited for one set of arguments; beyond that values stay as they are.
+// The same limit as for validation (`cost.rs`): arguments that reach it here are rejected there.
 const STEPS_MAX: usize = 200_000;
-/// Schemas that may be entered one from the other.
+/// Maximum nesting of schemas that are entered from one another.
 const DEPTH_MAX: usize = 100;
 /// Digits that a decimal number keeps exactly.
-// A double tells 15 decimal digits apart, always; from the 16th on two texts may be the same number, and an
-// id that was written as text would come out as another one.
+// A double always distinguishes 15 decimal digits; from the 16th on, two texts may be the same number, and an id
+// written as text would come out as a different one.
 const DIGITS_MAX: usize = 15;
 
-/// Changes a value to fit a schema where nothing is lost by it: texts to the numbers and booleans that they
-/// name, whole floating-point numbers to integers, JSON written as text to what it holds, a single value to a
-/// list of it. A null for a member that may be left out and may not be null counts as left out. Members that
-/// are left out get their default.
+/// Changes a value to fit a schema where nothing is lost: strings to the numbers and booleans they name, integral
+/// floating-point numbers to integers, JSON in a string to its value, a single value to a list of that value. A null
+/// for an optional, non-nullable member counts as absent. Absent members get their defaults.
 pub(super) fn fit(root: &Json, value: &mut Json) {
     Fitting { root, left: STEPS_MAX }.fit(root, value, 0);
 }
@@ -30,10 +29,10 @@ struct Fitting<'s> {
 }
 
 impl<'s> Fitting<'s> {
-    /// Counts a step. None when there is none left.
+    /// Counts a step. Returns `None` when the limit is reached.
     fn step(&mut self, depth: usize) -> Option<()> {
-        // Both limits give up quietly: what is not fitted is checked as it was written, and the model is told
-        // what does not fit.
+        // Both limits give up silently: a value that is not converted is validated as it was written, and the model
+        // is told what does not fit.
         self.left = self.left.checked_sub(1).filter(|_| depth <= DEPTH_MAX)?;
         Some(())
     }
@@ -43,7 +42,7 @@ impl<'s> Fitting<'s> {
         if self.step(depth).is_none() {
             return;
         }
-        // The value itself first: what it becomes decides which of the schemas below are about it.
+        // The value itself first: its resulting type decides which of the nested schemas apply to it.
         if let Some(types) = self.types(schema, depth) {
             convert(value, types);
         }
@@ -60,7 +59,7 @@ impl<'s> Fitting<'s> {
                     suitable.push(one);
                 }
             }
-            // Only an alternative that is the only one for this type of value is meant without doubt.
+            // An alternative is certain only if it is the only one for this type of value.
             if let [only] = suitable[..] {
                 self.fit(only, value, depth + 1);
             }
@@ -80,13 +79,13 @@ impl<'s> Fitting<'s> {
             let types = self.types(property, depth);
             let admits = |value: &Json| types.is_none_or(|types| types.admit(value));
             if members.get(name).is_some_and(|value| value.is_null() && !admits(value)) && !required(name) {
-                // Models write null for "nothing"; a member that is absent gets its default below, one that
-                // is null would be refused.
+                // Models write null for "nothing"; a member that is absent gets its default below, while null would
+                // be rejected.
                 members.shift_remove(name);
             }
             match (members.get_mut(name), property.get("default")) {
                 (Some(value), _) => self.fit(property, value, depth + 1),
-                // A default that does not fit would be a fault that no model can put right.
+                // A default that does not fit would cause an error that no model can correct.
                 (None, Some(default)) if admits(default) => {
                     members.insert(name.clone(), default.clone());
                 }
@@ -102,8 +101,8 @@ impl<'s> Fitting<'s> {
     }
 
     fn items(&mut self, schema: &'s Map<String, Json>, items: &mut [Json], depth: usize) {
-        // Older dialects say `items` for a list of schemas, the newest one `prefixItems`; tools of servers
-        // come with either.
+        // Older dialects use `items` for a list of schemas, the newest one `prefixItems`; tools of servers use
+        // either.
         let listed_at = if schema.contains_key("prefixItems") { "prefixItems" } else { "items" };
         let mut first = 0;
         for (schema, item) in listed(schema, listed_at).zip(items.iter_mut()) {
@@ -172,7 +171,7 @@ impl Types {
         self.0 & other.0 != 0
     }
 
-    /// All of these together, if there are any and each is known.
+    /// The union of these types, if there are any and all of them are known.
     fn all(mut types: impl Iterator<Item = Option<Self>>) -> Option<Self> {
         types.try_fold(Self::default(), |all, types| Some(all.with(types?))).filter(|all| all.0 != 0)
     }
@@ -214,7 +213,7 @@ fn convert(value: &mut Json, types: Types) {
     let converted = match value {
         Json::String(text) => read(text.trim(), types),
         Json::Number(number) => whole(number).filter(|_| types.has(Types::INTEGER)).map(Json::Number),
-        // A null is never made a value: who writes it means that there is none.
+        // A null is never converted to a value: it means that there is none.
         Json::Null | Json::Bool(_) | Json::Array(_) | Json::Object(_) => None,
     };
     if let Some(converted) = converted {
@@ -224,7 +223,7 @@ fn convert(value: &mut Json, types: Types) {
     }
 }
 
-/// What a text says, if that is of one of these types.
+/// The value of a string, if it has one of these types.
 fn read(text: &str, types: Types) -> Option<Json> {
     match text.to_ascii_lowercase().as_str() {
         "true" if types.has(Types::BOOLEAN) => return Some(Json::Bool(true)),
@@ -234,8 +233,8 @@ fn read(text: &str, types: Types) -> Option<Json> {
     let value: Json = serde_json::from_str(&kept(text)).ok()?;
     match &value {
         Json::Number(number) => {
-            // An integer that fits is exact whatever its length; a fraction is only as long as a double keeps
-            // it.
+            // An integer that fits is exact whatever its length; a fraction is exact only up to the digits that a
+            // double keeps.
             let exact = !number.is_f64() || text.bytes().filter(u8::is_ascii_digit).count() <= DIGITS_MAX;
             let whole = whole(number).filter(|_| types.has(Types::INTEGER));
             let number = whole.or_else(|| types.has(Types::FRACTION).then(|| number.clone()));
@@ -248,7 +247,7 @@ fn read(text: &str, types: Types) -> Option<Json> {
 
 /// A number as an integer, if it is one.
 fn whole(number: &Number) -> Option<Number> {
-    /// Above it not every integer has a floating-point number of its own.
+    /// From here on, not every integer has a floating-point number of its own.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if !number.is_f64() {
         return Some(number.clone());

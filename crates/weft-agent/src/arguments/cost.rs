@@ -1,29 +1,28 @@
-//! What a JSON schema may refer to and what following it may cost. Schemas come from servers that nobody
-//! has checked: a few lines of them can mean more steps than there is time for, or a descent without end.
+//! Limits what a JSON schema may refer to and what validation may cost. Schemas come from untrusted servers: a few
+//! lines can require more steps than there is time for, or endless recursion.
 
 use std::borrow::Cow;
 
 use serde_json::Map;
 use weft_core::Json;
 
-/// Values in a schema, at most.
-// Definitions of tools have some hundred values; those of whole APIs written into one schema some thousand.
+/// Maximum number of values in a schema.
+// Definitions of tools have a few hundred values; schemas of whole APIs have a few thousand.
 const VALUES_MAX: usize = 20_000;
-/// Schemas inside schemas, at most.
-// Half of what serde_json reads, as each level of a schema costs the validator several calls on the stack.
+/// Maximum nesting of schemas inside schemas.
+// Half of what serde_json reads, because each level of a schema costs the validator several stack frames.
 const SCHEMA_DEPTH_MAX: usize = 64;
-/// Steps that checking one set of arguments may take.
-// Some tens of milliseconds of checking: a call waits for it, and so does whoever shares the thread.
+/// Maximum number of steps for validating one set of arguments.
+// Some tens of milliseconds of validation: the call waits for it, and so do other tasks on the same thread.
 const STEPS_MAX: usize = 200_000;
-/// Schemas that may be entered one from the other while checking.
-// The validator goes down by recursion; this is far from the end of a worker's stack and beyond any real
-// schema.
+/// Maximum nesting of schemas entered from one another during validation.
+// The validator is recursive; this is far from exhausting a worker's stack and beyond any real schema.
 const DEPTH_MAX: usize = 150;
 
 /// What is wrong with a schema.
 pub(super) type Fault = String;
 
-/// Whether a schema can be used at all: not too large, and with references to places within itself only.
+/// Checks whether a schema can be used at all: not too large, and with references only to places within itself.
 pub(super) fn inspect(root: &Json) -> Result<(), Fault> {
     let mut left = VALUES_MAX;
     measure(root, 0, &mut left)?;
@@ -42,11 +41,11 @@ fn measure(value: &Json, depth: usize, left: &mut usize) -> Result<(), Fault> {
     }
 }
 
-/// Checks the references of a schema and of those inside it. The depth is known to be limited.
+/// Checks the references of a schema and of those inside it. The depth has already been limited.
 fn references(root: &Json, schema: &Json) -> Result<(), Fault> {
     let Some(map) = schema.as_object() else { return Ok(()) };
-    // Where these lead depends on the way that led to them, so what following them costs cannot be told
-    // beforehand.
+    // The targets of these depend on the path that led to them, so the cost of following them cannot be computed in
+    // advance.
     for keyword in ["$dynamicRef", "$recursiveRef", "$anchor", "$dynamicAnchor"] {
         if map.contains_key(keyword) {
             return Err(format!("`{keyword}` is not supported; use `$ref` with `#/$defs/name`"));
@@ -67,14 +66,14 @@ fn references(root: &Json, schema: &Json) -> Result<(), Fault> {
     inner(map).try_for_each(|(_, schema)| references(root, schema))
 }
 
-/// The place that a reference such as `#/$defs/name` leads to.
+/// Resolves a reference such as `#/$defs/name`.
 pub(super) fn resolve<'r>(root: &'r Json, reference: &str) -> Option<&'r Json> {
-    // Only within the document: an address would make the validator fetch something for a stranger.
+    // Only within the document: a URL would make the validator fetch something on behalf of an untrusted party.
     let pointer = reference.strip_prefix('#')?;
     root.pointer(&decoded(pointer)?)
 }
 
-/// A text with `%20` and the like replaced by what it stands for.
+/// Decodes percent-encoding such as `%20`.
 fn decoded(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('%') {
         return Some(Cow::Borrowed(text));
@@ -82,14 +81,14 @@ fn decoded(text: &str) -> Option<Cow<'_, str>> {
     let mut parts = text.split('%');
     let mut bytes = parts.next()?.as_bytes().to_vec();
     for part in parts {
-        // `get(..2)` and not a slice: the text behind the sign may be shorter, or cut a character in two.
+        // `get(..2)` and not a slice: the text after the sign may be shorter, or split a character.
         bytes.push(u8::from_str_radix(part.get(..2)?, 16).ok()?);
         bytes.extend_from_slice(part.get(2..)?.as_bytes());
     }
     String::from_utf8(bytes).ok().map(Cow::Owned)
 }
 
-/// Which values a schema inside a schema is about.
+/// The values to which a nested schema applies.
 #[derive(Clone, Copy)]
 pub(super) enum About<'s> {
     /// The same value.
@@ -102,11 +101,11 @@ pub(super) enum About<'s> {
     Element(usize),
     /// Elements of a list.
     Elements,
-    /// None: it is only there to be referred to.
+    /// None: the schema is only a target of references.
     Nothing,
 }
 
-/// The schemas directly inside a schema, references left out.
+/// The schemas directly inside a schema, not following references.
 pub(super) fn inner(map: &Map<String, Json>) -> impl Iterator<Item = (About<'_>, &Json)> {
     map.iter().flat_map(|(keyword, value)| -> Box<dyn Iterator<Item = (About<'_>, &Json)> + '_> {
         let listed = |about: fn(usize) -> About<'static>| {
@@ -142,8 +141,8 @@ pub(super) fn inner(map: &Map<String, Json>) -> impl Iterator<Item = (About<'_>,
     })
 }
 
-/// Whether checking a value against a schema stays within bounds, judged by following the schema as a
-/// validator does, only without checking anything.
+/// Whether validating a value against a schema stays within the limits, determined by following the schema as a
+/// validator does but without checking anything.
 pub(crate) fn affordable(root: &Json, value: &Json) -> bool {
     Meter { root, left: STEPS_MAX }.follow(root, value, 0).is_some()
 }
@@ -156,19 +155,19 @@ struct Meter<'s> {
 impl Meter<'_> {
     fn follow(&mut self, schema: &Json, value: &Json, depth: usize) -> Option<()> {
         self.left = self.left.checked_sub(1)?;
-        // Also ends references that lead to themselves without taking a step into the value.
+        // Also ends references that lead to themselves without descending into the value.
         if depth > DEPTH_MAX {
             return None;
         }
         let Some(map) = schema.as_object() else { return Some(()) };
-        // To know what is left over, a validator goes over the schemas beside it once more.
+        // To find unevaluated members, a validator visits the adjacent schemas a second time.
         let unevaluated = map.keys().any(|keyword| keyword.starts_with("unevaluated"));
         for _ in 0..=usize::from(unevaluated) {
             if let Some(target) = map.get("$ref").and_then(Json::as_str).and_then(|r| resolve(self.root, r)) {
                 self.follow(target, value, depth + 1)?;
             }
             if let Some(options) = map.get("enum").and_then(Json::as_array) {
-                // Each option is compared whole, and a schema may list thousands.
+                // Each option is compared as a whole, and a schema may list thousands.
                 self.left = self.left.checked_sub(options.len())?;
             }
             for (about, inside) in inner(map) {

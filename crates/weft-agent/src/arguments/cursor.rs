@@ -1,28 +1,28 @@
-//! Where the words of damaged JSON begin and end.
+//! Finds the boundaries of tokens in malformed JSON.
 
 use super::word::{bare_key, begun, literal};
 
-/// Characters of a key that are looked at to tell that it is one.
-// Longer than any name of an argument; without a limit a text full of quotes would be read to its end once
-// for each of them.
+/// Maximum number of characters that are examined to recognize a key.
+// Longer than any argument name; without a limit, a text full of quotes would be read to its end once for each of
+// them.
 const KEY_MAX: usize = 200;
-/// Bytes behind a quote that are looked at to tell whether it ends its string.
-// A closing bracket or the next key stands nearer than that even in text that is indented deeply.
+/// Bytes after a quote that are examined to decide whether it ends its string.
+// A closing bracket or the next key is nearer than that, even in deeply indented text.
 const AHEAD_MAX: usize = 1_000;
 
 /// What ends a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Quote {
-    /// Any of these characters.
+    /// Any one of these characters.
     One(&'static [char]),
-    /// Three of a kind, as in Python.
+    /// Three of the same, as in Python.
     Three(&'static str),
 }
 
 impl Quote {
     /// The quote at the start of a text and its length in bytes.
     pub(super) fn opening(text: &str) -> Option<(Self, usize)> {
-        // Before the single quote, which would read the first two of three as an empty string.
+        // Before the single quotes, which would read the first two of three as an empty string.
         for three in ["\"\"\"", "'''"] {
             if text.starts_with(three) {
                 return Some((Self::Three(three), 3));
@@ -32,8 +32,8 @@ impl Quote {
         let closing: &[char] = match first {
             '"' => &['"'],
             '\'' => &['\''],
-            // Languages pair them differently („…“, “…”, ”…”), and models close with a plain one what they
-            // opened with a curved one.
+            // Languages pair them differently („…“, “…”, ”…”), and models close with a plain quote what they opened
+            // with a curved one.
             '“' | '”' | '„' => &['”', '“', '"'],
             '‘' | '’' => &['’', '‘', '\''],
             _ => return None,
@@ -41,7 +41,7 @@ impl Quote {
         Some((Self::One(closing), first.len_utf8()))
     }
 
-    /// The length of this quote's end at the start of a text.
+    /// The length of the closing quote, if the text starts with it.
     fn closing(self, text: &str) -> Option<usize> {
         match self {
             Self::One(any) => text.chars().next().filter(|c| any.contains(c)).map(char::len_utf8),
@@ -50,7 +50,7 @@ impl Quote {
     }
 }
 
-/// What a string is, which decides where it may end.
+/// The role of a string, which decides where it may end.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Role {
     Key,
@@ -62,17 +62,17 @@ pub(super) enum Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Closed,
-    /// The text was over first.
+    /// The text ended first.
     Cut,
-    /// The text was over first, and there were quotes in it that might have ended it.
+    /// The text ended first, and the string contains quotes that might have ended it.
     Lost,
 }
 
-/// A place in a text.
+/// A position in a text.
 pub(super) struct Cursor<'a> {
     text: &'a str,
     at: usize,
-    /// Whether some string has a quote in it that might as well be its end.
+    /// Whether some string contains a quote that might be its end.
     pub doubtful: bool,
 }
 
@@ -89,18 +89,18 @@ impl<'a> Cursor<'a> {
         self.at += bytes;
     }
 
-    /// What is here, for a message.
+    /// Describes the current position for a message.
     pub(super) fn here(&self) -> String {
         let near: String = self.rest().chars().take(30).collect();
         if near.is_empty() { "at its end".to_owned() } else { format!("at `{near}`") }
     }
 
-    /// Skips blanks, comments and the marks of code fences.
+    /// Skips whitespace, comments and code fences.
     pub(super) fn skip(&mut self) {
         self.at = self.text.len() - skipped(self.rest()).len();
     }
 
-    /// Reads a string, from the first character behind its opening quote on.
+    /// Reads a string, starting after its opening quote.
     pub(super) fn string(&mut self, quote: Quote, role: Role) -> (String, End) {
         let mut value = String::new();
         let mut kept_quotes = false;
@@ -115,8 +115,8 @@ impl<'a> Cursor<'a> {
                     self.advance(length);
                     return (value, End::Closed);
                 }
-                // Kept as text: the model forgot its backslash. If the string never ends, nobody can tell
-                // which quote was meant.
+                // Kept as text: the model forgot its backslash. If the string never ends, it is unclear which quote
+                // was meant as its end.
                 kept_quotes = true;
                 self.doubtful = true;
             } else if c == '\\' {
@@ -128,8 +128,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads what a backslash introduces. One that introduces nothing stands for itself, as in a path or
-    /// a regular expression.
+    /// Reads an escape sequence. A backslash that does not start one stands for itself, as in a path or a regular
+    /// expression.
     fn escape(&mut self, value: &mut String) {
         let rest = self.rest().get(1..).unwrap_or_default();
         self.advance(1);
@@ -140,7 +140,7 @@ impl<'a> Cursor<'a> {
             'r' => '\r',
             'b' => '\u{8}',
             'f' => '\u{c}',
-            // A single quote and a backtick need no backslash in JSON; models of code put one all the same.
+            // A single quote and a backtick need no backslash in JSON; code models write one anyway.
             '"' | '\'' | '\\' | '/' | '`' => c,
             'u' => {
                 let Some((c, length)) = unicode(rest) else { return value.push('\\') };
@@ -154,7 +154,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The character that `uXXXX`, or a pair of them with a backslash between, stands for, and its length.
+/// The character encoded by `uXXXX`, or by a surrogate pair of them with a backslash between, and the length of the
+/// sequence.
 fn unicode(text: &str) -> Option<(char, usize)> {
     let unit = |text: &str| u16::from_str_radix(text.get(1..5).filter(|hex| hex.is_ascii())?, 16).ok();
     let first = unit(text)?;
@@ -166,7 +167,7 @@ fn unicode(text: &str) -> Option<(char, usize)> {
     Some(pair.map_or((char::REPLACEMENT_CHARACTER, 5), |c| (c, 11)))
 }
 
-/// A text without the blanks, comments and fence marks at its start.
+/// The text after leading whitespace, comments and code fences.
 fn skipped(mut text: &str) -> &str {
     loop {
         text = blanks(text);
@@ -182,7 +183,7 @@ fn skipped(mut text: &str) -> &str {
     }
 }
 
-/// At most so many bytes of a text.
+/// The first bytes of a text, up to this number.
 pub(super) fn start_of(text: &str, bytes: usize) -> &str {
     text.get(..text.floor_char_boundary(bytes)).unwrap_or_default()
 }
@@ -191,11 +192,11 @@ fn blanks(text: &str) -> &str {
     text.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '\u{feff}' | '\u{200b}'))
 }
 
-/// Whether a quote ends its string, judged by what stands behind it. Quotes that do not are taken as part
-/// of the string: models forget to escape them.
+/// Whether a quote ends its string, judged by what follows. Other quotes are taken as part of the string: models
+/// forget to escape them.
 fn ends(behind: &str, role: Role) -> bool {
     let (depth, in_list) = match role {
-        // A key has no quotes inside; reading on would swallow the value behind a key with a forgotten colon.
+        // A key contains no quotes; reading on would swallow the value after a key with a forgotten colon.
         Role::Key => return true,
         Role::Element { depth } => (depth, true),
         Role::Member { depth } => (depth, false),
@@ -217,7 +218,7 @@ fn ends(behind: &str, role: Role) -> bool {
                 || after.starts_with(['}', ']'])
                 || if in_list { value_follows(after) } else { key_follows(after) || key_is_cut(after) }
         }
-        // A comment may follow a value, a bare slash goes on within the text.
+        // A comment may follow a value; a single slash is part of the text.
         '/' | '#' => skipped(rest).len() < rest.len(),
         '`' => rest.starts_with("```"),
         '{' | '[' => closed > 0 || in_list,
@@ -228,7 +229,7 @@ fn ends(behind: &str, role: Role) -> bool {
                 inside && key_follows(rest)
             }
         }
-        // Prose follows the whole value.
+        // Prose may follow the whole value.
         _ => closed > 0 && (!inside || key_follows(rest)),
     }
 }
@@ -243,7 +244,7 @@ fn key_is_cut(text: &str) -> bool {
     Quote::opening(text).is_some() && behind_key(text).is_some_and(str::is_empty)
 }
 
-/// What stands behind the key at a text's start.
+/// The text after the key at the start of a text.
 fn behind_key(text: &str) -> Option<&str> {
     let behind = match Quote::opening(text) {
         Some((quote @ Quote::One(_), length)) => quoted_key(text.get(length..)?, quote),
@@ -256,7 +257,7 @@ fn behind_key(text: &str) -> Option<&str> {
     behind.map(blanks)
 }
 
-/// What stands behind a quoted key: nothing, if the text ends within it.
+/// The text after a quoted key; empty if the text ends within it.
 fn quoted_key(text: &str, quote: Quote) -> Option<&str> {
     let mut escaped = false;
     for (place, c) in text.char_indices().take(KEY_MAX) {
@@ -267,8 +268,8 @@ fn quoted_key(text: &str, quote: Quote) -> Option<&str> {
             _ => escaped = c == '\\' && !escaped,
         }
     }
-    // The text was cut off within the key: it is one, as nothing says otherwise. A key longer than the limit
-    // is none.
+    // The text was cut off within the key: accepted as a key, because nothing contradicts it. A text longer than the
+    // limit is not a key.
     text.chars().nth(KEY_MAX).is_none().then_some("")
 }
 

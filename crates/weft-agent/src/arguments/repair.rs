@@ -1,10 +1,10 @@
-//! Reads JSON that is not quite JSON.
+//! Parses malformed JSON.
 //!
-//! Why not a library: of those there are, `jsonrepair` 0.1 and `llm_json` 1.0 overflow the stack on deep
-//! nesting, and `jsonrepair-rs` 0.2.6, otherwise the best, needs seconds for 50 kB of an unclosed string
-//! with quotes in it, since it starts again at each quote. A model's arguments are untrusted input, and a
-//! tool must rather not be called than with arguments that were guessed. So this reader goes over the text
-//! once, keeps its own stack, and refuses what has no plain meaning.
+//! Why not a library: of the existing ones, `jsonrepair` 0.1 and `llm_json` 1.0 overflow the stack on deep nesting,
+//! and `jsonrepair-rs` 0.2.6, otherwise the best, needs seconds for 50 kB of an unclosed string with quotes in it,
+//! because it starts again at each quote. A model's arguments are untrusted input, and not calling a tool is better
+//! than calling it with guessed arguments. So this parser reads the text once, keeps its own stack, and rejects what
+//! has no clear meaning.
 
 use serde_json::Map;
 use weft_core::Json;
@@ -12,26 +12,27 @@ use weft_core::Json;
 use super::cursor::{Cursor, End, Quote, Role, key_follows, start_of};
 use super::word::{bare_key_length, bare_value_length, begun, blanks_then, literal};
 
-/// Brackets inside brackets, at most: as many as serde_json takes.
+/// Maximum nesting of brackets: the same as in serde_json.
 const DEPTH_MAX: usize = 128;
 
-/// Brackets in prose that are looked at to find the value, at most.
-// Prose before the value has a handful; a text with nothing but brackets would otherwise be looked at once
-// for each.
+/// Maximum number of brackets in prose that are examined to find the value.
+// Prose before the value has a handful; a text with nothing but brackets would otherwise be examined once for each of
+// them.
 const BRACKETS_MAX: usize = 1_000;
-/// Bytes behind a bracket that are looked at to tell whether it is meant as JSON.
-// Room for one long key; what stands behind it says nothing about whether the bracket begins JSON.
+/// Bytes after a bracket that are examined to decide whether it is meant as JSON.
+// Enough for one long key; what comes after that says nothing about whether the bracket begins JSON.
 const WINDOW: usize = 300;
 
-/// What is wrong and where.
+/// What is wrong, and where.
 pub(super) type Fault = String;
 
-/// The value in a text, or the list of the values that follow each other in it.
+/// Parses the value in a text, or the list of consecutive values in it.
 pub(super) fn read(text: &str) -> Result<Json, Fault> {
     let start = start(text)?;
     let unescaped;
     let text = match &start {
-        // The whole object was written as the inside of a string: unescaped once, it is read like any other.
+        // The whole object was written in escaped form, as inside a string: unescaped once, it is parsed like any
+        // other.
         Start::Bracket(rest) if escaped(rest) => {
             unescaped = serde_json::from_str::<String>(&format!("\"{}\"", rest.replace('\n', "\\n")))
                 .map_err(|_| "its quotes are escaped, but not all of them".to_owned())?;
@@ -62,12 +63,12 @@ enum Start<'a> {
     Bracket(&'a str),
     /// With a key: the bracket before it is missing.
     Members(&'a str),
-    /// It is a single word or number.
+    /// The whole text is a single word or number.
     Scalar(Json),
 }
 
-/// Finds the value behind whatever a model says first. Brackets in prose, such as `[1]` or `{this}`, are
-/// passed over if a better one follows.
+/// Finds the value after any introduction by the model. Brackets in prose, such as `[1]` or `{this}`, are skipped if
+/// a better one follows.
 fn start(text: &str) -> Result<Start<'_>, Fault> {
     let mut cursor = Cursor::new(text);
     cursor.skip();
@@ -92,7 +93,7 @@ fn start(text: &str) -> Result<Start<'_>, Fault> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// Nothing stands before it.
+    /// Nothing precedes it.
     First,
     Later,
 }
@@ -103,7 +104,7 @@ enum Likely {
     No,
 }
 
-/// Whether a text that starts with a bracket is meant as JSON. Looks at a bounded part of it.
+/// Whether a text that starts with a bracket is meant as JSON. Examines a bounded part of it.
 fn likelihood(text: &str, place: Place) -> Likely {
     let first = place == Place::First;
     let mut inside = Cursor::new(start_of(text.get(1..).unwrap_or_default(), WINDOW));
@@ -118,7 +119,7 @@ fn likelihood(text: &str, place: Place) -> Likely {
     };
     match inside.chars().next() {
         _ if yes => Likely::Yes,
-        // Nothing but a bracket is the start of a value that was cut off.
+        // A bracket alone is the start of a value that was cut off.
         None => Likely::Perhaps,
         Some(c) if first || "}]{[\"'".contains(c) || c.is_ascii_digit() => Likely::Perhaps,
         Some(_) => Likely::No,
@@ -131,7 +132,7 @@ fn likelihood_of_object(text: &str) -> Likely {
     if key_follows(inside) || escaped(text) { Likely::Yes } else { Likely::Perhaps }
 }
 
-/// Whether the first quote behind the brackets at a text's start is an escaped one.
+/// Whether the first quote after the brackets at a text's start is escaped.
 fn escaped(text: &str) -> bool {
     start_of(text, WINDOW).trim_start_matches(['{', '[', ' ', '\n']).starts_with("\\\"")
 }
@@ -191,8 +192,8 @@ impl Reader<'_> {
         while let Some(open) = self.stack.pop() {
             self.put(open.close());
         }
-        // Either alone is harmless. Together they mean that a quote was perhaps taken for an end too late,
-        // and the rest of the value for prose.
+        // Either alone is harmless. Together they suggest that the real end of a string was missed, and that the rest
+        // of the value was taken for prose.
         if self.cursor.doubtful && !self.cursor.rest().is_empty() {
             return Err(format!(
                 "text follows {}, and quotes in a string lack their backslash",
@@ -202,13 +203,13 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Goes on at the outermost level, where `c` stands. False at the end of all values.
+    /// Continues at the outermost level, where `c` is the next character. Returns false at the end of all values.
     fn between(&mut self, c: char) -> bool {
         let rest = self.cursor.rest();
         match c {
             '{' | '[' if self.done.is_empty() || matches!(likelihood(rest, Place::Later), Likely::Yes) => {
-                // Text between two whole values (one call after another) needs no mending, and what is whole
-                // must not be touched.
+                // What stands between two whole values (one call after another) needs no repair, and valid values
+                // must not be changed.
                 let mut strict = serde_json::Deserializer::from_str(rest).into_iter::<Json>();
                 if let Some(Ok(value)) = strict.next() {
                     self.done.push(value);
@@ -238,8 +239,8 @@ impl Reader<'_> {
         if self.wants_key() {
             return Err(format!("a key is missing {}", self.cursor.here()));
         }
-        // The stack here is on the heap and could go on; what is read goes to serde_json and to recursive
-        // code, which cannot.
+        // The stack here is on the heap and could grow further; the result goes to serde_json and to recursive code,
+        // which could not handle it.
         if self.stack.len() >= DEPTH_MAX {
             return Err(format!("it has more than {DEPTH_MAX} brackets inside each other"));
         }
@@ -247,13 +248,13 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Closes the innermost bracket of this kind and those inside it that were left open. A bracket that
-    /// closes nothing is ignored.
+    /// Closes the innermost bracket of this kind and all unclosed ones inside it. A bracket that closes nothing is
+    /// ignored.
     fn close(&mut self, bracket: char) {
         self.cursor.advance(1);
         self.comma_before_close();
-        // Not the innermost of any kind: `[{"a": 1]` lacks a brace, and the list's end must not close the
-        // object alone.
+        // Not simply the innermost of any kind: `[{"a": 1]` lacks a brace, and the end of the list must not close
+        // only the object.
         let Some(index) = self.stack.iter().rposition(|open| open.closer() == bracket) else { return };
         while self.stack.len() > index {
             let Some(open) = self.stack.pop() else { return };
@@ -266,7 +267,7 @@ impl Reader<'_> {
         self.comma_before_close();
     }
 
-    /// A key that is followed by no value has none.
+    /// A key without a value becomes null.
     fn comma_before_close(&mut self) {
         if matches!(self.stack.last(), Some(Open::Map { key: Some(_), .. })) {
             self.put(Json::Null);
@@ -278,8 +279,8 @@ impl Reader<'_> {
             None => self.done.push(value),
             Some(Open::List(items)) => items.push(value),
             Some(Open::Map { entries, key }) => {
-                // A value without a key is dropped: there is no place for it, and the model is told by the
-                // schema what is missing.
+                // A value without a key is dropped: there is no place for it, and validation tells the model what is
+                // missing.
                 if let Some(key) = key.take() {
                     entries.insert(key, value);
                 }
@@ -304,7 +305,7 @@ impl Reader<'_> {
                 Err("a string is not closed, or has quotes in it without a backslash before them".to_owned())
             }
             (Role::Key, End::Closed) => self.key(text),
-            // Nobody knows the rest of a key that was cut off.
+            // The rest of a key that was cut off is unknown.
             (Role::Key, End::Cut) => Ok(()),
             (_, End::Closed) => {
                 self.put(Json::String(text));
@@ -318,8 +319,8 @@ impl Reader<'_> {
         }
     }
 
-    /// What is left of an unclosed string when it ends with just the brackets that are open: then only its
-    /// quote is missing.
+    /// The text of an unclosed string without its trailing brackets, if these are exactly the open ones: then only
+    /// its closing quote is missing.
     fn without_closers<'t>(&self, text: &'t str) -> Option<&'t str> {
         self.stack.iter().try_fold(text, |text, open| text.trim_end().strip_suffix(open.closer()))
     }
@@ -337,7 +338,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// A key or a value without quotes.
+    /// Reads an unquoted key or value.
     fn word(&mut self) -> Result<(), Fault> {
         let rest = self.cursor.rest();
         let is_key = self.wants_key();
@@ -356,8 +357,8 @@ impl Reader<'_> {
         let value = if let Some(value) = literal(word).or(cut) {
             value
         } else if blanks_then(behind, &['"', '\'', '{', '[', ':'])
-            // "..." in place of a value means that the model left something out: to go on with a part would
-            // be a guess.
+            // "..." in place of a value means that the model left something out: continuing with a part would be a
+            // guess.
             || word.contains("...")
             || word.contains('…')
         {

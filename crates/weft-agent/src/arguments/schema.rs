@@ -1,4 +1,4 @@
-//! The schema of a tool's arguments.
+//! Compiles the schema of a tool's arguments and validates arguments.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,27 +12,27 @@ use weft_core::{Error, Json, Result, pattern};
 
 use super::{coerce, cost};
 
-/// Faults that are told at once, at most.
-// A model mends a few faults at a time; the rest would only fill its window.
+/// Maximum number of problems that are reported at a time.
+// A model corrects a few problems at a time; more would only fill its window.
 const FAULTS_MAX: usize = 10;
-/// Characters of a value or of a list of values in a message.
+/// Maximum number of characters of a value or of a list of values in a message.
 const SHOWN_MAX: usize = 200;
-/// Steps back that matching one pattern may take.
-// Look-around and back references make the matcher try again and again; the plain patterns never count here.
+/// Backtracking limit for matching one pattern.
+// Look-around and back references make the matcher backtrack; plain patterns never count here.
 const BACKTRACKS_MAX: usize = 100_000;
-/// Bytes that one compiled pattern may take.
+/// Maximum number of bytes that one compiled pattern may take.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
-/// Bytes that all patterns of a schema may take together.
+/// Maximum number of bytes that all patterns of a schema may take together.
 // A few characters, `\p{L}{10}`, compile to hundreds of kilobytes, and a schema has room for thousands of them.
 const PATTERNS_BYTES_MAX: usize = 32 << 20;
-/// What a pattern of a schema that is kept ready is taken to cost, in bytes.
+/// Estimated cost of a pattern in a cached schema, in bytes.
 const PER_PATTERN: usize = 16 << 10;
 
-/// Bytes of schemas that are kept ready. The tools of an agent are the same in each of its turns, and making a
-/// schema ready takes longer than most of what a tool does.
+/// Size of the cache of compiled schemas, in bytes. The tools of an agent are the same in each turn, and compiling a
+/// schema takes longer than most of what a tool does.
 const READY_BYTES_MAX: usize = 4 << 20;
 
-/// Schemas that are ready, by their texts.
+/// Compiled schemas, by their texts.
 static READY: LazyLock<Mutex<Ready>> = LazyLock::new(Mutex::default);
 
 #[derive(Default)]
@@ -43,14 +43,14 @@ struct Ready {
 
 impl Ready {
     fn keep(&mut self, text: String, schema: &Arc<ArgumentSchema>) {
-        // What is compiled of patterns is much larger than their text.
+        // Compiled patterns are much larger than their text.
         let bytes = text.len() + pattern::count_in(&schema.schema) * PER_PATTERN;
-        // One schema must not push out most of the others.
+        // One schema must not evict most of the others.
         if text.len() > READY_BYTES_MAX / 16 || bytes > READY_BYTES_MAX / 2 {
             return;
         }
         if self.bytes + bytes > READY_BYTES_MAX {
-            // All at once, so that no order of use need be kept: what is in use is soon made again.
+            // All together, so that no order of use has to be tracked: those in use are soon compiled again.
             *self = Self::default();
         }
         if self.schemas.insert(text, Arc::clone(schema)).is_none() {
@@ -59,17 +59,17 @@ impl Ready {
     }
 }
 
-/// A tool's schema, ready to check arguments.
+/// The schema of a tool, compiled to validate arguments.
 #[derive(Debug)]
 pub struct ArgumentSchema {
     schema: Json,
     validator: Validator,
 }
 
-/// Why arguments do not fit, in words that help a model to write better ones.
+/// Why arguments do not match, worded to help a model write better ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Each with the place it is about; ten at most.
+    /// The problems, each with its location; at most ten.
     pub faults: Vec<String>,
 }
 
@@ -82,11 +82,11 @@ impl fmt::Display for Problem {
 impl std::error::Error for Problem {}
 
 impl ArgumentSchema {
-    /// Reads a schema. Null and an empty one admit everything. References may lead to places within it only,
-    /// and nothing is fetched. Of patterns, those that need too much memory are refused.
+    /// Compiles a schema. Null and an empty one accept everything. References may only lead to places within the
+    /// schema, and nothing is fetched. Patterns that need too much memory are rejected.
     ///
     /// # Errors
-    /// `Invalid`, when it is no JSON schema, or too large.
+    /// `Invalid` when it is not a valid JSON schema, or too large.
     pub fn new(schema: &Json) -> Result<Self> {
         let invalid =
             |fault: String| Error::invalid(format!("the schema of the arguments is not valid: {fault}"));
@@ -99,31 +99,31 @@ impl ArgumentSchema {
         Ok(Self { schema, validator })
     }
 
-    /// The same, made once for all who ask for the same schema.
+    /// Same as [`ArgumentSchema::new`], but with a cache shared by all callers.
     ///
     /// # Errors
-    /// As [`ArgumentSchema::new`].
+    /// As for [`ArgumentSchema::new`].
     pub fn shared(schema: &Json) -> Result<Arc<Self>> {
         let ready = || READY.lock().unwrap_or_else(PoisonError::into_inner);
         let text = schema.to_string();
         if let Some(known) = ready().schemas.get(&text) {
             return Ok(Arc::clone(known));
         }
-        // Without the lock: two may make the same one ready, and nobody waits for another's.
+        // Without the lock: two callers may compile the same schema, but none waits for another's.
         let made = Arc::new(Self::new(schema)?);
         ready().keep(text, &made);
         Ok(made)
     }
 
-    /// Checks arguments. Before, what is of the wrong type is converted where nothing is lost by it (such as
-    /// `"3"` for an integer), and defaults are filled in.
+    /// Validates arguments. First, values of the wrong type are converted where nothing is lost (such as `"3"` for an
+    /// integer), and defaults are filled in.
     ///
     /// # Errors
-    /// Everything that is wrong, ten things at most.
+    /// The problems, at most ten of them.
     pub fn check(&self, arguments: Map<String, Json>) -> Result<Map<String, Json>, Problem> {
         let mut value = Json::Object(arguments);
         coerce::fit(&self.schema, &mut value);
-        // After the fitting: the defaults that it filled in are checked as well.
+        // After the conversion: the defaults that it filled in are checked as well.
         if !cost::affordable(&self.schema, &value) {
             let fault = "they are too long or too deeply nested to be checked: write shorter ones".to_owned();
             return Err(Problem { faults: vec![fault] });
@@ -136,14 +136,14 @@ impl ArgumentSchema {
         }
     }
 
-    /// A fault with its place; where a member is too many, also with those that there are.
+    /// Describes a problem and its location; for an unknown member, also lists the known ones.
     fn described(&self, error: &ValidationError<'_>) -> String {
         let fault = described(error);
         let is_unknown = matches!(
             error.kind(),
             ValidationErrorKind::AdditionalProperties { .. } | ValidationErrorKind::FalseSchema
         );
-        // What a model has written at the wrong level it finds the right one for when it sees the names.
+        // When a model sees the names, it finds the right level for a member that it wrote at the wrong one.
         let place = error.schema_path().as_str().strip_suffix("/additionalProperties");
         let Some(place) = place.filter(|_| is_unknown) else { return fault };
         let schema = self.schema.pointer(place);
@@ -156,9 +156,8 @@ impl ArgumentSchema {
     }
 }
 
-/// What checks values against a schema that nobody has checked: it leads to nowhere outside of itself, and
-/// its patterns are limited in memory and time. What following it costs depends on the value, too; see
-/// [`cost::affordable`].
+/// Compiles a validator for an untrusted schema: references lead nowhere outside of the schema, and patterns are
+/// limited in memory and time. The cost of validation depends on the value as well; see [`cost::affordable`].
 pub(crate) fn validator(schema: &Json) -> Result<Validator, String> {
     let schema = &schema.as_object().map_or_else(|| schema.clone(), |map| Json::Object(own(map)));
     cost::inspect(schema)?;
@@ -171,11 +170,11 @@ pub(crate) fn validator(schema: &Json) -> Result<Validator, String> {
     validator.map_err(|error| described(&error))
 }
 
-/// A schema without what names it and, unless we know it, its dialect: neither matters to what it says.
+/// The schema without its id and, unless it is known, its dialect: neither affects its meaning.
 fn own(schema: &Map<String, Json>) -> Map<String, Json> {
     const DIALECTS: [&str; 5] = ["draft-04", "draft-06", "draft-07", "2019-09", "2020-12"];
     let mut schema = schema.clone();
-    // References begin with `#`, and with an `$id` they would be relative to an address that nobody fetches.
+    // References begin with `#`; with an `$id` they would be relative to a URL that is never fetched.
     schema.shift_remove("$id");
     if schema.get("id").is_some_and(Json::is_string) {
         schema.shift_remove("id");
@@ -187,7 +186,7 @@ fn own(schema: &Map<String, Json>) -> Map<String, Json> {
     schema
 }
 
-/// A fault with its place.
+/// Describes a problem and its location.
 fn described(error: &ValidationError<'_>) -> String {
     let path = error.instance_path().as_str();
     let at = |path: &str| format!("at {}", clipped(path));
@@ -212,7 +211,7 @@ fn described(error: &ValidationError<'_>) -> String {
             format!("expected a text that matches {}, got {}", clipped(pattern), instance())
         }
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
-            // One fault of each of a few alternatives: all of them together would be longer than the schema.
+            // One problem of each of a few alternatives: all of them together would be longer than the schema.
             let firsts = context.iter().filter_map(|errors| errors.first()).take(3).map(described);
             format!("none of the alternatives fits: {}", clipped(&firsts.collect::<Vec<_>>().join(", or ")))
         }

@@ -1,28 +1,28 @@
-//! Keys and values without quotes.
+//! Unquoted keys and values.
 
 use serde_json::Number;
 use weft_core::Json;
 use weft_core::exact::is_lost;
 
-/// Whether a character may be part of a key without quotes.
+/// Whether a character may be part of an unquoted key.
 pub(super) fn bare_key(c: char) -> bool {
-    // Letters of any script, and what names have in the languages that models learn from: JSON5, YAML,
+    // Letters of any script, and the characters used in names by the languages that models learn from: JSON5, YAML,
     // JSON-LD, query operators.
     c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '$' | '@')
 }
 
-/// Whether behind blanks a text goes on with one of these characters.
+/// Whether a text continues with one of these characters after spaces and tabs.
 pub(super) fn blanks_then(text: &str, any: &[char]) -> bool {
     text.trim_start_matches([' ', '\t']).starts_with(any)
 }
 
-/// The length of a key without quotes.
+/// The length of an unquoted key.
 pub(super) fn bare_key_length(text: &str) -> usize {
     text.chars().take_while(|&c| bare_key(c)).map(char::len_utf8).sum()
 }
 
-/// The length of a value without quotes: up to what separates values, a bracket, a quote, a colon that is
-/// followed by a blank, or a comment.
+/// The length of an unquoted value: up to a separator of values, a bracket, a quote, a colon followed by whitespace,
+/// or a comment.
 pub(super) fn bare_value_length(text: &str) -> usize {
     let mut before = ' ';
     for (place, c) in text.char_indices() {
@@ -43,7 +43,7 @@ pub(super) fn bare_value_length(text: &str) -> usize {
     text.len()
 }
 
-/// The value of a word without quotes, also as other languages write it.
+/// The value of an unquoted word, including spellings of other languages.
 pub(super) fn literal(word: &str) -> Option<Json> {
     match word {
         "true" | "True" | "TRUE" => return Some(Json::Bool(true)),
@@ -51,13 +51,13 @@ pub(super) fn literal(word: &str) -> Option<Json> {
         "null" | "None" | "NULL" | "Null" | "nil" | "undefined" | "NaN" => return Some(Json::Null),
         _ => {}
     }
-    // No number of any use is longer; what follows would be a scan of the whole text.
+    // No useful number is longer; what follows would scan the whole text.
     if word.len() > 400
         || !word.starts_with(['+', '-', '.', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'])
     {
         return None;
     }
-    // JSON has no leading plus, no bare point and no underscores between digits; Python and JavaScript have.
+    // JSON has no leading plus, no bare decimal point and no underscores between digits; Python and JavaScript do.
     let unsigned = word.trim_start_matches(['+', '-']);
     let mut plain = String::with_capacity(word.len() + 2);
     if word.starts_with('-') {
@@ -72,7 +72,7 @@ pub(super) fn literal(word: &str) -> Option<Json> {
     }
     let grouped = plain.contains('_') && !plain.ends_with('_') && !plain.contains("__");
     let plain = if grouped { plain.replace('_', "") } else { plain };
-    // `--5` and `+-5` are expressions, and nobody computes here.
+    // `--5` and `+-5` are expressions, and nothing is evaluated here.
     let fits = word.len() - unsigned.len() <= 1;
     if fits && is_lost(&plain) {
         return Some(Json::String(plain));

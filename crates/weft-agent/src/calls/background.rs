@@ -1,8 +1,8 @@
-//! Calls that go on while their agent talks to its model.
+//! Calls that run in the background while their agent talks to its model.
 //!
-//! The agent is told at once that such a call has begun, and what it gave before the first request after its end. An answer
-//! waits for all of them. What each gives is an effect like that of every other call, and so is the moment at which the
-//! model learns of it: work that is done again after a crash repeats neither and says the same at the same place.
+//! The model is told immediately that such a call has started, and gets its result in the first request after its
+//! end. An answer waits for all of them. The result of each is an effect like that of every other call, and so is the
+//! point at which the model learns of it: work replayed after a crash repeats neither and continues identically.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -23,36 +23,35 @@ use super::perform::perform;
 use super::{CallState, Done, Ready};
 use crate::driver::Job;
 
-/// Calls of one agent that go on in the background at the same time, at most.
-// Each holds a connection or a process and what it gives; the model is told when there are too many, and
-// waits.
+/// Maximum number of concurrent background calls of one agent.
+// Each holds a connection or a process and its output; when there are too many, the model is told and waits.
 pub const BACKGROUND_MAX: usize = 16;
-/// The kind of effect by which the model learns what such calls gave.
+/// The kind of effect by which the model learns the results of background calls.
 const KIND: &str = "background";
 
-/// A call in the background that is over.
+/// A background call that has finished.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BackgroundCall {
-    /// Which one of its agent it was, from 1 on.
+    /// Its number among the agent's background calls, counted from 1.
     number: u32,
     /// The function's name.
     name: String,
-    /// What came of it.
+    /// Its outcome.
     done: Done,
 }
 
 impl BackgroundCall {
-    /// What came of it.
+    /// Its outcome.
     pub fn done(&self) -> &Done {
         &self.done
     }
 
-    /// What the round in which it began has as its result.
+    /// The result shown in the round in which it started.
     pub fn placeholder(&self) -> Json {
         placeholder(self.number)
     }
 
-    /// As a message to the model.
+    /// Converts it to a message to the model.
     pub fn message(self) -> ChatMessage {
         let Self { number, name, done } = self;
         let how = if done.failed { "has failed" } else { "is over" };
@@ -73,47 +72,47 @@ fn placeholder(number: u32) -> Json {
     json!({"background": id(number), "status": "running"})
 }
 
-/// What a loop that waits for a person has to remember of its calls in the background, all of which are over by then.
+/// The background calls of a suspended loop, all of which have finished by then.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BackgroundCalls {
     started: u32,
-    /// Those that the model has not been told of.
+    /// Those that the model has not been told of yet.
     over: Vec<BackgroundCall>,
 }
 
 impl BackgroundCalls {
-    /// Whether there have been none.
+    /// Whether there have never been any.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// The calls in the background of one agent's work.
+/// The background calls of one agent's work.
 pub struct Background<'a> {
     state: Mutex<State<'a>>,
-    /// One of them is over.
+    /// Notified when one of them finishes.
     ended: Notify,
 }
 
-/// A call under way: its number, its name, and what comes of it.
+/// A running call: resolves to its number, its name and its outcome.
 type Running<'a> = BoxFuture<'a, (u32, String, Result<CallState>)>;
 
 #[derive(Default)]
-// Behind a lock although one task does all of it: the work and the calls beside it are two futures that both
-// need it, and neither holds the lock over a wait.
+// Behind a lock although a single task does all the work: the agent's work and the background calls are two futures
+// that both access it, and neither holds the lock across an await.
 struct State<'a> {
     started: u32,
-    /// Those that have just been started.
+    /// Calls that have just been started.
     starting: Vec<Running<'a>>,
     running: usize,
-    /// Those that are over and that the model has not been told of.
+    /// Finished calls that the model has not been told of yet.
     over: BTreeMap<u32, BackgroundCall>,
-    /// The run no longer listens.
+    /// The error when the run is no longer listening.
     failure: Option<Error>,
 }
 
 impl<'a> Background<'a> {
-    /// Without any call under way, after those of an earlier part of the same work.
+    /// Starts with no running calls, after those of an earlier part of the same work.
     pub fn after(BackgroundCalls { started, over }: BackgroundCalls) -> Self {
         let over = over.into_iter().map(|call| (call.number, call)).collect();
         Self { state: Mutex::new(State { started, over, ..State::default() }), ended: Notify::new() }
@@ -123,26 +122,27 @@ impl<'a> Background<'a> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does the agent's work, with the calls that it starts going on beside it. Those that it leaves behind are stopped.
+    /// Does the agent's work while the calls that it starts run in the background. Calls that are still running at
+    /// its end are stopped.
     pub async fn beside<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         let mut running = FuturesUnordered::new();
-        // By hand and not with `select`: the work itself adds calls while it is polled, and a call that
-        // begins must be polled at once or nobody would wake it.
+        // By hand and not with `select`: the work itself adds calls while it is polled, and a new call must be polled
+        // immediately or nothing would wake it.
         poll_fn(|cx| {
             loop {
-                // The work first: when it ends, what is still under way is dropped and nothing of it is told.
+                // The work first: when it ends, running calls are dropped and not reported.
                 if let Poll::Ready(end) = work.as_mut().poll(cx) {
                     return Poll::Ready(end);
                 }
                 running.extend(std::mem::take(&mut self.state().starting));
-                // All that are over at this moment are told together.
+                // All calls that have finished by now are reported together.
                 let mut news = false;
                 while let Poll::Ready(Some((number, name, state))) = running.poll_next_unpin(cx) {
                     self.end(number, name, state);
                     news = true;
                 }
-                // With news the work is polled again, as it may wait for just that.
+                // With news, the work is polled again, because it may be waiting for exactly that.
                 if !news {
                     return Poll::Pending;
                 }
@@ -158,7 +158,7 @@ impl<'a> Background<'a> {
             Ok(CallState::Done(done)) => {
                 now.over.insert(number, BackgroundCall { number, name, done });
             }
-            // The agent goes on meanwhile, so there is no moment at which its run could wait for a person.
+            // The agent works on meanwhile, so there is no moment at which its run could be suspended for a person.
             Ok(CallState::New | CallState::Asked | CallState::Suspended(_)) => {
                 let error =
                     Error::invalid("the tool waits for a person, and in the background nobody is asked")
@@ -167,17 +167,17 @@ impl<'a> Background<'a> {
                 now.over.insert(number, BackgroundCall { number, name, done });
             }
             Err(error) => {
-                // The first one is the cause; those after it are the same end of the run.
+                // The first error is the cause; later ones report the same end of the run.
                 now.failure.get_or_insert(error);
             }
         }
         drop(now);
-        // `notify_one` keeps its permit when nobody waits yet, so an end between a look and the wait is not
+        // `notify_one` stores its permit when there is no waiter yet, so an end between the check and the wait is not
         // missed.
         self.ended.notify_one();
     }
 
-    /// Starts a call. What the round has as its result.
+    /// Starts a call. Returns the result for its round.
     pub(super) fn start(&self, job: &'a Job<'_>, written: ToolCall, ready: Ready) -> Done {
         let arguments = Json::Object(ready.arguments.clone());
         let mut state = self.state();
@@ -189,8 +189,8 @@ impl<'a> Background<'a> {
         }
         state.started += 1;
         state.running += 1;
-        // Numbers follow the order of the calls in the conversation, never that of their ends: work that is
-        // done again gives each the same.
+        // Numbers follow the order of the calls in the conversation, never the order of their ends: replayed work
+        // assigns the same numbers.
         let (number, name) = (state.started, written.name.clone());
         state.starting.push(Box::pin(async move { (number, name, perform(job, written, ready).await) }));
         let text = format!(
@@ -204,26 +204,27 @@ impl<'a> Background<'a> {
             text,
             images: Vec::new(),
             failed: false,
-            // Two of them are no loop.
+            // Two of them in a row are not a loop.
             poll: true,
             file: None,
             data: ToolData::Same,
         }
     }
 
-    /// Waits until the model has something to learn. False when there is nothing under way and all is told.
+    /// Waits until there is something to tell the model. Returns false when nothing is running and everything has
+    /// been told.
     ///
     /// # Errors
-    /// `Cancelled` when the run no longer listens.
+    /// `Cancelled` when the run is no longer listening.
     pub async fn something_to_tell(&self) -> Result<bool> {
         self.until(|state| !state.over.is_empty() || state.running == 0).await?;
         Ok(!self.state().over.is_empty())
     }
 
-    /// Waits for the end of all that are under way.
+    /// Waits until all running calls have finished.
     ///
     /// # Errors
-    /// `Cancelled` when the run no longer listens.
+    /// `Cancelled` when the run is no longer listening.
     pub async fn rest(&self) -> Result<()> {
         self.until(|state| state.running == 0).await
     }
@@ -243,12 +244,12 @@ impl<'a> Background<'a> {
         }
     }
 
-    /// Those that are over, for the request of this number, counted from 0 on. Each is told once.
+    /// The finished calls to be told in the request with this number, counted from 0. Each is told once.
     ///
     /// # Errors
-    /// `Cancelled` when the run no longer listens.
+    /// `Cancelled` when the run is no longer listening.
     pub async fn over_before(&self, job: &Job<'_>, request: u32) -> Result<Vec<BackgroundCall>> {
-        // Most agents have no such calls, and a look would be an effect in the journal for each request.
+        // Most agents have no such calls, and a check would be an effect in the journal for each request.
         if self.state().started == 0 {
             return Ok(Vec::new());
         }
@@ -259,7 +260,7 @@ impl<'a> Background<'a> {
         let Some(Told { calls }) = job.ctx.news_before(KIND, request, look).await? else {
             return Ok(Vec::new());
         };
-        // Who does the work again knows what was told before it has all come again.
+        // Replayed work knows which calls were told then, but their results may not have arrived again yet.
         let all_over = |state: &State<'_>| calls.iter().all(|number| state.over.contains_key(number));
         self.until(|state| state.running == 0 || all_over(state)).await?;
         let mut state = self.state();
@@ -269,7 +270,7 @@ impl<'a> Background<'a> {
         })
     }
 
-    /// What has to be remembered while the loop waits for a person.
+    /// The state to save while the loop is suspended for a person.
     pub fn kept(&self) -> BackgroundCalls {
         let state = self.state();
         BackgroundCalls { started: state.started, over: state.over.values().cloned().collect() }

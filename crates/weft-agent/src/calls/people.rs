@@ -1,4 +1,4 @@
-//! What people are asked about calls, and what they answer.
+//! The questions that people are asked about calls, and their answers.
 
 use std::sync::Arc;
 
@@ -13,29 +13,29 @@ use crate::arguments::{self, ArgumentSchema};
 use crate::ask::Ending;
 use crate::toolkit::meant;
 
-/// What stands between the id of a call and the id of a task inside of it. No id of a call holds it.
-// Ids of calls are put in order before they get here (`transcript::tidy`), so an answer is never taken for
-// that of another call.
+/// Separates the id of a call from the id of a task inside of it. No call id contains it.
+// Call ids are normalized before they get here (`transcript::tidy`), so an answer is never taken for that of another
+// call.
 pub const INSIDE: char = '/';
 
-/// What a person may say.
-// Said only to somebody whose answer was not understood.
+/// The accepted answers.
+// Shown only to a person whose answer was not understood.
 const UNDERSTOOD: &str =
     "Say `approve`, `deny`, `deny` and a reason, or {\"decision\": \"edit\", \"arguments\": {…}}.";
 
 /// What a person said about a call.
 pub(crate) enum Decision {
-    /// Yes.
+    /// Approved.
     Approve,
-    /// Yes, with these arguments.
+    /// Approved, with these arguments.
     Edit(Map<String, Json>),
-    /// No, and why.
+    /// Denied, with the reason.
     Deny(String),
-    /// It is neither, so the person is asked again; this is why.
+    /// Neither, for this reason; the person is asked again.
     Unclear(String),
 }
 
-/// Reads a person's answer. Only what plainly says so is a yes or a no.
+/// Reads a person's answer. Only a clear answer counts as yes or no.
 pub(crate) fn decision(answer: &Json) -> Decision {
     match answer {
         Json::Bool(true) => Decision::Approve,
@@ -44,8 +44,8 @@ pub(crate) fn decision(answer: &Json) -> Decision {
         Json::Object(answer) => {
             let reason = answer.get("reason").and_then(Json::as_str).unwrap_or_default().trim().to_owned();
             match (answer.get("decision").and_then(Json::as_str), answer.get("arguments")) {
-                // Arguments beside an approval are meant: to drop them would make another call than the one
-                // that was agreed to.
+                // Arguments beside an approval are intended: without them, the call would not be the one that was
+                // approved.
                 (Some("edit" | "approve"), Some(Json::Object(arguments))) => {
                     Decision::Edit(arguments.clone())
                 }
@@ -59,9 +59,9 @@ pub(crate) fn decision(answer: &Json) -> Decision {
     }
 }
 
-/// A text: one word, a no with its reason, or an object written as text.
+/// Reads a text: one word, a denial with its reason, or an object written as text.
 fn word(text: &str) -> Decision {
-    // Forms give text fields as text, so an edit comes as JSON inside of one.
+    // Forms submit text fields as text, so an edit arrives as JSON inside of one.
     if text.starts_with('{') {
         return match serde_json::from_str(&exact::kept(text)) {
             Ok(Json::Object(answer)) => decision(&Json::Object(answer)),
@@ -74,7 +74,7 @@ fn word(text: &str) -> Decision {
         "deny" | "denied" | "no" | "false" => return Decision::Deny(String::new()),
         _ => {}
     }
-    // A reason may follow. After a bare "no" it has to be set apart: "no idea" is no refusal.
+    // A reason may follow. After a bare "no" it has to be separated: "no idea" is not a denial.
     let reason = |word: &str, separators: &[char]| {
         let head = text.get(..word.len()).filter(|head| head.eq_ignore_ascii_case(word))?;
         let rest = text.get(head.len()..).filter(|rest| rest.starts_with(separators))?;
@@ -86,19 +86,19 @@ fn word(text: &str) -> Decision {
 
 fn unclear(answer: &str) -> Decision {
     const SHOWN_MAX: usize = 100;
-    // An answer may be any text that somebody pasted; it goes into the tips of the next form.
+    // An answer may be any pasted text; it goes into the tips of the next form.
     let shown: String = answer.chars().take(SHOWN_MAX).collect();
     Decision::Unclear(format!("`{shown}` is neither a yes nor a no"))
 }
 
-/// What is wrong with arguments that a person wrote, if anything. Unlike a model's, a name that the tool does
-/// not have is: nobody would notice otherwise.
+/// What is wrong with arguments that a person wrote, if anything. Unlike in a model's arguments, an unknown name is
+/// an error: it would go unnoticed otherwise.
 pub(super) fn fault(tool: Option<&Tool>, call: &ToolCall, edited: &Map<String, Json>) -> Option<String> {
     let tool = tool?;
     let asked = tool.parameters.get("properties").and_then(Json::as_object);
     let before = arguments::object(&call.arguments).map(|(before, _)| before).unwrap_or_default();
     let stranger = |name: &&String| {
-        // A schema without properties says nothing about names.
+        // A schema without properties does not restrict names.
         let known = asked.is_none_or(|asked| asked.is_empty() || asked.contains_key(*name));
         !(known || before.contains_key(*name) || tool.preset.contains_key(*name))
     };
@@ -111,14 +111,13 @@ pub(super) fn fault(tool: Option<&Tool>, call: &ToolCall, edited: &Map<String, J
         ));
     }
     let mut edited = edited.clone();
-    // Presets are set over whatever is written, so a person cannot change them, and the schema does not know
-    // them.
+    // Presets override whatever is written, so a person cannot change them, and the schema does not contain them.
     edited.retain(|name, _| !tool.preset.contains_key(name));
     let problem = ArgumentSchema::new(&tool.parameters).ok()?.check(edited).err()?;
     Some(format!("these arguments don't suit `{}`: {problem}", call.name))
 }
 
-/// The answers to tasks inside the call with this id, by the ids they have in there.
+/// The answers to tasks inside the call with this id, by their ids within the call.
 pub(super) fn inner_answers(call: &str, answers: &Map<String, Json>) -> Map<String, Json> {
     let inner = answers.iter().filter_map(|(task, answer)| {
         let inner = task.strip_prefix(call)?.strip_prefix(INSIDE)?;
@@ -127,7 +126,7 @@ pub(super) fn inner_answers(call: &str, answers: &Map<String, Json>) -> Map<Stri
     inner.collect()
 }
 
-/// What has to be asked, if anything: every call that waits is a task of its own.
+/// The form with all open questions, if any: each waiting call is a task of its own.
 pub(super) fn form(open: &[OpenCall], tools: &[Arc<Tool>], timeout: Option<u64>) -> Option<Form> {
     let mut fields = Map::new();
     let mut tips =
@@ -155,9 +154,9 @@ pub(super) fn form(open: &[OpenCall], tools: &[Arc<Tool>], timeout: Option<u64>)
                     tips.push_str(&format!("\n`{}`: {why}. {UNDERSTOOD}", call.id));
                 }
             }
-            // What an agent inside asks is asked through this one: the run has one form, whatever the depth.
+            // Questions of an inner agent are asked through this one: the run has a single form at any depth.
             CallState::Suspended(inner) => {
-                // The first line introduces what is asked; that was said above for all calls together.
+                // The first line introduces the questions; that was done above for all calls together.
                 let told = inner.form.tips.iter().flat_map(|tips| tips.lines().skip(1));
                 told.for_each(|line| tips.push_str(&format!("\n{line}")));
                 let inside = inner.form.fields.iter();
@@ -170,7 +169,7 @@ pub(super) fn form(open: &[OpenCall], tools: &[Arc<Tool>], timeout: Option<u64>)
     (!fields.is_empty()).then(|| Form { fields, tips: Some(tips), ..Form::default() })
 }
 
-/// Says how long a field waits for an answer. Without one it is a no.
+/// Sets how long a field waits for an answer. No answer counts as a denial.
 pub(crate) fn limit_wait(field: &mut Json, timeout_seconds: Option<u64>) {
     if let (Some(seconds), Some(field)) = (timeout_seconds, field.as_object_mut()) {
         let reason = format!("nobody answered within {seconds} s");

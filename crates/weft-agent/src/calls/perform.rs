@@ -1,4 +1,4 @@
-//! Carries out one call, and tells the run of it.
+//! Carries out one call and reports it to the run.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::trace::{Gave, Traced};
 fn started(job: &Job<'_>, call: &ToolCall, arguments: &Json) -> ToolStarted {
     ToolStarted {
         agent: job.ctx.node.clone(),
-        // The name has the path of the agents above already.
+        // The name already contains the path of the outer agents.
         path: format!("{}-->{}", job.ctx.name, call.name).into(),
         call: format!("{}{}", job.ctx.part, call.id).into(),
         tool: call.name.as_str().into(),
@@ -29,9 +29,9 @@ fn started(job: &Job<'_>, call: &ToolCall, arguments: &Json) -> ToolStarted {
     }
 }
 
-/// Tells the run of a call that was never begun, so that every call is in its trace.
+/// Reports a call that was never made, so that every call is in the trace.
 pub(super) async fn report_unmade(job: &Job<'_>, call: &ToolCall, done: &Done) -> Result<()> {
-    // Told as begun and over: whoever reads the trace pairs the two.
+    // Reported as started and finished, because readers of the trace pair the two.
     let traced = Traced::start(job.ctx, started(job, call, &done.arguments)).await?;
     traced.finish(Gave { result: done.result.clone(), failed: true, ..Gave::default() }).await
 }
@@ -47,19 +47,18 @@ pub(super) async fn perform(job: &Job<'_>, call: ToolCall, ready: Ready) -> Resu
     let invocation = Invocation { id: call.id, arguments, agent: Arc::clone(&agent), resumed };
     let last = last_step(job, &call.name, invocation);
     let end = match again(tool.as_deref()) {
-        // What it does inside is kept with the run, each part on its own.
+        // The work inside it is recorded with the run, each part separately.
         None => last.await,
         Some(again) => agent.effect_asking("tool", again, question, last).await.map(|(last, _)| last),
     };
-    // After the effect, so that what the tool gave is kept; before the result, as nobody works with it any
-    // more.
+    // After the effect, so that the tool's result is recorded; before it is used, because nothing needs it any more.
     if job.ctx.cancel.is_cancelled() {
         return Err(Error::new(ErrorKind::Cancelled, "the run has been cancelled"));
     }
     let state = match end {
         Ok(Last::Done(output)) => {
             let done = Done::gave(written, &output);
-            // Else it would stay with the conversation for as long as that lasts.
+            // Otherwise it would be kept for as long as the conversation.
             let data = if job.ctx.keeps_data { output.data } else { ToolData::Same };
             CallState::Done(Done { data, ..done })
         }
@@ -72,10 +71,10 @@ pub(super) async fn perform(job: &Job<'_>, call: ToolCall, ready: Ready) -> Resu
     };
     match state {
         CallState::Done(mut done) => {
-            // A token has a byte or more, so most results need no second look.
+            // A token has at least one byte, so most results need no closer look.
             let short = done.text.len() <= job.options.result_tokens;
-            // What answers cite has to be in the conversation for its numbers to mean anything; what finds
-            // tools or reads results has its own limit, and would otherwise lead to itself.
+            // What answers cite has to be in the conversation for its numbers to mean anything. Tools that find tools
+            // or read results have their own limit, and would otherwise lead back to themselves.
             let quoted = tool.as_ref().is_some_and(|tool| {
                 tool.traits.sources
                     || matches!(
@@ -97,7 +96,7 @@ pub(super) async fn perform(job: &Job<'_>, call: ToolCall, ready: Ready) -> Resu
     }
 }
 
-/// Puts a result that is too long for the conversation into a file. Where that cannot be done it stays whole.
+/// Puts a result that is too long for the conversation into a file. If that fails, it stays whole.
 async fn shorten(job: &Job<'_>, call: &NodeContext, tool: &str, done: &mut Done) -> Result<()> {
     let tools = job.tools.tools();
     let Some(reader) = tools.iter().find(|tool| tool.traits.purpose == Purpose::ReadsResults) else {
@@ -109,7 +108,7 @@ async fn shorten(job: &Job<'_>, call: &NodeContext, tool: &str, done: &mut Done)
             (done.file, done.text) = (Some(file), text);
             Ok(())
         }
-        // A store for files that fails costs room in the conversation, and not the result.
+        // A failing file store costs room in the conversation, but not the result.
         Err(error) if error.kind == ErrorKind::Cancelled => Err(error),
         Err(error) => {
             let message = format!("the long result of `{tool}` stays in the conversation: {}", error.full());
@@ -118,18 +117,18 @@ async fn shorten(job: &Job<'_>, call: &NodeContext, tool: &str, done: &mut Done)
     }
 }
 
-/// What a call ended with.
+/// How a call ended.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Last {
-    /// Everything it gave.
+    /// With its complete output.
     Done(ToolOutput),
-    /// What it waits for.
+    /// Suspended, waiting for this.
     Suspended(Suspension),
 }
 
-/// The agent as the work that it calls sees it. That work has a part of its own in the activation, named
-/// by the call, so that calls side by side find their own results again in whatever order they get on.
+/// The context of the work inside a call. That work has its own part in the activation, named after the call, so that
+/// parallel calls find their own results again regardless of the order in which they run.
 fn inside(agent: &NodeContext, call: &str) -> NodeContext {
     NodeContext {
         run: Arc::clone(&agent.run),
@@ -139,7 +138,7 @@ fn inside(agent: &NodeContext, call: &str) -> NodeContext {
         inputs: agent.inputs.clone(),
         alternative: agent.alternative,
         round: agent.round.clone(),
-        // What people said to the agent is the agent's, and it may be long.
+        // What people said to the agent is for the agent only, and may be long.
         filled: Map::new(),
         timed_out: false,
         resumed: None,
@@ -154,17 +153,17 @@ fn inside(agent: &NodeContext, call: &str) -> NodeContext {
     }
 }
 
-/// Whether a call of this tool may be made again when it was cut off. Nothing for a component and for
-/// an agent, nor for a script: what they do is not one call. A name without a tool is a call like any other: the tool may
-/// have been there when the call was made.
+/// How often a call of this tool may be delivered when it was interrupted. `None` for components, agents and scripts,
+/// whose work is not a single call. A name without a tool is treated like any other call: the tool may have existed
+/// when the call was made.
 fn again(tool: Option<&Tool>) -> Option<Delivery> {
-    // The calls inside a script are effects of their own: kept as one, those that were made would be made
-    // again.
+    // The calls inside a script are effects of their own: recorded as a single effect, the finished ones would be
+    // repeated.
     if tool.is_some_and(|tool| tool.traits.purpose == Purpose::RunsScripts) {
         return None;
     }
     match tool.map(|tool| (&tool.origin, tool.traits.idempotent)) {
-        // Their models and tools keep their own effects, below the part that is named by this call.
+        // Their models and tools record their own effects, below the part that is named after this call.
         Some((Origin::Component(_) | Origin::Agent(_), _)) => None,
         Some((Origin::Mcp(_) | Origin::Function, false)) => Some(Delivery::AtMostOnce),
         Some((Origin::Mcp(_) | Origin::Function, true)) | None => Some(Delivery::Idempotent),
@@ -175,7 +174,7 @@ fn again(tool: Option<&Tool>) -> Option<Delivery> {
 async fn last_step(job: &Job<'_>, name: &str, invocation: Invocation) -> Result<Last> {
     let mut steps = job.tools.call(name, invocation);
     let all = async {
-        // Each chunk is the whole output so far, so the last one is all there is to know.
+        // Each chunk is the whole output so far, so only the last one matters.
         loop {
             match steps.next().await.transpose()? {
                 Some(ToolStep::Progress(_)) => {}

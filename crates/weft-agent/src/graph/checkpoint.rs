@@ -1,9 +1,9 @@
-//! What is kept of a graph agent's conversations, so that another process can go on with them.
+//! Persists a graph agent's conversations so that another process can continue them.
 //!
-//! A thread is a list of checkpoints: what each node has changed, in order. The state is what all of them
-//! together make, so a checkpoint is as large as what its node has done. Between two checkpoints stand notes of
-//! the calls that the next node makes to the model and to tools: when the process ends in the middle of it, the
-//! node begins again and is given what they had come to.
+//! A thread is a list of checkpoints: the changes of each node, in order. The state is the result of applying all of
+//! them, so the size of a checkpoint depends only on what its node did. Between two checkpoints there are notes of
+//! the next node's calls to the model and to tools: when the process ends in the middle of that node, the node starts
+//! again and gets the recorded results.
 
 mod file;
 
@@ -20,16 +20,16 @@ use super::topology::Node;
 
 pub use file::FolderCheckpointer;
 
-/// The version of the schema that checkpoints are written with.
+/// The schema version of new checkpoints.
 pub const VERSION: u32 = 1;
-/// Bytes of a thread's name, at most.
-// As a name of a file each byte may take three, and file systems allow 255.
+/// Maximum length of a thread's name in bytes.
+// In a file name each byte may take three, and file systems allow 255.
 pub const THREAD_MAX: usize = 100;
 
-/// What a node has changed.
+/// The changes made by a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// The version of the schema. Fields that a later one has added are passed over.
+    /// The schema version. Fields added by later versions are ignored.
     #[serde(default = "version")]
     pub version: u32,
     /// Its id.
@@ -39,10 +39,10 @@ pub struct Checkpoint {
     pub parent: Option<String>,
     /// The node.
     pub node: Node,
-    /// What it has changed. A whole state can be read as well: it is what has changed since there was none.
+    /// The changes. A whole state is accepted as well: it is the change from an empty one.
     #[serde(alias = "state")]
     pub update: Update,
-    /// When, in milliseconds since 1970-01-01 UTC.
+    /// The time, in milliseconds since 1970-01-01 UTC.
     #[serde(default)]
     pub at_ms: i64,
 }
@@ -51,17 +51,17 @@ fn version() -> u32 {
     VERSION
 }
 
-/// A call of the node behind the last checkpoint.
+/// A call made by the node after the last checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CallNote {
-    /// Its place in the node's work: the same when the node begins again.
+    /// Its position in the node's work: the same when the node starts again.
     pub key: Arc<str>,
-    /// What it gave; absent when it begins.
+    /// Its result; absent when it starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gave: Option<EffectResult>,
 }
 
-/// A thread as it was left.
+/// A thread as it was last saved.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Saved {
     /// The state.
@@ -70,34 +70,34 @@ pub struct Saved {
     pub id: String,
     /// Its node.
     pub node: Node,
-    /// What is known of the calls of the node behind it, by their keys.
+    /// The known calls of the next node, by key.
     pub calls: HashMap<Arc<str>, Known>,
 }
 
-/// Keeps threads.
+/// Stores threads.
 ///
-/// Once a function has returned, what it was given outlives the process. Two processes may write to one thread:
-/// the second one that adds a checkpoint behind the same parent is refused.
+/// Once a function has returned, its data survives the end of the process. Two processes may write to one thread: the
+/// second one that appends a checkpoint to the same parent is refused.
 #[async_trait]
 pub trait Checkpointer: Send + Sync {
-    /// Adds a checkpoint behind its parent.
+    /// Appends a checkpoint to its parent.
     ///
     /// # Errors
-    /// `Conflict` when the thread has another last checkpoint, `Invalid` for a name that is not one (see
+    /// `Conflict` when the thread has a different last checkpoint, `Invalid` for an invalid name (see
     /// [`THREAD_MAX`]), `Unavailable` when it cannot be written.
     async fn put(&self, thread: &str, checkpoint: &Checkpoint) -> Result<()>;
 
-    /// Adds a note of a call behind the checkpoint `after`.
+    /// Appends a note of a call after the checkpoint `after`.
     ///
     /// # Errors
-    /// As [`Checkpointer::put`].
+    /// As for [`Checkpointer::put`].
     async fn put_call(&self, thread: &str, after: &str, call: &CallNote) -> Result<()>;
 
-    /// The thread as it was left; nothing when there is none of this name.
+    /// The last saved state of the thread; `None` when there is no thread of this name.
     ///
     /// # Errors
-    /// `Conflict` when it was written by a later version or is damaged, `Invalid` for a name that is not one,
-    /// `Unavailable` when it cannot be read.
+    /// `Conflict` when it was written by a later version or is damaged, `Invalid` for an invalid name, `Unavailable`
+    /// when it cannot be read.
     async fn latest(&self, thread: &str) -> Result<Option<Saved>>;
 }
 
@@ -109,7 +109,7 @@ enum Entry {
     Call(CallNote),
 }
 
-/// A thread while its entries are read.
+/// A thread whose entries are being read.
 #[derive(Clone, Debug, Default)]
 struct Thread {
     saved: Option<Saved>,
@@ -132,7 +132,7 @@ impl Thread {
                 let before = self.saved.take().map(|saved| saved.state);
                 let mut state = before.unwrap_or_default();
                 state.apply(update);
-                // The notes belonged to the node that this checkpoint closes.
+                // The notes belonged to the node that this checkpoint completes.
                 self.saved = Some(Saved { state, id, node, calls: HashMap::new() });
             }
             Entry::Call(CallNote { key, gave }) => {
@@ -145,9 +145,9 @@ impl Thread {
     }
 }
 
-/// Whether an entry behind `parent` is the next one in a thread with this last checkpoint.
+/// Checks whether an entry with this parent may follow the last checkpoint of a thread.
 fn check_next(thread: &str, last: Option<&str>, parent: Option<&str>) -> Result<()> {
-    // Compare and set: of two turns that read the same end only one goes on.
+    // Compare and set: of two turns that read the same end, only one continues.
     if last == parent {
         return Ok(());
     }
@@ -162,7 +162,7 @@ fn check_name(thread: &str) -> Result<()> {
     Err(Error::invalid(format!("the name of a thread has 1 to {THREAD_MAX} bytes, not {}", thread.len())))
 }
 
-/// Keeps threads as long as the process lives. Clones are the same one.
+/// Stores threads in memory while the process lives. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryCheckpointer(Arc<Mutex<HashMap<String, Thread>>>);
 
@@ -180,7 +180,7 @@ impl MemoryCheckpointer {
 #[async_trait]
 impl Checkpointer for MemoryCheckpointer {
     async fn put(&self, thread: &str, checkpoint: &Checkpoint) -> Result<()> {
-        // The same limits as in a folder, so that what works in a test works there.
+        // The same limits as in a folder, so that what works in tests works there too.
         check_name(thread)?;
         let mut threads = self.threads();
         let kept = threads.entry(thread.to_owned()).or_default();

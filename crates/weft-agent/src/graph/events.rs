@@ -1,4 +1,4 @@
-//! What a graph agent tells while it works.
+//! Events that a graph agent emits while it works.
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
@@ -7,82 +7,81 @@ use weft_core::{Error, ErrorKind, Json, Result};
 
 use super::topology::Node;
 
-/// Events that wait for a reader, at most; then the work waits.
-// So a slow reader slows the turn down and does not fill the memory.
+/// Maximum number of events that wait for a reader; the work waits beyond that.
+// Backpressure: a slow reader slows the turn down instead of filling the memory.
 const EVENTS_QUEUED_MAX: usize = 64;
-/// Characters of a tool's result in an event, at most. The model and the state get all of it.
+/// Maximum number of characters of a tool's result in an event. The model and the state get all of it.
 pub const EVENT_RESULT_MAX: usize = 4_000;
 
-/// One event, in the order of its `seq`.
+/// One event, ordered by its `seq`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GraphEvent {
-    /// What has happened, and what belongs to it.
+    /// The kind of event and its data.
     #[serde(flatten)]
     pub kind: EventKind,
     /// The turn.
     pub run_id: String,
-    /// 1, 2, 3 … within the turn.
+    /// The sequence number within the turn: 1, 2, 3 …
     pub seq: u64,
-    /// When, in milliseconds since 1970-01-01 UTC.
+    /// The time, in milliseconds since 1970-01-01 UTC.
     pub ts: i64,
     /// Rounds of tool calls before it.
     pub step: u32,
 }
 
-/// What has happened. In JSON its name is under `event` and the rest under `data`.
+/// The kind of an event. In JSON the name is under `event` and the rest under `data`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", content = "data", rename_all = "snake_case")]
 pub enum EventKind {
-    /// The model is asked.
+    /// A request to the model starts.
     NodeStart {
-        /// Always `agent`: the other nodes are not told of.
+        /// Always `agent`: other nodes are not reported.
         node: Node,
     },
-    /// A piece of the model's answer. One of the two is not empty.
+    /// A piece of the model's answer. One of the two fields is not empty.
     LlmToken {
         /// Text.
         token: String,
         /// Reasoning.
         reasoning_token: String,
     },
-    /// The model's answer begins anew, because its connection broke: the pieces since the last `node_start`
-    /// do not count.
+    /// The model's answer starts over because its connection broke: the pieces since the last `node_start` are void.
     LlmRestart {},
-    /// The model has answered, or failed. One for each `node_start`.
+    /// The model has answered or failed. Follows each `node_start`.
     NodeEnd {
         /// As in `node_start`.
         node: Node,
     },
-    /// A call begins.
+    /// A tool call starts.
     ToolStart {
         /// The tool.
         tool: String,
-        /// What it is called with.
+        /// The arguments.
         args: Json,
-        /// The call.
+        /// The id of the call.
         id: String,
     },
-    /// A call is over. One for each `tool_start`.
+    /// A tool call has ended. Follows each `tool_start`.
     ToolEnd {
         /// The tool.
         tool: String,
-        /// The call.
+        /// The id of the call.
         id: String,
-        /// What it gave, as text, [`EVENT_RESULT_MAX`] characters at most.
+        /// Its result as text, up to [`EVENT_RESULT_MAX`] characters.
         result: String,
         /// Whether it failed, was refused or was stopped.
         is_error: bool,
-        /// Whether the result is longer than what is shown of it.
+        /// Whether the full result is longer than `result`.
         truncated: bool,
     },
-    /// What the user had asked to be remembered is stored.
+    /// What the user asked to remember has been stored.
     MemoryStored {
-        /// What the store calls it.
+        /// The ids given by the store.
         ids: Vec<String>,
     },
 }
 
-/// Numbers the events of one turn and hands them on.
+/// Numbers the events of one turn and sends them.
 #[derive(Debug)]
 pub(super) struct Events {
     to: Option<mpsc::Sender<GraphEvent>>,
@@ -92,12 +91,12 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// Events that nobody reads.
+    /// Events without a reader.
     pub(super) fn unread(run_id: &str) -> Self {
         Self { to: None, run_id: run_id.to_owned(), seq: 0.into(), step: 0.into() }
     }
 
-    /// Events with their reader.
+    /// Events and their receiver.
     pub(super) fn read(run_id: &str) -> (Self, mpsc::Receiver<GraphEvent>) {
         let (to, events) = mpsc::channel(EVENTS_QUEUED_MAX);
         (Self { to: Some(to), ..Self::unread(run_id) }, events)
@@ -107,10 +106,10 @@ impl Events {
         self.step.store(step, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// Hands on an event. Waits while the reader is far behind.
+    /// Sends an event. Waits while the reader is far behind.
     pub(super) async fn send(&self, ts: i64, kind: EventKind) -> Result<()> {
         let Some(to) = &self.to else { return Ok(()) };
-        // The number is drawn when there is room: an event that is never sent must leave no gap.
+        // The number is assigned when there is room: an event that is never sent must not leave a gap.
         let room = to.reserve().await;
         let room = room.map_err(|_| Error::new(ErrorKind::Cancelled, "nobody reads the events any more"))?;
         let seq = self.seq.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;

@@ -1,8 +1,8 @@
-//! What a turn says that has no answer, in the language of the question as far as its script tells it.
+//! The reply of a turn without an answer, in the language of the question as far as its script tells.
 
 use super::state::StopReason;
 
-/// Characters of a question that are looked at.
+/// Maximum number of characters of a question that are examined.
 const LOOKED_AT_MAX: usize = 1_000;
 
 #[derive(Clone, Copy)]
@@ -14,8 +14,8 @@ enum Language {
     Russian,
 }
 
-/// The first script in the question that belongs to one language here. Japanese has Chinese characters, too, so
-/// its own letters count wherever they stand.
+/// The language of the first known script in the question. Japanese also uses Chinese characters, so its own letters
+/// count wherever they occur.
 fn language(question: &str) -> Language {
     let of = |c: char| match c {
         '\u{3040}'..='\u{30ff}' => Some(Language::Japanese),
@@ -26,13 +26,13 @@ fn language(question: &str) -> Language {
     };
     let mut found: Vec<Language> = question.chars().take(LOOKED_AT_MAX).filter_map(of).collect();
     if let Some(place) = found.iter().position(|language| matches!(language, Language::Japanese)) {
-        // Its first letters are often Chinese characters, which would be taken for the language.
+        // Japanese text often starts with Chinese characters, which would be taken for the language.
         found.swap(0, place);
     }
     found.first().copied().unwrap_or(Language::English)
 }
 
-/// Why there is no answer.
+/// The text that says why there is no answer.
 pub(super) fn explanation(reason: StopReason, question: &str) -> &'static str {
     use Language::{Chinese, English, Japanese, Korean, Russian};
     match (reason, language(question)) {

@@ -1,4 +1,4 @@
-//! The work of the nodes. Each reads the state and gives what it changes.
+//! The work of the nodes. Each reads the state and returns an update.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -30,11 +30,11 @@ use crate::transcript::{NOT_EXECUTED, tidy};
 use crate::turns::{LIMIT, LOOP, UNANSWERED};
 use crate::window::room;
 
-/// Calls that are made side by side, at most.
+/// Maximum number of parallel calls.
 const PARALLEL_MAX: usize = 8;
-/// The key of a message's metadata that says that the model had reached its limit of tokens.
+/// The metadata key of a message that records that the model reached its token limit.
 const FINISH_REASON: &str = "finish_reason";
-/// What is said in place of a result when the turn was cancelled.
+/// The result of a call when the turn was cancelled.
 const CANCELLED: &str = "The call was stopped: the turn was cancelled.";
 
 /// The work of one node.
@@ -46,10 +46,10 @@ pub(super) struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// What a node changes.
+    /// Runs a node and returns its changes.
     ///
     /// # Errors
-    /// What the model fails with, `QuotaExceeded` when the budget is used up.
+    /// The model's errors, `QuotaExceeded` when the budget is used up.
     pub(super) async fn of(self, node: Node) -> Result<Update> {
         match node {
             Node::InitState => Ok(self.init_state()),
@@ -68,16 +68,16 @@ impl Work<'_> {
 
     async fn agent(self) -> Result<Update> {
         self.events.send(self.now_ms(), EventKind::NodeStart { node: Node::Agent }).await?;
-        // Not `?` at once: every `node_start` has its `node_end`, also when the model fails.
+        // No `?` here: every `node_start` has its `node_end`, even when the model fails.
         let update = self.answer().await;
         self.events.send(self.now_ms(), EventKind::NodeEnd { node: Node::Agent }).await?;
         update
     }
 
-    /// One call of the model, and what follows from its answer.
+    /// One call of the model and the update from its answer.
     async fn answer(&self) -> Result<Update> {
         let (settings, state) = (&self.agent.settings, self.state);
-        // A round of tools may have been cancelled; the model is not asked for words that nobody wants.
+        // The turn may have been cancelled during a round of tools; then the model is not asked.
         if state.stop {
             return Ok(Update::default());
         }
@@ -99,13 +99,14 @@ impl Work<'_> {
             StopReason::MaxSteps => Some(LIMIT),
             _ => None,
         };
-        // Only in the request: kept in the thread it would be read in every later turn.
+        // Only in the request: stored in the thread, it would be read in every later turn.
         messages.extend(notice.map(|notice| self.hint(notice)));
         let choice = if notice.is_some() { ToolChoice::None } else { ToolChoice::Auto };
         let (first, mut requests) = (self.request(&messages, choice.clone()).await, 1);
         let asked = match first {
             Ok(None) => {
-                // Once more with a hint: models fall silent behind results of tools, and rarely twice.
+                // Asked once more with a hint: models sometimes return nothing after results of tools, but rarely
+                // twice.
                 messages.push(self.hint(UNANSWERED));
                 requests += 1;
                 self.request(&messages, choice).await
@@ -121,7 +122,7 @@ impl Work<'_> {
                 Update { messages: vec![message], stop_reason: Some(reason), ..update }
             }
             Ok(None) => Update { llm_calls: update.llm_calls, ..stopped(StopReason::EmptyResponse) },
-            // A turn that was cancelled has an end like any other; the thread can be gone on with.
+            // A cancelled turn ends like any other; the thread can be continued.
             Err(_) if self.ctx.cancel.is_cancelled() => {
                 Update { llm_calls: update.llm_calls, ..stopped(StopReason::Cancelled) }
             }
@@ -132,7 +133,7 @@ impl Work<'_> {
         })
     }
 
-    /// Asks once. Nothing when the model says nothing.
+    /// Asks once. `None` for an empty answer.
     async fn request(&self, messages: &[Message], choice: ToolChoice) -> Result<Option<(Message, Ending)>> {
         let settings = &self.agent.settings;
         let (tools, tokens) = Offered::default().now(self.agent.tools.tools());
@@ -155,7 +156,7 @@ impl Work<'_> {
         };
         let mut reply = self.ask(request).await?;
         if answers_only {
-            // Calls of what was not on offer are a slip; the words beside them are the answer.
+            // Calls of tools that were not offered are a mistake; the text beside them is the answer.
             reply.calls.clear();
         }
         if reply.calls.is_empty() && reply.text.trim().is_empty() {
@@ -171,26 +172,26 @@ impl Work<'_> {
         let (events, clock) = (Arc::clone(self.events), Arc::clone(&self.agent.seams.clock));
         let model = TellingModel { model: &*self.agent.model, events, clock, asked: false.into() };
         let mut nobody = |_| {};
-        // Boxed: the future of a request is large, and this one sits inside that of the whole turn.
+        // Boxed: the future of a request is large, and this one is inside that of the whole turn.
         let asking = Box::pin(ask(&self.ctx, &model, request, &mut nobody));
         let cancelled = || Error::new(ErrorKind::Cancelled, "the turn was cancelled");
         let reply = tokio::select! {
-            // What is cancelled must win against an answer that is there at the same moment, so that the same
-            // turn never ends in two ways.
+            // Cancellation must win over an answer that is ready at the same moment, so that the outcome of the turn
+            // is deterministic.
             biased;
             () = self.ctx.cancel.cancelled() => return Err(cancelled()),
             reply = asking => reply?,
         };
         let said = !reply.text.is_empty() || !reply.thinking.is_empty();
         if said && !model.asked.load(Ordering::Relaxed) {
-            // The answer was given before the process ended; its pieces are not known any more.
+            // The answer was given before the process ended; its individual pieces are no longer known.
             let (token, reasoning_token) = (reply.text.clone(), reply.thinking.clone());
             self.events.send(self.now_ms(), EventKind::LlmToken { token, reasoning_token }).await?;
         }
         Ok(reply)
     }
 
-    /// The message of an answer. Its calls get ids that no call of the conversation has.
+    /// The message of an answer. Its calls get ids that are unique in the conversation.
     fn said(&self, reply: &Reply) -> Message {
         let mut message = Draft::new(&self.agent.name, self.now_ms()).complete(reply);
         let mut known: HashSet<String> =
@@ -208,7 +209,7 @@ impl Work<'_> {
 
     async fn tools(self) -> Result<Update> {
         let Some(asked) = self.state.last_answer() else { return Ok(Update::default()) };
-        // In the message and not in a field: another process may make these calls.
+        // Stored in the message and not in a field, because another process may make these calls.
         let cut = asked.metadata.get(FINISH_REASON).is_some_and(|reason| reason == "length");
         let ending = if cut { Ending::CutOff } else { Ending::Whole };
         let mut open: Vec<OpenCall> = asked.tool_uses().map(call).map(OpenCall::new).collect();
@@ -223,7 +224,7 @@ impl Work<'_> {
         let cancelled = self.ctx.cancel.is_cancelled();
         let limited = match made {
             Ok(end) => end.limit,
-            // The calls that were over keep their results.
+            // Calls that had finished keep their results.
             Err(_) if cancelled => None,
             Err(error) => return Err(error),
         };
@@ -233,7 +234,7 @@ impl Work<'_> {
             (update.stop, update.stop_reason) = (Some(true), Some(StopReason::Cancelled));
         }
         if let Some(limit) = limited {
-            // The model answers from what it has.
+            // The model has to answer with what it has.
             update.max_steps = Some(current_step);
             let warning = format!("the budget of {} is used up", limit.as_str());
             self.ctx.signal(Signal::Warn(warning)).await?;
@@ -244,7 +245,7 @@ impl Work<'_> {
         Ok(update)
     }
 
-    /// What is kept of a call.
+    /// Adds the record of a call to the update.
     fn over(&self, OpenCall { call, state, .. }: OpenCall, update: &mut Update) {
         let (args, output, text, status) = match state {
             CallState::Done(Done { arguments, text, images, failed, .. }) => {
@@ -252,7 +253,7 @@ impl Work<'_> {
                 let output = std::iter::once(ContentBlock::text(&*text)).chain(images).collect();
                 (arguments, output, text, if failed { "error" } else { "success" })
             }
-            // There is no run here that could wait, so the model is told and can do without.
+            // There is no run here that could be suspended, so the model is told and continues without it.
             CallState::Asked | CallState::Suspended(_) => {
                 let text = format!("{NOT_EXECUTED}: the call waits for a person, and nobody is asked here");
                 (Json::from(call.arguments), vec![ContentBlock::text(&*text)], text, "error")
@@ -282,7 +283,7 @@ impl Work<'_> {
             let said = Message::new(Role::Assistant, &*self.agent.name, content);
             messages.push(said.stamped(self.now_ms()));
         }
-        // Each once, in the order of their first calls.
+        // Each tool once, in the order of the first calls.
         let mut known = HashSet::new();
         let tools_used = state.tools_used.iter().filter(|name| known.insert(*name)).cloned().collect();
         let stop_reason = match state.stop_reason {
@@ -294,7 +295,7 @@ impl Work<'_> {
         Update { messages, final_reply: Some(reply), metadata: Some(metadata), ..Update::default() }
     }
 
-    /// What only the model is told, once.
+    /// A message that only the model sees, once.
     fn hint(&self, text: &str) -> Message {
         let content = vec![ContentBlock::text(text.trim_end())];
         Message::new(Role::User, "hint", content).stamped(self.now_ms())
@@ -305,7 +306,7 @@ impl Work<'_> {
     }
 }
 
-/// A result that says `note` for each call that has none: providers refuse a conversation without it.
+/// A result with the text `note` for each call without one: providers refuse a conversation with open calls.
 pub(super) fn not_executed(state: &GraphState, note: &str, now_ms: i64) -> Vec<Message> {
     let result = |call: &ToolUse| {
         let output = vec![ContentBlock::text(note)];
@@ -317,7 +318,7 @@ pub(super) fn not_executed(state: &GraphState, note: &str, now_ms: i64) -> Vec<M
     state.open_calls().into_iter().map(result).collect()
 }
 
-/// A model whose pieces are told as events.
+/// A model whose pieces are sent as events.
 struct TellingModel<'a> {
     model: &'a dyn ChatModel,
     events: Arc<Events>,

@@ -1,4 +1,4 @@
-//! What a graph agent knows between two nodes, and how the update of a node changes it.
+//! The state of a graph agent between two nodes, and how the update of a node changes it.
 
 use serde::{Deserialize, Serialize};
 use weft_core::Json;
@@ -7,30 +7,30 @@ use crate::loop_guard::{LoopGuard, Observed, Outcome, Verdict};
 use crate::memory::MESSAGES_MAX;
 use crate::message::{BlockKind, Message, Role, ToolResult, ToolUse, text_of};
 
-/// The key of a tool message's metadata that says whether the call went well: `success` or `error`.
+/// The metadata key of a tool message with the outcome of the call: `success` or `error`.
 pub const STATUS: &str = "status";
 
 /// Why a turn has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// It has not, or it ended by itself. In the metadata of a turn that is [`StopReason::Completed`].
+    /// It has not ended, or it completed; in the metadata of a turn the latter is [`StopReason::Completed`].
     #[default]
     #[serde(rename = "")]
     None,
-    /// By itself. Only in metadata.
+    /// It completed. Only in metadata.
     Completed,
-    /// There were as many rounds of tool calls as there may be.
+    /// The maximum of rounds of tool calls was reached.
     MaxSteps,
     /// The last rounds of tool calls were alike.
     LoopDetected,
-    /// Somebody has cancelled it.
+    /// It was cancelled.
     Cancelled,
-    /// The model's provider held its answer back.
+    /// The model's provider withheld its answer.
     ContentFilter,
-    /// The answer reached the model's limit of tokens.
+    /// The answer reached the model's token limit.
     Length,
-    /// The model said nothing, twice.
+    /// The model's answer was empty, twice.
     EmptyResponse,
 }
 
@@ -39,11 +39,11 @@ pub enum StopReason {
 pub struct ToolCallRecord {
     /// The tool.
     pub name: String,
-    /// What it was called with.
+    /// The arguments.
     pub args: Json,
 }
 
-/// How a turn went.
+/// A summary of a turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metadata {
@@ -57,42 +57,42 @@ pub struct Metadata {
     pub llm_calls: u32,
 }
 
-/// The state of a conversation. Every field has a default, so that checkpoints from before it can be read.
+/// The state of a conversation. Every field has a default, so that older checkpoints can be read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GraphState {
-    /// What was said, oldest first.
+    /// The messages, oldest first.
     pub messages: Vec<Message>,
     /// Rounds of tool calls in this turn.
     pub current_step: u32,
-    /// How many there may be.
+    /// The maximum number of rounds.
     pub max_steps: u32,
     /// Requests to the model in this turn.
     pub llm_calls: u32,
     /// The calls of this turn, in order.
     pub tool_call_history: Vec<ToolCallRecord>,
-    /// What they gave, as text, one for each call.
+    /// The results of the calls as text, one per call.
     pub tool_result_history: Vec<String>,
-    /// Their tools' names, one for each call.
+    /// The names of the tools, one per call.
     pub tools_used: Vec<String>,
-    /// Whether the turn is to end.
+    /// Whether the turn has to end.
     pub stop: bool,
-    /// Why.
+    /// The reason for that.
     pub stop_reason: StopReason,
     /// The answer of the turn.
     pub final_reply: String,
-    /// How the turn went, once it is over.
+    /// The summary of the turn, once it has ended.
     pub metadata: Option<Metadata>,
 }
 
-/// What one node changes. What is absent stays as it is.
+/// The changes made by one node. Absent fields stay unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Update {
-    /// A turn begins: what belongs to the one before is cleared first. Messages stay.
+    /// A new turn starts: the data of the previous turn is cleared first. Messages stay.
     #[serde(skip_serializing_if = "is_false")]
     pub new_turn: bool,
-    /// Added at the end; one whose id is there takes that one's place.
+    /// Appended; a message with an existing id replaces that message.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<Message>,
     /// Replaces the value.
@@ -104,13 +104,13 @@ pub struct Update {
     /// Replaces the value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub llm_calls: Option<u32>,
-    /// Added at the end.
+    /// Appended.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_call_history: Vec<ToolCallRecord>,
-    /// Added at the end.
+    /// Appended.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_result_history: Vec<String>,
-    /// Added at the end.
+    /// Appended.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools_used: Vec<String>,
     /// Replaces the value.
@@ -133,11 +133,11 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl GraphState {
-    /// Takes in what a node has changed.
+    /// Applies the changes of a node.
     pub fn apply(&mut self, update: Update) {
         if update.new_turn {
-            // Everything but the conversation belongs to one turn. Written as "all but", so that a new field
-            // is cleared unless somebody thinks of it.
+            // Everything but the conversation belongs to one turn. Written as "all but", so that a new field is
+            // cleared by default.
             let messages = std::mem::take(&mut self.messages);
             *self = Self { messages, max_steps: self.max_steps, ..Self::default() };
         }
@@ -160,14 +160,14 @@ impl GraphState {
         self.metadata = update.metadata.or(self.metadata.take());
     }
 
-    /// Whole turns go, oldest first, when there are more messages than [`MESSAGES_MAX`].
+    /// Drops whole turns, oldest first, when there are more messages than [`MESSAGES_MAX`].
     fn forget_oldest(&mut self) {
         if self.messages.len() <= MESSAGES_MAX {
             return;
         }
         let more = self.messages.len() - MESSAGES_MAX;
         let turns = |message: &Message| message.role == Role::User;
-        // At a question: a conversation that begins with results without their call is refused by providers.
+        // Cuts at a question: providers refuse a conversation that begins with results without their calls.
         let next = self.messages.iter().skip(more).position(turns).map(|place| place + more);
         self.messages.drain(..next.unwrap_or_default());
     }
@@ -182,13 +182,13 @@ impl GraphState {
         self.turn().iter().rfind(|message| message.role == Role::Assistant)
     }
 
-    /// The messages of the turn, from the question on.
+    /// The messages of the turn, starting with the question.
     fn turn(&self) -> &[Message] {
         let from = self.messages.iter().rposition(|message| message.role == Role::User);
         self.messages.get(from.unwrap_or_default()..).unwrap_or_default()
     }
 
-    /// The calls of the last message of the model that have no result yet.
+    /// The calls that have no result yet.
     pub fn open_calls(&self) -> Vec<&ToolUse> {
         let results: Vec<&str> =
             self.messages.iter().flat_map(Message::tool_results).map(|result| result.id.as_str()).collect();
@@ -196,12 +196,13 @@ impl GraphState {
         calls.filter(|call| !results.contains(&call.id.as_str())).collect()
     }
 
-    /// Whether the last `window` rounds of tool calls were alike. `polls` says of which tools nobody minds.
+    /// Whether the last `window` rounds of tool calls were alike. `polls` returns whether a tool may be called
+    /// repeatedly.
     pub fn is_looping(&self, window: usize, polls: impl Fn(&str) -> bool) -> bool {
         let turn = self.turn();
         let mut rounds: Vec<&Message> =
-            // Made anew each time from the messages: the state that is kept then has nothing that could
-            // disagree with them.
+            // Recomputed from the messages each time, so that the saved state contains nothing that could disagree
+            // with them.
             turn.iter().rev().filter(|message| message.has(BlockKind::ToolUse)).take(window.max(2)).collect();
         rounds.reverse();
         let mut guard = LoopGuard::new(window);

@@ -5,22 +5,22 @@ use serde::{Deserialize, Serialize};
 use super::state::GraphState;
 use crate::message::BlockKind;
 
-/// A node. A turn begins at [`Node::Start`] and is over behind [`Node::Finalize`].
+/// A node. A turn starts at [`Node::Start`] and ends after [`Node::Finalize`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Node {
-    /// Takes the message that is replied to.
+    /// Takes the message to reply to.
     #[serde(rename = "__start__")]
     Start,
-    /// Clears what belongs to the turn before and sets the limit of steps.
+    /// Clears the data of the previous turn and sets the step limit.
     InitState,
-    /// Stores what the user has asked to be remembered.
+    /// Stores what the user asked to remember.
     MemoryTrigger,
     /// Makes one call of the model.
     Agent,
-    /// Makes the calls of tools that the model has asked for.
+    /// Makes the tool calls requested by the model.
     Tools,
-    /// Makes the reply.
+    /// Builds the reply.
     Finalize,
     /// The turn is over.
     #[serde(rename = "__end__")]
@@ -42,22 +42,22 @@ impl Node {
     }
 }
 
-/// Whether an edge is always taken.
+/// Whether an edge is always taken or depends on the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EdgeKind {
-    /// It is.
+    /// Always taken.
     Always,
-    /// What the state says decides.
+    /// Taken depending on the state.
     Conditional,
 }
 
 /// An edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edge {
-    /// From here …
+    /// The source node.
     pub from: Node,
-    /// … to there.
+    /// The target node.
     pub to: Node,
     /// Whether it is always taken.
     pub kind: EdgeKind,
@@ -67,7 +67,7 @@ const fn edge(from: Node, to: Node, kind: EdgeKind) -> Edge {
     Edge { from, to, kind }
 }
 
-/// Every edge, for drawings. [`next`] follows them.
+/// All edges, for drawings. [`next`] follows them.
 pub const EDGES: [Edge; 7] = [
     edge(Node::Start, Node::InitState, EdgeKind::Always),
     edge(Node::InitState, Node::MemoryTrigger, EdgeKind::Always),
@@ -78,9 +78,9 @@ pub const EDGES: [Edge; 7] = [
     edge(Node::Finalize, Node::End, EdgeKind::Always),
 ];
 
-/// The node behind another one. `stop` wins over calls that the model has asked for.
+/// The node that follows another one. `stop` takes precedence over calls requested by the model.
 pub fn next(after: Node, state: &GraphState) -> Node {
-    // The last message and not the last answer: once results stand behind it, its calls are made.
+    // The last message and not the last answer: once results follow it, its calls have been made.
     let calls = || state.messages.last().is_some_and(|message| message.has(BlockKind::ToolUse));
     match after {
         Node::Start => Node::InitState,
@@ -92,7 +92,7 @@ pub fn next(after: Node, state: &GraphState) -> Node {
     }
 }
 
-/// The graph in the language of Mermaid, which many viewers of Markdown draw.
+/// The graph as a Mermaid diagram, which many Markdown viewers can display.
 pub fn to_mermaid() -> String {
     let line = |edge: &Edge| {
         let arrow = if edge.kind == EdgeKind::Always { "-->" } else { "-.->" };

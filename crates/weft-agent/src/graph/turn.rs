@@ -1,4 +1,4 @@
-//! One turn: node after node, each kept before the next begins.
+//! One turn: runs node after node, and saves the result of each before the next begins.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use crate::long_term::{LongTermMemory, Owner, Storing, asked_to_remember};
 use crate::message::{Message, Role};
 use crate::standalone::{Signals, node_context, run_context};
 
-/// Warnings of one turn that are kept, at most.
-// A tool in a loop may warn without end, and the reply carries them all.
+/// Maximum number of warnings kept from one turn.
+// A tool in a loop may emit warnings without end, and the reply contains them all.
 const WARNINGS_MAX: usize = 100;
-/// What is said in place of results of a turn that was cut off and is not gone on with.
+/// The result of a call of a turn that was cut off and is not continued.
 const CUT_OFF: &str = "The call was cut off; nobody knows what came of it.";
 
-/// A turn under way.
+/// A turn in progress.
 struct Turn<'a> {
     agent: &'a Definition,
     thread: &'a str,
@@ -38,22 +38,22 @@ struct Turn<'a> {
     state: GraphState,
     /// The last checkpoint's id and node.
     last: (String, Node),
-    /// What is known of the calls of the next node.
+    /// The known calls of the next node.
     known: HashMap<Arc<str>, Known>,
     notices: Notices,
 }
 
-/// What a turn is told beside what its nodes change.
+/// What a turn collects besides the changes of its nodes.
 #[derive(Default)]
 struct Notices {
     usage: Usage,
     warnings: Vec<String>,
 }
 
-/// What is to be stored beside the turn. It tells of a failure.
+/// Stores memories in the background. Returns a message if that fails.
 type Background = BoxFuture<'static, Option<String>>;
 
-/// Does a turn that nobody looks at.
+/// Runs a turn without a reader of its events.
 pub(super) async fn whole(
     agent: &Definition,
     thread: &str,
@@ -65,7 +65,7 @@ pub(super) async fn whole(
     turn(agent, thread, message, Attempt { options, run, events }).await
 }
 
-/// Does a turn while its events are read.
+/// Runs a turn while its events are read.
 pub(super) fn streamed(
     agent: Arc<Definition>,
     thread: String,
@@ -91,7 +91,7 @@ pub(super) fn streamed(
     }
 }
 
-/// What one turn has of its own, whichever thread it goes on with.
+/// The parts of a turn that do not depend on the thread.
 struct Attempt {
     options: TurnOptions,
     run: Arc<RunContext>,
@@ -107,14 +107,14 @@ async fn turn(
     let turn = begin(agent, thread, message, attempt).await?;
     let (begin_storing, storing) = oneshot::channel::<Background>();
     let store = async { storing.await.ok()?.await };
-    // Whatever is to be remembered is stored while the nodes go on.
+    // What has to be remembered is stored while the nodes run.
     let (reply, problem) = futures::future::join(turn.go(begin_storing), store).await;
     let mut reply = reply?;
     reply.warnings.extend(problem);
     Ok(reply)
 }
 
-/// Takes up the thread where it stands, and the message if there is one.
+/// Loads the thread and adds the message if there is one.
 async fn begin<'a>(
     agent: &'a Definition,
     thread: &'a str,
@@ -136,7 +136,7 @@ async fn begin<'a>(
     let mut turn = Turn { agent, thread, run, events, options, state, last, known, notices };
     if let Some(message) = message {
         let now_ms = turn.now_ms();
-        // In the same checkpoint as the question: a thread never stands between the two.
+        // In the same checkpoint as the question, so that a thread is never saved between the two.
         let mut messages = not_executed(&turn.state, CUT_OFF, now_ms);
         messages.push(Message { role: Role::User, ..message }.stamped(now_ms));
         turn.keep(Node::Start, parent, Update { messages, ..Update::default() }).await?;
@@ -153,7 +153,7 @@ impl Turn<'_> {
                 Node::End | Node::Start => break,
                 Node::MemoryTrigger => {
                     if let (Some(begin), Some(storing)) = (begin_storing.take(), self.storing()) {
-                        // Without a listener the turn has ended.
+                        // Without a receiver the turn has ended.
                         let _ = begin.send(storing);
                     }
                     Update::default()
@@ -168,11 +168,11 @@ impl Turn<'_> {
         Ok(GraphReply { reply: state.final_reply, metadata, usage, warnings })
     }
 
-    /// Does the work of a node. What it signals is heard while it goes on, and all of it before the next node.
+    /// Runs a node. Its signals are handled while it runs, and all of them before the next node.
     async fn run(&mut self, node: Node) -> Result<Update> {
-        // Only for the first node: the notes stand behind the last checkpoint and belong to what follows it.
+        // Only for the first node: the notes follow the last checkpoint and belong to the node after it.
         let effects = Effects::known(std::mem::take(&mut self.known));
-        // A child, so that a node may end its own calls without ending the turn.
+        // A child token, so that a node may cancel its own calls without ending the turn.
         let cancel = self.options.cancel.child_token();
         let (ctx, mut signals) = node_context(&self.run, &self.agent.name, effects, cancel);
         self.events.set_step(self.state.current_step);
@@ -181,8 +181,8 @@ impl Turn<'_> {
         let mut notices = std::mem::take(&mut self.notices);
         let done = loop {
             tokio::select! {
-                // Signals first: the work waits for some of them to be noted, and what it told before its end
-                // must be heard before it.
+                // Signals first: the work waits until some of them are recorded, and signals sent before its end must
+                // be handled before it.
                 biased;
                 Some((_, signal)) = signals.recv() => self.hear(signal, &mut notices).await?,
                 done = &mut work => break done,
@@ -204,7 +204,7 @@ impl Turn<'_> {
     async fn hear(&self, signal: Signal, notices: &mut Notices) -> Result<()> {
         match signal {
             Signal::EffectStarted(started) => {
-                // What may be done again need not be noted when it begins.
+                // Effects that may be repeated need no note when they start.
                 if let Some(safe) = started.safe {
                     self.note(CallNote { key: started.key, gave: None }).await?;
                     let _ = safe.send(self.agent.seams.clock.running());
@@ -218,7 +218,7 @@ impl Turn<'_> {
             Signal::Used(used) => notices.usage += used.usage,
             Signal::Warn(warning) => notices.warn(warning),
             Signal::Limited(why) => notices.warn(format!("the work was cut short: {}", why.as_str())),
-            // What was told before is noted by now.
+            // Everything sent earlier has been recorded by now.
             Signal::Stored(safe) => drop(safe.send(self.agent.seams.clock.running())),
             Signal::Speak | Signal::Say(_) | Signal::Play(_) | Signal::Publish(..) => {}
         }
@@ -229,21 +229,21 @@ impl Turn<'_> {
         self.agent.checkpointer.put_call(self.thread, &self.last.0, &call).await
     }
 
-    /// Keeps what a node has changed, then changes it.
+    /// Saves the changes of a node, then applies them.
     async fn keep(&mut self, node: Node, parent: Option<String>, update: Update) -> Result<()> {
         let id = weft_core::id::generate();
         let at_ms = self.now_ms();
         let checkpoint = Checkpoint { version: VERSION, id: id.clone(), parent, node, update, at_ms };
-        // Stored before it counts: what comes next must not build on what a crash would take back.
+        // Saved before it is applied: later work must not depend on something that a crash would undo.
         self.agent.checkpointer.put(self.thread, &checkpoint).await?;
         self.state.apply(checkpoint.update);
         self.last = (id, node);
-        // Keys repeat from node to node; a note of the last one must not answer for a call of the next.
+        // Keys repeat from node to node; a note of the previous node must not answer a call of the next one.
         self.known.clear();
         Ok(())
     }
 
-    /// What the user has asked to be remembered, being stored.
+    /// Starts storing what the user asked to remember.
     fn storing(&self) -> Option<Background> {
         let memory = Arc::clone(self.agent.memory.as_ref()?);
         let text = asked_to_remember(&self.state.question()?.text())?.to_owned();

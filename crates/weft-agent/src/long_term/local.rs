@@ -1,4 +1,4 @@
-//! Memories in this process, and in a file if they are to outlive it.
+//! Memories in this process, and optionally in a file that outlives it.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -13,28 +13,28 @@ use weft_core::{Error, ErrorKind, Result};
 use super::{LongTermMemory, Owner, Remembered, Storing};
 use crate::bm25;
 
-/// Memories of one owner, at most; the oldest go first.
-// A search goes over all of an owner's.
+/// Maximum number of memories of one owner; the oldest are dropped first.
+// A search visits all memories of an owner.
 pub const MEMORIES_MAX: usize = 10_000;
-/// Bytes of one memory, at most.
+/// Maximum size of one memory in bytes.
 pub const MEMORY_BYTES_MAX: usize = 64 * 1024;
 
-/// Memories that are found by their words. Clones are the same one.
+/// A store whose memories are found by their words. Clones share the memories.
 ///
-/// What is stored is stored as it is: there is no model here that would find facts in it.
+/// Texts are stored verbatim: there is no model here that could extract facts from them.
 #[derive(Clone, Debug, Default)]
 pub struct LocalMemory(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
     memories: Vec<Memory>,
-    /// How many of them each owner has.
-    // Counted anew for each line, a file of a hundred thousand memories would take minutes to open.
+    /// The number of memories per owner.
+    // If it were recounted for each line, a file of a hundred thousand memories would take minutes to open.
     counts: HashMap<Owner, usize>,
     file: Option<MemoryFile>,
 }
 
-/// The file of memories, and where its last whole line ends.
+/// The file of memories, and the end of its last complete line.
 #[derive(Debug)]
 struct MemoryFile {
     path: PathBuf,
@@ -43,10 +43,10 @@ struct MemoryFile {
 }
 
 impl MemoryFile {
-    /// Writes a line behind the last whole one.
+    /// Writes a line after the last complete one.
     fn append(&mut self, line: &[u8]) -> std::io::Result<()> {
-        // A write that failed half-way, such as on a disk without room, has left a part of its line. Behind it
-        // the next one could not be read, and nor could the file.
+        // A write that failed half-way, such as on a full disk, leaves a partial line. A line after it would be
+        // unreadable, and so would the file.
         self.file.set_len(self.end)?;
         self.file.write_all(line)?;
         self.file.sync_data()?;
@@ -68,11 +68,11 @@ impl LocalMemory {
         Self::default()
     }
 
-    /// Memories in a file, a line of JSON each. The file is this process's as long as it is open.
+    /// Memories in a file, one line of JSON each. The file is locked by this process while it is open.
     ///
     /// # Errors
-    /// `Unavailable` when it cannot be opened or read, `Conflict` when another process has it open or when a line
-    /// of it is damaged.
+    /// `Unavailable` when it cannot be opened or read, `Conflict` when another process has it open or a line is
+    /// damaged.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref().to_owned();
         let failed = |cause| {
@@ -80,13 +80,13 @@ impl LocalMemory {
                 .because(cause)
         };
         let file = OpenOptions::new().read(true).append(true).create(true).open(&path).map_err(failed)?;
-        // Not waited for: the other process keeps it as long as it lives.
+        // Does not wait for the lock: the other process holds it for its lifetime.
         file.try_lock().map_err(|cause| match cause {
             TryLockError::WouldBlock => {
                 let message = format!("another process has the memories in {} open", path.display());
                 Error::new(ErrorKind::Conflict, message).help("give each process a file of its own")
             }
-            // Some file systems have no locks: nobody else has it open then.
+            // Some file systems do not support locks.
             TryLockError::Error(cause) => failed(cause).help("put the file on a disk of this machine"),
         })?;
         let mut all = Vec::new();
@@ -94,7 +94,7 @@ impl LocalMemory {
         for number in 1.. {
             line.clear();
             let length = lines.read_until(b'\n', &mut line).map_err(failed)?;
-            // Half a line was being written when a process ended, and was promised to nobody.
+            // A partial line was being written when a process ended, and was never acknowledged.
             if line.last() != Some(&b'\n') {
                 break;
             }
@@ -105,7 +105,7 @@ impl LocalMemory {
             all.push(serde_json::from_slice(&line).map_err(damaged)?);
             end += u64::try_from(length).unwrap_or_default();
         }
-        // The next line would be written behind half a one, and both could not be read.
+        // Otherwise the next line would be appended to a partial one, and both would be unreadable.
         file.set_len(end).map_err(failed)?;
         let mut state = State::newest(all);
         state.file = Some(MemoryFile { path: path.clone(), file, end });
@@ -118,7 +118,7 @@ impl LocalMemory {
 }
 
 impl State {
-    /// The newest of each owner, in their order.
+    /// Keeps the newest memories of each owner, in order.
     fn newest(all: Vec<Memory>) -> Self {
         let mut counts: HashMap<Owner, usize> = HashMap::new();
         let is_kept = |memory: &Memory| {
@@ -152,12 +152,12 @@ impl State {
                 Error::new(ErrorKind::Unavailable, message).because(cause)
             })?;
         }
-        // Behind the write: what is found must be what the file has.
+        // After the write: what is found must be in the file.
         self.take(memory);
         Ok(())
     }
 
-    /// The memories of an owner that have words of a question, best first.
+    /// The memories of an owner that contain words of a question, best first.
     fn search(&self, owner: &Owner, query: &str, limit: usize) -> Vec<Remembered> {
         let own: Vec<&Memory> = self.memories.iter().filter(|memory| owner.covers(&memory.owner)).collect();
         let scores = bm25::scores_of(query, own.iter().map(|memory| memory.text.as_str()));
@@ -170,7 +170,7 @@ impl State {
 }
 
 impl Owner {
-    /// Whether what this owner asks for may be `other`'s: every id that is given is the same.
+    /// Whether a request for this owner matches `other`: every given id is equal.
     fn covers(&self, other: &Self) -> bool {
         let same = |asked: &Option<String>, known: &Option<String>| asked.is_none() || asked == known;
         same(&self.user_id, &other.user_id)
@@ -179,7 +179,7 @@ impl Owner {
     }
 }
 
-/// Work on the memories, away from the threads that others are served on: it goes through very many texts, or waits for a disk.
+/// Runs work on the memories on a blocking thread, because it reads many texts or waits for a disk.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|cause| Error::internal("the work on memories stopped unexpectedly").because(cause))?
@@ -199,7 +199,7 @@ impl LongTermMemory for LocalMemory {
         let (memories, owner, text) = (self.clone(), owner.clone(), text.to_owned());
         blocking(move || {
             let mut state = memories.state();
-            // A turn that is done again, or a user who says it twice, adds nothing.
+            // A repeated turn, or a user who says it twice, adds nothing.
             if let Some(known) =
                 state.memories.iter().find(|known| known.owner == owner && known.text == text)
             {

@@ -1,4 +1,4 @@
-//! Memories in a service with the HTTP interface of Mem0.
+//! Memories in a service with Mem0's HTTP API.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use weft_core::{Error, ErrorKind, Json, Result, TenantId};
 
 use super::{LongTermMemory, Owner, Remembered, Storing};
 
-/// Bytes of one answer, at most.
+/// Maximum size of one response in bytes.
 const ANSWER_MAX: usize = 4 * 1024 * 1024;
-/// How long one request may take.
-// The service asks a model when it is to find facts.
+/// Time limit of one request.
+// The service asks a model when it extracts facts.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// A service at a base URL, such as `http://localhost:8000`.
@@ -33,7 +33,7 @@ impl std::fmt::Debug for Mem0 {
     }
 }
 
-/// Both shapes of an answer: a list, or a list under `results`.
+/// Both forms of a response: a list, or a list under `results`.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Answer<T> {
@@ -55,13 +55,13 @@ struct Added {
 }
 
 impl Mem0 {
-    /// A service that is reached over `http` on behalf of a tenant.
+    /// A service that is accessed over `http` on behalf of a tenant.
     pub fn new(http: Arc<dyn Http>, tenant: TenantId, base: impl Into<String>) -> Self {
         let base = base.into().trim_end_matches('/').to_owned();
         Self { http, tenant, base, key: None }
     }
 
-    /// The same with a key for it.
+    /// Sets the API key.
     #[must_use]
     pub fn with_key(self, key: impl Into<String>) -> Self {
         Self { key: Some(key.into()), ..self }
@@ -87,7 +87,7 @@ impl Mem0 {
                 400..=499 => ErrorKind::Invalid,
                 _ => ErrorKind::Unavailable,
             };
-            // An error page may be long, and it goes into logs and to the model.
+            // An error page may be long, and the message goes into logs and to the model.
             let said: String = response.body.chars().take(200).collect();
             let message = format!("the memory service answered {}: {said}", response.status);
             return Err(Error::new(kind, message).help("look at its address and its key"));
@@ -99,7 +99,7 @@ impl Mem0 {
     }
 }
 
-/// The ids of an owner as fields of a request.
+/// The ids of an owner as request fields.
 fn owned(owner: &Owner) -> Result<Map<String, Json>> {
     owner.check()?;
     let ids = [("user_id", &owner.user_id), ("agent_id", &owner.agent_id), ("run_id", &owner.run_id)];
@@ -122,7 +122,7 @@ impl LongTermMemory for Mem0 {
         body.insert("query".to_owned(), json!(query));
         body.insert("limit".to_owned(), json!(limit));
         let mut found: Vec<Remembered> = self.ask("search", body).await?;
-        // Not every version of the service knows `limit`.
+        // Not every version of the service supports `limit`.
         found.truncate(limit);
         Ok(found)
     }

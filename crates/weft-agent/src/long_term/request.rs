@@ -1,15 +1,15 @@
-//! Notices when somebody asks for something to be remembered. A list of phrases: it costs nothing, and what it
-//! misses the model can still store by a tool.
+//! Recognizes requests to remember something, by a list of phrases: this costs nothing, and what it misses the model
+//! can still store with a tool.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Bytes of a message that are looked at.
+/// Maximum number of bytes of a message that are examined.
 const LOOKED_AT_MAX: usize = 64 * 1024;
 
-/// A request to remember something, at the beginning of a sentence: the first group is what. A question about
-/// memories ("do you remember …?") is no request.
+/// Requests to remember something, at the beginning of a sentence: the first group is what to remember. A question
+/// about memories ("do you remember …?") is not a request.
 static REQUESTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     let phrases = [
         // English
@@ -29,19 +29,19 @@ static REQUESTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         // Japanese
         r"(.+?)(?:を|と|ことを|って)\s*(?:覚えて(?:おいて|いて)?|記憶して(?:おいて)?|忘れないで)(?:ください|下さい|ね)?",
     ];
-    // At the start of a sentence: inside of one these words tell of something ("I never remember that").
+    // At the start of a sentence: inside a sentence these words report something ("I never remember that").
     let whole = |phrase: &&str| Regex::new(&format!(r"(?is)(?:^|[.!?。!?\n])\s*{phrase}\s*$")).ok();
     phrases.iter().filter_map(whole).collect()
 });
 
-/// What a message asks to be remembered; nothing when it asks for no such thing.
+/// What a message asks to remember; `None` when it contains no such request.
 pub fn asked_to_remember(message: &str) -> Option<&str> {
-    // The patterns go over the text once each; a pasted document must not cost a second.
+    // Each pattern scans the text once; a pasted document must not take a second.
     let end = message.floor_char_boundary(LOOKED_AT_MAX);
     let message = message.get(..end)?.trim();
     let found = REQUESTS.iter().find_map(|request| request.captures(message)?.get(1))?;
     let text = found.as_str().trim();
-    // "Can you remember what I said?" asks for something that is there.
+    // "Can you remember what I said?" asks about something already said.
     let asks = message.ends_with(['?', '?']);
     (!asks && !text.is_empty()).then_some(text)
 }

@@ -1,4 +1,4 @@
-//! What is kept of a call to compare it with the next one.
+//! The compact form of a call in which it is compared with the next one.
 
 use serde::{Deserialize, Serialize};
 use weft_core::Json;
@@ -6,13 +6,13 @@ use weft_core::Json;
 use super::text::{self, Hash, TextPrint, Work};
 use super::{Observed, Outcome, SIMILAR};
 
-/// Characters of text that are kept of a round, at most. What is left over counts only as equal or not.
+/// Maximum number of characters of text stored per round. Text beyond that is only compared for equality.
 pub(super) const ROUND_MAX: usize = 64_000;
-/// Values of one call that are compared one by one, at most.
-// Beyond it a call with a large table would cost more to compare than to make.
+/// Maximum number of values of one call that are compared individually.
+// Beyond it, comparing a call with a large table would cost more than making it.
 const LEAVES_MAX: usize = 256;
 
-/// A call, small enough to be kept.
+/// The compact form of a call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct CallPrint {
     name: u64,
@@ -23,7 +23,7 @@ pub(super) struct CallPrint {
 /// A single value among the arguments.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Leaf {
-    /// The keys that lead to it.
+    /// The keys that lead to it, hashed.
     path: u64,
     value: LeafValue,
 }
@@ -31,7 +31,7 @@ struct Leaf {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum LeafValue {
-    /// Something that is equal or is not.
+    /// A value that is only compared for equality.
     Exact(u64),
     Text(TextPrint),
 }
@@ -44,7 +44,7 @@ enum ResultPrint {
 }
 
 impl CallPrint {
-    /// The print of a call, with at most `left` characters of text.
+    /// The compact form of a call, with up to `left` characters of text.
     pub(super) fn of(call: &Observed, left: &mut usize) -> Self {
         let mut flat = Flat { leaves: Vec::new(), surplus: None, left };
         flat.add(Hash::default(), &call.arguments);
@@ -54,13 +54,13 @@ impl CallPrint {
         }
         let result = match &call.result {
             Outcome::Text(text) => ResultPrint::Text(TextPrint::of_result(text, left)),
-            // Equal or not: messages of errors are alike in all but the word that matters.
+            // Compared for equality: error messages often differ only in the word that matters.
             Outcome::Error(text) => ResultPrint::Error(text::hash(&text::result(text))),
         };
         Self { name: text::hash(&call.name), leaves, result }
     }
 
-    /// How similar two calls are in what they differ most in.
+    /// The lowest similarity between the parts of two calls.
     pub(super) fn similarity(&self, other: &Self, work: &mut Work) -> f64 {
         if self.name != other.name || self.leaves.len() != other.leaves.len() {
             return 0.0;
@@ -87,10 +87,10 @@ impl CallPrint {
     }
 }
 
-/// Arguments as a row of single values, in the order of their sorted keys.
+/// Flattens arguments to a list of single values, in the order of their sorted keys.
 struct Flat<'l> {
     leaves: Vec<Leaf>,
-    /// What is beyond [`LEAVES_MAX`].
+    /// The values beyond [`LEAVES_MAX`].
     surplus: Option<Hash>,
     left: &'l mut usize,
 }
@@ -100,7 +100,7 @@ impl Flat<'_> {
         match value {
             Json::Object(map) if !map.is_empty() => {
                 let mut entries: Vec<_> = map.iter().collect();
-                // Models write the same arguments in another order.
+                // Models may write the same arguments in a different order.
                 entries.sort_unstable_by_key(|(key, _)| *key);
                 for (key, value) in entries {
                     self.add(path.with(".").with(key), value);
@@ -138,8 +138,8 @@ impl Flat<'_> {
     }
 }
 
-/// Whether a text is a single short word, such as a unit, a mode or an id: these are equal or different,
-/// and never similar.
+/// Whether a text is a single short word, such as a unit, a mode or an id: such words are equal or different, but
+/// never similar.
 fn is_enum_like(text: &str) -> bool {
     let text = text.trim();
     text.len() <= 40

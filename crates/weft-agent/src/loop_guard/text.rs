@@ -1,4 +1,4 @@
-//! Texts as they are compared: without what does not matter.
+//! Normalizes and compares texts, ignoring irrelevant differences.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -7,22 +7,23 @@ use regex::Regex;
 use serde::{Deserialize, Serialize};
 use weft_core::Json;
 
-/// Characters of a text that are compared by similarity.
+/// Characters of a text that are compared for similarity.
 const HEAD_MAX: usize = 4_000;
-/// Bytes of a result that are looked at to get that many.
-// The patterns below go over all of it, in each round.
+/// Bytes of a result that are examined to obtain that many characters.
+// The patterns below scan all of it, in each round.
 const RAW_MAX: usize = 32_000;
-/// Characters from which on trigrams are compared instead of edits.
-// Counting edits takes the product of both lengths: four million steps here, sixteen at the next size.
+/// Length in characters from which trigrams are compared instead of edits.
+// Counting edits takes time proportional to the product of both lengths: four million steps here, sixteen at twice
+// the length.
 const EDITS_MAX: usize = 2_000;
-/// What a trigram costs, in pairs of characters.
-// A lookup in a map against a step of the edit distance, roughly.
+/// The cost of a trigram, in pairs of characters.
+// Roughly a map lookup compared with a step of the edit distance.
 const TRIGRAM_COST: usize = 40;
 
-/// What changes by itself from call to call. Lower case, since it follows [`normal`].
+/// Parts of results that change from call to call. Lower case, because it is applied after [`normal`].
 static VOLATILE: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    // Without masking them a tool that tells the time would never give the same result twice, and no loop be
-    // seen.
+    // Without masking them, a tool that returns the time would never give the same result twice, and loops would go
+    // undetected.
     let parts = [
         // UUIDs.
         r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
@@ -44,7 +45,7 @@ static VOLATILE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!(r"(?-u:\b)(?:{})(?-u:\b)", parts.join("|"))).ok()
 });
 
-/// A text with blanks collapsed, in lower case.
+/// A text in lower case with whitespace collapsed.
 fn normal(text: &str) -> String {
     let mut normal = String::with_capacity(text.len());
     for word in text.split_whitespace() {
@@ -56,7 +57,7 @@ fn normal(text: &str) -> String {
     normal
 }
 
-/// The part of a result that is compared: its first [`HEAD_MAX`] characters, with what is volatile masked.
+/// The part of a result that is compared: its first [`HEAD_MAX`] characters, with volatile parts masked.
 pub(super) fn result(text: &str) -> String {
     let normal = match (text.len() <= RAW_MAX).then(|| serde_json::from_str(text)) {
         Some(Ok(json)) => canonical(&json),
@@ -69,7 +70,7 @@ pub(super) fn result(text: &str) -> String {
     masked.chars().take(HEAD_MAX).collect()
 }
 
-/// JSON in one way of writing: sorted keys, numbers without empty fractions, normal texts.
+/// JSON in canonical form: sorted keys, numbers without empty fractions, normalized texts.
 pub(super) fn canonical(value: &Json) -> String {
     match value {
         Json::Object(map) => {
@@ -88,19 +89,19 @@ pub(super) fn canonical(value: &Json) -> String {
     }
 }
 
-/// A text, small enough to be kept.
+/// The compact form of a text.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct TextPrint {
     /// Its first characters.
     head: String,
-    /// All digits in it: page 1 is not page 2.
+    /// A hash of all digits in it: page 1 is not page 2.
     digits: u64,
-    /// What follows the head.
+    /// A hash of what follows the head.
     rest: u64,
 }
 
 impl TextPrint {
-    /// The print of a text that a model wrote, with at most `left` characters.
+    /// The compact form of a text written by a model, with up to `left` characters.
     pub(super) fn of_value(text: &str, left: &mut usize) -> Self {
         let normal = normal(text);
         let mut digits = Hash::default();
@@ -110,7 +111,7 @@ impl TextPrint {
         Self::new(&normal, digits.finish(), left)
     }
 
-    /// The print of a result, with at most `left` characters.
+    /// The compact form of a result, with up to `left` characters.
     pub(super) fn of_result(text: &str, left: &mut usize) -> Self {
         Self::new(&result(text), 0, left)
     }
@@ -122,9 +123,9 @@ impl TextPrint {
         Self { head: head.to_owned(), digits, rest: hash(rest) }
     }
 
-    /// How similar two texts are, 0 to 1.
+    /// The similarity of two texts, 0 to 1.
     pub(super) fn similarity(&self, other: &Self, work: &mut Work) -> f64 {
-        // Texts that differ in one digit are 99 % alike and mean the next page.
+        // Texts that differ in a single digit are 99 % alike, yet one may refer to the next page.
         if self.digits != other.digits || self.rest != other.rest {
             return 0.0;
         }
@@ -132,7 +133,7 @@ impl TextPrint {
             return 1.0;
         }
         let (a, b) = (self.head.chars().count(), other.head.chars().count());
-        // No measure gives more than the shorter one has of the longer one, so most pairs cost nothing.
+        // No measure exceeds the ratio of the lengths, so most pairs cost nothing.
         let bound = a.min(b) as f64 / a.max(b) as f64;
         if bound < super::SIMILAR {
             return bound;
@@ -147,8 +148,8 @@ impl TextPrint {
     }
 }
 
-/// What comparing two rounds may cost, in pairs of characters. What goes beyond counts as different, so
-/// that no run is stopped for want of time.
+/// The budget for comparing two rounds, in pairs of characters. Comparisons beyond it count as different, so that no
+/// run is stopped because it is exhausted.
 #[derive(Debug)]
 pub(super) struct Work(usize);
 
@@ -166,7 +167,7 @@ impl Work {
     }
 }
 
-/// Twice the trigrams in common by the number of all, 0 to 1.
+/// Twice the number of common trigrams divided by the total number, 0 to 1.
 fn trigram_dice(a: &str, b: &str) -> f64 {
     let mut counts: HashMap<[char; 3], usize> = HashMap::new();
     let (mut in_a, mut in_b, mut common) = (0_u32, 0_u32, 0_u32);
@@ -189,7 +190,7 @@ fn trigrams(text: &str) -> impl Iterator<Item = [char; 3]> {
     chars.clone().zip(chars.clone().skip(1)).zip(chars.skip(2)).map(|((a, b), c)| [a, b, c])
 }
 
-/// FNV-1a: the same in every build, since it is stored. Nothing depends on it being hard to forge.
+/// FNV-1a: the same in every build, because hashes are stored. Nothing depends on it being hard to forge.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hash(u64);
 
@@ -200,7 +201,7 @@ impl Default for Hash {
 }
 
 impl Hash {
-    /// The hash of what came before, then this part.
+    /// The hash of everything added before and this part.
     pub(super) fn with(self, part: &str) -> Self {
         let bytes = part.bytes().chain([0xff]);
         Self(bytes.fold(self.0, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)))

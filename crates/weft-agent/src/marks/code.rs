@@ -1,15 +1,15 @@
-//! Which parts of a Markdown text are code.
+//! Recognizes code in Markdown text.
 
-/// Where in a text we are, character by character.
+/// The position relative to code, updated character by character.
 #[derive(Debug)]
 pub(super) struct Code {
     mode: Mode,
-    /// Equal fence characters up to here.
+    /// The number of consecutive equal fence characters before this position.
     run: usize,
     run_of: char,
-    /// Whether that run began its line.
+    /// Whether that run started its line.
     run_first: bool,
-    /// Whether the line has only blanks so far.
+    /// Whether the line contains only whitespace so far.
     line_blank: bool,
 }
 
@@ -21,7 +21,7 @@ enum Mode {
     /// In the first line of a fence.
     Info(char, usize),
     Fenced(char, usize),
-    /// Behind a fence's end, if nothing else stands in that line.
+    /// After the end of a fence, if nothing else follows on that line.
     Closing(char, usize),
 }
 
@@ -32,7 +32,7 @@ impl Default for Code {
 }
 
 impl Code {
-    /// Whether what comes next, unless it is a fence character, is no code.
+    /// Whether the next character, unless it is a fence character, is outside of code.
     pub(super) fn is_prose(&self) -> bool {
         let mode = if self.run > 0 { self.after_run() } else { self.mode };
         mode == Mode::Prose
@@ -51,7 +51,7 @@ impl Code {
         match c {
             '`' | '~' => {
                 (self.run, self.run_of, self.run_first) = (1, c, self.line_blank);
-                // Something else stands behind the fence's end in its line, so it was none.
+                // Something else follows the fence on its line, so it was not its end.
                 if let Mode::Closing(of, length) = self.mode {
                     self.mode = Mode::Fenced(of, length);
                 }
@@ -61,7 +61,7 @@ impl Code {
                 self.mode = match self.mode {
                     Mode::Info(of, length) | Mode::Fenced(of, length) => Mode::Fenced(of, length),
                     Mode::Prose | Mode::Closing(..) => Mode::Prose,
-                    // A paragraph's end: the first backtick had no partner.
+                    // End of a paragraph: the first backtick had no partner.
                     Mode::Inline(_) if self.line_blank => Mode::Prose,
                     Mode::Inline(length) => Mode::Inline(length),
                 };
@@ -77,14 +77,14 @@ impl Code {
         }
     }
 
-    /// The mode once the present run of fence characters is over.
+    /// The mode after the current run of fence characters.
     fn after_run(&self) -> Mode {
         let (of, length) = (self.run_of, self.run);
         match self.mode {
             Mode::Prose if self.run_first && length >= 3 => Mode::Info(of, length),
             Mode::Prose if of == '`' => Mode::Inline(length),
             Mode::Inline(opened) if of == '`' && length == opened => Mode::Prose,
-            // No fence has backticks in its first line: it was code in line.
+            // A fence has no backticks in its first line: it was inline code.
             Mode::Info('`', opened) if of == '`' && length == opened => Mode::Prose,
             Mode::Info('`', opened) if of == '`' => Mode::Inline(opened),
             Mode::Fenced(fence, opened) if self.run_first && of == fence && length >= opened => {

@@ -1,22 +1,22 @@
-//! What a document says must not be taken for what stands around it: neither for a citation mark nor for
-//! the head of the next passage.
+//! Keeps the text of a document from being mistaken for its surroundings: for a citation mark or for the head of the
+//! next passage.
 
 use super::scan::{Ahead, Seen, recognise};
 
-/// In place of the brackets of a mark that a document holds. They are so rare that nobody misses them.
+/// Replace the brackets of marks inside documents. They are so rare that they do not collide with real text.
 const OPEN: char = '⦗';
 const CLOSE: char = '⦘';
 
-/// The text of a document as a model is shown it: its citation marks are written with other brackets, and
-/// lines that look like the head of a passage or like the rule between two are quoted with `> `.
+/// The text of a document as it is shown to a model: its citation marks get other brackets, and lines that look like
+/// the head of a passage or like the rule between two passages are quoted with `> `.
 pub fn neutral(text: &str) -> String {
     without_marks(&without_heads(text))
 }
 
-/// The text of a document on its way to a reader: its marks look as they were written and lead nowhere.
+/// Restores the text of a document for a reader: its marks look as they were written and lead nowhere.
 pub(super) fn restored(c: char, out: &mut String) {
     match c {
-        // The word joiner takes no room; behind a bracket it keeps every reader of marks from seeing one.
+        // The word joiner has no width; after a bracket it keeps every parser of marks from recognizing one.
         OPEN => out.push_str("[\u{2060}"),
         CLOSE => out.push(']'),
         c => out.push(c),
@@ -29,8 +29,7 @@ fn without_marks(text: &str) -> String {
     let mut before = None;
     while let Some(c) = rest.chars().next() {
         let length = match recognise(rest, before, Ahead::Nothing) {
-            // Written in a form of its own and not left out: the reader of a passage should see what its
-            // author wrote.
+            // Written in a distinct form and not removed: the reader of a passage should see what its author wrote.
             Seen::Mark(mark) => {
                 let written = &rest[..mark.length];
                 let word = if written.trim_start().starts_with(['r', 'R']) { "ref " } else { "" };
@@ -40,7 +39,7 @@ fn without_marks(text: &str) -> String {
                 out.push_str(&format!("{blank}{word}{OPEN}{label}{}{CLOSE}", numbers.join(", ")));
                 mark.length
             }
-            // Whatever else could be read as a mark begins like this.
+            // Anything else that could be read as a mark begins like this.
             Seen::Nothing | Seen::Perhaps if rest.starts_with("[ID:") => {
                 out.push(OPEN);
                 c.len_utf8()
@@ -56,8 +55,8 @@ fn without_marks(text: &str) -> String {
     out
 }
 
-/// Everything that anybody takes for the end of a line.
-// Models and tokenizers take each of them for a line's end, so a head behind any of them would count.
+/// All characters that anything treats as the end of a line.
+// Models and tokenizers treat each of them as a line break, so a head after any of them would count.
 const BREAKS: [char; 7] = ['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
 
 fn without_heads(text: &str) -> String {
@@ -72,7 +71,7 @@ fn without_heads(text: &str) -> String {
 }
 
 fn is_head(line: &str) -> bool {
-    // Passages are set apart by such a line.
+    // Passages are separated by such a line.
     let rule = line.len() >= 3 && line.bytes().all(|b| b == b'-');
     let named = ["ID", "Title", "URL"].iter().any(|name| {
         let (Some(begin), Some(rest)) = (line.get(..name.len()), line.get(name.len()..)) else {

@@ -1,21 +1,21 @@
-//! What a citation mark looks like.
+//! Recognizes citation marks.
 
 use std::str::Chars;
 
-/// Characters of a mark, at most. More than that are not held back.
-// So much is held back of a stream at most: what the reader waits for.
+/// Maximum length of a mark in characters; nothing longer is held back.
+// This is the most that is held back from a stream while a reader waits.
 const MARK_MAX: usize = 80;
-/// Sources that a range such as `[ID:1-3]` may name, at most.
-// Longer ones are mostly page numbers or years.
+/// Maximum number of sources in a range such as `[ID:1-3]`.
+// Longer ranges are mostly page numbers or years.
 const RANGE_MAX: u32 = 10;
-/// Digits of a number in a form that is also found in prose, such as `(ID: 3)`.
+/// Maximum number of digits in forms that also occur in prose, such as `(ID: 3)`.
 const LOOSE_DIGITS_MAX: usize = 3;
 
 /// What a text starts with.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Seen {
     Mark(Mark),
-    /// What comes next will tell.
+    /// Depends on what comes next.
     Perhaps,
     Nothing,
 }
@@ -23,22 +23,22 @@ pub(super) enum Seen {
 /// A mark in any of its forms.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Mark {
-    /// Bytes of it.
+    /// Its length in bytes.
     pub length: usize,
-    /// The sources it names.
+    /// The sources it refers to.
     pub numbers: Vec<u32>,
-    /// Whether it includes a blank before it.
+    /// Whether it includes a space before it.
     pub after_blank: bool,
 }
 
-/// Why a text is no mark.
+/// Why a text is not a mark.
 enum Stop {
     No,
-    /// It is over too early to tell.
+    /// The text ends too early to tell.
     More,
 }
 
-/// What follows a text.
+/// Whether more text may follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ahead {
     Unknown,
@@ -121,7 +121,7 @@ impl Scan<'_> {
         if open == '(' && lower && before.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {
             return Err(Stop::No);
         }
-        // Only these two are never found in ordinary text around `ID`.
+        // Only these two do not occur around `ID` in ordinary text.
         let loose = label == Label::Ref || !matches!(open, '[' | '【');
         let digits_max = if loose { LOOSE_DIGITS_MAX } else { MARK_MAX };
         let mut numbers = Vec::new();
@@ -142,7 +142,7 @@ impl Scan<'_> {
         Ok(numbers)
     }
 
-    /// The word before a number and what separates them.
+    /// The label before a number and its separator.
     fn label(&mut self) -> Result<Label, Stop> {
         const WORDS: [&str; 4] = ["id", "ids", "ref", "refs"];
         let mut word = String::new();
@@ -164,7 +164,7 @@ impl Scan<'_> {
         Ok(if word.starts_with("id") { Label::Id } else { Label::Ref })
     }
 
-    /// A number or a range of them.
+    /// A number or a range of numbers.
     fn numbers(&mut self, digits_max: usize, numbers: &mut Vec<u32>) -> Result<(), Stop> {
         let first = self.number(digits_max)?;
         let last = if self.take('-') || self.take('–') { self.number(digits_max)? } else { first };
@@ -180,7 +180,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// A number. One that is too large for any source is as good as any other unknown one.
+    /// A number. One that is too large for any source is treated like any other unknown number.
     fn number(&mut self, digits_max: usize) -> Result<u32, Stop> {
         let mut digits = String::new();
         while let Some(digit) = self.peek().filter(char::is_ascii_digit) {
@@ -209,7 +209,7 @@ impl Scan<'_> {
         Ok(vec![number])
     }
 
-    /// `ref3`, standing by itself.
+    /// `ref3` on its own.
     fn bare(&mut self, before: Option<char>) -> Result<Vec<u32>, Stop> {
         if before.is_some_and(|c| c.is_ascii_alphanumeric() || "_-./\\$#@:=&%+*^~<[{".contains(c)) {
             return Err(Stop::No);
@@ -226,7 +226,7 @@ impl Scan<'_> {
         let alone = match behind.next() {
             None if self.ahead == Ahead::Nothing => true,
             None => return Err(Stop::More),
-            // `ref3.pdf` is a name, `ref3.` the end of a sentence.
+            // `ref3.pdf` is a file name, `ref3.` the end of a sentence.
             Some('.' | ':' | '\'') => match behind.next() {
                 None if self.ahead == Ahead::Unknown => return Err(Stop::More),
                 next => !next.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_'),

@@ -1,4 +1,4 @@
-//! What a model is told about its plan before each step.
+//! The hints that a model gets about its plan before each step.
 
 use super::view::{overview, subtask_details};
 use super::{Plan, PlanState};
@@ -9,7 +9,7 @@ const IN_PROGRESS: &str = include_str!("../prompts/plan_in_progress.md");
 const BETWEEN: &str = include_str!("../prompts/plan_between.md");
 const ALL_OVER: &str = include_str!("../prompts/plan_all_over.md");
 
-/// The hint for the phase that a plan is in.
+/// The hint for the current phase of a plan.
 pub(super) fn hint(plan: Option<&Plan>) -> String {
     let Some(plan) = plan else { return wrapped(NO_PLAN, &[]) };
     let overview = overview(plan);
@@ -20,7 +20,7 @@ pub(super) fn hint(plan: Option<&Plan>) -> String {
             [("{plan}", overview), ("{index}", at.to_string()), ("{subtask}", subtask_details(subtask))];
         return wrapped(IN_PROGRESS, &values);
     }
-    // A part that is in progress comes first, whatever its place: the hint is about what is being done.
+    // A subtask in progress comes first, whatever its position: the hint is about current work.
     let next = plan.subtasks.iter().position(|one| !one.state.is_over());
     match next {
         None => wrapped(ALL_OVER, &[("{plan}", overview)]),
@@ -29,7 +29,8 @@ pub(super) fn hint(plan: Option<&Plan>) -> String {
     }
 }
 
-/// A prompt with its values. What the plan says is put in last, so that nothing in it is taken for a place.
+/// Fills a prompt with its values. The plan's own text is inserted last, so that nothing in it is taken for a
+/// placeholder.
 fn wrapped(prompt: &str, values: &[(&str, String)]) -> String {
     let mut text = prompt.trim_end().to_owned();
     for (name, value) in values.iter().rev() {

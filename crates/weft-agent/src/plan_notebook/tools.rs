@@ -1,4 +1,4 @@
-//! The tools by which a model works with its plan.
+//! The tools with which a model works on its plan.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -9,8 +9,8 @@ use super::view::{history, subtask_details};
 use super::{PlanDraft, PlanNotebook, PlanState, Revision, SubtaskDraft};
 use crate::function::tool;
 
-/// Places without a subtask that are told of, at least and when all subtasks are asked for at most.
-// A model may name thousands, and each would be a line of the answer.
+/// Maximum number of positions that one view shows in addition to as many as there are subtasks.
+// A model may name thousands, and each wrong one would be a line of the result.
 const WRONG_PLACES_MAX: usize = 10;
 
 #[derive(Deserialize, JsonSchema)]
@@ -86,7 +86,7 @@ struct Recover {
 }
 
 impl PlanNotebook {
-    /// A tool that works with this notebook and changes nothing else, so that no call of it has to be alone.
+    /// Creates a tool that works on this notebook; it changes nothing else.
     fn tool_of<A: DeserializeOwned + JsonSchema + Send + 'static>(
         &self,
         name: &str,
@@ -98,7 +98,7 @@ impl PlanNotebook {
             let done = work(&notebook, arguments);
             async move { done }
         })?;
-        // Each call builds on the one before it.
+        // Each call builds on the previous one.
         tool.traits.alone = true;
         Ok(tool)
     }
@@ -171,7 +171,7 @@ fn finish_subtask(notebook: &PlanNotebook, done: FinishSubtask) -> Result<String
 
 fn view(notebook: &PlanNotebook, View { mut subtask_idx }: View) -> Result<String> {
     subtask_idx.sort_unstable();
-    // Named twice a part would be shown twice.
+    // Otherwise a subtask that is named twice would be shown twice.
     subtask_idx.dedup();
     let mut notebook = notebook.lock();
     let plan = notebook.plan()?;

@@ -2,7 +2,7 @@
 
 use super::{Plan, PlanState, Subtask};
 
-/// The plan with a line for each of its parts.
+/// The plan with one line per subtask.
 pub(super) fn overview(plan: &Plan) -> String {
     let line = |(at, subtask): (usize, &Subtask)| {
         let (mark, tag) = match subtask.state {
@@ -23,7 +23,7 @@ pub(super) fn overview(plan: &Plan) -> String {
     )
 }
 
-/// Everything about one part.
+/// All details of one subtask.
 pub(super) fn subtask_details(subtask: &Subtask) -> String {
     let mut lines = vec![
         format!("## {}", one_line(&subtask.draft.name)),
@@ -37,7 +37,7 @@ pub(super) fn subtask_details(subtask: &Subtask) -> String {
     lines.join("\n")
 }
 
-/// The plans of the past, a line each.
+/// The past plans, one line each.
 pub(super) fn history(plans: &[Plan]) -> String {
     let line = |plan: &Plan| {
         let outcome = plan.outcome.as_deref().map(|text| format!(": {}", one_line(text))).unwrap_or_default();

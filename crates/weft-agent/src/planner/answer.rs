@@ -1,4 +1,4 @@
-//! Writes the planner's answer, with its sources.
+//! Writes the planner's answer, with citations.
 
 use weft_core::context::Signal;
 use weft_core::seam::chat_model::Author;
@@ -15,20 +15,20 @@ use crate::trace::Gave;
 use crate::turns::UNANSWERED;
 use crate::window::{Keep, Line, add_to_system};
 
-/// A conversation with fewer messages than this is cited while the answer is written.
-// In a short conversation a model keeps to the rules while it writes; in a long one they are too far away,
-// and a second pass is surer.
+/// In conversations with fewer messages than this, the model cites while it writes the answer.
+// In a short conversation a model follows the rules while it writes; in a long one they are too far away, and a
+// second pass is more reliable.
 const CITED_INLINE_BELOW: usize = 7;
-/// A conversation with more messages than this is shortened for the answer.
+/// Conversations with more messages than this are shortened for the answer.
 const MESSAGES_MAX: usize = 12;
-/// The last messages of a shortened conversation.
+/// The number of last messages kept in a shortened conversation.
 const LAST: usize = 8;
 
 /// Writes the answer.
 pub(super) async fn finish(job: &Job<'_>, mut steps: Steps, mut voice: AnswerStream<'_>) -> Result<End> {
     let options = job.options;
     let sources = job.ctx.run.citations.all();
-    // Without sources there is nothing to cite, and told to do so a model invents numbers.
+    // Without sources there is nothing to cite, and a model told to cite would invent numbers.
     let rules = options.citing.as_deref().filter(|_| !sources.is_empty());
     let inline = steps.lines.len() < CITED_INLINE_BELOW;
     without_middle(&mut steps.lines);
@@ -42,7 +42,7 @@ pub(super) async fn finish(job: &Job<'_>, mut steps: Steps, mut voice: AnswerStr
         let asks = prompts::answer(&steps.request, steps.draft.as_deref(), steps.limited);
         steps.say(Author::User, &asks);
     }
-    // What gets its marks in a second pass is shown after that one, or the reader would see it twice.
+    // A text that gets its marks in a second pass is shown after that pass; otherwise the reader would see it twice.
     let aloud = rules.is_none() || inline;
     let (mut repairs, mut empties) = (options.repairs(), 0);
     let (reply, structured) = loop {
@@ -56,7 +56,7 @@ pub(super) async fn finish(job: &Job<'_>, mut steps: Steps, mut voice: AnswerStr
         voice.pause();
         if reply.text.trim().is_empty() {
             empties += 1;
-            // Asked once more, an answer that reached its limit before the first word would reach it again.
+            // Asked again, an answer that reached its limit before the first word would reach it again.
             if empties > 1 || reply.ending == Ending::CutOff {
                 return Err(empty_answer(reply.ending, &reply.calls));
             }
@@ -76,7 +76,7 @@ pub(super) async fn finish(job: &Job<'_>, mut steps: Steps, mut voice: AnswerStr
     };
     let mut ending = reply.ending;
     if let Some(rules) = rules.filter(|_| !inline) {
-        // What is shown now is its text, whole or not.
+        // The shown text is now that of the second pass, complete or not.
         let shown = cite(job, &reply.text, &sources, rules, &mut voice).await?;
         ending = if shown == Ending::CutOff { shown } else { ending };
     }
@@ -89,8 +89,8 @@ pub(super) async fn finish(job: &Job<'_>, mut steps: Steps, mut voice: AnswerStr
     Ok(End::Answered(Answer { text: voice.finish(), structured, used: steps.used, limited: steps.limited }))
 }
 
-/// Takes the middle out of a long conversation: its first round and its last ones stay, and so does
-/// everything that was said and found since the question.
+/// Removes the middle of a long conversation: its first round and its last ones stay, and so does everything that was
+/// said and found since the question.
 fn without_middle(lines: &mut Vec<Line>) {
     if lines.len() <= MESSAGES_MAX {
         return;
@@ -98,7 +98,7 @@ fn without_middle(lines: &mut Vec<Line>) {
     let is_earlier = |line: &Line| line.keep == Keep::History;
     let earlier: Vec<usize> =
         (0..).zip(lines.iter()).filter(|(_, line)| is_earlier(line)).map(|(place, _)| place).collect();
-    // Counted in what was there before the question; what was found since is what the answer is made of.
+    // Counted among the messages before the question; what was found since then is the basis of the answer.
     let Some(last_from) = earlier.iter().rev().nth(LAST - 1) else { return };
     let mut rounds = earlier.iter().filter(|place| lines[**place].message.author == Author::User).skip(1);
     let (from, to) = (rounds.next(), rounds.clone().find(|place| *place >= last_from));
@@ -109,8 +109,8 @@ fn without_middle(lines: &mut Vec<Line>) {
     }
 }
 
-/// The second pass: the finished text with its marks is what the user sees. When the pass fails, the
-/// text is shown without them. How what is shown ended.
+/// The second pass: shows the finished text with its marks. If the pass fails, the text is shown without them.
+/// Returns how the shown text ended.
 async fn cite(
     job: &Job<'_>,
     text: &str,
@@ -122,8 +122,7 @@ async fn cite(
     let lines: Vec<Line> = prompts::cite_pass(text, sources, rules).into_iter().map(Line::pinned).collect();
     let mut shown = false;
     let reply = match request(job, lines, Form::Free).await {
-        // A prompt is made to fit the window; a text that was
-        // shortened for that must not take the answer's place.
+        // A prompt is fitted to the window; a text that was shortened for that must not replace the answer.
         Ok(request) if request.messages.last().is_some_and(|message| message.text == text) => {
             let mut show = |piece| {
                 shown |= matches!(piece, Piece::Text(_));
@@ -137,7 +136,7 @@ async fn cite(
     voice.pause();
     let (result, failed, ending) = match reply {
         Ok(reply) if shown => (reply.text, false, reply.ending),
-        // What has been shown cannot be taken back, so the text is not shown a second time behind it.
+        // What has been shown cannot be taken back, so the text is not shown a second time after it.
         Err(error) if shown || error.kind == ErrorKind::Cancelled => return Err(error),
         Ok(_) | Err(_) => {
             voice.piece(Piece::Text(text.into()));

@@ -1,4 +1,4 @@
-//! What the planner says to the model, stage by stage.
+//! The planner's messages to the model, by stage.
 
 use weft_core::Json;
 use weft_core::citation::Cited;
@@ -8,7 +8,7 @@ use weft_core::seam::chat_model::{Author, ChatMessage, ToolSchema};
 use crate::driver::PlannerOptions;
 use crate::window::cut;
 
-/// The pseudo tool by which the planner ends.
+/// The pseudo tool with which the planner finishes.
 pub(super) const COMPLETE: &str = "complete_task";
 
 const REWRITE: &str = include_str!("../prompts/rewrite.md");
@@ -22,9 +22,8 @@ const ANSWER: &str = include_str!("../prompts/answer.md");
 const SPENT: &str = include_str!("../prompts/spent.md");
 const CITE_PASS: &str = include_str!("../prompts/cite_pass.md");
 
-/// Tokens of all sources together in the citation pass, at most.
-// What is beyond the model's window is left out by the request itself; this bounds the text that is put
-// together for it.
+/// Maximum tokens of all sources together in the citation pass.
+// What exceeds the model's window is cut from the request itself; this limits the text that is built for it.
 const SOURCES_TOKENS: usize = 200_000;
 
 fn system(text: String) -> ChatMessage {
@@ -35,11 +34,11 @@ fn user(text: impl Into<String>) -> ChatMessage {
     ChatMessage::new(Author::User, text)
 }
 
-/// Replaces `{name}` by its value, each name once and never inside of a value.
+/// Replaces `{name}` by its value; placeholders inside values are not replaced.
 fn filled(template: &str, values: &[(&str, &str)]) -> String {
     let mut text = String::with_capacity(template.len());
     let mut rest = template;
-    // By hand in one pass: with `replace` a value that has `{plan}` in it would be filled in turn.
+    // By hand in one pass: with `replace`, a value that contains `{plan}` would be replaced as well.
     while let Some(open) = rest.find('{') {
         let known = values.iter().find_map(|(name, value)| {
             let after = rest[open + 1..].strip_prefix(name)?.strip_prefix('}')?;
@@ -61,7 +60,7 @@ fn filled(template: &str, values: &[(&str, &str)]) -> String {
     text
 }
 
-/// Asks for the last question in words that stand on their own.
+/// Asks the model to rewrite the last question so that it can be understood on its own.
 pub(super) fn rewrite(conversation: &[ChatMessage], options: &PlannerOptions) -> Vec<ChatMessage> {
     let [yesterday, today, tomorrow] = &options.days;
     let language = options.language.as_deref().map_or_else(
@@ -77,7 +76,7 @@ pub(super) fn rewrite(conversation: &[ChatMessage], options: &PlannerOptions) ->
     let said = conversation.iter().filter_map(|message| match message.author {
         Author::User => Some(format!("USER: {}", message.text)),
         Author::Assistant if !message.text.is_empty() => Some(format!("ASSISTANT: {}", message.text)),
-        // Results of tools are long and say little about what the question means.
+        // Results of tools are long and say little about the meaning of the question.
         Author::Assistant | Author::System | Author::Tool => None,
     });
     vec![system(filled(REWRITE, &values)), user(said.collect::<Vec<_>>().join("\n"))]
@@ -98,14 +97,14 @@ pub(super) fn analyse(
     vec![system(text), user(format!("The task:\n\n{request}\n\nAnalyse it."))]
 }
 
-/// Asks for another analysis, since a person has rejected this one.
+/// Asks for another analysis, because a person has rejected this one.
 pub(super) fn analyse_again(mut asked: Vec<ChatMessage>, plan: &str, reason: &str) -> Vec<ChatMessage> {
     asked.push(ChatMessage::new(Author::Assistant, plan));
     asked.push(user(format!("This was rejected: {reason}\n\nAnalyse the task again, with regard to that.")));
     asked
 }
 
-/// The analysis without a model: all there is to know.
+/// The analysis without a model: all the known texts.
 pub(super) fn concat(instructions: &str, request: &str, options: &PlannerOptions) -> String {
     let parts = [instructions, request, options.prompts.task_analysis.as_deref().unwrap_or_default()];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")
@@ -124,17 +123,17 @@ pub(super) fn next_nudge() -> ChatMessage {
     user(NEXT_NUDGE.trim_end())
 }
 
-/// What the user says while the planner works.
+/// A message that the user sent while the planner was working.
 pub(super) fn meanwhile(message: &str) -> String {
     filled(MEANWHILE.trim_end(), &[("message", message)])
 }
 
-/// Says why a reply is no step.
+/// Says why a reply is not a valid step.
 pub(super) fn correct(problem: &str) -> String {
     filled(CORRECT.trim_end(), &[("problem", problem)])
 }
 
-/// Asks for a look back on what tools gave.
+/// Asks for a reflection on the results of tools.
 pub(super) fn reflect(goal: &str, observation: &str, options: &PlannerOptions) -> Vec<ChatMessage> {
     let own = options.prompts.reflection.as_deref().unwrap_or(REFLECT);
     vec![
@@ -143,7 +142,7 @@ pub(super) fn reflect(goal: &str, observation: &str, options: &PlannerOptions) -
     ]
 }
 
-/// What tools gave, for the next request.
+/// The results of tools, for the next request.
 pub(super) fn observation(results: &[(String, Json)], reflection: Option<&str>) -> String {
     let results =
         results.iter().map(|(name, result)| format!("## {name}\n{}\n", weft_core::value::to_text(result)));
@@ -154,7 +153,7 @@ pub(super) fn observation(results: &[(String, Json)], reflection: Option<&str>) 
     }
 }
 
-/// Asks for the answer, in other words when the work was cut short.
+/// Asks for the answer, in different words when the work was cut short.
 pub(super) fn answer(request: &str, draft: Option<&str>, limited: Option<Limited>) -> String {
     let text = if limited.is_some() { filled(SPENT, &[("request", request)]) } else { ANSWER.to_owned() };
     match draft.filter(|draft| !draft.trim().is_empty()) {
@@ -163,7 +162,7 @@ pub(super) fn answer(request: &str, draft: Option<&str>, limited: Option<Limited
     }
 }
 
-/// Asks for a text with its marks put in.
+/// Asks for a text with citation marks inserted.
 pub(super) fn cite_pass(text: &str, sources: &[Cited], rules: &str) -> Vec<ChatMessage> {
     let sources: String =
         sources.iter().map(|source| format!("ID: {}\n{}\n\n", source.number, source.chunk.content)).collect();

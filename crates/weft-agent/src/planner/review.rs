@@ -1,4 +1,4 @@
-//! A plan that a person has to agree to before any tool is called.
+//! The review of a plan that a person has to approve before any tool is called.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
@@ -7,45 +7,45 @@ use weft_core::component::Form;
 
 use crate::calls::{Decision, decision, limit_wait};
 
-/// The key of the field that asks about the plan.
+/// The key of the form field that asks about the plan.
 const FIELD: &str = "plan";
 
-/// How often a plan is made anew before a no is the last word.
-// Each costs a request, and who says no so often is not helped by an eleventh one.
+/// How many plans are made before a rejection is final.
+// Each costs a request, and a person who rejects that many will hardly accept an eleventh.
 pub(super) const MADE_MAX: u32 = 10;
 
-/// A plan that waits for a person.
+/// A plan that waits for a person's approval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Review {
     /// The plan as it is shown.
     pub plan: String,
-    /// How often one was made.
+    /// The number of plans made so far.
     pub made: u32,
-    /// Why the last answer did not count, if so.
+    /// Why the last answer was not accepted, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unclear: Option<String>,
 }
 
-/// What a person said about a plan.
+/// A person's answer about a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Said {
-    /// Nothing yet, or nothing that plainly is a yes or a no.
+    /// No answer yet, or none that is clearly yes or no.
     Nothing,
-    /// It is carried out.
+    /// The plan is carried out.
     Approved,
-    /// This one is carried out.
+    /// This plan is carried out instead.
     Edited(String),
-    /// It is not, and why.
+    /// The plan is rejected, with the reason.
     Rejected(String),
 }
 
 impl Review {
-    /// A plan nobody has looked at.
+    /// A plan that has not been reviewed yet.
     pub(super) fn new(plan: String) -> Self {
         Self { plan, made: 1, unclear: None }
     }
 
-    /// Reads what a person answered.
+    /// Reads a person's answer.
     pub(super) fn read(&mut self, answers: &Map<String, Json>) -> Said {
         let Some(answer) = answers.get(FIELD) else { return Said::Nothing };
         if let (Some("edit" | "approve"), Some(plan)) =
@@ -69,7 +69,7 @@ impl Review {
         Said::Nothing
     }
 
-    /// What has to be asked.
+    /// The form that asks about the plan.
     pub(super) fn form(&self, timeout_seconds: Option<u64>) -> Form {
         let mut field = json!({
             "name": "Carry out this plan?",
@@ -80,10 +80,10 @@ impl Review {
         });
         limit_wait(&mut field, timeout_seconds);
         if timeout_seconds.is_some() {
-            // A reason would have the plan made again, for nobody.
+            // A reason would cause another plan to be made although nobody is answering.
             field["otherwise"] = Json::from("deny");
         }
-        // The plan stands in the tips, too: clients that know no field of this type show those.
+        // The plan is also in the tips: clients that do not know this type of field show those.
         let mut tips = format!("An agent asks before it carries out its plan:\n{}", self.plan.trim());
         if let Some(why) = &self.unclear {
             tips.push_str(&format!(
@@ -94,11 +94,11 @@ impl Review {
     }
 }
 
-/// A plan is rejected more often than it is denied.
+/// Maps "reject" to "deny": people reject a plan rather than deny it.
 fn rejected(answer: &Json) -> Json {
     let word = |text: &str| match text.get(..6) {
         Some(head) if head.eq_ignore_ascii_case("reject") => {
-            // "rejected" as well, as "approved" and "denied" are words for the same.
+            // "rejected" as well, just as "approved" and "denied" are accepted.
             let rest = &text[6..];
             let tense = rest.get(..2).is_some_and(|tense| tense.eq_ignore_ascii_case("ed"));
             format!("deny{}", if tense { &rest[2..] } else { rest })

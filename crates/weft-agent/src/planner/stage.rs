@@ -1,4 +1,4 @@
-//! What the planner does beside calling tools. It is in the trace as if each stage were a tool.
+//! What the planner does besides calling tools. Each stage appears in the trace as if it were a tool.
 
 use std::sync::Arc;
 
@@ -15,24 +15,24 @@ use crate::window::Line;
 /// A stage in the trace.
 #[derive(Clone, Copy)]
 pub(super) struct Stage {
-    /// What the trace calls it.
+    /// Its name in the trace.
     pub(super) name: &'static str,
-    /// How many there were of that name before.
+    /// The number of earlier stages with this name.
     pub(super) before: u32,
 }
 
 impl Stage {
-    /// The only one of its name, or the first.
+    /// The first or only stage with this name.
     pub(super) const fn first(name: &'static str) -> Self {
         Self { name, before: 0 }
     }
 }
 
-/// Puts the beginning of a stage into the trace.
+/// Adds the start of a stage to the trace.
 pub(super) async fn begun<'j>(job: &Job<'j>, stage: Stage, asked: Json) -> Result<Traced<'j>> {
     let Stage { name, before } = stage;
     let part = &job.ctx.part;
-    // Without a number for the first: that is the name which clients know.
+    // The first has no number: clients know it by that name.
     let call = if before == 0 { format!("{part}{name}") } else { format!("{part}{name}_{before}") };
     let started = ToolStarted {
         agent: job.ctx.node.clone(),
@@ -44,13 +44,13 @@ pub(super) async fn begun<'j>(job: &Job<'j>, stage: Stage, asked: Json) -> Resul
     Traced::start(job.ctx, started).await
 }
 
-/// Puts a stage into the trace that asks nobody.
+/// Adds a stage without a request to the trace.
 pub(super) async fn report(job: &Job<'_>, stage: Stage, result: &str) -> Result<()> {
     begun(job, stage, Json::Null).await?.finish(Gave { result: Json::from(result), ..Gave::default() }).await
 }
 
-/// Asks the model something beside the conversation. Nothing when it fails: the work goes on without.
-/// What ends the whole work is an error.
+/// Asks the model something outside of the conversation. Returns `None` when that fails: the work continues without
+/// it. Only what ends the whole work is an error.
 pub(super) async fn staged(
     job: &Job<'_>,
     stage: Stage,
@@ -72,7 +72,7 @@ pub(super) async fn staged(
             traced.finish(Gave { result, ..Gave::default() }).await?;
             Ok(Some(reply.text))
         }
-        // Any other failure costs a help and not the answer.
+        // Any other failure costs only this help and not the answer.
         Err(error) if matches!(error.kind, ErrorKind::Cancelled | ErrorKind::QuotaExceeded) => Err(error),
         Err(error) => {
             let result = Json::from(format!("failed: {}", error.full()));

@@ -1,4 +1,5 @@
-//! Decides: ask for the next step, make its calls, or write the answer. Never waits, never calls out.
+//! Decides what a planner does next: ask for the next step, make its calls, or write the answer. Never waits and
+//! performs no I/O.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
@@ -14,25 +15,24 @@ use crate::calls::{CallState, OpenCall, Used};
 use crate::loop_guard::{LoopGuard, Observed, Verdict};
 use crate::window::{Keep, Line};
 
-/// Replies that are no step, one after the other, before the planner gives up on planning.
-// A model that gets it wrong three times in a row does not know the form; the rounds that are left would be
-// spent on it.
+/// Consecutive invalid replies after which the planner gives up planning.
+// A model that gets it wrong three times in a row does not know the format; the remaining rounds would be wasted.
 const CORRECTIONS_MAX: u32 = 3;
 
-/// The state of one planner: plain data, so that it can wait for a person in another process.
+/// The state of one planner. It is plain data, so that it can be suspended and resumed in another process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Steps {
     /// Instructions, history, question, and the steps so far as plain messages.
     pub lines: Vec<Line>,
-    /// The request as it is planned for; the user's words stay in `lines`.
+    /// The request that is planned for; the user's own words stay in `lines`.
     pub request: String,
     /// What is known about the task.
     pub plan: String,
-    /// The calls made, in order.
+    /// The calls that were made, in order.
     pub used: Vec<Used>,
-    /// What has cut the work short.
+    /// The limit that cut the work short.
     pub limited: Option<Limited>,
-    /// The answer as the closing call gave it.
+    /// The answer given with the closing call.
     pub draft: Option<String>,
     /// What was shown so far.
     pub said: String,
@@ -42,7 +42,7 @@ pub(super) struct Steps {
     rounds: u32,
     rounds_max: u32,
     corrections: u32,
-    /// Replies so far: each makes a round with what it is told.
+    /// The number of replies so far: each forms a round with the messages about it.
     replies: u32,
     numbered: usize,
     guard: LoopGuard,
@@ -50,16 +50,16 @@ pub(super) struct Steps {
     over: bool,
 }
 
-/// What the planner sets out with.
+/// The input of the planner.
 #[derive(Debug)]
 pub(super) struct Task {
-    /// The request as it is planned for.
+    /// The request that is planned for.
     pub request: String,
     /// What is known about it.
     pub plan: String,
 }
 
-/// What is to be done next.
+/// The next step.
 #[derive(Debug)]
 pub(super) enum Step<'a> {
     /// Ask a person about the plan.
@@ -73,7 +73,7 @@ pub(super) enum Step<'a> {
 }
 
 impl Steps {
-    /// A planner that has not begun.
+    /// A planner that has not started.
     pub(super) fn new(lines: Vec<Line>, task: Task, rounds_max: u32) -> Self {
         let Task { request, plan } = task;
         Self {
@@ -97,7 +97,7 @@ impl Steps {
         }
     }
 
-    /// What is to be done next.
+    /// Determines the next step.
     pub(super) fn step(&mut self) -> Step<'_> {
         if self.open.is_none() && !self.over && self.rounds >= self.rounds_max {
             self.close(Limited::MaxRounds);
@@ -110,7 +110,7 @@ impl Steps {
         }
     }
 
-    /// A person has agreed to a plan: the one that was shown, or another text.
+    /// Accepts a person's approval of the plan that was shown, or of an edited one.
     pub(super) fn agreed(&mut self, edited: Option<&str>) {
         self.review = None;
         if let Some(plan) = edited {
@@ -118,7 +118,7 @@ impl Steps {
         }
     }
 
-    /// A person has rejected the plan for good: what can be answered is answered without tools.
+    /// Handles the final rejection of the plan: what can be answered is answered without tools.
     pub(super) fn rejected(&mut self, reason: &str) {
         self.review = None;
         self.over = true;
@@ -126,22 +126,22 @@ impl Steps {
         self.say(Author::User, &format!("A person has rejected the plan{why}. No tool may be called."));
     }
 
-    /// Rounds of calls that are over.
+    /// The number of completed rounds of calls.
     pub(super) fn rounds(&self) -> u32 {
         self.rounds
     }
 
-    /// From here on there are no more steps.
+    /// Ends the planning.
     pub(super) fn close(&mut self, why: Limited) {
         self.limited.get_or_insert(why);
         self.over = true;
     }
 
-    /// The model has named the next step, or should have.
+    /// Adds a reply of the model, which should name the next step.
     pub(super) fn replied(&mut self, reply: &str, ending: Ending) {
         self.replies += 1;
-        // Also when it is no step: the correction that follows is about these words. Without a word it is none, and some
-        // providers refuse a conversation in which somebody says nothing.
+        // Also when it is not a valid step: the correction that follows refers to it. An empty reply is not added,
+        // because some providers refuse a conversation with empty messages.
         if !reply.trim().is_empty() {
             self.add(Author::Assistant, reply);
         }
@@ -162,11 +162,11 @@ impl Steps {
         }
     }
 
-    /// The calls of a step. The closing call is taken out of them.
+    /// Parses the calls of a step. The closing call is removed from them.
     fn read(&mut self, reply: &str, ending: Ending) -> Result<Vec<OpenCall>, Error> {
         let (list, repaired) = arguments::list(reply)?;
         if ending == Ending::CutOff && repaired {
-            // Nobody knows what the last call was going to be.
+            // What the last call was going to be is unknown.
             return Err(Error::invalid("it was cut off at the limit of tokens").help("write fewer calls"));
         }
         if list.is_empty() {
@@ -190,24 +190,24 @@ impl Steps {
             } else {
                 OpenCall::left_out(call, format!("more than {CALLS_MAX} calls in one step"))
             });
-            // One beyond the limit is kept, so that the model reads that there were too many.
+            // One call beyond the limit is kept, so that the model reads that there were too many.
             if calls.len() > CALLS_MAX {
                 break;
             }
         }
         self.numbered += calls.len();
         if let Some(draft) = closing {
-            // What was asked for beside it is still done, and the answer comes after it.
+            // Calls requested with it are still made, and the answer comes after them.
             self.draft = Some(draft);
             self.over = true;
         }
         Ok(calls)
     }
 
-    /// What the calls of the step gave, once every one of them is over.
+    /// The results of the step's calls, once all of them have finished.
     pub(super) fn results(&self) -> Option<Vec<(String, Json)>> {
         let result = |open: &OpenCall| match &open.state {
-            // Of a long one the beginning is told, and where the rest is.
+            // Of a long result, the beginning is given, and where to find the rest.
             CallState::Done(done) if done.file.is_some() => {
                 Some((open.call.name.clone(), Json::from(done.text.as_str())))
             }
@@ -217,7 +217,7 @@ impl Steps {
         self.open.as_ref()?.iter().map(result).collect()
     }
 
-    /// The step is over; this is what is said about it.
+    /// Completes the step; `observation` is the message about it.
     pub(super) fn called(&mut self, observation: &str) {
         let Some(calls) = self.open.take() else { return };
         self.rounds += 1;
@@ -233,12 +233,12 @@ impl Steps {
         }
     }
 
-    /// Adds something that stays.
+    /// Adds a message that is always kept.
     pub(super) fn say(&mut self, author: Author, text: &str) {
         self.lines.push(Line::pinned(ChatMessage::new(author, text)));
     }
 
-    /// Adds to the round of the last reply.
+    /// Adds a message to the round of the last reply.
     fn add(&mut self, author: Author, text: &str) {
         let keep = Keep::Round(self.replies);
         self.lines.push(Line { message: ChatMessage::new(author, text), keep });
@@ -252,7 +252,7 @@ fn call(entry: Json, place: usize) -> Result<(String, Map<String, Json>), Error>
     match entry.remove("arguments") {
         None | Some(Json::Null) => Ok((name, Map::new())),
         Some(Json::Object(arguments)) => Ok((name, arguments)),
-        // As the arguments of native calls are: models that have learnt those write a string here.
+        // As for native tool calls: models trained on those write a string here.
         Some(Json::String(text)) => Ok((name, arguments::object(&text)?.0)),
         Some(_) => Err(wrong("has `arguments` that are no object")),
     }

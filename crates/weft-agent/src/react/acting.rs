@@ -1,5 +1,5 @@
-//! One round of tool calls as the rest of the loop sees it: a session of tools in which every call passes the
-//! hooks, is shown while it goes on, and leaves exactly one response.
+//! One round of tool calls: a session of tools in which every call passes the hooks, is shown while it runs, and has
+//! exactly one response.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,10 +14,10 @@ use super::print::{PrintedMessage, Printer};
 use crate::message::{ContentBlock, Message, ToolResult, ToolUse, content_of};
 use crate::toolkit::Toolkit;
 
-/// What is said in place of a result when the user has interrupted the agent.
+/// The result of a call when the user has interrupted the agent.
 pub(crate) const INTERRUPTED: &str = "The call was interrupted by the user.";
 
-/// What the calls of a round share. Clones are the same round.
+/// The state shared by the calls of a round. Clones refer to the same round.
 #[derive(Clone)]
 pub(crate) struct ToolRound(Arc<Shared>);
 
@@ -28,20 +28,20 @@ struct Shared {
     printer: Arc<Printer>,
     context: HookContext,
     calls: Mutex<HashMap<String, Call>>,
-    /// The first failure of a hook that nobody but the program can be told of.
+    /// The first failure of a hook that can only be reported to the program.
     failure: Mutex<Option<Error>>,
 }
 
-/// A call and how far it is.
+/// A call and its progress.
 struct Call {
-    /// The message that tells of it; every chunk has its id.
+    /// The message about it; every chunk has its id.
     message: Message,
     written: ToolUse,
     so_far: Option<ToolOutput>,
     response: Option<ToolResponse>,
 }
 
-/// What a round is put together from.
+/// The parts from which a round is built.
 pub(crate) struct RoundContext<'a> {
     pub(crate) tools: &'a Toolkit,
     pub(crate) finish: &'a Toolkit,
@@ -64,14 +64,13 @@ impl ToolRound {
             hooks: around.hooks.clone(),
             printer: Arc::clone(around.printer),
             context: around.context.clone(),
-            // All calls of the round from the start: one that is stopped before it begins still needs its
-            // result.
+            // All calls of the round from the start: one that is stopped before it begins still needs a result.
             calls: Mutex::new(calls.iter().map(call).collect()),
             failure: Mutex::new(None),
         }))
     }
 
-    /// What a hook has failed with, if one has.
+    /// The error of a failed hook, if any.
     pub(crate) fn failure(&self) -> Option<Error> {
         self.0.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -90,7 +89,7 @@ impl ToolRound {
         self.0.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The call as the model wrote it. Every call of the round is known.
+    /// The call as the model wrote it. All calls of the round are known.
     fn written(&self, id: &str) -> Option<ToolUse> {
         self.calls().get(id).map(|call| call.written.clone())
     }
@@ -100,21 +99,21 @@ impl ToolRound {
         self.calls().values().any(|call| call.response.as_ref().is_some_and(|gave| ends(gave).is_some()))
     }
 
-    /// What there is so far: shown, and kept for the case that no more comes.
+    /// Shows the output so far, and saves it in case no more follows.
     async fn progress(&self, id: &str, output: &ToolOutput) {
-        // The lock is let go before anything is shown: a hook may take its time, and other calls go on.
+        // The lock is released before anything is shown: a hook may take its time while other calls run.
         let message = {
             let mut calls = self.calls();
             let Some(call) = calls.get_mut(id) else { return };
-            // Kept for `interrupt`: what a tool had given until then is worth more than the note alone.
+            // Saved for `interrupt`: the partial output of a tool is worth more than the note alone.
             call.so_far = Some(output.clone());
             filled(&call.message, output)
         };
         self.print(PrintedMessage { message, last: false }).await;
     }
 
-    /// The end of a call, whatever came of it: passes the hooks, is shown, and stays. What there is of it for
-    /// the model.
+    /// Ends a call, whatever its outcome: the output passes the hooks, is shown and saved. Returns the output for the
+    /// model.
     pub(crate) async fn end(&self, id: &str, output: ToolOutput) -> ToolOutput {
         let Some(call) = self.written(id) else { return output };
         let output = if call.name == FINISH_FUNCTION && finished(&output).is_none() {
@@ -125,7 +124,7 @@ impl ToolRound {
         self.settle(ToolResponse { call, output, is_last: true, is_interrupted: false }).await
     }
 
-    /// The end of a call that was stopped: what it had given, and a note.
+    /// Ends a call that was stopped, with its output so far and a note.
     pub(crate) async fn interrupt(&self, id: &str) -> ToolOutput {
         let found = self.calls().get(id).map(|call| (call.written.clone(), call.so_far.clone()));
         let note = ToolOutput { failed: true, ..ToolOutput::text(INTERRUPTED) };
@@ -138,7 +137,7 @@ impl ToolRound {
 
     async fn settle(&self, response: ToolResponse) -> ToolOutput {
         let id = response.call.id.clone();
-        // It stays as it is when a hook fails: a call without a result would spoil the conversation.
+        // Unchanged when a hook fails: a call without a result would make the conversation invalid.
         let hooked = self.0.hooks.run(|hooks| &hooks.post_acting, &self.0.context, response.clone()).await;
         let response = hooked.unwrap_or_else(|error| {
             self.fail(error);
@@ -160,14 +159,14 @@ impl ToolRound {
         output
     }
 
-    /// What is remembered of a call, and what came of it, once it has ended.
+    /// The message and the response of a call, once it has ended.
     pub(crate) fn ended(&self, id: &str) -> Option<(Message, ToolResponse)> {
         let calls = self.calls();
         let call = calls.get(id)?;
         Some((call.message.clone(), call.response.clone()?))
     }
 
-    /// Begins a call: the hooks may change it, or refuse it.
+    /// Starts a call: the hooks may change or refuse it.
     async fn begin(&self, name: String, invocation: Invocation) -> Result<ToolStream> {
         let id = invocation.id.clone();
         let raw_input = None;
@@ -177,7 +176,7 @@ impl ToolRound {
         if call.name != FINISH_FUNCTION {
             return Ok(self.0.tools.call(&call.name, invocation));
         }
-        // Calls side by side may both want to give the response: the first that succeeds has given it.
+        // Several parallel calls may try to give the response: the first that succeeds counts.
         if self.is_finished() {
             return Err(Error::new(ErrorKind::Conflict, "the response has been given already"));
         }
@@ -193,7 +192,7 @@ impl ToolRound {
                 return ToolStep::Progress(output);
             }
             Some(Ok(ToolStep::Done(output))) => return ToolStep::Done(self.end(id, output).await),
-            // Whatever a tool fails with after an interruption is due to it.
+            // Any failure of a tool after an interruption is attributed to it.
             Some(Err(_)) if invocation.agent.cancel.is_cancelled() => {
                 return ToolStep::Done(self.interrupt(id).await);
             }
@@ -205,23 +204,23 @@ impl ToolRound {
     }
 }
 
-/// The error of a call that a person would have to say something about.
+/// The error of a call that would need a person's approval.
 pub(crate) fn unasked() -> Error {
     Error::new(ErrorKind::Denied, "the call waits for a person, and nobody is asked here")
 }
 
-/// What a model is told about a call that failed.
+/// The message to a model about a failed call.
 pub(crate) fn failed(error: &Error) -> ToolOutput {
     ToolOutput { failed: true, ..ToolOutput::text(failure_text(error)) }
 }
 
-/// Whether a response ends the reply.
+/// The response of the agent, if this call ends the reply.
 pub(crate) fn ends(response: &ToolResponse) -> Option<Finished> {
     let finish = response.call.name == FINISH_FUNCTION;
     finish.then(|| finished(&response.output)).flatten()
 }
 
-/// The message of a call with what it gave.
+/// The message of a call, filled with its output.
 fn filled(message: &Message, output: &ToolOutput) -> Message {
     let result = |result: &ToolResult| ToolResult { output: content_of(output), ..result.clone() };
     let content = message.tool_results().map(|before| ContentBlock::ToolResult(result(before))).collect();
@@ -256,10 +255,10 @@ impl ToolSession for ToolRound {
     }
 }
 
-/// The tools on offer, the finish function behind them. It keeps its name, whatever else has it.
+/// The offered tools, followed by the finish function. It keeps its name, even if another tool has it too.
 pub(crate) fn offered(tools: &Toolkit, finish: &Toolkit) -> Vec<Arc<Tool>> {
     let mut offered = tools.tools();
-    // Hooks may register tools later than the check of the builder.
+    // Hooks may register tools after the builder's check.
     offered.retain(|tool| tool.name != FINISH_FUNCTION);
     offered.extend(finish.tools());
     offered

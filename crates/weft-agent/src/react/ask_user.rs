@@ -12,30 +12,30 @@ use weft_core::{Error, ErrorKind, Json, Result, Tool};
 
 use crate::function::arguments_schema;
 
-/// The tool that asks.
+/// The name of the tool that asks.
 pub const ASK_FUNCTION: &str = "ask_user";
-/// Questions that wait for people at the same time, at most, over all sessions of an agent.
+/// Maximum number of questions that are open at the same time, over all sessions of an agent.
 pub const QUESTIONS_OPEN_MAX: usize = 1_000;
-/// How long a question waits; then its task has failed, and the model is told so.
-// People answer the next day; the limit is there so that no task waits for ever.
+/// How long a question is open; after that its task fails and the model is told.
+// People may answer the next day; the limit is there so that no task waits forever.
 const ANSWER_TIME: Duration = Duration::from_secs(24 * 3_600);
 
-/// A question that waits for a person.
+/// An open question to a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserQuestion {
     /// Its id, such as `question_1`.
     pub id: String,
     /// The session whose model asks; see [`super::Session::id`].
     pub session: String,
-    /// What is asked.
+    /// The question.
     pub question: String,
-    /// Answers that the model proposes; any other is an answer, too.
+    /// Answers that the model proposes; other answers are possible, too.
     pub choices: Vec<String>,
 }
 
-/// The questions of an agent. Clones share them; the tool of one of them goes to
-/// [`super::ReActAgentBuilder::background_tool`], so that the model works on while its question is open and is told when
-/// there is an answer. A question whose task is stopped, or whose session ends, is open no longer.
+/// The questions of an agent. Clones share them; their tool is passed to
+/// [`super::ReActAgentBuilder::background_tool`], so that the model works on while its question is open and is
+/// notified of the answer. A question is closed when its task is stopped or its session ends.
 #[derive(Clone, Debug, Default)]
 pub struct UserQuestions(Arc<Shared>);
 
@@ -52,10 +52,10 @@ struct State {
 }
 
 impl UserQuestions {
-    /// The tool by which a model asks.
+    /// The tool with which a model asks.
     ///
     /// # Errors
-    /// Never for the arguments that it has.
+    /// None for its fixed arguments.
     pub fn tool(&self) -> Result<Tool> {
         let description = "Asks the user something that only the user can decide or knows. Go on with what does not \
                            depend on the answer.";
@@ -70,7 +70,7 @@ impl UserQuestions {
         self.state().open.iter().filter(of_session).map(|(question, _)| question.clone()).collect()
     }
 
-    /// Answers a question of a session. The model reads the answer when it looks at the task or waits for it.
+    /// Answers a question of a session. The model gets the answer when it looks at the task or waits for it.
     ///
     /// # Errors
     /// `NotFound` when the session has no open question of this id; `Invalid` for an empty answer.
@@ -87,17 +87,17 @@ impl UserQuestions {
                 error.help("it may have been answered, stopped or given up; look at those that are open")
             );
         };
-        // Whoever has asked may just have gone.
+        // The asking call may just have been dropped.
         let _ = reply.send(answer);
         Ok(())
     }
 
-    /// Waits until a session has an open question: the oldest.
+    /// Waits until a session has an open question and returns the oldest.
     pub async fn next(&self, session: &str) -> UserQuestion {
         loop {
             let asked = self.0.asked.notified();
             tokio::pin!(asked);
-            // Listened for before it is looked: a question that is asked in between is not missed.
+            // Registered before the check: a question that is asked in between is not missed.
             asked.as_mut().enable();
             if let Some(question) = self.open(session).into_iter().next() {
                 return question;
@@ -110,7 +110,7 @@ impl UserQuestions {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a question. It is closed when what comes back is dropped.
+    /// Opens a question. It is closed when the returned guard is dropped.
     fn ask(&self, session: String, asked: Asked) -> Result<(Open, oneshot::Receiver<String>)> {
         let mut state = self.state();
         if state.open.len() >= QUESTIONS_OPEN_MAX {
@@ -124,13 +124,13 @@ impl UserQuestions {
         let choices = choices.unwrap_or_default();
         state.open.push_back((UserQuestion { id: id.clone(), session, question, choices }, reply));
         drop(state);
-        // All of them: each waits for a session of its own, and only it knows whether the question is its.
+        // All of them: each waits for its own session and checks whether the question is for it.
         self.0.asked.notify_waiters();
         Ok((Open { questions: self.clone(), id }, answer))
     }
 }
 
-/// A question as long as somebody waits for its answer.
+/// Closes a question when it is dropped.
 struct Open {
     questions: UserQuestions,
     id: String,
@@ -158,7 +158,7 @@ impl ToolBody for Asks {
         once(async move {
             let asked = serde_json::from_value(Json::Object(invocation.arguments))
                 .map_err(|cause| Error::invalid("the question is not as it has to be").because(cause))?;
-            // Held until the answer is there: when the call is dropped, its question closes.
+            // Held until the answer is there: when the call is dropped, its question is closed.
             let (open, answer) = questions.ask(invocation.agent.run.session.to_string(), asked)?;
             let said = answer.await;
             drop(open);

@@ -1,8 +1,8 @@
-//! Calls that go on beside the conversation.
+//! Calls that run in the background of the conversation.
 //!
-//! A call of such a tool gives the id of a task at once. The model looks at it, waits for it or stops it with
-//! three tools of its own, and is told once when it is over. Tasks belong to their session: they go on between
-//! replies, an interrupted reply leaves them alone, and they end with the session.
+//! A call of such a tool immediately returns the id of a task. The model inspects it, waits for it or stops it with
+//! three tools, and is notified once when it has finished. Tasks belong to their session: they run on between
+//! replies, are unaffected by interrupted replies, and end with the session.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,26 +33,27 @@ pub const VIEW_FUNCTION: &str = "view_task";
 pub const WAIT_FUNCTION: &str = "wait_task";
 /// The tool that stops a task.
 pub const CANCEL_FUNCTION: &str = "cancel_task";
-/// Tasks of one session that run at the same time, at most.
+/// Maximum number of running tasks per session.
 pub const TASKS_RUNNING_MAX: usize = 16;
-/// Tasks of one session that are kept with what they gave, at most; beyond that the oldest that are over go.
-// Each keeps all that it gave.
+/// Maximum number of tasks per session that are kept with their results; beyond that the oldest finished ones are
+/// dropped.
+// Each keeps its whole output.
 pub const TASKS_KEPT_MAX: usize = 100;
-/// Seconds that the model waits for a task when it does not say how long.
+/// Default number of seconds that the model waits for a task.
 const WAIT_SECONDS: u64 = 10;
-/// And at most: a call of a tool has a time limit of its own.
+/// Maximum number of seconds: the waiting tool call has a time limit of its own.
 const WAIT_SECONDS_MAX: u64 = 50;
 
-/// How far a task has come.
+/// The status of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskStatus {
-    /// It goes on.
+    /// Still running.
     Running,
-    /// It has given its result.
+    /// Finished with a result.
     Finished,
-    /// It has failed; its output says why.
+    /// Failed; the output says why.
     Failed,
-    /// Somebody has stopped it.
+    /// Stopped.
     Cancelled,
 }
 
@@ -68,20 +69,20 @@ impl TaskStatus {
     }
 }
 
-/// A task as it is now.
+/// A snapshot of a task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BackgroundTask {
     /// Its id, such as `task_1`.
     pub id: String,
     /// The tool that was called.
     pub tool: String,
-    /// How far it has come.
+    /// Its status.
     pub status: TaskStatus,
-    /// All that it has given so far.
+    /// Its whole output so far.
     pub output: ToolOutput,
 }
 
-/// What changes of a task.
+/// The changing part of a task.
 #[derive(Clone)]
 struct Progress {
     status: TaskStatus,
@@ -93,7 +94,7 @@ struct Task {
     tool: String,
     progress: watch::Receiver<Progress>,
     cancel: CancellationToken,
-    /// Whether the model has been told that it is over.
+    /// Whether the model has been told of its end.
     told: bool,
 }
 
@@ -115,12 +116,12 @@ struct State {
 #[derive(Clone, Default)]
 pub(super) struct Tasks {
     state: Arc<Mutex<State>>,
-    /// What their model calls have used.
+    /// The usage of their model calls.
     usage: Arc<Mutex<Usage>>,
 }
 
 impl Tasks {
-    /// Tasks of a session in which so many have been started before, so that no id comes twice.
+    /// The tasks of a session that has already started this many, so that ids are not reused.
     pub(super) fn after(started: u64) -> Self {
         let tasks = Self::default();
         tasks.state().started = started;
@@ -131,31 +132,31 @@ impl Tasks {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many have been started.
+    /// How many tasks have been started.
     pub(super) fn started(&self) -> u64 {
         self.state().started
     }
 
-    /// What their model calls have used so far.
+    /// The usage of their model calls so far.
     pub(super) fn usage(&self) -> Usage {
         *self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All that are kept, oldest first.
+    /// All tasks that are kept, oldest first.
     pub(super) fn all(&self) -> Vec<BackgroundTask> {
         self.state().tasks.iter().map(Task::now).collect()
     }
 
-    /// Stops those that run.
+    /// Stops the running tasks.
     pub(super) fn cancel_all(&self) {
         self.state().tasks.iter().for_each(|task| task.cancel.cancel());
     }
 
-    /// A sentence on each task that has ended since the last look. Nothing without one.
+    /// One sentence about each task that has ended since the last call; `None` if there is none.
     pub(super) fn news(&self) -> Option<String> {
         let mut state = self.state();
         let mut news = String::new();
-        // Each once: a model that reads the same news in every request believes that it is new.
+        // Each is reported once: a model that reads the same news in every request believes that it is new.
         for task in state.tasks.iter_mut().filter(|task| !task.told) {
             let status = task.progress.borrow().status;
             if status != TaskStatus::Running {
@@ -172,7 +173,7 @@ impl Tasks {
 
     /// The tool as the model sees it: a call starts a task.
     pub(super) fn starting(&self, tool: &Tool) -> Result<Tool> {
-        // The toolkit holds its tool to time, size and presets, and catches its panics.
+        // The inner toolkit enforces time limit, output size and presets, and catches panics.
         let inner = Toolkit::new();
         let basic = Tool { group: weft_core::tool::BASIC_GROUP.to_owned(), ..tool.clone() };
         let own = inner.register(basic)?;
@@ -183,13 +184,12 @@ impl Tasks {
         let body = Arc::new(Starting { tasks: self.clone(), tool: inner, name: own.name.clone() });
         let outer =
             Tool::new(own.name.clone(), description, own.parameters.clone(), own.origin.clone(), body);
-        // The limits are those of the task; the call itself only starts it. A person's word is asked before
-        // that.
+        // The limits are those of the task; the call itself only starts it. Approval is requested before that.
         let traits = weft_core::tool::ToolTraits { approval: tool.traits.approval, ..Default::default() };
         Ok(outer.in_group(tool.group.clone()).with_traits(traits))
     }
 
-    /// The tools by which the model follows its tasks.
+    /// The tools with which the model follows its tasks.
     pub(super) fn tools(&self) -> Result<Vec<Tool>> {
         let tasks = [self.clone(), self.clone(), self.clone()];
         let [viewed, waited, cancelled] = tasks;
@@ -206,7 +206,7 @@ impl Tasks {
                 async move {
                     let (_, mut progress) = tasks.look(&id)?;
                     let over = progress.wait_for(|now| now.status != TaskStatus::Running);
-                    // Whether it is over by then is what the look afterwards says.
+                    // The lookup afterwards tells whether it has finished.
                     let _ = tokio::time::timeout(time, over).await;
                     tasks.look(&id).map(|(task, _)| described(task))
                 }
@@ -234,7 +234,7 @@ impl Tasks {
                 .help(format!("tasks of this session in this process: {known}")));
         };
         let now = task.now();
-        // Whoever looks at its result need not be told that there is one.
+        // A model that has seen the result need not be told that there is one.
         task.told |= now.status != TaskStatus::Running;
         Ok((now, task.progress.clone()))
     }
@@ -252,10 +252,10 @@ impl Tasks {
         Ok(format!("The task `{}` is stopped.", task.id))
     }
 
-    /// Starts a call as a task of its own. Its id.
+    /// Starts a call as a task of its own and returns the task's id.
     fn start(&self, tools: &Toolkit, name: &str, invocation: Invocation) -> Result<String> {
         let mut state = self.state();
-        // Ended tasks stay in the set until they are joined, and nobody waits for them.
+        // Finished tasks stay in the set until they are joined, and nothing else joins them.
         while state.running.try_join_next().is_some() {}
         if state.running.len() >= TASKS_RUNNING_MAX {
             let message = format!("{TASKS_RUNNING_MAX} tasks run already");
@@ -263,7 +263,7 @@ impl Tasks {
                 "wait for one of them with `{WAIT_FUNCTION}`, or stop one with `{CANCEL_FUNCTION}`"
             )));
         }
-        // Those that run stay, and there are fewer of them than are kept.
+        // Running tasks are kept; there are fewer of them than the limit.
         while state.tasks.len() >= TASKS_KEPT_MAX {
             let over = |task: &Task| task.progress.borrow().status != TaskStatus::Running;
             let Some(place) = state.tasks.iter().position(over) else { break };
@@ -273,7 +273,7 @@ impl Tasks {
         let id = format!("task_{}", state.started);
         let nothing = Progress { status: TaskStatus::Running, output: ToolOutput::default() };
         let (tell, progress) = watch::channel(nothing);
-        // No child of the reply's: interrupting a reply leaves tasks alone.
+        // Not a child of the reply's token: interrupting a reply leaves tasks alone.
         let cancel = CancellationToken::new();
         let work = Work { tools: tools.clone(), name: name.to_owned(), tell, usage: Arc::clone(&self.usage) };
         state.running.spawn(work.carry_out(invocation, cancel.clone()));
@@ -282,7 +282,7 @@ impl Tasks {
     }
 }
 
-/// A call that goes on by itself. It knows nothing of its session, so that it does not keep it alive.
+/// A call that runs on its own. It holds no reference to its session, so that it does not keep the session alive.
 struct Work {
     tools: Toolkit,
     name: String,
@@ -293,7 +293,7 @@ struct Work {
 impl Work {
     async fn carry_out(self, invocation: Invocation, cancel: CancellationToken) {
         let Self { tools, name, tell, usage } = self;
-        // The reply that has started it may be over long before it is: it has a context of its own.
+        // The reply that started it may end long before it, so it has its own context.
         let agent = &invocation.agent;
         let (ctx, mut signals) = node_context(&agent.run, &agent.name, Effects::unkept(), cancel.clone());
         let mut steps = tools.call(&name, Invocation { agent: ctx, ..invocation });
@@ -301,8 +301,8 @@ impl Work {
         let mut output = ToolOutput::default();
         let status = loop {
             let step = tokio::select! {
-                // Stopping first, then what the work tells: a tool that waits for its signals to be taken
-                // would not get on.
+                // Stopping first, then signals: a tool that waits until its signals are received would get stuck
+                // otherwise.
                 biased;
                 () = cancel.cancelled() => break TaskStatus::Cancelled,
                 Some((_, signal)) = signals.recv() => {
@@ -336,7 +336,7 @@ impl Work {
                 }
             }
         };
-        // What was told with the last step is still in the channel.
+        // Signals sent with the last step are still in the channel.
         while let Ok((_, signal)) = signals.try_recv() {
             notices.take(signal);
         }
@@ -345,7 +345,7 @@ impl Work {
     }
 }
 
-/// What a call of a tool in the background does.
+/// The body of a background tool: starts a task.
 struct Starting {
     tasks: Tasks,
     tool: Toolkit,
@@ -365,7 +365,7 @@ impl ToolBody for Starting {
     }
 }
 
-/// A task as the model is told of it.
+/// The description of a task for the model.
 fn described(task: BackgroundTask) -> ToolOutput {
     let line = format!("The task `{}` of `{}` is {}.", task.id, task.tool, task.status.as_str());
     let mut blocks = vec![Block::Text { text: line }];

@@ -1,5 +1,5 @@
-//! Keeps the part of a conversation that a model is sent short, by whole units: a message, or a call together
-//! with its results. The memory itself loses nothing.
+//! Keeps the part of a conversation that is sent to a model short, by whole units: a message, or a call together with
+//! its results. The memory itself loses nothing.
 
 use std::ops::Range;
 
@@ -18,44 +18,44 @@ use crate::message::{ContentBlock, Message, Role, text_of};
 use crate::structured::Schema;
 use crate::window::{head_and_tail, room, tokens};
 
-/// How a summary is asked for.
+/// The prompt that asks for a summary.
 const SUMMARIZE: &str = include_str!("../prompts/summarize.md");
-/// How often the model may put a summary right that does not follow its schema.
+/// How often the model may correct a summary that does not follow its schema.
 const REPAIRS_MAX: u32 = 2;
-/// Tokens that a message costs besides its text.
+/// Tokens of a message in addition to its text.
 // Roles and separators in the templates of the usual models.
 const PER_MESSAGE: usize = 4;
-/// A result of at most so many tokens is not left out: what would stand in its place is no shorter.
+/// Results of up to this many tokens are kept: their replacement would not be shorter.
 const SHORT_RESULT: usize = 40;
-/// Units that stay as they are when nobody says how many.
+/// Default number of recent units that stay unchanged.
 pub const KEEP_RECENT: usize = 3;
 
-/// How a long conversation is kept short for the model. Whatever is chosen, a prompt that is too long for the
-/// model's window in the end is made to fit by [`super::Formatter`].
+/// How the prompt of a long conversation is kept short. With every choice, a prompt that is still too long for the
+/// model's window is fitted by [`super::Formatter`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
-    /// Nothing is left out before the window is full.
+    /// Nothing is omitted until the window is full.
     #[default]
     ToFit,
-    /// What tools gave is left out where it is older than the last `keep_recent` units, as soon as the
-    /// conversation has more than `trigger_tokens`. The calls stay, and say that they were made.
+    /// Results of tools that are older than the last `keep_recent` units are omitted once the conversation has more
+    /// than `trigger_tokens`. The calls stay, with a note that they were made.
     ToolResults {
-        /// Tokens from which on.
+        /// The number of tokens above which results are omitted.
         trigger_tokens: usize,
-        /// Units that stay as they are.
+        /// The number of recent units that stay unchanged.
         keep_recent: usize,
     },
-    /// The model is sent the last turns only, the one under way included.
+    /// Only the last turns are sent to the model, including the current one.
     SlidingWindow {
-        /// How many; at least one.
+        /// The number of turns; at least one.
         turns: usize,
     },
-    /// What is older than the last `keep_recent` units is summed up by a model, as soon as the conversation has
-    /// more than `trigger_tokens`; see [`Summary`]. When that fails, the conversation stays as it is.
+    /// Everything older than the last `keep_recent` units is summarized by a model once the conversation has more
+    /// than `trigger_tokens`; see [`Summary`]. If that fails, the conversation stays as it is.
     Summary {
-        /// Tokens from which on.
+        /// The number of tokens above which the conversation is summarized.
         trigger_tokens: usize,
-        /// Units that stay as they are.
+        /// The number of recent units that stay unchanged.
         keep_recent: usize,
     },
 }
@@ -94,17 +94,17 @@ impl Summary {
     }
 }
 
-/// The conversation as the model is to see it, and what was left out, if anything.
+/// The conversation that is sent to the model, and what was omitted, if anything.
 struct View {
     messages: Vec<Message>,
     note: Option<String>,
 }
 
-/// The units of a conversation, in order and without a gap.
+/// The units of a conversation, in order and without gaps.
 fn units(messages: &[Message]) -> Vec<Range<usize>> {
     let mut units: Vec<Range<usize>> = Vec::new();
     for (place, message) in messages.iter().enumerate() {
-        // A result never stands apart from its call: providers refuse both without the other.
+        // A result is never separated from its call: providers refuse one without the other.
         let results = message.tool_results().next().is_some();
         match units.last_mut() {
             Some(unit) if results => unit.end = place + 1,
@@ -114,7 +114,7 @@ fn units(messages: &[Message]) -> Vec<Range<usize>> {
     units
 }
 
-/// Where the units begin that stay as they are.
+/// The start of the units that stay unchanged.
 fn recent(messages: &[Message], keep: usize) -> usize {
     let units = units(messages);
     let place = units.len().saturating_sub(keep);
@@ -137,25 +137,26 @@ fn cost_of(messages: &[Message]) -> usize {
     messages.iter().map(cost).sum()
 }
 
-/// What nobody but the model is told.
+/// A message that only the model sees.
 fn notice(text: String) -> Message {
     Message::new(Role::User, "hint", vec![ContentBlock::text(text)])
 }
 
-/// The memory behind what was summed up, the summary in front. The message that is replied to is always there.
+/// The summary, followed by the messages after the summarized part. The message that is replied to is always
+/// included.
 fn summarized(memory: &Memory, current: &str) -> Vec<Message> {
     let messages = memory.messages();
     let Some(Summarized { summary, through }) = memory.summary() else { return messages.to_vec() };
     let after = messages.iter().position(|message| message.id == *through).map_or(0, |place| place + 1);
     let (older, newer) = messages.split_at(after);
     let mut view = vec![notice(summary.to_text())];
-    // A long reply may have summed up its own question; the model must still read it word by word.
+    // A long reply may have summarized its own question; the model must still read it verbatim.
     view.extend(older.iter().filter(|message| message.id == current).cloned());
     view.extend_from_slice(newer);
     view
 }
 
-/// What stands in place of what tools gave.
+/// Replaces old results of tools by a note.
 fn without_results(messages: Vec<Message>, trigger_tokens: usize, keep_recent: usize) -> View {
     if cost_of(&messages) <= trigger_tokens {
         return View { messages, note: None };
@@ -180,7 +181,7 @@ fn without_results(messages: Vec<Message>, trigger_tokens: usize, keep_recent: u
     View { messages, note }
 }
 
-/// The last turns. A turn begins with what is said behind a reply.
+/// The last turns. A turn begins with a user message after a reply.
 fn last_turns(messages: Vec<Message>, turns: usize) -> View {
     let is_reply =
         |message: &Message| message.role == Role::Assistant && message.tool_uses().next().is_none();
@@ -198,7 +199,7 @@ fn last_turns(messages: Vec<Message>, turns: usize) -> View {
     View { messages: view, note: Some(note) }
 }
 
-/// A conversation as text, for whoever sums it up.
+/// A conversation as text, for the model that summarizes it.
 fn as_text(messages: &[Message]) -> String {
     let block = |block: &ContentBlock| match block {
         ContentBlock::ToolUse(call) => {
@@ -207,7 +208,7 @@ fn as_text(messages: &[Message]) -> String {
         ContentBlock::ToolResult(result) => {
             Some(format!("[{} gave] {}", result.name, text_of(&result.output)))
         }
-        // The reasoning has led to what was said and done; that is what counts.
+        // The reasoning has led to what was said and done; only that matters.
         ContentBlock::Thinking { .. } => None,
         other => Some(text_of(std::slice::from_ref(other))),
     };
@@ -219,7 +220,7 @@ fn as_text(messages: &[Message]) -> String {
 }
 
 impl Turn<'_> {
-    /// The conversation as the model is to see it next.
+    /// The conversation that is sent to the model next.
     pub(super) async fn compressed(&mut self) -> Result<Vec<Message>> {
         if let Compression::Summary { trigger_tokens, keep_recent } = self.agent.settings.compression {
             self.sum_up(trigger_tokens, keep_recent).await?;
@@ -239,12 +240,12 @@ impl Turn<'_> {
         Ok(messages)
     }
 
-    /// Sums up what is old, when the conversation has grown beyond the limit.
+    /// Summarizes the older part once the conversation has grown beyond the limit.
     async fn sum_up(&mut self, trigger_tokens: usize, keep_recent: usize) -> Result<()> {
         let messages = summarized(self.memory, &self.current);
         let older = recent(&messages, keep_recent);
         let Some(through) = older.checked_sub(1).and_then(|last| messages.get(last)) else { return Ok(()) };
-        // The summary there is, and the message that is replied to, are nothing new to sum up.
+        // The existing summary and the message that is replied to are nothing new to summarize.
         let known = |message: &Message| self.memory.messages().iter().any(|one| one.id == message.id);
         if cost_of(&messages) <= trigger_tokens || !known(through) || through.id == self.current {
             return Ok(());
@@ -262,7 +263,7 @@ impl Turn<'_> {
                 self.memory.set_summary(Summarized { summary, through });
                 Ok(())
             }
-            // These end the reply as well; any other failure leaves a conversation that is only longer.
+            // These end the reply as well; after any other failure the conversation is merely longer.
             Err(error) if self.ctx.cancel.is_cancelled() || error.kind == ErrorKind::QuotaExceeded => {
                 Err(error)
             }
@@ -274,7 +275,7 @@ impl Turn<'_> {
         let model = self.agent.extras.summary_model.as_ref().unwrap_or(&self.agent.model);
         let schema = Schema::new(schemars::schema_for!(Summary).into())?;
         let instructions = format!("{}\n\n{}", SUMMARIZE.trim_end(), schema.instructions());
-        // Its own window: the model that sums up may be a smaller one.
+        // The window of that model, which may be smaller.
         let room = room(model.info().window, None, tokens(&instructions));
         let text = format!("<conversation>\n{}\n</conversation>", head_and_tail(text, room));
         let request = ChatRequest {

@@ -15,18 +15,18 @@ use crate::arguments;
 use crate::ask::{Calls, Reply};
 use crate::message::{ContentBlock, Message, Role, ToolUse};
 
-/// Bytes of a call's arguments up to which they are read anew with every piece. What is longer is shown as it
-/// was until it is complete.
-// Reading anew with every piece costs the square of the length.
+/// Arguments of a call are parsed again with every piece up to this many bytes. Beyond that, the last parsed version
+/// is shown until they are complete.
+// Parsing again with every piece takes time quadratic in the length.
 const PARTIAL_INPUT_MAX: usize = 64 * 1_024;
 
-/// A message that a model is writing. Clones are the same one.
+/// A message that a model is writing. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Draft {
     /// The message without its content.
     frame: Message,
     state: Arc<Mutex<DraftState>>,
-    /// Who is shown every piece, if anybody.
+    /// Where every piece is shown, if anywhere.
     shown: Option<(Arc<Printer>, HookContext)>,
 }
 
@@ -36,7 +36,7 @@ struct DraftState {
     signature: Option<String>,
     text: String,
     calls: Calls,
-    /// The arguments so far as far as they could be read, by the call's index.
+    /// The arguments as last parsed, by the call's index.
     inputs: HashMap<usize, Map<String, Json>>,
 }
 
@@ -46,12 +46,12 @@ impl Draft {
         Self { frame, state: Arc::default(), shown: None }
     }
 
-    /// Every piece is shown.
+    /// Shows every piece with this printer.
     pub(crate) fn shown_by(self, printer: &Arc<Printer>, context: &HookContext) -> Self {
         Self { shown: Some((Arc::clone(printer), context.clone())), ..self }
     }
 
-    /// The message as far as it has come.
+    /// The message so far.
     pub(crate) fn so_far(&self) -> Message {
         let state = self.lock();
         let calls = state.calls.so_far().map(|(index, call)| {
@@ -62,14 +62,14 @@ impl Draft {
         Message { content, ..self.frame.clone() }
     }
 
-    /// The message when it is complete.
+    /// The complete message.
     pub(crate) fn complete(&self, reply: &Reply) -> Message {
         let calls = reply.calls.iter().map(|call| tool_use(call, Completeness::Complete)).collect();
         let content = content(&reply.thinking, reply.signature.as_deref(), &reply.text, calls);
         Message { content, ..self.frame.clone() }
     }
 
-    /// Takes a piece. Whether the message has changed by it.
+    /// Adds a piece. Returns whether the message has changed.
     fn take(&self, delta: &ChatDelta) -> bool {
         let mut state = self.lock();
         match delta {
@@ -86,7 +86,7 @@ impl Draft {
                     state.inputs.insert(*index, input);
                 }
             }
-            // The message keeps its id: what is shown next takes the place of what was shown.
+            // The message keeps its id: what is shown next replaces what was shown.
             ChatDelta::Restarted => *state = DraftState::default(),
             ChatDelta::Warning(_) | ChatDelta::AnsweredBy(_) | ChatDelta::End { .. } => return false,
         }
@@ -126,7 +126,7 @@ enum Completeness {
     Partial,
 }
 
-/// A call as a block. What the model wrote is kept beside it when it is not the plain JSON of an object.
+/// A call as a block. The model's own text is kept beside it when it is not simply a JSON object.
 fn tool_use(call: &ToolCall, completeness: Completeness) -> ToolUse {
     let (id, name) = (call.id.clone(), call.name.clone());
     if let Ok(Json::Object(input)) = serde_json::from_str(&exact::kept(&call.arguments)) {
@@ -142,8 +142,8 @@ fn tool_use(call: &ToolCall, completeness: Completeness) -> ToolUse {
     ToolUse { id, name, input, raw_input }
 }
 
-/// A JSON text that has not come to its end, without what may be the beginning of an escaped character: else a
-/// backslash would be shown that is none.
+/// An incomplete JSON text without a partial escape sequence at its end; otherwise a backslash would be shown that is
+/// not in the text.
 fn without_open_escape(text: &str) -> &str {
     let bytes = text.as_bytes();
     let (mut place, mut first_half) = (0, None);
@@ -152,12 +152,12 @@ fn without_open_escape(text: &str) -> &str {
             (place, first_half) = (place + 1, None);
             continue;
         }
-        // In bytes: an escape is ASCII, and no byte of another character is a backslash.
+        // By bytes: an escape is ASCII, and no byte of another character is a backslash.
         let length = if bytes.get(place + 1) == Some(&b'u') { 6 } else { 2 };
         let Some(escape) = bytes.get(place..place + length) else {
             return text.get(..first_half.unwrap_or(place)).unwrap_or_default();
         };
-        // A character beyond the first plane is two escapes.
+        // A character beyond the basic plane is written as two escapes.
         let half = matches!(escape, [b'\\', b'u', b'd' | b'D', b'8' | b'9' | b'a' | b'b' | b'A' | b'B', ..]);
         first_half = half.then_some(place);
         place += length;

@@ -1,4 +1,4 @@
-//! The tool by which a model chooses which groups of tools it needs.
+//! The tool with which a model chooses the groups of tools it needs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use weft_core::{Error, Json, Result, Tool, ToolBody, ToolOutput};
 
 use crate::toolkit::{Group, Toolkit, WeakToolkit};
 
-/// Its name.
+/// The name of the tool.
 pub const EQUIP_FUNCTION: &str = "reset_equipped_tools";
 
 const DESCRIPTION: &str = "Chooses the groups of tools that you need for what comes next. A group that is not \
     named, or is `false`, is switched off, and its tools are not there any more. The answer tells how the tools \
     of the groups are used.";
 
-/// The tool for the groups that a toolkit has now; nothing when it has none.
+/// The tool for the groups that a toolkit has now; `None` when it has no groups.
 pub(crate) fn equip_tool(tools: &Toolkit) -> Option<Tool> {
     let groups = tools.groups();
     if groups.is_empty() {
@@ -28,10 +28,10 @@ pub(crate) fn equip_tool(tools: &Toolkit) -> Option<Tool> {
     };
     let properties: Map<String, Json> = groups.iter().map(property).collect();
     let parameters = json!({"type": "object", "properties": properties});
-    // Weak, as the tool is in that very toolkit.
+    // Weak, because the tool is in that very toolkit.
     let body = Arc::new(Equip(tools.downgrade()));
     let mut tool = Tool::new(EQUIP_FUNCTION, DESCRIPTION, parameters, Origin::Function, body);
-    // What else is called in the same message was on offer before.
+    // Other calls in the same message refer to tools that were offered before.
     tool.traits.alone = true;
     tool.traits.idempotent = true;
     Some(tool)
@@ -46,7 +46,7 @@ impl Equip {
         };
         let wanted = arguments.iter().filter(|(_, wanted)| **wanted == Json::Bool(true));
         let names: BTreeSet<String> = wanted.map(|(name, _)| name.clone()).collect();
-        // All groups at once: the model says what it needs from now on, not what changes.
+        // Sets all groups together: the model says what it needs from now on, not what changes.
         tools.set_active(&names)?;
         let groups = tools.groups();
         let told = |name: &String| {

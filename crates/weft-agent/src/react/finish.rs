@@ -1,4 +1,4 @@
-//! The function by which an agent ends its reply, with a structured value if one is asked for.
+//! The function with which an agent ends its reply, with a structured value if one was requested.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use crate::toolkit::Toolkit;
 
 /// The name of the function that ends a reply.
 pub const FINISH_FUNCTION: &str = "generate_response";
-/// Its argument that is shown to the user.
+/// The argument that is shown to the user.
 const RESPONSE: &str = "response";
-/// What is noted with a call of it that ended the reply, beside the response.
+/// Metadata keys of a call that ended the reply, in addition to the response.
 const STRUCTURED: &str = "structured";
 const SUCCESS: &str = "success";
 
-/// Says what is wrong with a value, if it does not fit.
+/// Checks a value and returns what is wrong with it.
 type Check = dyn Fn(&Json) -> Result<(), serde_json::Error> + Send + Sync;
 
-/// A value that a reply has to have beside its text.
+/// A value that a reply has to contain in addition to its text.
 #[derive(Clone)]
 pub struct StructuredOutput {
     schema: Json,
@@ -41,7 +41,7 @@ impl StructuredOutput {
     /// A value of a Rust type.
     ///
     /// # Errors
-    /// `Invalid` when `T` is no struct with named fields.
+    /// `Invalid` when `T` is not a struct with named fields.
     pub fn of<T: DeserializeOwned + JsonSchema>() -> Result<Self> {
         Ok(Self {
             schema: arguments_schema::<T>()?,
@@ -62,11 +62,11 @@ impl StructuredOutput {
     }
 }
 
-/// A toolkit with the finish function and nothing else. One is made for every reply, so no reply sees the
-/// fields that another one was asked for.
+/// A toolkit with only the finish function. A new one is created for every reply, so that no reply sees the fields
+/// requested for another one.
 ///
 /// # Errors
-/// `Invalid` when the structured value has a field `response`, or a schema that is no good.
+/// `Invalid` when the structured value has a field `response`, or an invalid schema.
 pub(crate) fn finish_toolkit(structured: Option<&StructuredOutput>) -> Result<Toolkit> {
     let description = "Ends your work with the response that the user gets. Call it when the task is done, \
         or when you need something from the user.";
@@ -114,7 +114,7 @@ impl Finish {
         let output = ToolOutput::text("The response has been given.")
             .with_metadata(SUCCESS, Json::Bool(true))
             .with_metadata(RESPONSE, response);
-        // A schema alone was checked by the toolkit; a Rust type may ask for more than its schema says.
+        // A schema alone was checked by the toolkit; a Rust type may require more than its schema says.
         let Some(check) = &self.check else { return Ok(output) };
         let value = Json::Object(arguments);
         match check(&value) {
@@ -133,7 +133,7 @@ impl ToolBody for Finish {
     }
 }
 
-/// What a successful call of the finish function gave: the text and the structured value.
+/// The output of a successful call of the finish function: the text and the structured value.
 pub(crate) struct Finished {
     pub(crate) response: String,
     pub(crate) structured: Map<String, Json>,
@@ -148,18 +148,18 @@ pub(crate) fn finished(output: &ToolOutput) -> Option<Finished> {
     })
 }
 
-/// Notes with the output of a call of the finish function that it did not end the reply.
+/// Marks the output of a call of the finish function as not having ended the reply.
 pub(crate) fn unfinished(output: ToolOutput) -> ToolOutput {
     output.with_metadata(SUCCESS, Json::Bool(false))
 }
 
-/// A call of the finish function with this text, for a model that has answered with words alone.
+/// A call of the finish function with this text, for a model that answered with text alone.
 pub(crate) fn finish_call(response: &str) -> ToolUse {
     let input = Map::from_iter([(RESPONSE.to_owned(), Json::from(response))]);
     ToolUse { id: String::new(), name: FINISH_FUNCTION.to_owned(), input, raw_input: None }
 }
 
-/// A message as people see it: calls of the finish function are the text they bring.
+/// A message as people see it: calls of the finish function are replaced by their text.
 pub(crate) fn as_shown(mut message: Message) -> Message {
     for block in &mut message.content {
         if let ContentBlock::ToolUse(call) = block
@@ -172,7 +172,7 @@ pub(crate) fn as_shown(mut message: Message) -> Message {
     message
 }
 
-/// The failure of a model that never called the finish function rightly.
+/// The error of a model that never called the finish function correctly.
 pub(crate) fn given_up(problem: &str) -> Error {
     Error::new(ErrorKind::Garbled, format!("the model gave no structured answer that fits: {problem}"))
         .help("simplify the type, raise `max_iters` or try another model")

@@ -1,4 +1,4 @@
-//! A memory as a model is sent it, within the bounds of its window.
+//! Converts a memory to the prompt of a model, within the limits of its window.
 
 use std::collections::HashSet;
 
@@ -10,8 +10,8 @@ use crate::window::{Keep, Line, fit};
 
 /// Turns messages into the prompt of a model.
 ///
-/// What does not fit goes by whole units, oldest first: what tools gave in earlier rounds is shortened, then
-/// earlier turns go, then earlier rounds of the current one, each call together with its results. The
+/// What does not fit is cut by whole units, oldest first: results of tools in earlier rounds are shortened, then
+/// earlier turns are dropped, then earlier rounds of the current one, each call together with its results. The
 /// instructions and the message that is replied to stay.
 #[derive(Clone, Debug)]
 pub struct Formatter {
@@ -20,18 +20,17 @@ pub struct Formatter {
 }
 
 impl Formatter {
-    /// A formatter for the agent of this name. What other agents have said is told with their names.
+    /// A formatter for the agent of this name. Messages of other agents are labelled with their names.
     pub fn new(agent: impl Into<String>, instructions: impl Into<String>) -> Self {
         Self { agent: agent.into(), instructions: instructions.into() }
     }
 
-    /// The messages for a request that has room for so many tokens. `current` is the id of the message that
-    /// is replied to; without it the last one of a user. The second value says what was left out, if
-    /// anything.
+    /// The messages for a request with room for this many tokens. `current` is the id of the message that is replied
+    /// to; without it, the last message of a user. The second value says what was left out, if anything.
     ///
     /// # Errors
-    /// `Invalid` when a call has no result right behind it or a result no call, and when there is no room
-    /// for the instructions and the current message.
+    /// `Invalid` when a call is not followed by its result or a result not preceded by its call, and when there is no
+    /// room for the instructions and the current message.
     pub fn format(
         &self,
         messages: &[Message],
@@ -62,7 +61,7 @@ impl Formatter {
                     rounds += 1;
                     Keep::Round(rounds)
                 }
-                // With the round that it answers, so that one is never left out without the other.
+                // Belongs to the round that it answers, so that neither is left out without the other.
                 _ if answers => Keep::Round(rounds),
                 _ => Keep::Pinned,
             };
@@ -76,23 +75,23 @@ impl Formatter {
         let text = text_of(&message.content);
         let tool_calls: Vec<ToolCall> = message.tool_uses().map(call).collect();
         let thinking = thinking(&message.content);
-        // Reasoning that came to nothing is of no use to anybody.
+        // Reasoning that led to nothing is useless.
         if text.is_empty() && tool_calls.is_empty() {
             return results;
         }
         let own = message.role == Role::Assistant && message.name == self.agent;
         let said = match message.role {
-            // Calls of another agent stay calls: their results behind them need them.
+            // Calls of another agent stay calls: the results that follow need them.
             Role::Assistant if own || !tool_calls.is_empty() => {
                 let (thinking, signature) = thinking.unzip();
                 let signature = signature.flatten();
                 ChatMessage { tool_calls, thinking, signature, ..ChatMessage::new(Author::Assistant, text) }
             }
-            // As another's words with its name: as its own the model would take them for what it has said.
+            // As another speaker's words, with its name: as its own, the model would take them for something it said.
             Role::Assistant => ChatMessage::new(Author::User, format!("{}: {text}", message.name)),
             Role::User | Role::System => ChatMessage::new(Author::User, text),
         };
-        // Providers take images from users and from tools only.
+        // Providers accept images from users and tools only.
         let images = if said.author == Author::User { images(&message.content) } else { Vec::new() };
         let mut all = vec![ChatMessage { images, ..said }];
         all.extend(results);
@@ -100,7 +99,7 @@ impl Formatter {
     }
 }
 
-/// A call in a model's words: as the model wrote them, where that is kept.
+/// A call as the model wrote it, if its text is known.
 pub(crate) fn call(call: &ToolUse) -> ToolCall {
     let arguments =
         call.raw_input.clone().unwrap_or_else(|| serde_json::Value::Object(call.input.clone()).to_string());
@@ -130,7 +129,7 @@ fn thinking(content: &[ContentBlock]) -> Option<(String, Option<String>)> {
     block.filter(|(thinking, _)| !thinking.is_empty())
 }
 
-/// Whether every call is followed by its result, which providers insist on.
+/// Checks that every call is followed by its result, as providers require.
 fn paired(lines: &[Line]) -> Result<()> {
     let unmatched = |what: &str| {
         Err(Error::invalid(format!("the conversation has {what}"))

@@ -1,4 +1,4 @@
-//! Checks of what goes into an agent, out of it, and to and from its tools.
+//! Checks of an agent's input and output, and of its tool calls and their results.
 
 use std::sync::Arc;
 
@@ -8,28 +8,28 @@ use weft_core::{Error, ErrorKind, Json};
 use super::hooks::Hooks;
 use crate::message::{ContentBlock, Message, text_of};
 
-/// What a guardrail says of a text.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It passes.
+    /// The text is accepted.
     Pass,
-    /// It does not pass, for this reason.
+    /// The text is rejected, for this reason.
     Block(String),
-    /// This passes in its place.
+    /// This text is used instead.
     Redact(String),
 }
 
-/// Where a guardrail stands.
+/// Where a guardrail is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuardPoint {
-    /// The message that is replied to. Blocked, the reply fails and nothing of it is remembered.
+    /// The message that is replied to. If it is blocked, the reply fails and nothing of it is remembered.
     Input,
-    /// A call of a tool: its arguments as JSON. Blocked, the call is not made and the model is told why.
+    /// A tool call: its arguments as JSON. If they are blocked, the call is not made and the model is told why.
     ToolCall,
-    /// What a tool gave. Blocked, the model is told why instead.
+    /// The result of a tool. If it is blocked, the model is told why instead.
     ToolResult,
-    /// The reply. Blocked, it fails. What was printed while it was written has been seen: print whole messages, or
-    /// nothing, where that matters.
+    /// The reply. If it is blocked, it fails. Anything printed while it was written has been seen: where that
+    /// matters, print whole messages or nothing.
     Output,
 }
 
@@ -39,7 +39,7 @@ fn blocked(name: &str, reason: &str) -> Error {
     Error::new(ErrorKind::Filtered, format!("the guardrail `{name}` has blocked this: {reason}"))
 }
 
-/// The text as it passes; nothing when it passes as it is.
+/// Checks a text. Returns the replacement; `None` when the text is accepted unchanged.
 fn passed(name: &str, check: &Check, text: &str) -> weft_core::Result<Option<String>> {
     match check(text) {
         Verdict::Pass => Ok(None),
@@ -48,7 +48,7 @@ fn passed(name: &str, check: &Check, text: &str) -> weft_core::Result<Option<Str
     }
 }
 
-/// The same for a message, of which the text is looked at.
+/// Same as [`passed`], for the text of a message.
 fn passed_message(name: &str, check: &Check, mut message: Message) -> weft_core::Result<Option<Message>> {
     let text = passed(name, check, &text_of(&message.content))?;
     Ok(text.map(|text| {
@@ -57,15 +57,16 @@ fn passed_message(name: &str, check: &Check, mut message: Message) -> weft_core:
     }))
 }
 
-/// Content whose text is another one. What is no text stays.
+/// Content with its text replaced. Blocks other than text stay.
 fn redacted(content: Vec<ContentBlock>, text: String) -> Vec<ContentBlock> {
-    // One text in place of all: where the blocks were cut is nothing that a check knows.
+    // One text replaces all text blocks: a check does not know where they were split.
     let others = content.into_iter().filter(|block| !matches!(block, ContentBlock::Text { .. }));
     std::iter::once(ContentBlock::text(text)).chain(others).collect()
 }
 
 impl Hooks {
-    /// Adds a guardrail as a hook at each of these points, under its name. It is removed there like any other hook.
+    /// Adds a guardrail as a hook at each of these points, under its name. It can be removed there like any other
+    /// hook.
     ///
     /// ```
     /// use weft_agent::react::{GuardPoint, Hooks, Verdict};
@@ -108,8 +109,7 @@ impl Hooks {
                         Verdict::Redact(text) => {
                             let metadata = std::mem::take(&mut response.output.metadata);
                             let failed = response.output.failed;
-                            // Its metadata stays: there the finish function notes that it has ended the
-                            // reply.
+                            // Its metadata stays: it records that the finish function has ended the reply.
                             Some(ToolOutput { metadata, failed, ..ToolOutput::text(text) })
                         }
                         Verdict::Block(reason) => {

@@ -1,4 +1,4 @@
-//! Functions of the program that see, and may change, what passes between the stages of a reply.
+//! Hooks: functions of the program that see, and may change, what is passed between the stages of a reply.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,36 +19,36 @@ pub struct HookContext {
     pub agent: Arc<str>,
     /// The session's id.
     pub session: Arc<str>,
-    /// The iteration of the reply, from 0 on; outside of iterations the number of those that were made.
+    /// The iteration of the reply, from 0; outside of iterations, the number of iterations so far.
     pub iteration: u32,
 }
 
-/// What a model is about to be asked.
+/// The input of the next request to a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReasoningInput {
-    /// The conversation, without the instructions. A change counts for this request alone.
+    /// The conversation, without the instructions. A change affects only this request.
     pub messages: Vec<Message>,
-    /// What the model may do with the tools.
+    /// Whether and how the model may call tools.
     pub tool_choice: ToolChoice,
 }
 
-/// What came of a call of a tool.
+/// The outcome of a tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolResponse {
     /// The call.
     pub call: ToolUse,
-    /// What the tool gave, its metadata included.
+    /// The tool's output, including its metadata.
     pub output: ToolOutput,
-    /// Whether nothing more comes.
+    /// Whether it is complete.
     pub is_last: bool,
-    /// Whether the call was stopped by an interruption; the output is what there was until then.
+    /// Whether the call was stopped by an interruption; the output is what the tool had produced until then.
     pub is_interrupted: bool,
 }
 
 type Hook<T> = dyn Fn(HookContext, T) -> BoxFuture<'static, Result<Option<T>>> + Send + Sync;
 type NamedHook<T> = (String, Arc<Hook<T>>);
 
-/// The hooks of one point, by their names, in the order in which they were added. Clones share them.
+/// The named hooks of one point, in the order in which they were added. Clones share them.
 pub struct HookList<T>(Arc<Mutex<Vec<NamedHook<T>>>>);
 
 impl<T> Clone for HookList<T> {
@@ -70,8 +70,8 @@ impl<T> fmt::Debug for HookList<T> {
 }
 
 impl<T> HookList<T> {
-    /// Adds a hook. It gets a copy of what passes, and gives what is to pass instead, or `None` to leave it
-    /// as it is; its error fails the stage. A hook of the same name is replaced in its place.
+    /// Adds a hook. It gets a copy of the value and returns a replacement, or `None` to leave it unchanged; its error
+    /// fails the stage. A hook of the same name is replaced at its position.
     pub fn add<F, Fut>(&self, name: impl Into<String>, hook: F)
     where
         F: Fn(HookContext, T) -> Fut + Send + Sync + 'static,
@@ -81,13 +81,13 @@ impl<T> HookList<T> {
             (name.into(), Arc::new(move |context, value| hook(context, value).boxed()));
         let mut hooks = self.lock();
         match hooks.iter_mut().find(|(known, _)| *known == name) {
-            // In its place: hooks behind it may rely on what it does.
+            // At its position: later hooks may rely on what it does.
             Some((_, known)) => *known = hook,
             None => hooks.push((name, hook)),
         }
     }
 
-    /// Removes a hook. Whether there was one of this name.
+    /// Removes a hook. Returns whether there was one of this name.
     pub fn remove(&self, name: &str) -> bool {
         let mut hooks = self.lock();
         let before = hooks.len();
@@ -107,7 +107,7 @@ impl<T> HookList<T> {
 
 impl<T: Clone> HookList<T> {
     async fn run(&self, context: &HookContext, mut value: T) -> Result<T> {
-        // Those that are there now: a hook may add and remove hooks.
+        // The current hooks: a hook may add and remove hooks.
         let hooks: Vec<_> = self.lock().iter().map(|(_, hook)| Arc::clone(hook)).collect();
         for hook in hooks {
             if let Some(changed) = hook(context.clone(), value.clone()).await? {
@@ -118,8 +118,8 @@ impl<T: Clone> HookList<T> {
     }
 }
 
-/// The hooks of a session, of an agent, or of several agents that share them. Clones share them, too, so hooks
-/// that are added later are seen by everybody who has a clone.
+/// The hooks of a session, of an agent, or of several agents. Clones share them, so hooks that are added later apply
+/// to all holders of a clone.
 #[derive(Clone, Debug, Default)]
 pub struct Hooks {
     /// Before a reply: the message that is replied to.
@@ -130,17 +130,17 @@ pub struct Hooks {
     pub pre_reasoning: HookList<ReasoningInput>,
     /// After it has answered: its message, before it is remembered and its calls are made.
     pub post_reasoning: HookList<Message>,
-    /// Before a tool is called. The call keeps its id. An error is what the model is told instead.
+    /// Before a tool is called. The call keeps its id. An error is passed to the model in place of a result.
     pub pre_acting: HookList<ToolUse>,
-    /// After a tool was called, or could not be: what the model is told.
+    /// After a tool was called, or could not be: the response that the model gets.
     pub post_acting: HookList<ToolResponse>,
     /// Before a message, or a chunk of one, is shown.
     pub pre_print: HookList<PrintedMessage>,
-    /// After it was shown; a change counts for the hooks behind this one only.
+    /// After it was shown; a change affects only later hooks.
     pub post_print: HookList<PrintedMessage>,
     /// Before a message is remembered without being replied to.
     pub pre_observe: HookList<Message>,
-    /// After that; a change counts for the hooks behind this one only.
+    /// After that; a change affects only later hooks.
     pub post_observe: HookList<Message>,
 }
 
@@ -165,7 +165,7 @@ impl Hooks {
     }
 }
 
-/// The hooks that one session has to run: its own first, then its agent's.
+/// The hooks that apply to one session: its own first, then those of its agent.
 #[derive(Clone, Debug)]
 pub(crate) struct HookSet {
     pub(crate) session: Hooks,
@@ -180,7 +180,7 @@ impl HookSet {
         context: &HookContext,
         value: T,
     ) -> Result<T> {
-        // The agent's last: what is laid down for all sessions has the last word.
+        // The agent's last: hooks for all sessions take precedence.
         let value = point(&self.session).run(context, value).await?;
         point(&self.agent).run(context, value).await
     }

@@ -8,23 +8,23 @@ use weft_core::{Error, ErrorKind, Result};
 use super::turn::Turn;
 use crate::message::Message;
 
-/// Messages that wait in an inbox, at most.
+/// Maximum number of unread messages in an inbox.
 pub const INBOX_MAX: usize = 100;
 
-/// Takes messages for one session while it replies. Clones are the same inbox.
+/// Takes messages for one session while it replies. Clones share the inbox.
 ///
-/// The reply that is going on reads them before its next request to the model, behind the results of the calls
-/// it has made. Messages that arrive when the model has said its last word wait for the next reply, which
-/// reads them before its own message. Hooks for observed messages see each of them; one that fails fails the
-/// reply. They are no part of [`super::SessionState`].
+/// The current reply reads them before its next request to the model, after the results of the calls it has made.
+/// Messages that arrive after the model's final answer stay in the inbox until the next reply, which reads them
+/// before its own message. Hooks for observed messages see each of them; a hook that fails also fails the reply.
+/// Unread messages are not part of [`super::SessionState`].
 #[derive(Clone, Debug, Default)]
 pub struct Inbox(Arc<Mutex<VecDeque<Message>>>);
 
 impl Inbox {
-    /// Puts a message in.
+    /// Adds a message.
     ///
     /// # Errors
-    /// `QuotaExceeded` when [`INBOX_MAX`] messages wait already.
+    /// `QuotaExceeded` when there are already [`INBOX_MAX`] unread messages.
     pub fn send(&self, message: impl Into<Message>) -> Result<()> {
         let mut waiting = self.waiting();
         if waiting.len() >= INBOX_MAX {
@@ -35,12 +35,12 @@ impl Inbox {
         Ok(())
     }
 
-    /// How many messages wait to be read.
+    /// The number of unread messages.
     pub fn len(&self) -> usize {
         self.waiting().len()
     }
 
-    /// Whether none waits.
+    /// Whether there are no unread messages.
     pub fn is_empty(&self) -> bool {
         self.waiting().is_empty()
     }
@@ -49,14 +49,14 @@ impl Inbox {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The oldest message, which then waits no longer.
+    /// Removes and returns the oldest message.
     fn next(&self) -> Option<Message> {
         self.waiting().pop_front()
     }
 }
 
 impl Turn<'_> {
-    /// Reads what has arrived. Every call in the memory must have its result by now.
+    /// Adds the messages that have arrived. Every call in the memory must have its result by now.
     pub(super) async fn read_inbox(&mut self) -> Result<()> {
         // A hook may send messages itself; those are for the next round.
         for _ in 0..self.inbox.len() {

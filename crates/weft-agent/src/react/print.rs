@@ -1,4 +1,4 @@
-//! Showing messages while they are written: hooks around it, and a queue that programs read.
+//! Shows messages while they are written: runs the hooks, and fills a queue that programs read.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,11 +10,11 @@ use super::finish::as_shown;
 use super::hooks::{HookContext, HookSet};
 use crate::message::Message;
 
-/// Messages that may wait in a queue. Whoever prints waits for its reader then.
-// Each holds a whole message so far.
+/// Capacity of a queue of messages. When it is full, the printing session waits for its reader.
+// Each entry contains the whole message so far.
 pub const MESSAGES_QUEUED_MAX: usize = 100;
 
-/// A message as far as it is written. A later one with the same id replaces it.
+/// A message as far as it has been written. A later one with the same id replaces it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PrintedMessage {
     /// The whole message so far.
@@ -23,30 +23,30 @@ pub struct PrintedMessage {
     pub last: bool,
 }
 
-/// The end of a queue where sessions put copies of what they print; see [`message_queue`]. Clones are the same
-/// queue, so several sessions can share one.
+/// The sending end of a queue to which sessions copy what they print; see [`message_queue`]. Clones share the queue,
+/// so several sessions can use one.
 #[derive(Clone, Debug)]
 pub struct MessageQueue(mpsc::Sender<PrintedMessage>);
 
-/// The end of a queue where a program reads. It has to read, or to be dropped: nothing is left out for a slow
-/// reader, so sessions wait for it.
+/// The receiving end of a queue. It has to be read or dropped: nothing is skipped for a slow reader, so sessions wait
+/// for it.
 #[derive(Debug)]
 pub struct PrintedMessages(mpsc::Receiver<PrintedMessage>);
 
-/// A queue of printed messages.
+/// Creates a queue of printed messages.
 pub fn message_queue() -> (MessageQueue, PrintedMessages) {
     let (send, receive) = mpsc::channel(MESSAGES_QUEUED_MAX);
     (MessageQueue(send), PrintedMessages(receive))
 }
 
 impl PrintedMessages {
-    /// The next one. `None` is the end: nobody has the other end of the queue any more.
+    /// Receives the next message. `None` means the end: all senders have been dropped.
     pub async fn next(&mut self) -> Option<PrintedMessage> {
         self.0.recv().await
     }
 
-    /// What is printed while `work` goes on. The stream drives the work, and ends with it; an error of the
-    /// work is the last item. Dropping the stream stops the work.
+    /// The messages printed while `work` runs. The stream drives the work and ends with it; an error of the work is
+    /// the last item. Dropping the stream stops the work.
     pub fn during<'a, T: Send + 'a>(
         self,
         work: impl Future<Output = Result<T>> + Send + 'a,
@@ -65,7 +65,7 @@ impl PrintedMessages {
                     Err(end) => break end,
                 }
             };
-            // Printed with the last step of the work, which was ready at the same moment.
+            // Printed with the last step of the work, which finished at the same moment.
             while let Ok(printed) = queue.try_recv() {
                 yield Ok(printed);
             }
@@ -77,7 +77,7 @@ impl PrintedMessages {
     }
 }
 
-/// Shows the messages of one session.
+/// Prints the messages of one session.
 #[derive(Debug)]
 pub(crate) struct Printer {
     hooks: HookSet,
@@ -89,19 +89,19 @@ impl Printer {
         Self { hooks, queue: Mutex::new(None) }
     }
 
-    /// Puts what is printed from now on into this queue, or into none.
+    /// Sends what is printed from now on to this queue, or to none.
     pub(crate) fn attach(&self, queue: Option<MessageQueue>) {
         *self.queue.lock().unwrap_or_else(PoisonError::into_inner) = queue;
     }
 
-    /// Shows a message.
+    /// Prints a message.
     pub(crate) async fn print(&self, context: &HookContext, printed: PrintedMessage) -> Result<()> {
         let shown = PrintedMessage { message: as_shown(printed.message), ..printed };
         let shown = self.hooks.run(|hooks| &hooks.pre_print, context, shown).await?;
-        // Cloned, so that no lock is held while a slow reader is waited for.
+        // Cloned, so that no lock is held while waiting for a slow reader.
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(queue) = queue {
-            // A reader that has gone away wants nothing more; the reply goes on.
+            // The reader is gone; the reply continues.
             let _ = queue.0.send(shown.clone()).await;
         }
         self.hooks.run(|hooks| &hooks.post_print, context, shown).await.map(drop)

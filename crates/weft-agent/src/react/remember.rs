@@ -1,4 +1,5 @@
-//! Long-term memory of an agent: what the agent stores and looks up by itself, and what is done around each reply.
+//! Long-term memory of an agent: the tools with which the model stores and retrieves memories, and the automatic use
+//! around each reply.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,22 +13,22 @@ use crate::function::tool;
 use crate::long_term::{LongTermMemory, Owner, Remembered, Storing};
 use crate::message::Message;
 
-/// Memories that are looked up for a reply.
+/// The number of memories retrieved for a reply.
 pub(super) const RETRIEVED: usize = 5;
-/// Memories that one call may ask for, at most.
+/// Maximum number of memories that one call may request.
 const LIMIT_MAX: usize = 50;
-/// Keywords of one call, at most.
+/// Maximum number of keywords in one call.
 const KEYWORDS_MAX: usize = 20;
-/// How long a reply waits for the memory, before and after.
-// A memory is a help: a reply without it is better than none.
+/// How long a reply waits for the memory, at its start and at its end.
+// The memory is optional: a reply without it is better than none.
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// Who uses an agent's long-term memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemoryControl {
-    /// Every reply: it begins with what fits the message, and is remembered at its end.
+    /// Every reply: memories that match the message are added at its start, and the exchange is stored at its end.
     Static,
-    /// The model, by `record_to_memory` and `retrieve_from_memory`.
+    /// The model, with `record_to_memory` and `retrieve_from_memory`.
     Agent,
     /// Both.
     #[default]
@@ -44,7 +45,7 @@ impl MemoryControl {
     }
 }
 
-/// A long-term memory and whose it is.
+/// A long-term memory and its owner.
 #[derive(Clone)]
 pub(super) struct AgentMemory {
     pub(super) store: Arc<dyn LongTermMemory>,
@@ -74,7 +75,7 @@ fn retrieved() -> usize {
 }
 
 impl AgentMemory {
-    /// The tools by which the model uses it.
+    /// The tools with which the model uses it.
     pub(super) fn tools(&self) -> Result<[Tool; 2]> {
         let (recorder, finder) = (self.clone(), self.clone());
         let record = tool(
@@ -93,7 +94,7 @@ impl AgentMemory {
                 async move { memory.retrieve(retrieve).await }
             },
         )?;
-        // Recording is not: it may be a service that does not know the same text again.
+        // Recording is not idempotent: a service may store the same text a second time.
         retrieve.traits.idempotent = true;
         Ok([record, retrieve])
     }
@@ -109,7 +110,7 @@ impl AgentMemory {
             if thinking.trim().is_empty() { content.clone() } else { format!("{thinking}\n{content}") };
         let mut ids = self.store.add(&self.owner, &reasoned, Storing::Inferred).await?;
         if ids.is_empty() {
-            // The store has found no fact in it; the model has asked for it all the same.
+            // The store has found no fact in it, but the model explicitly asked to store it.
             ids = self.store.add(&self.owner, &content, Storing::Verbatim).await?;
         }
         Ok(format!("Remembered ({}).", ids.len()))
@@ -118,7 +119,7 @@ impl AgentMemory {
     async fn retrieve(&self, Retrieve { keywords, limit }: Retrieve) -> Result<String> {
         let limit = limit.clamp(1, LIMIT_MAX);
         let mut found: Vec<Remembered> = Vec::new();
-        // One after another, as stores are small services; the number of keywords is limited.
+        // Sequentially, because stores are small services; the number of keywords is limited.
         for keyword in keywords
             .iter()
             .map(|keyword| keyword.trim())
@@ -137,7 +138,7 @@ impl AgentMemory {
         Ok(found.iter().map(|one| format!("- {}", one.text)).collect::<Vec<_>>().join("\n"))
     }
 
-    /// What fits a message, as the model is told it; nothing when there is nothing.
+    /// The memories that match a message, as text for the model; `None` when there are none.
     pub(super) async fn recalled(&self, message: &str) -> Result<Option<String>> {
         let found = in_time(self.store.search(&self.owner, message, RETRIEVED)).await?;
         let lines: Vec<String> = found.iter().map(|one| format!("- {}", one.text)).collect();
@@ -148,14 +149,14 @@ impl AgentMemory {
         Ok((!lines.is_empty()).then_some(text))
     }
 
-    /// Remembers an exchange.
+    /// Stores an exchange.
     pub(super) async fn keep(&self, text: &str) -> Result<()> {
         in_time(self.store.add(&self.owner, text, Storing::Inferred)).await.map(drop)
     }
 }
 
 impl Turn<'_> {
-    /// What fits the message in the long-term memory. Without it there is a reply all the same.
+    /// Adds the memories that match the message. If the memory fails, the reply continues.
     pub(super) async fn recall(&mut self, asked: &str) -> Result<()> {
         let extras = &self.agent.extras;
         let Some(memory) = extras.memory.as_ref().filter(|memory| memory.control.is_static()) else {
@@ -168,7 +169,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Remembers the exchange beyond the session. A memory that fails, fails no reply.
+    /// Stores the exchange beyond the session. A failing memory does not fail the reply.
     pub(super) async fn keep(&self, asked: &str, reply: &Message) -> Result<()> {
         let extras = &self.agent.extras;
         let Some(memory) = extras.memory.as_ref().filter(|memory| memory.control.is_static()) else {

@@ -1,4 +1,4 @@
-//! Knowledge that a reply begins with.
+//! Retrieves knowledge at the start of a reply.
 
 use std::sync::Arc;
 
@@ -11,38 +11,38 @@ use weft_core::{Error, NodeContext, Result};
 use crate::arguments;
 use crate::ask::ask_text;
 
-/// Documents of one knowledge base for a reply.
+/// Documents retrieved from each knowledge base for a reply.
 pub(super) const DOCUMENTS: usize = 5;
 const REWRITE: &str = include_str!("../prompts/rewrite_query.md");
 
-/// A piece of knowledge.
+/// A retrieved piece of knowledge.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KnowledgeDocument {
-    /// What it says.
+    /// Its text.
     pub text: String,
-    /// How well it fits; larger is better. Scores of several bases are compared with each other.
+    /// How well it matches; larger is better. Scores of several bases are compared with each other.
     pub score: f64,
-    /// Where it is from, for the model: a title, an address.
+    /// Its source, for the model: a title or an address.
     pub source: Option<String>,
 }
 
-/// A collection of knowledge.
+/// A searchable collection of knowledge.
 #[async_trait]
 pub trait KnowledgeBase: Send + Sync {
-    /// What fits a question best, at most `limit`.
+    /// Returns the best matches for a question, up to `limit`.
     ///
     /// # Errors
-    /// What it fails with.
+    /// The errors of the collection.
     async fn retrieve(&self, query: &str, limit: usize) -> Result<Vec<KnowledgeDocument>>;
 }
 
-/// Whether the model words a question anew before it is looked up.
+/// Whether the model rewrites a question before the search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueryRewrite {
-    /// It does: the question gets what it leaves unsaid from the conversation.
+    /// It does: what the question leaves implicit is added from the conversation.
     #[default]
     On,
-    /// The user's words are looked up.
+    /// The user's own words are used.
     Off,
 }
 
@@ -51,7 +51,7 @@ struct Rewritten {
     rewritten_query: String,
 }
 
-/// The question in the model's words.
+/// The question as rewritten by the model.
 pub(super) async fn rewritten(
     ctx: &NodeContext,
     model: &dyn ChatModel,
@@ -77,9 +77,9 @@ pub(super) async fn rewritten(
     }
 }
 
-/// What all bases know about a question, best first, as the model is told it; and what some of them failed with.
+/// The results of all bases for a question, best first, as text for the model; and the errors of those that failed.
 pub(super) async fn retrieved(bases: &[Arc<dyn KnowledgeBase>], query: &str) -> (Option<String>, Vec<Error>) {
-    // One base that fails or knows nothing takes nothing from the others.
+    // A base that fails or finds nothing does not affect the others.
     let answers = futures::future::join_all(bases.iter().map(|base| base.retrieve(query, DOCUMENTS))).await;
     let (mut documents, mut problems) = (Vec::new(), Vec::new());
     for answer in answers {
@@ -88,7 +88,7 @@ pub(super) async fn retrieved(bases: &[Arc<dyn KnowledgeBase>], query: &str) -> 
             Err(error) => problems.push(error),
         }
     }
-    // Stable, so that of equal scores the base that was added first comes first.
+    // Stable, so that equal scores keep the order in which the bases were added.
     documents.sort_by(|a, b| b.score.total_cmp(&a.score));
     let one = |document: &KnowledgeDocument| match &document.source {
         Some(source) => format!("[{source}]\n{}", document.text),

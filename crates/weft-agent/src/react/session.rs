@@ -28,13 +28,13 @@ use crate::plan_notebook::{Notebook, PlanNotebook};
 use crate::standalone::{Signals, node_context, run_context};
 use crate::toolkit::{Offered, Toolkit};
 
-/// The format of a saved session.
+/// The format version of a saved session.
 const FORMAT: u32 = 1;
-/// Warnings of one reply that are kept, at most.
+/// Maximum number of warnings kept from one reply.
 const WARNINGS_MAX: usize = 100;
 
-/// A conversation with an agent: what was said, which groups of tools are active, who is shown what. Sessions
-/// of one agent know nothing of each other.
+/// A conversation with an agent: its messages, its active groups of tools, its output. Sessions of one agent are
+/// independent of each other.
 pub struct Session {
     agent: ReActAgent,
     id: Arc<str>,
@@ -50,7 +50,7 @@ pub struct Session {
     notices: Notices,
 }
 
-/// What a session has been told beside messages.
+/// What a session collects besides messages.
 #[derive(Debug, Default)]
 pub(super) struct Notices {
     pub(super) usage: Usage,
@@ -66,19 +66,19 @@ impl fmt::Debug for Session {
     }
 }
 
-/// Interrupts the replies of one session, from wherever it is. Clones are the same.
+/// Interrupts the replies of one session from anywhere. Clones are interchangeable.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<Mutex<CancellationToken>>);
 
 impl Interrupt {
-    /// Interrupts the reply that is going on; without one nothing happens. The reply ends soon with a message
-    /// that has `is_interrupted` in its metadata, and the conversation can go on.
+    /// Interrupts the current reply, if there is one. The reply ends soon with a message that has `is_interrupted` in
+    /// its metadata, and the conversation can continue.
     pub fn interrupt(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).cancel();
     }
 
-    /// A reply begins; interruptions from before do not count.
-    // A new token each time: one that was cancelled stays so for ever.
+    /// Called when a reply starts; earlier interruptions do not count.
+    // A new token each time: a cancelled token stays cancelled.
     fn arm(&self) -> CancellationToken {
         let token = CancellationToken::new();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&token);
@@ -86,7 +86,7 @@ impl Interrupt {
     }
 }
 
-/// A session as it can be saved, such as in a file: plain data with a stable JSON.
+/// The state of a session that can be saved, such as in a file: plain data with a stable JSON format.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionState {
     format: u32,
@@ -97,7 +97,7 @@ pub struct SessionState {
     active_groups: BTreeSet<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     notebook: Option<Notebook>,
-    /// Tasks in the background that were started so far.
+    /// The number of background tasks started so far.
     #[serde(default, skip_serializing_if = "is_zero")]
     tasks_started: u64,
 }
@@ -115,7 +115,7 @@ impl Session {
     fn with(agent: ReActAgent, notebook: Notebook, tasks: Tasks) -> Self {
         let definition = &agent.0;
         let notebook = definition.notebook(notebook);
-        // It was tried when the agent was built; a tool that was given to it since keeps its name.
+        // Tried when the agent was built; a tool added to it since then keeps its name.
         let tools =
             definition.equipped(notebook.as_ref(), &tasks).unwrap_or_else(|_| definition.tools.fork());
         let hooks = HookSet { session: Hooks::new(), agent: definition.hooks.clone() };
@@ -157,21 +157,21 @@ impl Session {
 
     /// Replies to a message.
     ///
-    /// An interruption is no error: see [`Interrupt`]. Dropping the future stops the work, too, and leaves the
-    /// memory as far as it had come; calls that were under way are closed when the conversation goes on.
+    /// An interruption is not an error: see [`Interrupt`]. Dropping the future also stops the work and leaves the
+    /// memory as it is at that moment; unfinished calls are closed when the conversation continues.
     ///
     /// # Errors
-    /// What the model or a hook fails with, `QuotaExceeded` when the budget is used up, `Garbled` for answers
-    /// that say nothing. Tools do not fail a reply: the model is told.
+    /// The errors of the model or a hook, `QuotaExceeded` when the budget is used up, `Garbled` for empty answers.
+    /// Tools do not fail a reply: the model is told.
     pub async fn reply(&mut self, message: impl Into<Message>) -> Result<Message> {
         self.reply_with(message, ReplyOptions::default()).await
     }
 
-    /// Replies with a value of a type beside the text. Nothing when the reply was interrupted.
+    /// Replies with a value of a type in addition to the text. The value is `None` when the reply was interrupted.
     ///
     /// # Errors
-    /// As [`Session::reply`]; `Invalid` when `T` is no struct with named fields or has a field `response`,
-    /// `Garbled` when the model never gives a value that fits.
+    /// As for [`Session::reply`]; `Invalid` when `T` is not a struct with named fields or has a field `response`,
+    /// `Garbled` when the model never produces a valid value.
     pub async fn reply_as<T: DeserializeOwned + JsonSchema>(
         &mut self,
         message: impl Into<Message>,
@@ -181,7 +181,7 @@ impl Session {
         match self.take_turn(Some(message.into()), options).await? {
             TurnOutcome::Interrupted(reply) => Ok((reply, None)),
             TurnOutcome::Completed(reply) => {
-                // It was checked; but a hook may have changed it since.
+                // It was validated, but a hook may have changed it since.
                 let value = serde_json::from_value(Json::Object(reply.metadata.clone()));
                 let value = value.map_err(|cause| given_up("what was checked was changed").because(cause))?;
                 Ok((reply, Some(value)))
@@ -189,11 +189,11 @@ impl Session {
         }
     }
 
-    /// Replies in a particular way.
+    /// Replies with the given options.
     ///
     /// # Errors
-    /// As [`Session::reply`] and [`Session::reply_as`]; `Invalid` when a tool is forced that is not on offer.
-    /// Then nothing has happened.
+    /// As for [`Session::reply`] and [`Session::reply_as`]; `Invalid` when a tool is forced that is not offered. The
+    /// session is unchanged then.
     pub async fn reply_with(
         &mut self,
         message: impl Into<Message>,
@@ -204,10 +204,10 @@ impl Session {
         Ok(reply)
     }
 
-    /// Replies to what it has observed, without a new message.
+    /// Replies to the messages it has observed, without a new message.
     ///
     /// # Errors
-    /// As [`Session::reply`].
+    /// As for [`Session::reply`].
     pub async fn reply_to_memory(&mut self) -> Result<Message> {
         let replied = self.take_turn(None, ReplyOptions::default()).await?;
         let (TurnOutcome::Completed(reply) | TurnOutcome::Interrupted(reply)) = replied;
@@ -247,22 +247,22 @@ impl Session {
             ending: Ending::Whole,
             left_out: String::new(),
         };
-        // Warnings are of the last reply, what was used is of the whole session.
+        // Warnings are those of the last reply, usage is that of the whole session.
         self.notices.warnings.clear();
         let work = turn.reply(message);
         listening(work, signals, &mut self.notices).await
     }
 
-    /// Remembers a message without replying to it, such as what another agent has said.
+    /// Adds a message without replying to it, such as one by another agent.
     ///
     /// # Errors
-    /// What a hook fails with; one before it keeps the message out.
+    /// The error of a hook; if it is one that runs before, the message is not added.
     pub async fn observe(&mut self, message: impl Into<Message>) -> Result<()> {
         let name = Arc::clone(&self.agent.0.name);
         let context = HookContext { agent: name, session: Arc::clone(&self.id), iteration: 0 };
         let message = self.hooks.run(|hooks| &hooks.pre_observe, &context, message.into()).await?;
-        // What is observed stands behind the calls of a reply that was dropped; between a call and its result
-        // nothing may.
+        // An observed message comes after the calls of a dropped reply; nothing may stand between a call and its
+        // result.
         self.memory.close_tool_uses(super::acting::INTERRUPTED);
         self.memory.add(message.clone().stamped(self.agent.0.seams.clock.now_ms()));
         self.hooks.run(|hooks| &hooks.post_observe, &context, message).await.map(drop)
@@ -273,22 +273,22 @@ impl Session {
         &self.id
     }
 
-    /// What was said so far.
+    /// The conversation so far.
     pub fn memory(&self) -> &Memory {
         &self.memory
     }
 
-    /// The same, to be edited. A call has to stay together with its result.
+    /// The conversation, to be edited. A call has to stay together with its result.
     pub fn memory_mut(&mut self) -> &mut Memory {
         &mut self.memory
     }
 
-    /// Its tools. What is changed here concerns no other session.
+    /// Its tools. Changes affect no other session.
     pub fn toolkit(&self) -> &Toolkit {
         &self.tools
     }
 
-    /// Its plans, where its agent has a notebook.
+    /// Its plans, if its agent has a notebook.
     pub fn plan_notebook(&self) -> Option<&PlanNotebook> {
         self.notebook.as_ref()
     }
@@ -298,46 +298,45 @@ impl Session {
         &self.hooks.session
     }
 
-    /// What takes messages for it while it replies.
+    /// The inbox for messages to it while it replies.
     pub fn inbox(&self) -> Inbox {
         self.inbox.clone()
     }
 
-    /// Its calls in the background, oldest first; see [`super::ReActAgentBuilder::background_tool`].
+    /// Its background calls, oldest first; see [`super::ReActAgentBuilder::background_tool`].
     pub fn background_tasks(&self) -> Vec<BackgroundTask> {
         self.tasks.all()
     }
 
-    /// Stops its calls in the background. An interruption of a reply leaves them alone.
+    /// Stops its background calls. Interrupting a reply leaves them alone.
     pub fn cancel_background_tasks(&self) {
         self.tasks.cancel_all();
     }
 
-    /// What interrupts its replies.
+    /// The handle that interrupts its replies.
     pub fn interrupt(&self) -> Interrupt {
         self.interrupt.clone()
     }
 
-    /// Puts copies of what is printed from now on into a queue, in the place of the one before; `None` ends
-    /// that.
+    /// Copies what is printed from now on to this queue, which replaces the previous one; `None` stops that.
     pub fn print_to(&self, queue: Option<MessageQueue>) {
         self.printer.attach(queue);
     }
 
-    /// What its model calls have used so far.
+    /// The usage of its model calls so far.
     pub fn usage(&self) -> Usage {
         let mut usage = self.notices.usage;
         usage += self.tasks.usage();
         usage
     }
 
-    /// What was worth knowing about the last reply and no failure, such as what was left out of a prompt.
+    /// The warnings of the last reply, such as what was left out of a prompt.
     pub fn warnings(&self) -> &[String] {
         &self.notices.warnings
     }
 
-    /// Everything that is needed to go on with it elsewhere; see [`ReActAgent::resume`]. Its hooks, its queue, its
-    /// inbox and its calls in the background are no part of it.
+    /// Everything needed to continue it elsewhere; see [`ReActAgent::resume`]. Its hooks, its queue, its inbox and
+    /// its background calls are not included.
     pub fn state(&self) -> SessionState {
         SessionState {
             format: FORMAT,
@@ -352,18 +351,18 @@ impl Session {
     }
 }
 
-/// Does the work and listens to what it signals.
+/// Does the work and handles its signals.
 async fn listening<T>(work: impl Future<Output = T>, mut signals: Signals, notices: &mut Notices) -> T {
     let mut work = Box::pin(work);
     let done = loop {
         tokio::select! {
-            // Signals first: a tool that waits until its call is noted would keep the work from ending.
+            // Signals first: a tool that waits until its call is recorded would keep the work from ending.
             biased;
             Some((_, signal)) = signals.recv() => notices.take(signal),
             done = &mut work => break done,
         }
     };
-    // What was said at the very end still lies in the channel.
+    // Signals sent at the very end are still in the channel.
     while let Ok((_, signal)) = signals.try_recv() {
         notices.take(signal);
     }
@@ -379,13 +378,13 @@ impl Notices {
                 self.warnings.push(format!("the work was cut short: {}", why.as_str()));
             }
             Signal::EffectStarted(mut started) => {
-                // Nothing is written down here, so nothing can get lost.
+                // Nothing is written to disk here, so nothing can be lost.
                 if let Some(safe) = started.safe.take() {
                     let _ = safe.send(std::time::Duration::MAX);
                 }
             }
             Signal::Stored(safe) => drop(safe.send(std::time::Duration::MAX)),
-            // Messages and hooks tell of calls; nobody reads words of components here.
+            // Calls are reported by messages and hooks; output of components has no reader here.
             Signal::Warn(_)
             | Signal::Limited(_)
             | Signal::Speak

@@ -1,4 +1,4 @@
-//! One reply: reason and act in turns until the finish function has been called.
+//! One reply: reasons and acts in turns until the finish function has been called.
 
 use std::sync::Arc;
 
@@ -27,20 +27,20 @@ use crate::toolkit::{Offered, Toolkit};
 use crate::transcript::tidy;
 use crate::window::room;
 
-/// How the model is told that there are no more iterations.
+/// The notice to the model that there are no more iterations.
 const SUMMARY: &str = include_str!("../prompts/summary.md");
-/// The same, when a structured value is still to come.
+/// The same notice when a structured value is still missing.
 const FORCED: &str = include_str!("../prompts/forced.md");
-/// How the model is told that it has said nothing.
+/// The notice to the model that its answer was empty.
 const EMPTY: &str = include_str!("../prompts/empty.md");
-/// What the agent says when it was interrupted.
+/// The reply of the agent when it was interrupted.
 const INTERRUPTED_REPLY: &str = "I was interrupted. What should I do now?";
-/// Calls that are made side by side, at most.
+/// Maximum number of parallel calls.
 const PARALLEL_MAX: usize = 8;
-/// How often a structured answer may be put right after the last iteration.
+/// How often a structured answer may be corrected after the last iteration.
 const REPAIRS_MAX: u32 = 3;
 
-/// What a reply works with.
+/// The state of a reply in progress.
 pub(super) struct Turn<'a> {
     pub(super) agent: &'a Definition,
     pub(super) memory: &'a mut Memory,
@@ -53,7 +53,7 @@ pub(super) struct Turn<'a> {
     pub(super) printer: &'a Arc<Printer>,
     pub(super) ctx: Arc<NodeContext>,
     pub(super) finish: Toolkit,
-    /// Whether the finish function has to bring a structured value.
+    /// Whether the finish function has to provide a structured value.
     pub(super) structured: bool,
     pub(super) tool_choice: ToolChoice,
     pub(super) context: HookContext,
@@ -63,26 +63,26 @@ pub(super) struct Turn<'a> {
     pub(super) current: String,
     /// How the model's last answer ended.
     pub(super) ending: Ending,
-    /// What the user was told last of messages that the model is not sent.
+    /// The last notice to the user about messages that were left out of a prompt.
     pub(super) left_out: String,
 }
 
-/// How a reply came about.
+/// The outcome of a reply.
 pub(super) enum TurnOutcome {
-    /// By itself.
+    /// It completed.
     Completed(Message),
-    /// Somebody has interrupted it.
+    /// It was interrupted.
     Interrupted(Message),
 }
 
-/// What the model is asked in one request.
+/// The input of one request to the model.
 struct ModelInput {
     messages: Vec<Message>,
     choice: ToolChoice,
 }
 
 impl<'a> Turn<'a> {
-    /// The options that our loop of calls is given.
+    /// The options of the shared loop of calls.
     pub(super) fn call_options(agent: &Definition) -> driver::Options {
         let parallel = match agent.settings.tool_calls {
             ToolCalls::Sequential => 1,
@@ -91,14 +91,14 @@ impl<'a> Turn<'a> {
         driver::Options { parallel, ..driver::Options::default() }
     }
 
-    /// Replies to a message; without one to the last thing that somebody else has said.
+    /// Replies to a message, or without one to the last message of another speaker.
     pub(super) async fn reply(mut self, message: Option<Message>) -> Result<TurnOutcome> {
         let message = match message {
             Some(message) => Some(self.hooks.run(|hooks| &hooks.pre_reply, &self.context, message).await?),
             None => None,
         };
         self.refuse_unknown(&self.tool_choice)?;
-        // A reply that was dropped in the middle may have left calls behind.
+        // A reply that was dropped midway may have left open calls.
         self.memory.close_tool_uses(INTERRUPTED);
         self.read_inbox().await?;
         let now_ms = self.now_ms();
@@ -125,22 +125,22 @@ impl<'a> Turn<'a> {
         let reply = self.hooks.run(|hooks| &hooks.post_reply, &self.context, reply).await?;
         self.memory.add(reply.clone());
         let replied = replied(reply);
-        // Behind the hooks: what a guardrail takes out of a reply, or keeps back, must not lie in a memory that
-        // outlives the session.
+        // After the hooks: what a guardrail removes from a reply, or blocks, must not get into a memory that outlives
+        // the session.
         if let TurnOutcome::Completed(reply) = &replied {
             self.keep(&asked, reply).await?;
         }
         Ok(replied)
     }
 
-    /// Begins with what is known and remembered about the message, then reasons and acts.
+    /// Adds what is known and remembered about the message, then reasons and acts.
     async fn informed(&mut self, asked: &str) -> Result<Message> {
         self.recall(asked).await?;
         self.look_up(asked).await?;
         self.iterate().await
     }
 
-    /// What the collections of knowledge have on the message.
+    /// Adds what the knowledge bases have about the message.
     async fn look_up(&mut self, asked: &str) -> Result<()> {
         let extras = &self.agent.extras;
         if extras.knowledge.is_empty() || asked.trim().is_empty() {
@@ -183,7 +183,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Tells the model something beside what the user said. It stays in the memory.
+    /// Adds information for the model besides the user's message. It stays in the memory.
     pub(super) async fn inform(&mut self, name: &str, text: String) -> Result<()> {
         let message = Message::new(Role::User, name, vec![ContentBlock::text(text)]).stamped(self.now_ms());
         if self.agent.settings.hints == Hints::Printed {
@@ -213,11 +213,11 @@ impl<'a> Turn<'a> {
         if self.structured { self.finish_by_force().await } else { self.summarize().await }
     }
 
-    /// Asks the model what to do. Nothing, when a hook has left nothing of its answer. A message without calls
-    /// is the reply, and not yet remembered.
+    /// Asks the model what to do. `None` when a hook has removed its whole answer. A message without calls is the
+    /// reply, and is not yet in the memory.
     async fn reasoning(&mut self) -> Result<Option<Message>> {
         let choice = match (&self.tool_choice, self.context.iteration) {
-            // Else the same tool would be called for ever.
+            // Otherwise the same tool would be called forever.
             (ToolChoice::Named(_), 1..) => ToolChoice::Auto,
             (choice, _) => choice.clone(),
         };
@@ -248,7 +248,7 @@ impl<'a> Turn<'a> {
         Ok(Some(message))
     }
 
-    /// Asks the model, shows what it says, and makes words alone a call of the finish function where there is one.
+    /// Asks the model, shows its answer, and converts text alone to a call of the finish function if there is one.
     async fn think(&mut self, input: ModelInput) -> Result<Message> {
         let ModelInput { mut messages, choice } = input;
         let nothing = |reply: &Reply| reply.calls.is_empty() && reply.text.trim().is_empty();
@@ -314,11 +314,11 @@ impl<'a> Turn<'a> {
         Ok(ChatRequest { messages, sampling, tools, tool_choice, audience, ..ChatRequest::default() })
     }
 
-    /// Makes the calls of a message. The reply, when the finish function was among them.
+    /// Makes the calls of a message. Returns the reply if the finish function was among them.
     async fn acting(&mut self, message: &Message) -> Result<Option<Message>> {
         let written: Vec<ToolUse> = message.tool_uses().cloned().collect();
         let round = ToolRound::new(&self.round_context(), &written);
-        // What is done beside finishing is done before it.
+        // Other calls are made before the finish function is called.
         let (finishing, others): (Vec<_>, Vec<_>) =
             written.iter().map(call).partition(|call| call.name == FINISH_FUNCTION);
         let mut open: Vec<OpenCall> = others.into_iter().chain(finishing).map(OpenCall::new).collect();
@@ -338,12 +338,12 @@ impl<'a> Turn<'a> {
                     _ => drop(round.end(&call.id, failed(&unasked())).await),
                 }
             }
-            // In the order in which the model wrote them: providers want results in the order of the calls.
+            // In the order in which the model wrote them: providers require results in the order of the calls.
             let Some((message, response)) = round.ended(&call.id) else { continue };
             self.memory.add(message);
             reply = reply.or_else(|| ends(&response).map(|finished| self.replied(finished)));
         }
-        // Only now that every call has its result in the memory, whatever becomes of the reply.
+        // Only now that every call has its result in the memory, whatever happens to the reply.
         made?;
         match round.failure() {
             Some(error) => Err(error),
@@ -357,7 +357,7 @@ impl<'a> Turn<'a> {
         let mut messages = self.compressed().await?;
         messages.push(self.hint(SUMMARY).await?);
         let (mut message, reply) = self.ask(&messages, ToolChoice::None).await?;
-        // Calls of what was not on offer are a slip; the words beside them are the answer.
+        // Calls of tools that were not offered are a mistake; the text beside them is the answer.
         message.content.retain(|block| !matches!(block, ContentBlock::ToolUse(_)));
         if message.text().trim().is_empty() {
             return Err(empty_answer(reply.ending, &reply.calls));
@@ -369,7 +369,7 @@ impl<'a> Turn<'a> {
         Ok(message)
     }
 
-    /// Asks for the structured answer and nothing else.
+    /// Asks only for the structured answer.
     async fn finish_by_force(&mut self) -> Result<Message> {
         self.tools = Toolkit::new();
         let mut problem = String::new();
@@ -392,7 +392,7 @@ impl<'a> Turn<'a> {
         Err(given_up(&problem))
     }
 
-    /// Closes what the interruption left open, and asks what to do.
+    /// Closes the calls that the interruption left open, and asks what to do.
     async fn interrupted(&mut self) -> Result<Message> {
         for call in self.memory.open_tool_uses() {
             let output = vec![ContentBlock::text(INTERRUPTED)];
@@ -420,7 +420,7 @@ impl<'a> Turn<'a> {
         Message::new(Role::Assistant, &*self.context.agent, content).stamped(self.now_ms())
     }
 
-    /// A message that the model sees once, and the user if they want to.
+    /// A message that the model sees once, and the user as well if hints are printed.
     async fn hint(&self, text: &str) -> Result<Message> {
         let content = vec![ContentBlock::text(text.trim_end())];
         let message = Message::new(Role::User, "hint", content).stamped(self.now_ms());
@@ -430,7 +430,7 @@ impl<'a> Turn<'a> {
         Ok(message)
     }
 
-    /// Gives the calls of a new message ids that no call of the conversation has.
+    /// Gives the calls of a new message ids that are unique in the conversation.
     fn tidy(&self, message: &mut Message) {
         let calls = message.content.iter_mut().filter_map(|block| match block {
             ContentBlock::ToolUse(call) => Some((&mut call.id, &mut call.name)),
@@ -470,7 +470,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// Makes the words of a message a call of the finish function.
+/// Converts the text of a message to a call of the finish function.
 fn finish_with_text(message: &mut Message) {
     let response = message.text();
     message.content.retain(|block| !matches!(block, ContentBlock::Text { .. }));

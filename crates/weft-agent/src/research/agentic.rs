@@ -1,5 +1,6 @@
-//! The question becomes points ("claims") that are looked into side by side. What was found for each is reported, the report is
-//! checked against the passages (by program and by a model), and each point is settled, asked again, or left open.
+//! Splits the question into points ("claims") that are investigated in parallel. The results for each are reported,
+//! the report is checked against the passages (by the program and by a model), and each point is settled, searched
+//! for again, or left open.
 
 use std::sync::LazyLock;
 
@@ -19,15 +20,15 @@ const CLAIMS: &str = include_str!("../prompts/research_claims.md");
 const REPORT: &str = include_str!("../prompts/research_report.md");
 const VERDICT: &str = include_str!("../prompts/research_verdict.md");
 
-/// A round that makes the points less surer than this, on average, is the last one.
+/// A round that raises the average confidence of the points by less than this is the last one.
 const GAIN: f64 = 0.05;
-/// What a report that says more than its passages is worth.
+/// The factor for a report that says more than its passages.
 const UNGROUNDED: f64 = 0.5;
-/// The share of the model's window that the passages of one point may fill: one part of this many.
-// The rest is for the instructions, the report and the judge's words.
+/// The passages of one point may fill one part in this many of the model's window.
+// The rest is for the instructions, the report and the judge's answer.
 const WINDOW_SHARE: usize = 2;
 
-/// A point of a question, and what came of it.
+/// A point of a question and its outcome.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Claim {
     /// The point, as a question.
@@ -36,19 +37,19 @@ pub struct Claim {
     pub report: String,
     /// Whether it is settled.
     pub verified: bool,
-    /// How sure one can be, from 0 to 1.
+    /// The confidence in the report, from 0 to 1.
     pub confidence: f64,
-    /// The numbers of the passages that its report names.
+    /// The numbers of the passages that its report cites.
     pub evidence_ids: Vec<u32>,
     /// What is still open.
     pub gaps: Vec<String>,
-    /// Whether its report may be told, with a caveat when it is not settled.
+    /// Whether its report may be used, with a caveat when it is not settled.
     #[serde(skip)]
     pub likely: bool,
 }
 
 impl Claim {
-    /// Whether its report is worth telling.
+    /// Whether its report may be used.
     pub fn is_likely(&self) -> bool {
         self.verified || (self.likely && !self.report.is_empty())
     }
@@ -108,7 +109,7 @@ struct Report {
     gaps: Vec<String>,
     #[serde(default)]
     next_query: String,
-    /// Points that nobody has thought of, as questions.
+    /// Further points, found while reporting, as questions.
     #[serde(default)]
     discovered: Vec<String>,
 }
@@ -123,13 +124,13 @@ struct Verdict {
     contradictions: Vec<String>,
 }
 
-/// A point under way.
+/// A point that is being investigated.
 struct Work {
     claim: Claim,
     query: String,
     queries: Vec<String>,
     passages: String,
-    /// Where this round looks.
+    /// The sources that are searched in this round.
     sources: Vec<SourceKind>,
     over: bool,
 }
@@ -152,8 +153,8 @@ pub(super) async fn run(course: &mut Course<'_, '_>, question: &str) -> Result<S
     let mut works = planned(course, question).await?;
     let there = course.research.kinds();
     let (mut before, mut late) = (0.0, false);
-    // One round more than the depth says: the first look is none of the rounds in which points are looked
-    // into again.
+    // One round more than the depth: the first search is not one of the rounds in which points are investigated
+    // again.
     for nth in 0..=limits.depth {
         let sources = Phase::of(nth, limits.depth + 1).sources(&there);
         let open = open(course, &mut works, &sources);
@@ -166,7 +167,7 @@ pub(super) async fn run(course: &mut Course<'_, '_>, question: &str) -> Result<S
         }
         round(course, &mut works, &open).await?;
         let sure = mean(&works);
-        // What asks more sources than before may still gain something.
+        // A round that searches more sources than before may still gain something.
         let asks_more = Phase::of(nth + 1, limits.depth + 1).sources(&there).len() > sources.len();
         if sure - before < GAIN && before > 0.0 && !asks_more {
             break;
@@ -184,13 +185,13 @@ pub(super) async fn run(course: &mut Course<'_, '_>, question: &str) -> Result<S
     })
 }
 
-/// The points that are looked into in a round which asks these sources.
+/// The points that are investigated in a round with these sources.
 fn open(course: &Course<'_, '_>, works: &mut [Work], sources: &[SourceKind]) -> Vec<usize> {
-    // Counted by what was asked, so that points which are answered by what is known cost nothing.
+    // Counted by the queries made, so that points which are answered by known results cost nothing.
     let mut left = course.research.limits.nodes.saturating_sub(course.findings.queries.len());
     let mut open = Vec::new();
     for (place, work) in works.iter_mut().enumerate().filter(|(_, work)| !work.over) {
-        // A query that was made for this point, of the same sources, finds nothing new.
+        // A query that was already made for this point, to the same sources, finds nothing new.
         let again =
             work.sources == sources && work.queries.iter().any(|made| plain(made) == plain(&work.query));
         work.over = again;
@@ -212,7 +213,7 @@ fn mean(works: &[Work]) -> f64 {
     works.iter().map(|work| work.claim.confidence).sum::<f64>() / works.len().max(1) as f64
 }
 
-/// The points of a question; the question itself when nobody can name any.
+/// The points of a question; the question itself when the model names none.
 async fn planned(course: &mut Course<'_, '_>, question: &str) -> Result<Vec<Work>> {
     let research = course.research;
     let most = research.limits.queries.max(1);
@@ -228,7 +229,7 @@ async fn planned(course: &mut Course<'_, '_>, question: &str) -> Result<Vec<Work
         }
     };
     points.retain(|point| !point.question.trim().is_empty() && !point.query.trim().is_empty());
-    // A model names more than it is told to.
+    // A model may name more than it was asked for.
     points.truncate(most);
     if points.is_empty() {
         points.push(Point { question: question.to_owned(), query: question.to_owned() });
@@ -240,14 +241,14 @@ async fn planned(course: &mut Course<'_, '_>, question: &str) -> Result<Vec<Work
     Ok(points.into_iter().map(Work::new).collect())
 }
 
-/// Searches once for each open point, unless nearly the same was looked for, and has what was found reported and judged.
+/// Searches once for each open point, unless there are results of nearly the same query, and has the results reported
+/// and judged.
 async fn round(course: &mut Course<'_, '_>, works: &mut Vec<Work>, open: &[usize]) -> Result<()> {
     let research = course.research;
     let base = course.looks;
     course.looks += open.len();
     let answers = answered(course, works, open).await?;
-    // Read only while the reports are written side by side; they are taken in afterwards, in the order of the
-    // points.
+    // Read-only while the reports are written in parallel; they are added afterwards, in the order of the points.
     let seen: &[Work] = works;
     let each = open.iter().enumerate().map(|(nth, place)| async move {
         let ctx = research.inside(&format!("{}-claim", base + nth));
@@ -264,10 +265,10 @@ async fn round(course: &mut Course<'_, '_>, works: &mut Vec<Work>, open: &[usize
             }
             Err(error) if ends_the_work(error.kind) => return Err(error),
             Err(error) => {
-                // What to do about it is for those who run this, and not for those who read the thoughts.
+                // The remedy is for the operator, and not for the readers of the reasoning.
                 let summary = "what was found could not be reported".to_owned();
                 course.findings.notes.push(format!("{summary}: {}", error.full()));
-                // Asked again, the same passages would most likely fail again.
+                // A second report on the same passages would most likely fail again.
                 work.over = true;
                 summary
             }
@@ -283,7 +284,7 @@ async fn round(course: &mut Course<'_, '_>, works: &mut Vec<Work>, open: &[usize
     Ok(())
 }
 
-/// Gives each open point what its query finds. There is no answer where nearly the same was looked for before.
+/// Gives each open point the results of its query. The answer is `None` if nearly the same query was made before.
 async fn answered(
     course: &mut Course<'_, '_>,
     works: &mut [Work],
@@ -304,7 +305,7 @@ async fn answered(
         course.say(&format!("“{}” is nearly what was looked for before\n\n", work.query));
         work.take(&text, tokens_max);
     }
-    // Two points that ask the same at the same time ask it once.
+    // When two points make the same query at the same time, it is made once.
     let mut queries: Vec<String> = Vec::new();
     let mut firsts = Vec::new();
     for place in &asked {
@@ -328,7 +329,7 @@ async fn answered(
     Ok(open.iter().map(|place| firsts.contains(place).then(|| found.next()).flatten()).collect())
 }
 
-/// Adds points that reports have named, as far as there may be more.
+/// Adds points named in reports, up to the limit.
 fn discover(course: &mut Course<'_, '_>, works: &mut Vec<Work>, questions: Vec<String>) {
     for question in questions {
         let question = question.trim().to_owned();
@@ -341,7 +342,7 @@ fn discover(course: &mut Course<'_, '_>, works: &mut Vec<Work>, questions: Vec<S
     }
 }
 
-/// What the passages say about a point, and what a judge says of that.
+/// The report on a point and the judge's verdict on it.
 async fn looked_at(research: &Research<'_>, ctx: &NodeContext, work: &Work) -> Result<(Report, Verdict)> {
     if work.passages.is_empty() {
         return Ok((Report::default(), Verdict::default()));
@@ -371,15 +372,15 @@ impl Work {
         } else {
             format!("{new}\n------\n{}", self.passages)
         };
-        // What was found last stands first, so that it is there when there is not room for all.
+        // The latest results come first, so that they stay when there is not enough room.
         self.passages = cut(&all, tokens_max).to_owned();
     }
 
-    /// Takes in a report and what the judge says of it; what is to be told of that.
+    /// Takes a report and its verdict; returns the message about it.
     fn settle(&mut self, report: Report, verdict: &Verdict, bars: Bars) -> String {
         let unsupported = unsupported(&report.report, &self.passages);
         let judged = sure(verdict.confidence);
-        // The less sure of the two: a report praises itself.
+        // The lower confidence of the two: a report rates itself too highly.
         let mut confidence = sure(report.confidence).min(judged);
         if !unsupported.is_empty() {
             confidence *= UNGROUNDED;
@@ -394,7 +395,7 @@ impl Work {
             && judged >= bars.floor
             && verdict.contradictions.is_empty()
             && unsupported.is_empty();
-        // A later look that is less sure does not take away what was there.
+        // A later report with less confidence does not replace an earlier one.
         if settled || confidence >= self.claim.confidence {
             self.claim.evidence_ids = cited_in(&report.report);
             self.claim.report = report.report;
@@ -414,7 +415,7 @@ impl Work {
     }
 }
 
-/// How sure somebody is, from 0 to 1. Models write 95 for 0.95, and JSON texts may hold numbers beyond a double.
+/// A confidence from 0 to 1. Models may write 95 for 0.95, and JSON may contain numbers beyond a double.
 fn sure(value: f64) -> f64 {
     match value {
         value if !value.is_finite() => 0.0,
@@ -423,8 +424,8 @@ fn sure(value: f64) -> f64 {
     }
 }
 
-/// The numbers of a report that none of its passages has. Numbers are what models make up most easily, and what can be compared
-/// without understanding.
+/// The numbers in a report that occur in none of its passages. Numbers are what models invent most easily, and they
+/// can be compared without understanding the text.
 fn unsupported(report: &str, passages: &str) -> Vec<String> {
     let known: Vec<String> = numbers(passages);
     let mut missing = numbers(&without_marks(report));
@@ -434,7 +435,7 @@ fn unsupported(report: &str, passages: &str) -> Vec<String> {
     missing
 }
 
-/// The numbers of two digits and more in a text, without separators between thousands.
+/// The numbers with at least two digits in a text, without thousands separators.
 fn numbers(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut number = String::new();
@@ -452,12 +453,12 @@ fn numbers(text: &str) -> Vec<String> {
         }
     }
     found.push(number);
-    // Single digits are mostly counts in words ("3 reasons") and stand in passages as words.
+    // Single digits are mostly counts ("3 reasons"), which passages spell out.
     found.retain(|number| number.len() > 1);
     found
 }
 
-/// A report without its marks of sources. What else stands in such brackets is part of what it says.
+/// A report without its citation marks. Other text in such brackets is part of the report.
 fn without_marks(report: &str) -> String {
     let mut plain = String::with_capacity(report.len());
     let mut rest = report;
@@ -470,7 +471,7 @@ fn without_marks(report: &str) -> String {
     plain + rest
 }
 
-/// The numbers of the passages that a report names, each once.
+/// The numbers of the passages that a report cites, each once.
 fn cited_in(report: &str) -> Vec<u32> {
     let mut ids = marks(report);
     ids.sort_unstable();

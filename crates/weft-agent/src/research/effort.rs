@@ -1,4 +1,4 @@
-//! How much is done for the points of a question, and which sources are asked when.
+//! How much effort goes into the points of a question, and which sources are searched when.
 
 use serde::{Deserialize, Serialize};
 use weft_core::Json;
@@ -6,34 +6,34 @@ use weft_core::value::to_text;
 
 use super::{Limits, SourceKind};
 
-/// How much is done for a question.
+/// The effort spent on a question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effort {
-    /// One search for the question, and a report that nobody judges.
+    /// One search for the question, and a report that is not judged.
     Low,
     /// A few points, each report judged.
     Medium,
     /// More points, and sources one after the other.
     #[default]
     High,
-    /// The most points, also those that are discovered on the way, and lower bars.
+    /// The most points, including those discovered on the way, and lower thresholds.
     Ultra,
 }
 
-/// How sure one has to be.
+/// Confidence thresholds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Bars {
-    /// From this on a point is settled.
+    /// Minimum confidence at which a point is settled.
     pub(super) sure: f64,
-    /// From this on its report is told with a caveat; below it there is none.
+    /// Minimum confidence at which its report is used with a caveat; below it, the report is not used.
     pub(super) likely: f64,
-    /// A judge that is less sure has the point looked into again, whatever the report says.
+    /// If the judge's confidence is lower, the point is investigated again, whatever the report says.
     pub(super) floor: f64,
 }
 
 impl Effort {
-    /// The effort of this name or number: `low` to `ultra`, 1 to 4.
+    /// The effort with this name or number: `low` to `ultra`, 1 to 4.
     pub fn named(value: &Json) -> Option<Self> {
         match to_text(value).trim().to_ascii_lowercase().as_str() {
             "low" | "1" => Some(Self::Low),
@@ -44,7 +44,7 @@ impl Effort {
         }
     }
 
-    /// What it may use of points, rounds and searches, when nobody says otherwise.
+    /// Its default limits of points, rounds and searches.
     #[must_use]
     pub fn limits(self, limits: Limits) -> Limits {
         let (queries, depth, nodes) = match self {
@@ -58,11 +58,11 @@ impl Effort {
 
     pub(super) fn bars(self) -> Bars {
         match self {
-            // There is no judge whose floor could count.
+            // There is no judge whose confidence could be compared with the floor.
             Self::Low => Bars { sure: 0.85, likely: 0.45, floor: 0.0 },
             Self::Medium => Bars { sure: 0.75, likely: 0.45, floor: 0.55 },
             Self::High => Bars { sure: 0.70, likely: 0.40, floor: 0.50 },
-            // Lower, since more rounds and sources stand behind each report.
+            // Lower, because more rounds and sources support each report.
             Self::Ultra => Bars { sure: 0.65, likely: 0.35, floor: 0.45 },
         }
     }
@@ -72,30 +72,31 @@ impl Effort {
         self != Self::Low
     }
 
-    /// Whether points that a report names are looked into, too.
+    /// Whether points named in a report are investigated as well.
     pub(super) fn discovers(self) -> bool {
         self == Self::Ultra
     }
 
-    /// Whether the answer may come from what the model knows when no source has anything.
+    /// Whether the answer may come from the model's own knowledge when no source has anything.
     pub fn may_go_without_sources(self) -> bool {
         self == Self::Ultra
     }
 }
 
-/// What a round is for, which decides what it may ask.
+/// The purpose of a round, which decides the sources it may search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Where the passages are: the datasets.
+    /// Find the passages: the datasets.
     Locate,
-    /// What hangs together with them: their graph as well.
+    /// Find what they are related to: the graph as well.
     Explore,
-    /// Whether it is so: everything there is.
+    /// Verify the findings: all sources.
     Verify,
 }
 
 impl Phase {
-    /// The phase of a round, of so many. The last one asks everything, or a source might never be asked.
+    /// The phase of a round, given the number of rounds. The last one searches all sources, as some might otherwise
+    /// never be searched.
     pub(super) fn of(round: usize, rounds: usize) -> Self {
         match round {
             _ if round + 1 >= rounds => Self::Verify,
@@ -113,7 +114,7 @@ impl Phase {
         }
     }
 
-    /// The sources that it asks, of those there are; all of them where it would ask none.
+    /// The sources that it searches, out of those available; all of them if there would be none.
     pub(super) fn sources(self, there: &[SourceKind]) -> Vec<SourceKind> {
         let asked: Vec<SourceKind> = there.iter().copied().filter(|kind| self.allows(*kind)).collect();
         if asked.is_empty() { there.to_vec() } else { asked }

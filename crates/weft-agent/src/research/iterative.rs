@@ -1,4 +1,4 @@
-//! The model reasons aloud; between tags it asks for searches, and it is given what they found.
+//! The model reasons aloud; it requests searches between tags, and is given their results.
 
 use weft_core::seam::chat_model::{Author, ChatMessage};
 use weft_core::{Piece, Result};
@@ -10,11 +10,11 @@ use crate::ask::{ask, ask_text};
 const REASON: &str = include_str!("../prompts/research_reason.md");
 const EXTRACT: &str = include_str!("../prompts/research_extract.md");
 const NUDGE: &str = include_str!("../prompts/research_nudge.md");
-/// What the model is told about a query that it repeats.
+/// The message to the model about a query that it repeats.
 const REPEATED: &str = "This was looked for before: use what was found then.";
-/// What is told when there are no more rounds.
+/// The message when there are no more rounds.
 const OVER: &str = "The searches are used up. What was found has to do.";
-/// What stands for a query without passages.
+/// The text for a query without results.
 const NOTHING: &str = "Nothing was found.";
 
 pub(super) async fn run(course: &mut Course<'_, '_>, question: &str) -> Result<StopReason> {
@@ -36,13 +36,12 @@ pub(super) async fn run(course: &mut Course<'_, '_>, question: &str) -> Result<S
             if step > 0 {
                 return Ok(StopReason::Enough);
             }
-            // A model that asks for nothing at first would answer from what it remembers.
+            // A model that requests no search at first would answer from memory.
             queries.push(question.to_owned());
         }
-        // Before they are put into the conversation: the model must not wait for a result of one that is left
-        // out.
+        // Before they are added to the conversation: the model must not expect a result of a query that is dropped.
         queries.truncate(limits.queries);
-        // Written anew from what was read: tags that were cut off or invented do not come back to the model.
+        // Rebuilt from what was parsed: tags that were cut off or invented are not sent back to the model.
         let asked: Vec<String> = queries.iter().map(|query| tags::query(query)).collect();
         let said = [text.trim(), &asked.join("\n")].join("\n\n");
         steps.push(said.trim().to_owned());
@@ -58,14 +57,14 @@ pub(super) async fn run(course: &mut Course<'_, '_>, question: &str) -> Result<S
             results.push(result);
         }
         results.push(NUDGE.trim_end().to_owned());
-        // One message, as authors have to alternate.
+        // One message, because authors have to alternate.
         messages.push(ChatMessage::new(Author::User, results.join("\n\n")));
     }
     course.say(&format!("{OVER}\n\n"));
     Ok(StopReason::Limit)
 }
 
-/// One round of the model: what it says without tags, and its queries.
+/// One round of the model: its text without tags, and its queries.
 async fn reasoning(course: &mut Course<'_, '_>, messages: Vec<ChatMessage>) -> Result<(String, Vec<String>)> {
     let research = course.research;
     let mut filter = TagFilter::default();
@@ -85,7 +84,7 @@ async fn reasoning(course: &mut Course<'_, '_>, messages: Vec<ChatMessage>) -> R
     Ok((said, queries))
 }
 
-/// Searches for a query, and what of it helps, as the model is given it.
+/// Searches for a query. Returns the relevant part of the results, as text for the model.
 async fn looked_up(course: &mut Course<'_, '_>, query: &str, steps: &[String]) -> Result<String> {
     course.say(&format!("Searching for “{query}”\n\n"));
     let queries = [query.to_owned()];

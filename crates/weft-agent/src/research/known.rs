@@ -1,20 +1,20 @@
-//! Queries that were made: nothing is asked twice, and what is nearly the same is not asked at all.
+//! The queries made so far: no query is repeated, and nearly equal ones share their results.
 
 use std::collections::BTreeSet;
 
 use super::SourceKind;
 
-/// The share of words that two queries have in common from which on one answers the other. One word in three or four is often
-/// the one that matters (the height of which tower?), so it is high.
+/// The share of common words from which on the results of one query also answer another. One word in three or four is
+/// often the one that matters (the height of which tower?), so it is high.
 const ALIKE: f64 = 0.8;
 
-/// A query as its words, and what it was asked of.
+/// A query, its words, and the sources it was made to.
 #[derive(Debug)]
 struct Made {
     query: String,
     words: BTreeSet<String>,
     sources: Vec<SourceKind>,
-    /// What it found, as a model reads it.
+    /// Its results, as text for a model.
     text: String,
 }
 
@@ -23,7 +23,7 @@ struct Made {
 pub(super) struct Known(Vec<Made>);
 
 impl Known {
-    /// Notes a query with what it found.
+    /// Records a query with its results.
     pub(super) fn note(&mut self, query: &str, sources: &[SourceKind], text: &str) {
         self.0.push(Made {
             query: query.to_owned(),
@@ -33,8 +33,8 @@ impl Known {
         });
     }
 
-    /// What a query of nearly the same words has found in at least these sources; none of `own`, whose passages the asker
-    /// has already.
+    /// The results of a query with nearly the same words in at least these sources, except the queries in `own`,
+    /// whose passages the caller already has.
     pub(super) fn like(&self, query: &str, sources: &[SourceKind], own: &[String]) -> Option<&str> {
         let asked = words(query);
         let serves = |made: &&Made| {
@@ -47,13 +47,13 @@ impl Known {
     }
 }
 
-/// A query in one way of writing.
+/// A query in normalized form.
 pub(super) fn plain(query: &str) -> String {
     let words = query.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     words.map(str::to_lowercase).collect::<Vec<_>>().join(" ")
 }
 
-/// The words of a query in small letters; each letter of a script without spaces counts as one.
+/// The words of a query in lower case; in scripts without spaces, each character is a word.
 fn words(query: &str) -> BTreeSet<String> {
     let mut words = BTreeSet::new();
     for word in plain(query).split_whitespace().map(str::to_owned) {
@@ -66,7 +66,7 @@ fn words(query: &str) -> BTreeSet<String> {
     words
 }
 
-/// The share of all their words that both have.
+/// The share of common words among all words of both.
 #[expect(clippy::cast_precision_loss, reason = "there are few words")]
 fn overlap(one: &BTreeSet<String>, other: &BTreeSet<String>) -> f64 {
     let all = one.union(other).count();

@@ -1,13 +1,13 @@
-//! The reasoning so far, shortened for those who work on a part of it.
+//! The reasoning so far, shortened for requests that work on a part of it.
 
 use super::tags;
 
-/// Paragraphs at the end that are always kept, when there are more than these and the first.
+/// The number of paragraphs at the end that are always kept.
 const LAST: usize = 4;
-/// What stands for paragraphs that are left out.
+/// Replaces paragraphs that are left out.
 const LEFT_OUT: &str = "...";
 
-/// The first paragraph, the last ones, and those that hold queries or results; `...` for each run of others.
+/// The first paragraph, the last ones, and those that contain queries or results; `...` for each run of others.
 pub(super) fn shortened(steps: &[String]) -> String {
     let paragraphs: Vec<&str> = steps
         .iter()
@@ -18,7 +18,7 @@ pub(super) fn shortened(steps: &[String]) -> String {
     let keeps = |place: usize, paragraph: &str| {
         place == 0
             || place + LAST >= paragraphs.len()
-            // What was asked and found is what the rest is reasoning about.
+            // Queries and results are what the rest reasons about.
             || [tags::QUERY, tags::RESULT].iter().any(|tag| paragraph.contains(tag))
     };
     let mut kept: Vec<&str> = Vec::new();

@@ -1,30 +1,30 @@
-//! The tags by which a model asks for searches while it reasons, and by which it is given what they found.
+//! The tags with which a model requests searches while it reasons, and which enclose their results.
 
-/// What a query begins with.
+/// Starts a query.
 pub const QUERY: &str = "<|begin_search_query|>";
-/// What it ends with.
+/// Ends a query.
 pub const QUERY_END: &str = "<|end_search_query|>";
-/// What a result begins with.
+/// Starts a result.
 pub const RESULT: &str = "<|begin_search_result|>";
-/// What it ends with.
+/// Ends a result.
 pub const RESULT_END: &str = "<|end_search_result|>";
 
 const ALL: [&str; 4] = [QUERY, QUERY_END, RESULT, RESULT_END];
-/// Characters of a query, at most.
-// A query whose end tag is missing has the rest of the answer in it.
+/// Maximum length of a query in characters.
+// A query whose end tag is missing contains the rest of the answer.
 const QUERY_MAX: usize = 1_000;
 
-/// A text without any tag, so that nobody but the one who wraps it says where it ends.
+/// A text without any tags, so that it cannot end the element it is put into.
 pub fn plain(text: &str) -> String {
     let mut text = text.to_owned();
-    // What is left around a tag may be one itself.
+    // The text around a removed tag may form another one.
     while let Some(tag) = ALL.into_iter().find(|tag| text.contains(tag)) {
         text = text.replace(tag, "");
     }
     text
 }
 
-/// A result as the model is given it.
+/// A result as it is given to the model.
 pub fn result(text: &str) -> String {
     format!("{RESULT}\n{}\n{RESULT_END}", plain(text).trim())
 }
@@ -34,12 +34,12 @@ pub fn query(text: &str) -> String {
     format!("{QUERY}{text}{QUERY_END}")
 }
 
-/// Takes the tags out of a growing text: what stands between those of queries is a query and not shown, and what
-/// stands between those of results, which a model only invents, is neither.
+/// Removes the tags from a growing text. Text between the tags of a query is a query and is not shown; text between
+/// the tags of a result was invented by the model and is dropped.
 #[derive(Debug, Default)]
 pub struct TagFilter {
     inside: Inside,
-    /// What may be the beginning of a tag.
+    /// Text that may be the beginning of a tag.
     pending: String,
     queries: Vec<String>,
 }
@@ -53,7 +53,7 @@ enum Inside {
 }
 
 impl TagFilter {
-    /// Takes a piece; what can be shown of the text by now.
+    /// Adds a piece and returns the text that can be shown by now.
     pub fn push(&mut self, piece: &str) -> String {
         self.pending.push_str(piece);
         let mut shown = String::new();
@@ -70,7 +70,7 @@ impl TagFilter {
         shown
     }
 
-    /// The text is over: the rest of what can be shown, and the queries. One that was cut off counts.
+    /// Ends the text. Returns the rest that can be shown, and the queries, including one that was cut off.
     pub fn finish(mut self) -> (String, Vec<String>) {
         let mut shown = String::new();
         let rest = std::mem::take(&mut self.pending);
@@ -107,7 +107,7 @@ impl TagFilter {
     }
 }
 
-/// The first tag in a text, and where it begins.
+/// The first tag in a text, and its position.
 fn first_tag(text: &str) -> Option<(usize, &'static str)> {
     ALL.into_iter().filter_map(|tag| Some((text.find(tag)?, tag))).min()
 }
@@ -115,7 +115,7 @@ fn first_tag(text: &str) -> Option<(usize, &'static str)> {
 /// How many bytes at the end of a text may be the beginning of a tag.
 fn beginning_of_tag(text: &str) -> usize {
     let begins = |start: &usize| ALL.iter().any(|tag| tag.starts_with(&text[*start..]));
-    // Only what may still become a tag is held back, so that the reader sees the rest at once.
+    // Only what may still become a tag is held back, so that the reader sees the rest immediately.
     let last = text.rmatch_indices('<').map(|(start, _)| start).find(begins);
     last.map_or(0, |start| text.len() - start)
 }

@@ -1,5 +1,5 @@
-//! What was found is judged; what is missing becomes questions of its own. One level of questions is worked on at the
-//! same time, so that what comes next does not depend on who was faster.
+//! Judges what was found and turns what is missing into further questions. The questions of one level are processed
+//! concurrently and completed before the next level, so the result does not depend on their order of completion.
 
 use std::sync::LazyLock;
 
@@ -15,10 +15,10 @@ use crate::structured::Schema;
 
 const SUFFICIENT: &str = include_str!("../prompts/research_sufficient.md");
 const QUESTIONS: &str = include_str!("../prompts/research_questions.md");
-/// How often an answer that is not of its form is sent back.
-// Each judge is one of many; one that cannot keep to the form is noted and passed over.
+/// How often an answer that does not match its schema is sent back.
+// Each judge is one of many; one that cannot follow the schema is noted and skipped.
 const REPAIRS: u32 = 1;
-/// The share of the model's window that passages may fill: one part of this many.
+/// Passages may fill one part in this many of the model's window.
 const WINDOW_SHARE: usize = 2;
 
 static VERDICT: LazyLock<Json> = LazyLock::new(|| {
@@ -54,14 +54,14 @@ struct Further {
     questions: Vec<Question>,
 }
 
-/// A question with the words to look for.
+/// A question and the query for it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 struct Question {
     question: String,
     query: String,
 }
 
-/// What came of one question: what is missing, and what to ask then.
+/// The outcome of one question: what is missing, and further questions about it.
 struct Judged {
     missing: Vec<String>,
     further: Vec<Question>,
@@ -72,7 +72,7 @@ pub(super) async fn run(course: &mut Course<'_, '_>, question: &str) -> Result<S
     let mut level = vec![Question { question: question.to_owned(), query: question.to_owned() }];
     for depth in (0..=limits.depth).rev() {
         level.retain(|asked| course.is_new(&asked.query));
-        // Behind the look for what is new: a query that repeats another takes no one's place.
+        // After the check for new queries: a repeated query does not use up a place.
         level.truncate(limits.nodes.saturating_sub(course.findings.queries.len()));
         if level.is_empty() {
             break;
@@ -86,7 +86,7 @@ pub(super) async fn run(course: &mut Course<'_, '_>, question: &str) -> Result<S
         let queries: Vec<String> = level.iter().map(|asked| asked.query.clone()).collect();
         let answers = course.search(&queries, &course.research.kinds()).await?;
         let judged = judged(course, question, &level, &answers, depth).await?;
-        // What earlier levels lacked is what this one has looked for.
+        // What earlier levels lacked has been searched for by this one.
         course.findings.gaps.clear();
         let mut next = Vec::new();
         for ((asked, answer), Judged { missing, further }) in level.iter().zip(&answers).zip(judged) {
@@ -108,7 +108,7 @@ pub(super) async fn run(course: &mut Course<'_, '_>, question: &str) -> Result<S
 fn told(answer: &Answer, missing: &[String]) -> String {
     let hits = answer.hits();
     let passages = if hits == 1 { "passage" } else { "passages" };
-    // A model may say that it is not enough and leave open of what.
+    // A model may say that it is not enough without saying what is missing.
     let verdict = if missing.is_empty() {
         "That is enough.".to_owned()
     } else {
@@ -117,7 +117,7 @@ fn told(answer: &Answer, missing: &[String]) -> String {
     format!("{hits} {passages} for “{}”. {verdict}\n\n", answer.query)
 }
 
-/// Judges what was found for each question of a level.
+/// Judges the results for each question of a level.
 async fn judged(
     course: &mut Course<'_, '_>,
     original: &str,
@@ -137,10 +137,10 @@ async fn judged(
             Ok(one) => judged.push(one),
             Err(error) if ends_the_work(error.kind) => return Err(error),
             Err(error) => {
-                // What to do about it is for those who run this, and not for those who read the thoughts.
+                // The remedy is for the operator, and not for the readers of the reasoning.
                 let missing = "what was found could not be judged".to_owned();
                 course.findings.notes.push(format!("{missing}: {}", error.full()));
-                // Counts as missing: nobody knows whether it was enough.
+                // Counts as missing: it is unknown whether it was enough.
                 judged.push(Judged { missing: vec![missing], further: Vec::new() });
             }
         }
@@ -148,7 +148,7 @@ async fn judged(
     Ok(judged)
 }
 
-/// A question on the way to the original one, and what was found for it.
+/// A question derived from the original one, and the results for it.
 struct Point<'a> {
     original: &'a str,
     asked: &'a Question,
@@ -193,7 +193,7 @@ async fn judge(
     Ok(Judged { missing, further: further.questions })
 }
 
-/// An answer of this form. One that is not is sent back once, with what is wrong about it.
+/// An answer that matches this schema. One that does not is sent back once, with the reason.
 pub(super) async fn structured<T: serde::de::DeserializeOwned>(
     research: &Research<'_>,
     ctx: &NodeContext,

@@ -1,14 +1,14 @@
-//! How much room texts take, and texts made shorter.
+//! Estimates the size of texts in tokens, and shortens them.
 
 use weft_core::Json;
 
-/// A text within a shortened object is not cut below this many tokens.
+/// A string inside a shortened object is not cut to fewer than this many tokens.
 const INNER_TEXT_MIN: usize = 24;
 
-/// A rough count of tokens: one for every four characters, one for every character of Chinese,
-/// Japanese or Korean. It needs no vocabulary, and errs on the high side for English prose.
+/// A rough token count: one per four characters, and one per character of Chinese, Japanese or Korean. It needs no
+/// vocabulary and tends to overestimate English prose.
 pub fn tokens(text: &str) -> usize {
-    // Most texts, and without a look at each character.
+    // The common case, without examining each character.
     if text.is_ascii() {
         return text.len().div_ceil(4);
     }
@@ -21,9 +21,9 @@ fn is_cjk(c: char) -> bool {
     matches!(u32::from(c), 0x1100..=0x11ff | 0x2e80..=0x9fff | 0xac00..=0xd7af | 0xf900..=0xfaff | 0x20000..=0x3134f)
 }
 
-/// The first part of a text that costs at most `max` tokens.
+/// The beginning of a text, up to `max` tokens.
 pub fn cut(text: &str, max: usize) -> &str {
-    // A window may be given any number, by whoever means that there is no limit.
+    // Callers may pass any number to mean that there is no limit.
     let mut quarters = 0_usize;
     for (place, c) in text.char_indices() {
         quarters += if is_cjk(c) { 4 } else { 1 };
@@ -34,8 +34,8 @@ pub fn cut(text: &str, max: usize) -> &str {
     text
 }
 
-/// A JSON object of at most about `max` tokens: the one that the text is, with its long texts shortened; where that is not
-/// enough, or the text is none, one that has the beginning and the end of the text.
+/// A JSON object of at most about `max` tokens: the object in the text, with its long strings shortened; if that is
+/// not enough, or the text is not an object, one that contains the beginning and the end of the text.
 pub(super) fn shorter_object(text: &str, max: usize) -> String {
     if let Ok(mut object @ Json::Object(_)) = serde_json::from_str(text) {
         let mut most = max.saturating_sub(max / 8);
@@ -48,7 +48,7 @@ pub(super) fn shorter_object(text: &str, max: usize) -> String {
             most /= 2;
         }
     }
-    // Quotes and line breaks take twice their room within a text.
+    // Quotes and line breaks take twice their size inside a string.
     Json::from_iter([("shortened", head_and_tail(text, max / 2))]).to_string()
 }
 
@@ -65,7 +65,7 @@ fn shorten_texts(value: &mut Json, most: usize) {
 pub fn head_and_tail(text: &str, max: usize) -> String {
     const MARK: &str = "\n[… left out …]\n";
     let left = max.saturating_sub(tokens(MARK));
-    // More of the beginning than of the end: there it says what it is.
+    // More of the beginning than of the end, because it says what the text is about.
     let of_head = left.saturating_mul(2) / 3;
     let head = cut(text, of_head);
     let mut quarters = 0_usize;

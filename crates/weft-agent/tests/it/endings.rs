@@ -164,6 +164,33 @@ async fn a_call_that_is_dropped_in_the_middle_has_its_end_in_the_trace() {
     assert!(end.failed && *end.result == json!("the call was stopped") && end.elapsed >= 9.0, "{end:?}");
 }
 
+/// Row 28: what a call was asked, what it gave and how long it took is there as soon as it is over.
+#[tokio::test(start_paused = true)]
+async fn a_call_is_in_the_trace_with_its_time_while_the_work_goes_on() {
+    let driven = async |driver: &dyn Driver, replies: [Reply; 2]| {
+        let world = World::new(replies);
+        world.tool(
+            "slow",
+            |_| {},
+            |_| async {
+                tokio::time::sleep(Duration::from_secs(2)).await;
+                Ok(json!("gave"))
+            },
+        );
+        let cut = tokio::time::timeout(Duration::from_secs(9), world.drive(driver, question("Q"))).await;
+        assert!(cut.is_err(), "the model still writes");
+        let calls = world.trace();
+        let calls: Vec<_> = calls.iter().filter(|call| &*call.started.tool == "slow").collect();
+        let [call] = calls.as_slice() else { panic!("{calls:?}") };
+        assert_eq!((call.started.agent.as_str(), &*call.started.path), ("Agent:A", "A-->slow"));
+        assert_eq!((&*call.started.arguments, &*call.result), (&json!({"q": "x"}), &json!("gave")));
+        assert!(!call.failed && (2.0..3.0).contains(&call.elapsed), "{call:?}");
+    };
+    let late = || Reply::text("late").delay_ms(60_000);
+    driven(&Native, [Reply::call("slow", json!({"q": "x"})), late()]).await;
+    driven(&Planner, [Reply::text(r#"[{"name": "slow", "arguments": {"q": "x"}}]"#), late()]).await;
+}
+
 /// A tool that waits for nobody.
 struct Absent;
 

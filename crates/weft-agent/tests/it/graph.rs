@@ -215,6 +215,37 @@ async fn what_has_begun_ends_also_when_it_fails() {
     assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_has_begun_ends_also_when_the_turn_is_cancelled() {
+    let toolkit = Counted::default().toolkit();
+    toolkit.register(crate::react_kit::slow("wait", 10_000)).unwrap();
+    let slow_tool = [look("x").and_call("wait", json!({})), Reply::text("never")];
+    let slow_model = [look("x"), Reply::text("late").delay_ms(10_000)];
+    for (replies, calls) in [(slow_tool, 2), (slow_model, 1)] {
+        let agent =
+            GraphAgent::builder("Ada", Arc::new(script(replies))).toolkit(toolkit.clone()).build().unwrap();
+        let cancel = CancellationToken::new();
+        let options = TurnOptions { cancel: cancel.clone(), ..TurnOptions::default() };
+        let stop = async {
+            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+            cancel.cancel();
+        };
+        let ((events, reply), ()) = tokio::join!(streamed(&agent, "t", "Q", options), stop);
+        assert_eq!(reply.unwrap().metadata.stop_reason, StopReason::Cancelled);
+        let (mut begun, mut ended, mut nodes) = (Vec::new(), Vec::new(), 0);
+        for event in &events {
+            match &event.kind {
+                EventKind::ToolStart { id, .. } => begun.push(id.as_str()),
+                EventKind::ToolEnd { id, .. } => ended.push(id.as_str()),
+                EventKind::NodeStart { .. } => nodes += 1,
+                EventKind::NodeEnd { .. } => nodes -= 1,
+                _ => {}
+            }
+        }
+        assert_eq!((begun.len(), &begun, nodes), (calls, &ended, 0));
+    }
+}
+
 #[tokio::test]
 async fn long_results_are_cut_in_events_alone() {
     let watched = Watched::default();
@@ -307,7 +338,9 @@ async fn both_entry_points_give_the_same_reply() {
     let agent = ada(&script(replies()), &Counted::default()).build().unwrap();
     let (events, reply) = streamed(&agent, "t", "Q", TurnOptions::default()).await;
     assert_eq!(reply.unwrap(), whole);
-    assert_eq!(whole.metadata.stop_reason, StopReason::Completed);
+    let metadata =
+        json!({"steps_taken": 1, "tools_used": ["look"], "stop_reason": "completed", "llm_calls": 2});
+    assert_eq!(serde_json::to_value(&whole.metadata).unwrap(), metadata);
     let text: String = events
         .iter()
         .filter_map(|event| match &event.kind {

@@ -33,11 +33,11 @@ async fn a_task_is_analysed_planned_and_answered() {
     assert_eq!(json!(answer.used), json!([{"name": "look", "arguments": {"q": "x"}, "results": "found x"}]));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_model_analyses_and_reflects_when_asked_to() {
     let replies = [
         Reply::text("first look, then answer").when_system("You prepare a task").times(1),
-        Reply::text("that was useful").when_system("You look back").times(1),
+        Reply::text("that was useful").when_system("You look back").times(1).delay_ms(2_000),
         Reply::text(STEP),
         Reply::text(CLOSE),
         Reply::text("the answer"),
@@ -51,7 +51,21 @@ async fn the_model_analyses_and_reflects_when_asked_to() {
     assert!(asked[1].messages[0].text.contains("first look, then answer"));
     let seen = &asked[3].messages.last().unwrap().text;
     assert!(seen.contains("found x") && seen.contains("that was useful"), "{seen}");
-    assert!(world.trace().iter().any(|call| &*call.started.tool == "reflection" && call.elapsed >= 0.0));
+    let reflection = world.trace().into_iter().find(|call| &*call.started.tool == "reflection").unwrap();
+    assert_eq!(*reflection.result, json!("that was useful"));
+    assert!((2.0..3.0).contains(&reflection.elapsed), "{reflection:?}");
+}
+
+/// When nobody has asked for a reflection, the next request and the trace have what the tools gave.
+#[tokio::test]
+async fn observations_reach_the_next_request_without_a_reflection() {
+    let world = World::new([Reply::text(STEP), Reply::text(CLOSE), Reply::text("the answer")]);
+    world.ask_with(&Planner).await.unwrap();
+    assert_eq!(world.asked().len(), 3, "nobody is asked to look back");
+    let seen = &world.last(1);
+    assert!(seen.contains("found x") && !seen.contains("# Reflection"), "{seen}");
+    let reflection = world.trace().into_iter().find(|call| &*call.started.tool == "reflection").unwrap();
+    assert!(reflection.result.as_str().unwrap().contains("found x"), "{reflection:?}");
 }
 
 #[tokio::test]
@@ -167,6 +181,12 @@ async fn spent_rounds_still_give_a_full_answer() {
     assert_eq!((world.called().len(), world.asked().len()), (6, 7));
     let last = &world.last(6);
     assert!(last.contains('Q') && last.contains("don't mention any limit"), "{last}");
+    // What the answer is made of goes along, and tools don't.
+    let asked = world.asked();
+    assert!(asked.iter().all(|request| request.tools.is_empty()));
+    let closing = line(&asked[6]);
+    assert!((0..6).all(|nth| closing.contains(&format!("found page {nth}"))), "{closing}");
+    assert!(world.signals().contains(&"limited max_rounds".to_owned()));
 }
 
 /// As in the other driver: the step after the last round may still end the work by itself.

@@ -1,4 +1,4 @@
-//! Who belongs to a tenant, and who is asked to.
+//! Members of a tenant, and invitations.
 
 use weft_core::access::MemberRole;
 use weft_core::id::UserId;
@@ -12,12 +12,12 @@ use crate::tokens::{self, INVITATION_PREFIX};
 
 const DAY_MS: i64 = 86_400_000;
 
-/// An invitation that was just made. This is the only time that its secret can be read.
+/// A new invitation. Its secret cannot be read again later.
 #[derive(Debug)]
 pub struct Invited {
-    /// What is kept of it.
+    /// The part that is stored.
     pub invitation: Invitation,
-    /// What whoever is invited shows to accept it.
+    /// The secret with which the invited person accepts it.
     pub secret: Secret,
 }
 
@@ -27,10 +27,11 @@ fn expired() -> Error {
 }
 
 impl App {
-    /// Invites somebody into a tenant. Whether they have an account already makes no difference to what is answered.
+    /// Invites a person into a tenant. The result does not reveal whether they already have an account.
     ///
     /// # Errors
-    /// `Invalid` for what is no address; `NotFound` for an unknown tenant; `QuotaExceeded` when very many are open already.
+    /// `Invalid` for an address that is not valid; `NotFound` for an unknown tenant; `QuotaExceeded` when too many
+    /// are open.
     pub async fn invite(
         &self,
         tenant: &TenantId,
@@ -56,11 +57,12 @@ impl App {
         Ok(Invited { invitation, secret })
     }
 
-    /// Accepts the invitation with this secret and signs in. Whoever has no account gets one with this password;
-    /// whoever has one must know its password.
+    /// Accepts the invitation with this secret and signs in. A person without an account gets one with this password;
+    /// a person with an account must know its password.
     ///
     /// # Errors
-    /// Why not: `NotFound` in [`SignInRefusal::Failed`] for an invitation that is not there or has expired.
+    /// The reason for the refusal: `NotFound` in [`SignInRefusal::Failed`] for an invitation that does not exist or
+    /// has expired.
     pub async fn accept_with_secret(
         &self,
         secret: &Secret,
@@ -78,8 +80,7 @@ impl App {
             return Err(expired().into());
         }
         let known = match self.accounts.stores.users.user_by_email(&invitation.email).await {
-            // An account that is there is joined only by whoever knows its password: the link may have come
-            // to somebody else.
+            // Joining an existing account requires its password, because the link may have reached another person.
             Ok(_) => Some(self.with_password(&invitation.email, password, address).await?),
             Err(error) if error.kind == ErrorKind::NotFound => None,
             Err(error) => return Err(error.into()),
@@ -92,8 +93,8 @@ impl App {
             None => {
                 let user = NewUser { email: &invitation.email, nickname, password: Some(password) };
                 let user = self.new_user(user).await?;
-                // The user and the membership are one step: nobody gets an account by an invitation that
-                // somebody else has just used.
+                // The user and the membership are stored in one step, so that an invitation that was just used
+                // concurrently creates no account.
                 tenants.accept_invitation(&invitation, Joining::New(&user), now_ms).await?;
                 user
             }
@@ -101,10 +102,10 @@ impl App {
         self.signed_in(user, Some(&invitation.tenant)).await
     }
 
-    /// Accepts what a user who is signed in was invited to.
+    /// Accepts the invitation of a signed-in user to a tenant.
     ///
     /// # Errors
-    /// `NotFound` when they are not invited there.
+    /// `NotFound` when the user is not invited.
     pub async fn accept_as(&self, user: &User, tenant: &TenantId) -> Result<MemberRole> {
         let now_ms = self.clock.now_ms();
         let tenants = &self.accounts.stores.tenants;
@@ -117,7 +118,7 @@ impl App {
         Ok(tenants.membership(tenant, &user.id).await?.role)
     }
 
-    /// The tenants that a user was invited to.
+    /// Returns the open invitations of a user.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -127,15 +128,15 @@ impl App {
         Ok(theirs.into_iter().filter(|one| one.expires_ms > now_ms).collect())
     }
 
-    /// Gives a member of a tenant another role.
+    /// Changes the role of a member.
     ///
     /// # Errors
-    /// `NotFound` for somebody who is no member; `Conflict` when the tenant would be left without an owner.
+    /// `NotFound` for a user who is not a member; `Conflict` when the tenant would be left without an owner.
     pub async fn set_role(&self, tenant: &TenantId, user: &UserId, role: MemberRole) -> Result<()> {
         self.accounts.stores.tenants.set_role(tenant, user, role).await
     }
 
-    /// Takes back an invitation of a tenant that is named by its id or its address.
+    /// Revokes an invitation of a tenant, given by its id or its address.
     ///
     /// # Errors
     /// `NotFound`.
@@ -149,10 +150,10 @@ impl App {
         Ok(found)
     }
 
-    /// Lets a sign-in work in another tenant of its user.
+    /// Switches a sign-in to another tenant of its user.
     ///
     /// # Errors
-    /// `NotFound` when they are no member of it.
+    /// `NotFound` when the user is not a member of it.
     pub async fn switch_tenant(&self, user: &UserId, login: &str, tenant: &TenantId) -> Result<MemberRole> {
         let membership = self.accounts.stores.tenants.membership(tenant, user).await?;
         self.accounts.stores.users.move_login(login, tenant).await?;

@@ -1,4 +1,4 @@
-//! Users, tenants and who may do what there.
+//! Users, tenants and access rights.
 
 mod address;
 mod audit;
@@ -35,60 +35,61 @@ use crate::app::{App, DEFAULT_TENANT};
 use crate::config::AccountsConfig;
 use crate::rates::Rates;
 
-/// Members, invitations and sign-ins that one list has at most.
+/// Maximum number of members, invitations or sign-ins in one list.
 pub const LISTED_MAX: u64 = 10_000;
-/// Characters of what others call somebody.
+/// Maximum length of a nickname, in characters.
 const NICKNAME_CHARS_MAX: usize = 100;
-/// Tenants that are read at once where all of them are gone through.
+/// Number of tenants read in one batch when all are enumerated.
 const TENANTS_AT_ONCE: u64 = 500;
 
-/// Where accounts are kept.
+/// Stores for accounts.
 #[derive(Clone)]
 pub struct AccountStores {
     /// Users and their sign-ins.
     pub users: Arc<dyn UserStore>,
-    /// Who they are at OpenID providers.
+    /// Their identities at OpenID providers.
     pub identities: Arc<dyn IdentityStore>,
     /// Tenants, members and invitations.
     pub tenants: Arc<dyn TenantStore>,
     /// Share tokens.
     pub shares: Arc<dyn ShareStore>,
-    /// Who did what.
+    /// The audit log.
     pub audit: Arc<dyn AuditStore>,
 }
 
-/// Accounts, and what holds attempts back. Cheap to clone.
+/// Accounts, with their rate limits. Cheap to clone.
 #[derive(Clone)]
 pub struct Accounts {
-    /// Where they are kept.
+    /// The stores.
     pub stores: AccountStores,
-    /// How they are dealt with.
+    /// The settings.
     pub config: Arc<AccountsConfig>,
     pub(crate) limits: Arc<Limits>,
     providers: Arc<Providers>,
     erasure: Arc<Erasure>,
 }
 
-/// What holds attempts back, in this process.
+/// Rate limits of attempts, in this process.
 #[derive(Debug, Default)]
 pub(crate) struct Limits {
     passwords: Passwords,
-    /// Attempts with a password, by what they are counted for.
+    /// Attempts with a password.
     attempts: Rates<Attempts>,
     /// Calls with share tokens, by hash.
     pub(crate) shares: Rates<String>,
 }
 
-/// What attempts with a password are counted for.
+/// What attempts with a password are counted by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Attempts {
-    /// An account, from one network address: somebody guesses a password.
+    /// An account and one network address: guesses of a password.
     Account(String, String),
-    /// A network address: somebody goes through accounts.
+    /// A network address: guesses across accounts.
     Address(String),
-    /// An account from everywhere: many machines guess one password. Much higher, since it locks out its owner, too.
+    /// An account from all addresses: distributed guesses of a password. The limit is much higher, because it also
+    /// locks out the owner.
     Everywhere(String),
-    /// A network address: somebody begins sign-ins at providers and finishes none.
+    /// A network address: sign-ins at providers that are started and never finished.
     Begun(String),
 }
 
@@ -99,41 +100,41 @@ impl fmt::Debug for Accounts {
 }
 
 impl Accounts {
-    /// Accounts that are kept here.
+    /// Creates the accounts of these stores.
     pub fn new(stores: AccountStores, config: AccountsConfig) -> Self {
         let erasure: Arc<Erasure> = Arc::new(|_| Box::pin(async { Ok(()) }));
         let (config, providers) = (Arc::new(config), Arc::default());
         Self { stores, config, limits: Arc::default(), providers, erasure }
     }
 
-    /// With the providers of the settings, which are asked this way.
+    /// Adds the providers from the settings, which are reached through `http`.
     #[must_use]
     pub fn with_providers(mut self, http: &Arc<dyn StreamingHttp>) -> Self {
         self.providers = Arc::new(Providers::new(&self.config, http));
         self
     }
 
-    /// How often an attempt may be made.
+    /// Returns the rate of an attempt with this limit.
     fn rate(limit: u32) -> Rate {
-        /// In this time.
+        /// Period of the limit.
         const WINDOW: Duration = Duration::from_secs(15 * 60);
         Rate { limit, per: WINDOW }
     }
 }
 
-/// What is said of somebody who gets an account.
+/// Data of a new user.
 #[derive(Clone, Copy, Debug)]
 pub struct NewUser<'a> {
-    /// What they sign in with.
+    /// Email address for signing in.
     pub email: &'a str,
-    /// What others see; the part before the `@` when it is empty.
+    /// Name that others see; defaults to the part before the `@`.
     pub nickname: &'a str,
-    /// Without one they can sign in only after one was set.
+    /// Without a password the user can only sign in after one was set.
     pub password: Option<&'a weft_core::Secret>,
 }
 
 impl App {
-    /// Makes sure that there is a tenant with this id.
+    /// Creates a tenant with this id unless it exists.
     ///
     /// # Errors
     /// When the store cannot be written.
@@ -142,14 +143,14 @@ impl App {
         self.accounts.stores.tenants.add_tenant(&tenant).await
     }
 
-    /// The ids of all tenants.
+    /// Returns the ids of all tenants.
     ///
     /// # Errors
     /// When the store cannot be read.
     pub async fn all_tenants(&self) -> Result<Vec<TenantId>> {
         let mut all: Vec<TenantId> = Vec::new();
         loop {
-            // From the last id on, so that tenants that come meanwhile shift nothing.
+            // Pages continue from the last id, so that new tenants shift nothing.
             let page = self.accounts.stores.tenants.tenants(all.last(), TENANTS_AT_ONCE).await?;
             let last = (page.len() as u64) < TENANTS_AT_ONCE;
             all.extend(page.into_iter().map(|tenant| tenant.id));
@@ -157,7 +158,7 @@ impl App {
                 break;
             }
         }
-        // It may have been used without anybody having been let in.
+        // It may have been used although it was never stored.
         let default = TenantId::new(DEFAULT_TENANT);
         if !all.contains(&default) {
             all.push(default);
@@ -165,13 +166,13 @@ impl App {
         Ok(all)
     }
 
-    /// A user by their address or their id.
+    /// Finds a user by their email address or id.
     ///
     /// # Errors
     /// `NotFound`.
     pub async fn find_user(&self, name: &str) -> Result<User> {
         let users = &self.accounts.stores.users;
-        // Every address has one, and no id.
+        // Every address contains an `@`, and no id does.
         if name.contains('@') {
             users.user_by_email(name).await
         } else {
@@ -179,11 +180,11 @@ impl App {
         }
     }
 
-    /// Makes a user who is a member of a tenant with a role. Without a password they can sign in only after one was
+    /// Creates a user who is a member of a tenant with a role. Without a password they can only sign in after one was
     /// set.
     ///
     /// # Errors
-    /// `Invalid` for an address, a name or a password that cannot be one; `Conflict` when the address is taken.
+    /// `Invalid` for an address, a name or a password that is not valid; `Conflict` when the address is taken.
     pub async fn create_user(&self, user: NewUser<'_>, tenant: &TenantId, role: MemberRole) -> Result<User> {
         let user = self.new_user(user).await?;
         self.ensure_tenant(tenant).await?;
@@ -197,7 +198,7 @@ impl App {
         Ok(user)
     }
 
-    /// A user who is not stored yet.
+    /// Returns a user that is not stored yet.
     async fn new_user(&self, NewUser { email, nickname, password }: NewUser<'_>) -> Result<User> {
         let email = address::check(email)?;
         let nickname = checked_nickname(nickname)?;
@@ -221,10 +222,10 @@ impl App {
         })
     }
 
-    /// Gives a user another name.
+    /// Renames a user.
     ///
     /// # Errors
-    /// `Invalid` for a name that is no line; `NotFound`.
+    /// `Invalid` for a name that is not a single line; `NotFound`.
     pub async fn rename_user(&self, id: &UserId, nickname: &str) -> Result<User> {
         let user = self.accounts.stores.users.user(id).await?;
         let nickname = new_nickname(nickname)?;
@@ -234,16 +235,16 @@ impl App {
     }
 }
 
-/// A name that a user may be given in place of the one that they have.
+/// Checks the new name of a user.
 ///
 /// # Errors
-/// `Invalid` for a name that is empty or no line.
+/// `Invalid` for a name that is empty or not a single line.
 pub fn new_nickname(name: &str) -> Result<String> {
     let name = checked_nickname(name)?;
     if name.is_empty() { Err(Error::invalid("the name of a user must not be empty")) } else { Ok(name) }
 }
 
-/// Names are shown in lists, on a line each.
+/// Checks a name, which must fit on a line of a list.
 fn checked_nickname(name: &str) -> Result<String> {
     let name = name.trim();
     if name.chars().count() > NICKNAME_CHARS_MAX || name.chars().any(char::is_control) {
@@ -253,12 +254,12 @@ fn checked_nickname(name: &str) -> Result<String> {
     Ok(name.to_owned())
 }
 
-/// What a share token is called where it stands for whoever asks.
+/// Returns the user id that stands for a share token.
 pub fn share_user(id: &str) -> String {
     format!("share-{id}")
 }
 
-/// What a share token opens, in words.
+/// Describes what a share token gives access to.
 pub fn opened(target: &ShareTarget) -> String {
     match target {
         ShareTarget::Agent(id) | ShareTarget::Chat(id) => format!("{} {id}", target.kind()),

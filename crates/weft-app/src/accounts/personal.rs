@@ -11,14 +11,15 @@ use weft_core::seam::memory_store::MessageFilter;
 use weft_core::seam::session_store::{MessagePosition, Session, SessionFilter, SessionOrder};
 use weft_core::seam::tenant_store::Membership;
 use weft_core::seam::token_store::TokenFilter;
-use weft_core::seam::user_store::User;
-use weft_core::{Error, ErrorKind, Json, Result, SessionKey, TenantId};
+use weft_core::seam::user_store::{Login, User};
+use weft_core::{Error, ErrorKind, Json, Result, SessionId, SessionKey, TenantId};
 use weft_engine::session::date;
 
 use super::LISTED_MAX;
 use crate::app::App;
 
-/// Conversations, messages or entries that are read at once.
+/// Conversations, messages or entries that are read at once. The next ones are those behind the last of these, so that what
+/// is removed or added meanwhile neither hides nor repeats others.
 const AT_ONCE: u64 = 100;
 
 /// Messages of a conversation that one thing has. A longer conversation is several things.
@@ -95,10 +96,10 @@ impl App {
     }
 
     async fn gather_logins(&self, user: &UserId, sink: &mut Sink) -> Result<()> {
-        let mut offset = 0;
+        let mut last: Option<Login> = None;
         loop {
-            let logins = self.accounts.stores.users.logins(user, offset, AT_ONCE).await?;
-            offset += logins.len() as u64;
+            let after = last.as_ref().map(|login| (login.created_ms, login.hash.as_str()));
+            let mut logins = self.accounts.stores.users.logins(user, after, 0, AT_ONCE).await?;
             for login in &logins {
                 give(
                     sink,
@@ -108,7 +109,8 @@ impl App {
                 )
                 .await?;
             }
-            if (logins.len() as u64) < AT_ONCE {
+            last = logins.pop();
+            if last.is_none() {
                 return Ok(());
             }
         }
@@ -123,7 +125,8 @@ impl App {
         };
         loop {
             let keys = self.tokens.list(&theirs).await?;
-            theirs.offset += keys.len() as u64;
+            let Some(last) = keys.last() else { return Ok(()) };
+            theirs.after = Some((last.created_ms, last.hash.clone()));
             for key in &keys {
                 give(
                     sink,
@@ -131,9 +134,6 @@ impl App {
                     "role": key.role, "created": date(key.created_ms), "last_used": key.last_used_ms.map(date)}),
                 )
                 .await?;
-            }
-            if (keys.len() as u64) < AT_ONCE {
-                return Ok(());
             }
         }
     }
@@ -144,15 +144,13 @@ impl App {
     }
 
     async fn gather_sessions(&self, tenant: &TenantId, user: &UserId, sink: &mut Sink) -> Result<()> {
-        let mut offset = 0;
+        let mut after = None;
         loop {
-            let sessions = self.sessions_of(tenant, user, offset).await?;
-            offset += sessions.len() as u64;
+            let sessions = self.sessions_of(tenant, user, after).await?;
+            let Some(last) = sessions.last() else { return Ok(()) };
+            after = Some((last.created_ms, last.key.id.clone()));
             for session in &sessions {
                 self.gather_conversation(session, sink).await?;
-            }
-            if (sessions.len() as u64) < AT_ONCE {
-                return Ok(());
             }
         }
     }
@@ -194,13 +192,19 @@ impl App {
         Ok((shown.collect(), last))
     }
 
-    async fn sessions_of(&self, tenant: &TenantId, user: &UserId, offset: u64) -> Result<Vec<Session>> {
+    /// Conversations of a user after one of them.
+    async fn sessions_of(
+        &self,
+        tenant: &TenantId,
+        user: &UserId,
+        after: Option<(i64, SessionId)>,
+    ) -> Result<Vec<Session>> {
         let filter = SessionFilter {
             user_id: Some(user.to_string()),
             // They keep their places in it, also those that somebody goes on with between two pages.
             order: SessionOrder::Created,
             ascending: true,
-            offset,
+            after,
             limit: AT_ONCE,
             ..SessionFilter::default()
         };
@@ -210,11 +214,11 @@ impl App {
     async fn gather_memories(&self, tenant: &TenantId, user: &UserId, sink: &mut Sink) -> Result<()> {
         let store = &self.memories.store;
         for memory in store.list(tenant).await? {
-            let mut offset = 0;
+            let mut theirs = of_user(user);
             loop {
-                let filter = MessageFilter { offset, ..of_user(user) };
-                let (messages, _) = store.messages(&memory.key, &filter).await?;
-                offset += messages.len() as u64;
+                let (messages, _) = store.messages(&memory.key, &theirs).await?;
+                let Some(last) = messages.last() else { break };
+                theirs.after = Some(last.number);
                 for one in &messages {
                     give(
                         sink,
@@ -222,9 +226,6 @@ impl App {
                         "number": one.number, "content": one.message.content}),
                     )
                     .await?;
-                }
-                if (messages.len() as u64) < AT_ONCE {
-                    break;
                 }
             }
         }
@@ -288,7 +289,7 @@ impl App {
     async fn erase_in(&self, tenant: &TenantId, user: &UserId) -> Result<()> {
         loop {
             // Always from the beginning: what is removed leaves the list.
-            let sessions = self.sessions_of(tenant, user, 0).await?;
+            let sessions = self.sessions_of(tenant, user, None).await?;
             if sessions.is_empty() {
                 break;
             }

@@ -1,4 +1,4 @@
-//! Signing in with a password, and out again.
+//! Sign-in with a password, sign-out, and registration.
 
 use weft_core::access::MemberRole;
 use weft_core::id::UserId;
@@ -11,47 +11,47 @@ use crate::app::App;
 use crate::tokens::{self, LOGIN_PREFIX};
 
 const DAY_MS: i64 = 86_400_000;
-/// Attempts from everywhere for one account, in the measure of those from one address.
+/// Limit of attempts for one account from all addresses, as a multiple of the limit from one address.
 const EVERYWHERE: u32 = 20;
 
-/// Somebody who has signed in. This is the only time that the token can be read.
+/// A successful sign-in. The token cannot be read again later.
 #[derive(Debug)]
 pub struct SignedIn {
-    /// Who.
+    /// The user.
     pub user: User,
-    /// The tenant they work in.
+    /// The tenant in which they work.
     pub tenant: TenantId,
-    /// What they may do there.
+    /// Their role in it.
     pub role: MemberRole,
-    /// What they show from now on.
+    /// The token of the sign-in.
     pub token: Secret,
 }
 
-/// Why somebody was not signed in.
+/// Why a sign-in was refused.
 #[derive(Debug)]
 pub enum SignInRefusal {
-    /// There is no such account, or it has another password. Which of both is told to nobody.
+    /// The account does not exist, or the password is wrong. Clients cannot tell which.
     Mismatch,
-    /// The password is right, and the account is disabled.
+    /// The password is right, but the account is disabled.
     Disabled,
-    /// The password is right, and they belong to no tenant, or not to the one they have named.
+    /// The password is right, but the user belongs to no tenant, or not to the requested one.
     NoTenant,
     /// Too many attempts.
     TooMany,
-    /// Something else went wrong.
+    /// Another error.
     Failed(Error),
 }
 
-/// A new password, and who asks for it.
+/// A change of a password.
 #[derive(Clone, Copy, Debug)]
 pub struct PasswordChange<'a> {
-    /// The password so far.
+    /// The current password.
     pub old: &'a Secret,
-    /// The password from now on.
+    /// The new password.
     pub new: &'a Secret,
-    /// Where the request comes from: wrong passwords are counted by it.
+    /// Address of the request, by which wrong passwords are counted.
     pub address: &'a str,
-    /// The hash of the sign-in that stays; all others end.
+    /// Hash of the sign-in that remains; all others end.
     pub kept: &'a str,
 }
 
@@ -65,7 +65,7 @@ impl From<Error> for SignInRefusal {
 }
 
 impl Accounts {
-    /// Counts an attempt before it is made, so that many at the same time are many.
+    /// Counts an attempt before it is made, so that concurrent attempts are counted, too.
     fn attempt(&self, email: &str, address: &str, now_ms: i64) -> Result<Vec<Attempts>, SignInRefusal> {
         let limit = self.config.sign_in_attempts;
         let counted = [
@@ -76,7 +76,7 @@ impl Accounts {
         let mut taken = Vec::with_capacity(counted.len());
         for (attempt, limit) in counted {
             if !self.limits.attempts.take(&attempt, Self::rate(limit), now_ms) {
-                // What is turned away was no attempt: it must not use up those of others from here.
+                // A refused attempt must not use up the attempts of other users at this address.
                 self.give_back(&taken);
                 return Err(SignInRefusal::TooMany);
             }
@@ -85,18 +85,17 @@ impl Accounts {
         Ok(taken)
     }
 
-    /// Only attempts that are made and fail count.
+    /// Takes attempts back: only those that fail are counted.
     fn give_back(&self, attempts: &[Attempts]) {
         attempts.iter().for_each(|attempt| self.limits.attempts.give_back(attempt));
     }
 }
 
 impl App {
-    /// Signs somebody in who knows the password of an account. Without a tenant they work in the one where they may do
-    /// most.
+    /// Signs a user in with a password. Without a tenant, selects the one in which the user has the highest role.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for the refusal.
     pub async fn sign_in(
         &self,
         email: &str,
@@ -108,10 +107,10 @@ impl App {
         self.signed_in(user, tenant).await
     }
 
-    /// The user of an address and a password.
+    /// Returns the user with this email address and password.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for the refusal.
     pub(super) async fn with_password(
         &self,
         email: &str,
@@ -121,28 +120,28 @@ impl App {
         let email = email.trim().to_lowercase();
         let attempts = self.accounts.attempt(&email, address, self.clock.now_ms())?;
         let compared = self.known_by(&email, password).await.inspect_err(|_| {
-            // Nothing was compared, so nothing was guessed: whoever cannot be served now is not locked out for it.
+            // Nothing was compared, so it was not a guess: a failure of the server must not lock the user out.
             self.accounts.give_back(&attempts);
         })?;
         let Some(user) = compared else { return Err(SignInRefusal::Mismatch) };
-        // The password was right, so it was no guess, also where the account is disabled.
+        // The password was right, so it was not a guess, even if the account is disabled.
         self.accounts.give_back(&attempts);
         if user.enabled { Ok(user) } else { Err(SignInRefusal::Disabled) }
     }
 
-    /// The user of an address, enabled or not, if this is their password.
+    /// Returns the user with this email address, enabled or not, if the password matches.
     async fn known_by(&self, email: &str, password: &Secret) -> Result<Option<User>> {
         let found = weft_core::error::found(self.accounts.stores.users.user_by_email(email).await)?;
         let hash = found.as_ref().map(|user| user.password_hash.as_str());
-        // Also for nobody, so that it takes as long.
+        // Also for an unknown user, so that it takes as long.
         let fits = self.accounts.limits.passwords.fits(password, hash).await?;
         Ok(found.filter(|_| fits))
     }
 
-    /// Signs in somebody who has proved who they are.
+    /// Signs in a user who is already authenticated.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for the refusal.
     pub(super) async fn signed_in(
         &self,
         user: User,
@@ -166,7 +165,8 @@ impl App {
         };
         let users = &self.accounts.stores.users;
         users.add_login(&login).await?;
-        // Another password ends all sign-ins that it finds. This one may have come a moment later, with the old password.
+        // Changing the password ends all existing sign-ins. This one may have been created just afterwards, with the
+        // old password.
         if users.user(&user.id).await?.password_hash != user.password_hash {
             users.remove_logins(&user.id, Logins::One(&login.hash)).await?;
             return Err(SignInRefusal::Mismatch);
@@ -177,11 +177,11 @@ impl App {
         Ok(SignedIn { user, tenant: membership.tenant, role: membership.role, token })
     }
 
-    /// Registers somebody, with a tenant of their own whose id is theirs, and signs them in.
+    /// Registers a user with a tenant of their own that has the same id, and signs them in.
     ///
     /// # Errors
-    /// `Denied` unless the settings let people register; `Conflict` when the address is taken; `Invalid` for an
-    /// address, a name or a password that cannot be one; `RateLimited`.
+    /// `Denied` unless the settings allow registration; `Conflict` when the address is taken; `Invalid` for an
+    /// address, a name or a password that is not valid; `RateLimited`.
     pub async fn register(
         &self,
         email: &str,
@@ -206,12 +206,11 @@ impl App {
             role: MemberRole::Owner,
             created_ms: user.created_ms,
         };
-        // The tenant first: what a crash leaves is a tenant without members and never a user without a
-        // tenant.
+        // The tenant first: a crash may leave a tenant without members, but never a user without a tenant.
         self.accounts.stores.tenants.add_tenant(&tenant).await?;
         if let Err(error) = self.accounts.stores.users.add_user(&user, &[membership]).await {
-            // Or each attempt with an address that is taken would leave one. Of what else goes wrong it is not known whether
-            // the user is there.
+            // Otherwise each attempt with a taken address would leave a tenant behind. After any other error it is
+            // unknown whether the user was stored.
             if error.kind == ErrorKind::Conflict {
                 self.accounts.stores.tenants.remove_tenant(&tenant.id).await?;
             }
@@ -223,12 +222,13 @@ impl App {
         })
     }
 
-    /// Sets the password of a user, and ends their other sign-ins: whoever knew the old one is out.
+    /// Sets the password of a user, and ends their other sign-ins, so that knowledge of the old password is of no
+    /// use.
     ///
     /// # Errors
-    /// `NotFound`; `Invalid` for a password that cannot be one.
+    /// `NotFound`; `Invalid` for a password that is not valid.
     pub async fn set_password(&self, id: &UserId, password: &Secret, kept: Option<&str>) -> Result<()> {
-        // Hashing costs: not for somebody who is not there.
+        // Hashing is expensive, so it is not done for an unknown user.
         self.accounts.stores.users.user(id).await?;
         let password_hash = self.accounts.limits.passwords.hash(password).await?;
         let change = UserChange { password_hash: Some(password_hash), ..UserChange::default() };
@@ -237,10 +237,10 @@ impl App {
         self.accounts.stores.users.remove_logins(id, which).await.map(drop)
     }
 
-    /// The same for the user themselves, who has to know the old one.
+    /// The same at the request of the user, who must know the old password.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for the refusal.
     pub async fn change_password(
         &self,
         id: &UserId,
@@ -250,10 +250,10 @@ impl App {
         Ok(self.set_password(id, change.new, Some(change.kept)).await?)
     }
 
-    /// Makes sure that whoever asks knows the password of their account.
+    /// Checks the password of a user's own account.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for the refusal.
     pub async fn confirm(
         &self,
         id: &UserId,
@@ -264,7 +264,7 @@ impl App {
         self.with_password(&user.email, password, address).await
     }
 
-    /// Disables a user: they are signed out everywhere, and their API keys are worth nothing until they are enabled.
+    /// Disables a user: ends all sign-ins, and their API keys are not accepted until the user is enabled again.
     ///
     /// # Errors
     /// `NotFound`.
@@ -302,7 +302,7 @@ mod tests {
         app.set_password(&ann.id, &new, None).await.unwrap();
         let refused = app.signed_in(compared, None).await.unwrap_err();
         assert!(matches!(refused, SignInRefusal::Mismatch), "{refused:?}");
-        assert!(app.accounts.stores.users.logins(&ann.id, 0, 9).await.unwrap().is_empty());
+        assert!(app.accounts.stores.users.logins(&ann.id, None, 0, 9).await.unwrap().is_empty());
         app.sign_in("ann@example.com", &new, None, "10.0.0.1").await.unwrap();
     }
 }

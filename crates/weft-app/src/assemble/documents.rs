@@ -112,11 +112,11 @@ mod tests {
             "ears"
         }
 
-        async fn transcribe(&self, recording: &Recording) -> Result<String> {
-            self.transcribe_counted(recording).await.map(|counted| counted.given)
+        async fn transcribe(&self, tenant: &TenantId, recording: &Recording) -> Result<String> {
+            self.transcribe_counted(tenant, recording).await.map(|counted| counted.given)
         }
 
-        async fn transcribe_counted(&self, _: &Recording) -> Result<Counted<String>> {
+        async fn transcribe_counted(&self, _: &TenantId, _: &Recording) -> Result<Counted<String>> {
             let usage = Usage { prompt_tokens: 14, calls: 1, ..Usage::default() };
             Ok(Counted { given: "Hello".to_owned(), usage, prices: None })
         }
@@ -134,7 +134,7 @@ mod tests {
     #[tokio::test]
     async fn whoever_works_on_a_document_hears_what_its_recordings_use() {
         let reader = MediaReader::new(Arc::new(NoReader), None, Some(Arc::new(Hears)));
-        let heard = Arc::new(Heard::default());
+        let (heard, tenant) = (Arc::new(Heard::default()), TenantId::new("t"));
         let watched = reader.watched(Arc::clone(&heard) as Arc<dyn ModelWatcher>).unwrap();
         let request = ReadRequest {
             name: "a.mp3".to_owned(),
@@ -142,9 +142,9 @@ mod tests {
             settings: serde_json::Map::new(),
         };
         // Nothing here reads what was written down, which has been paid for all the same.
-        watched.read(&request, Bytes::from_static(b"ID3 sound")).await.unwrap_err();
+        watched.read(&tenant, &request, Bytes::from_static(b"ID3 sound")).await.unwrap_err();
         assert_eq!(*heard.0.lock().unwrap(), [("ears".to_owned(), 14)]);
-        reader.read(&request, Bytes::from_static(b"ID3 sound")).await.unwrap_err();
+        reader.read(&tenant, &request, Bytes::from_static(b"ID3 sound")).await.unwrap_err();
         assert_eq!(heard.0.lock().unwrap().len(), 1, "it is somebody else's document");
     }
 

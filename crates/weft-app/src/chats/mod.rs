@@ -1,4 +1,4 @@
-//! Chat assistants: from what is stored of one and what a request asks to a turn of the engine.
+//! Chat assistants: builds a turn of the engine from the stored settings and a question.
 
 mod drawing;
 
@@ -21,21 +21,21 @@ use crate::checking::Purpose;
 use crate::new_session::{NewSession, Said, messages};
 use crate::plans::compact;
 
-/// The assistant of whoever asks a model and names none. It is stored nowhere and has no datasets.
+/// Id of the default assistant for questions to a model. It is not stored and has no datasets.
 pub const PLAIN: &str = "chat";
 
-/// The search app of whoever asks datasets a single question and names none. It is stored nowhere, either.
+/// Id of the default search app for single questions about datasets. It is not stored either.
 pub const SINGLE: &str = "search";
 
-/// How a single question is answered from what was found.
+/// Prompt for the answer to a single question.
 const SINGLE_SYSTEM: &str = "You answer one question from the passages below, for somebody who searches a collection of \
 documents. Sum up what they say about it in a few sentences, in the language of the question. Use only what the passages \
 say, keep numbers and names as they are, and say so when they do not answer it.\n\n## Passages\n\n{knowledge}";
 
-/// What is said when nothing is found.
+/// Answer if nothing is found.
 const SINGLE_NOTHING: &str = "Nothing in the documents answers this question.";
 
-/// What a caller may say about how the model answers, and the switch of the component for it.
+/// Sampling parameters that a caller may set, and the switches that enable them in the component.
 pub const SAMPLING: [(&str, &str); 5] = [
     ("temperature", "temperatureEnabled"),
     ("top_p", "topPEnabled"),
@@ -44,31 +44,31 @@ pub const SAMPLING: [(&str, &str); 5] = [
     ("max_tokens", "maxTokensEnabled"),
 ];
 
-/// What a turn of an assistant is given besides its question: the inputs of the canvas, and what makes the canvas
-/// of this turn differ from that of others. A turn that comes without them is not one of an assistant.
+/// The input of an assistant's turn in addition to its question: the inputs of the canvas, and what makes the canvas
+/// of this turn differ from that of others. A turn without it does not belong to an assistant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ChatTurn {
     /// The values of the prompt's variables, in the order of the assistant's parameters.
     pub variables: Vec<String>,
     /// The datasets to search, by id.
     pub datasets: Vec<String>,
-    /// Only in these documents.
+    /// Only these documents.
     pub documents: Option<Vec<String>>,
-    /// What is said when nothing is found.
+    /// Answer if nothing is found.
     pub empty_response: String,
-    /// Whether there were datasets to search, and none of them is there any more.
+    /// Whether there were datasets to search, but none of them exists any more.
     pub datasets_gone: bool,
-    /// Whether sources are cited.
+    /// Whether to cite sources.
     pub quote: bool,
-    /// Whether the variable `date` has a value of the caller's.
+    /// Whether the caller has set the variable `date`.
     pub date_given: bool,
-    /// The strategy of deep research; absent: one search.
+    /// The strategy of deep research; absent for a single search.
     pub reasoning: Option<String>,
-    /// Another model than the assistant's.
+    /// A model other than the assistant's.
     pub llm_id: Option<String>,
-    /// How it answers, where that is not as the assistant's settings say.
+    /// Sampling parameters that differ from the assistant's.
     pub llm_setting: Map<String, Json>,
-    /// Instructions in place of the assistant's.
+    /// Instructions that replace the assistant's.
     pub system: Option<String>,
 }
 
@@ -77,11 +77,11 @@ pub struct ChatTurn {
 pub struct Parameter {
     /// Its name.
     pub name: String,
-    /// Whether it may be left out.
+    /// Whether it may be omitted.
     pub optional: bool,
 }
 
-/// The variables of a prompt: those that are listed, and those that every prompt may have.
+/// Returns the variables of a prompt: those that it lists, and those that every prompt may use.
 pub fn parameters(prompt: &Map<String, Json>) -> Vec<Parameter> {
     let mut all = listed(prompt);
     for (name, optional) in [("knowledge", false), ("date", true)] {
@@ -92,7 +92,7 @@ pub fn parameters(prompt: &Map<String, Json>) -> Vec<Parameter> {
     all
 }
 
-/// The variables that a prompt lists.
+/// Returns the variables that a prompt lists.
 pub fn listed(prompt: &Map<String, Json>) -> Vec<Parameter> {
     let listed = prompt.get("parameters").and_then(Json::as_array).into_iter().flatten();
     let parameter = |one: &Json| {
@@ -102,12 +102,12 @@ pub fn listed(prompt: &Map<String, Json>) -> Vec<Parameter> {
     listed.filter_map(parameter).collect()
 }
 
-/// A text of a prompt's settings; empty when there is none.
+/// Returns a string of the prompt settings; empty if there is none.
 pub fn text<'a>(prompt: &'a Map<String, Json>, key: &str) -> &'a str {
     prompt.get(key).and_then(Json::as_str).unwrap_or_default()
 }
 
-/// Whether a switch is on.
+/// Returns whether a switch is on.
 pub fn flag(value: Option<&Json>) -> bool {
     match value {
         Some(Json::Bool(flag)) => *flag,
@@ -117,8 +117,7 @@ pub fn flag(value: Option<&Json>) -> bool {
     }
 }
 
-/// The strategy that a value of the switch for deep research stands for. Clients know a switch, or one of four
-/// depths.
+/// Returns the strategy for a value of the deep-research setting. Clients send a boolean, or one of four depths.
 pub fn strategy(value: Option<&Json>) -> Option<String> {
     let depth = value.and_then(|value| value.as_u64().or_else(|| value.as_str()?.trim().parse().ok()));
     let named = value.and_then(Json::as_str).map(str::trim);
@@ -133,7 +132,7 @@ pub fn strategy(value: Option<&Json>) -> Option<String> {
 }
 
 impl ChatTurn {
-    /// As the inputs of a run.
+    /// Returns the inputs of a run.
     ///
     /// # Errors
     /// `Internal` when it cannot be written as JSON.
@@ -146,12 +145,12 @@ impl ChatTurn {
     }
 }
 
-/// Parameters of its components that are called otherwise in the settings of an assistant.
+/// Component parameters that have different names in the settings of an assistant.
 const CALLED: [(&str, &str); 3] =
     [("api_key", "tavily_api_key"), ("sys_prompt", "system"), ("strategy", "reasoning")];
 
-/// Why an assistant cannot answer. Whoever made it has never seen its canvas, so a problem is told with the setting that it is
-/// about and not with its place there.
+/// Builds the error for an assistant that cannot answer. Its owner has never seen its canvas, so a problem names the
+/// setting instead of the position in the canvas.
 fn cannot_answer(problems: &[Problem]) -> Error {
     let mut told: Vec<String> = Vec::new();
     for problem in problems.iter().filter(|problem| problem.is_error()) {
@@ -161,14 +160,14 @@ fn cannot_answer(problems: &[Problem]) -> Error {
         if let Some(help) = &problem.help {
             line.push_str(&format!(" ({help})"));
         }
-        // The words of a component name its own parameter.
+        // The component's message names its own parameter.
         if let Some((parameter, name)) = called {
             line = line.replace(&format!("`{parameter}`"), &format!("`{name}`"));
         }
         if let Some(setting) = setting {
             line = format!("`{}`: {line}", called.map_or(setting.as_str(), |(_, name)| *name));
         }
-        // More than one component may be asked in the same way.
+        // Several components may report the same problem.
         if !told.contains(&line) {
             told.push(line);
         }
@@ -176,7 +175,7 @@ fn cannot_answer(problems: &[Problem]) -> Error {
     Error::invalid(format!("with these settings no question can be answered: {}", told.join("; ")))
 }
 
-/// The head of an assistant's canvas. No list shows it.
+/// Returns the head of an assistant's canvas, which is in no list.
 fn head(key: &CanvasKey) -> CanvasHead {
     CanvasHead {
         title: format!("chat assistant {}", key.id),
@@ -187,7 +186,7 @@ fn head(key: &CanvasKey) -> CanvasHead {
 }
 
 impl App {
-    /// The datasets of these that are there, in their order.
+    /// Returns those of the datasets that exist, in their order.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -206,10 +205,10 @@ impl App {
         Ok(datasets.iter().filter(|id| found.contains(id.as_str())).cloned().collect())
     }
 
-    /// The canvas that a turn of an assistant runs: of what the assistant is like now.
+    /// Returns the plan for a turn of an assistant, built from its current settings.
     ///
     /// # Errors
-    /// `NotFound` when the assistant is gone, `Invalid` when its canvas cannot run, such as without its model.
+    /// `NotFound` when the assistant does not exist, `Invalid` when its canvas cannot run, such as without its model.
     pub async fn plan_of_chat(&self, key: &CanvasKey, input: &TurnInput) -> Result<Arc<Plan>> {
         let turn = ChatTurn::deserialize(Json::Object(input.inputs.clone())).map_err(|cause| {
             let message =
@@ -225,11 +224,11 @@ impl App {
         let llm_id = turn.llm_id.as_deref().unwrap_or(&settings.llm_id);
         let quotes = self.models.resolve(&key.tenant, llm_id).is_ok_and(|model| !model.info().writes());
         if quotes {
-            // What only quotes rewrites no question: what it says instead would be searched for.
+            // A model that only quotes must not rewrite the question: its output would be searched for instead.
             settings.prompt_config.insert("refine_multiturn".to_owned(), false.into());
         }
         let dsl = compact(&drawing::draw(&settings, &turn).to_string())?;
-        // The version follows from the drawing, so a plan that is known needs neither store nor compiler.
+        // The version is derived from the canvas, so a known plan needs neither the store nor the compiler.
         let version: Arc<str> = weft_core::hex(&Sha256::digest(dsl.as_bytes())).into();
         if let Some(plan) = self.plans.get(key, &version) {
             return Ok(plan);
@@ -241,13 +240,13 @@ impl App {
         Ok(self.keep(key, &stored.version, plan))
     }
 
-    /// Begins a conversation with an assistant. What was said before is what it goes on with.
+    /// Creates a conversation with an assistant, which continues the given earlier messages.
     ///
     /// # Errors
     /// `Conflict` when the id is taken.
     pub async fn open_chat(&self, chat: &CanvasKey, new: NewSession<'_>) -> Result<Session> {
         let now_ms = self.clock.now_ms();
-        // It is on no version: each turn brings that of the settings at its time.
+        // It has no version: each turn uses the settings at its time.
         let session = new.session(chat, &"".into(), SessionState::default(), now_ms)?;
         self.sessions.create(&session, &messages(new.before, now_ms)).await?;
         self.stays_with_chat(chat, &session.key).await?;
@@ -255,13 +254,13 @@ impl App {
     }
 }
 
-/// The first message of a conversation with an assistant.
+/// Returns the first message of a conversation with an assistant.
 pub fn opening(settings: &ChatSettings) -> Vec<Said> {
     let prologue = text(&settings.prompt_config, "prologue");
     if prologue.is_empty() { Vec::new() } else { vec![("assistant", prologue.to_owned())] }
 }
 
-/// The settings of a search app before anybody has set any.
+/// Returns the default settings of a search app.
 pub fn single_questions() -> ChatSettings {
     let prompt = [
         ("system", Json::from(SINGLE_SYSTEM)),
@@ -274,7 +273,7 @@ pub fn single_questions() -> ChatSettings {
     ChatSettings { prompt_config, ..ChatSettings::default() }
 }
 
-/// What answers where no assistant is named: [`PLAIN`] or [`SINGLE`].
+/// Returns the default assistant or search app: [`PLAIN`] or [`SINGLE`].
 pub fn unstored(tenant: &TenantId, id: &str) -> Chat {
     let (kind, settings) = match id {
         SINGLE => (ChatKind::Search, single_questions()),
@@ -284,7 +283,7 @@ pub fn unstored(tenant: &TenantId, id: &str) -> Chat {
     Chat { kind, key: CanvasKey::new(tenant, id), ..chat }
 }
 
-/// An assistant as it is made.
+/// Returns a new assistant.
 pub fn new(tenant: &TenantId, name: String, settings: ChatSettings, now_ms: i64) -> Chat {
     let key = CanvasKey::new(tenant, CanvasId::generate());
     let kind = ChatKind::Assistant;

@@ -1,4 +1,4 @@
-//! What is worked on in processes of its own: programs of canvases and models, and files that are read.
+//! Settings of work in separate processes: programs of canvases and models, and the parsing of files.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,26 +11,26 @@ use weft_sandbox::Confinement;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SandboxConfig {
-    /// How many run at the same time; 0: none does.
+    /// Maximum number of concurrent programs; 0: none may run.
     pub at_once: usize,
-    /// How long one may take.
+    /// Time limit of a program, in seconds.
     pub seconds: f64,
-    /// Bytes of memory that one may use.
+    /// Memory limit of a program, in bytes.
     pub memory_bytes: usize,
-    /// Bytes of what one returns, as JSON.
+    /// Maximum size of its result as JSON, in bytes.
     pub output_bytes: usize,
-    /// Bytes of what one prints; more is cut off.
+    /// Maximum size of its printed output, in bytes; more is cut off.
     pub printed_bytes: usize,
-    /// The program that runs them, with its arguments. Empty: `weft` itself, and in a program that embeds
-    /// the server none.
+    /// The command that runs them, with its arguments. Empty: `weft` itself, or none in a program that embeds the
+    /// server.
     pub worker: Vec<String>,
-    /// What becomes of them where their process cannot be confined.
+    /// What to do if their process cannot be confined.
     pub confinement: Confinement,
-    /// An interpreter of Python that the system has, with packages, for programs in Python; empty: the built-in one.
+    /// A Python interpreter of the system, with packages, for programs in Python; empty: the built-in one.
     pub python: PathBuf,
-    /// What it has imported before any program runs.
+    /// Modules that it imports before any program runs.
     pub python_modules: Vec<String>,
-    /// The address of a service that runs them instead; empty: this machine does.
+    /// The URL of a service that runs them instead; empty: this machine does.
     pub remote: String,
 }
 
@@ -55,7 +55,7 @@ impl Default for SandboxConfig {
 }
 
 impl SandboxConfig {
-    /// What one program may use, when the numbers make sense.
+    /// Returns the limits of a program if the numbers are valid.
     pub fn limits(&self) -> Option<Limits> {
         const MEMORY_MIN: usize = 1 << 20;
         let &Self { memory_bytes, output_bytes, printed_bytes, .. } = self;
@@ -68,39 +68,39 @@ impl SandboxConfig {
     }
 }
 
-/// Files that are read into datasets, each in a process of its own.
+/// Parsing of files for datasets, each in its own process.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DocumentsConfig {
-    /// How many are read at the same time; 0: none is.
+    /// Maximum number of files that are parsed concurrently; 0: none.
     pub at_once: usize,
-    /// How long reading one may take.
+    /// Time limit for parsing a file, in seconds.
     pub seconds: f64,
-    /// Bytes of memory that reading one may use.
+    /// Memory limit for parsing a file, in bytes.
     pub memory_bytes: usize,
-    /// Bytes that one may have.
+    /// Maximum size of a file, in bytes.
     pub file_bytes_max: usize,
-    /// The program that reads them, with its arguments. Empty: `weft` itself, and in a program that embeds
-    /// the server none.
+    /// The command that parses them, with its arguments. Empty: `weft` itself, or none in a program that embeds the
+    /// server.
     pub worker: Vec<String>,
-    /// What becomes of them where their process cannot be confined.
+    /// What to do if their process cannot be confined.
     pub confinement: Confinement,
-    /// A font for letters in PDFs that the built-in one lacks; empty: one that the system has.
+    /// A font for characters in PDFs that the built-in one lacks; empty: a font of the system.
     pub font: PathBuf,
-    /// Who reads pictures: `none`, `tesseract`, or the name of a model of the kind `ocr` or `vision`.
+    /// Text recognition for pictures: `none`, `tesseract`, or the name of a model of the kind `ocr` or `vision`.
     pub ocr: String,
-    /// The languages that `tesseract` looks for, as it names them.
+    /// Languages for `tesseract`, by its names.
     pub ocr_languages: Vec<String>,
-    /// How long reading one picture may take.
+    /// Time limit for one picture, in seconds.
     pub ocr_seconds: f64,
 }
 
-/// Pictures are not read.
+/// Pictures are not recognized.
 pub(crate) const NO_OCR: &str = "none";
-/// The program of this system reads them.
+/// Pictures are recognized by the program of the system.
 pub(crate) const TESSERACT: &str = "tesseract";
 
-/// Fonts that systems have, with letters of many scripts in one file.
+/// Common system fonts with characters of many scripts in one file.
 const SYSTEM_FONTS: [&str; 5] = [
     "/usr/share/fonts/truetype/droid/DroidSansFallbackFull.ttf",
     "/usr/share/fonts/android/DroidSansFallbackFull.ttf",
@@ -130,7 +130,7 @@ impl Default for DocumentsConfig {
 }
 
 impl DocumentsConfig {
-    /// The font for letters that the built-in one lacks, if there is any.
+    /// Returns the font for characters that the built-in one lacks, if there is any.
     pub fn font(&self) -> Option<PathBuf> {
         if self.font.as_os_str().is_empty() {
             SYSTEM_FONTS.into_iter().map(PathBuf::from).find(|font| font.is_file())
@@ -139,12 +139,12 @@ impl DocumentsConfig {
         }
     }
 
-    /// What reading one picture by a program may use, when the numbers make sense.
+    /// Returns the limits for recognizing a picture with a program if the numbers are valid.
     pub fn picture_limits(&self) -> Option<weft_parse::Limits> {
         Some(weft_parse::Limits { time: seconds(self.ocr_seconds)?, ..self.limits()? })
     }
 
-    /// What reading one file may use, when the numbers make sense.
+    /// Returns the limits for parsing a file if the numbers are valid.
     pub fn limits(&self) -> Option<weft_parse::Limits> {
         const MEMORY_MIN: usize = 16 << 20;
         let &Self { memory_bytes, file_bytes_max: file_bytes, .. } = self;
@@ -154,7 +154,7 @@ impl DocumentsConfig {
     }
 }
 
-/// A time limit: more than nothing, and a day at most.
+/// Parses a time limit: greater than zero, and at most a day.
 fn seconds(number: f64) -> Option<Duration> {
     let time = Duration::try_from_secs_f64(number).ok()?;
     (!time.is_zero() && time <= Duration::from_secs(86_400)).then_some(time)

@@ -1,4 +1,4 @@
-//! Telling people: taking facts that wait, and delivering them until they are told or given up.
+//! Delivery of notifications: takes waiting ones, and retries until they are delivered or given up.
 
 use std::time::Duration;
 
@@ -16,48 +16,49 @@ use crate::app::App;
 use crate::config::Receivers;
 use crate::hmac::sign;
 
-/// The header that a call is signed in: HMAC with SHA-256 of the time, a dot and the body, in hexadecimal digits.
+/// The header with the signature of a call: the hex-encoded HMAC-SHA-256 of the time, a dot and the body.
 pub const SIGNATURE_HEADER: &str = "X-Signature-256";
-/// The header with the time that is signed, too: seconds since 1970.
+/// The header with the signed time, in seconds since 1970.
 pub const TIMESTAMP_HEADER: &str = "X-Timestamp";
 
-/// How often a process looks for facts that wait.
+/// How often a process looks for waiting notifications.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// How long a fact is a process's that falls silent. Longer than all ways of telling it may take together.
+/// Lease on a notification, after which another process may take it. Longer than all ways of delivery may take
+/// together.
 const LEASE_MS: i64 = 120_000;
-/// How long a call may take.
+/// Time limit of a webhook call.
 const CALL_LIMIT: Duration = Duration::from_secs(10);
-/// How long handing in a mail may take.
+/// Time limit for submitting a mail.
 const MAIL_LIMIT: Duration = Duration::from_secs(30);
-/// Bytes of an answer to a call. Nothing of it is looked at.
+/// Maximum size of the response to a call, in bytes. Its content is ignored.
 const ANSWER_MAX: usize = 64 << 10;
-/// Facts that are taken, and told at the same time.
+/// Number of notifications that are taken and delivered concurrently.
 const AT_ONCE: usize = 8;
-/// The pause after the first attempt; each further one is twice as long.
+/// The pause after the first attempt; it doubles with each further one.
 const FIRST_PAUSE_MS: i64 = 30_000;
 /// The longest pause.
 const PAUSE_MAX_MS: i64 = 3_600_000;
-/// A fact that nobody has begun to tell for so long is told no more.
+/// Age after which a notification without any attempt is given up.
 const STALE_MS: i64 = 86_400_000;
-/// How long facts are remembered.
+/// How long notifications are kept.
 const KEPT_MS: i64 = 30 * 86_400_000;
-/// How often old ones are forgotten.
+/// How often old ones are removed.
 const FORGET_EVERY: Duration = Duration::from_secs(3_600);
-/// What [`crate::config::NotificationsConfig::per_hour`] counts in.
+/// Period of [`crate::config::NotificationsConfig::per_hour`].
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// What has come of one way to tell people.
+/// Outcome of one way of delivery.
 enum Told {
     Done,
-    /// It may go well later.
+    /// It may succeed later.
     Later(String),
-    /// It will not.
+    /// It will not succeed.
     Never(String),
 }
 
 impl App {
-    /// Tells people what they are to be told, again and again. Never returns. A delivery that is cut off is begun again
-    /// by whoever takes it next.
+    /// Delivers notifications, periodically. Never returns. An interrupted delivery is started again by the next
+    /// process that takes it.
     pub async fn keep_people_told(&self) {
         futures::join!(self.keep_watching(), self.keep_delivering());
     }
@@ -79,13 +80,13 @@ impl App {
         }
     }
 
-    /// Delivers the facts that may be delivered now, a few at the same time. How many were tried.
+    /// Delivers the notifications that are due, a few concurrently. Returns how many were attempted.
     ///
     /// # Errors
-    /// When the store cannot be read or written. What keeps a single one from being told is noted with it.
+    /// When the store cannot be read or written. The failure of a single one is stored with it.
     pub async fn deliver_notices(&self) -> Result<usize> {
         if self.notifications.config.tenants.is_empty() {
-            // Another process may know who is to be told.
+            // Another process may be configured with receivers.
             return Ok(0);
         }
         let mut tried = 0;
@@ -116,7 +117,7 @@ impl App {
                 "people are not told"
             );
         }
-        // What is not settled is told once more when its time has passed; it has the same id then.
+        // If the outcome is not stored, the notification is delivered again when its lease expires, with the same id.
         if let Err(error) = self.notifications.store.settle_notice(lease, &outcome).await {
             tracing::warn!(
                 subject = lease.key.subject,
@@ -139,7 +140,7 @@ impl App {
         let Some(receivers) = receivers.filter(|receivers| receivers.want(key.kind)) else {
             return ended(NoticeState::Delivered { at_ms: now_ms }, "nobody is to be told");
         };
-        // Only a first attempt is turned away: what was begun is tried to its end.
+        // Only a first attempt is rejected: after that, delivery is tried to the end.
         if stored.attempts <= 1 {
             if now_ms.saturating_sub(stored.notice.at_ms) > STALE_MS {
                 return ended(given_up, "it was known for more than a day before anybody could be told");
@@ -174,7 +175,7 @@ impl App {
         NoticeOutcome { done, state, reason: [never, later].concat().join("; ") }
     }
 
-    /// Calls the tenant's address.
+    /// Calls the tenant's URL.
     async fn call(&self, stored: &StoredNotice, receivers: &Receivers, message: &Message) -> Told {
         let notice = &stored.notice;
         let body = json!({
@@ -182,7 +183,7 @@ impl App {
             "text": message.title, "data": message.data,
         });
         let time = self.clock.now_ms().div_euclid(1_000).to_string();
-        // The way out writes it in the same way: a value has one form.
+        // The client serializes it in the same way: a JSON value has one serialized form.
         let text = body.to_string();
         let parts = [time.as_bytes(), b".", text.as_bytes()];
         let signature = sign(HmacAlgorithm::Hs256, receivers.secret.reveal().trim().as_bytes(), &parts);
@@ -201,10 +202,10 @@ impl App {
         };
         match self.notifications.http.send(&notice.key.tenant, request).await.map(|answer| answer.status) {
             Ok(200..=299) => Told::Done,
-            // These may pass; any other status is an answer to this very call.
+            // These may be temporary; any other status is a definite answer to this call.
             Ok(status @ (408 | 425 | 429 | 500..)) => Told::Later(format!("it answers with {status}")),
             Ok(status) => Told::Never(format!("it answers with {status}")),
-            // Its address or its answer will not be another one.
+            // A retry would have the same address and response.
             Err(error) if matches!(error.kind, ErrorKind::Denied | ErrorKind::Invalid) => {
                 Told::Never(error.full())
             }
@@ -212,7 +213,7 @@ impl App {
         }
     }
 
-    /// Hands in a mail to the tenant's addresses.
+    /// Sends a mail to the tenant's addresses.
     async fn mail(&self, tenant: &TenantId, receivers: &Receivers, message: &Message) -> Told {
         let config = &self.notifications.config.mail;
         let server = MailServer {
@@ -235,30 +236,30 @@ impl App {
         match self.notifications.mailer.send(tenant, mail).await {
             Ok(()) => Told::Done,
             Err(error) if error.kind == ErrorKind::Unavailable => Told::Later(error.full()),
-            // It is not taken, or may have been: two mails are worse than a note in the log.
+            // It was rejected, or may have been accepted: a log entry is better than a second mail.
             Err(error) => Told::Never(error.full()),
         }
     }
 }
 
-/// By a call.
+/// Delivery by a webhook call.
 const WEBHOOK: &str = "webhook";
-/// By mail.
+/// Delivery by mail.
 const MAIL: &str = "mail";
 
-/// The ways in which they want to be told and that are not done with.
+/// Returns the configured ways of delivery that are not done.
 fn ways(receivers: &Receivers, done: &[String]) -> Vec<&'static str> {
     let webhook = (!receivers.webhook.is_empty()).then_some(WEBHOOK);
     let wanted = webhook.into_iter().chain((!receivers.mail.is_empty()).then_some(MAIL));
     wanted.filter(|way| !done.iter().any(|done| way_of(done) == *way)).collect()
 }
 
-/// The way that is done with: what is noted begins with it, and the reason follows where it has failed.
+/// Returns the way that is done: an entry starts with it, followed by the reason if it has failed.
 fn way_of(done: &str) -> &str {
     done.split_once(": ").map_or(done, |(way, _)| way)
 }
 
-/// How long to wait after so many attempts.
+/// Returns the pause after this many attempts.
 fn pause_ms(attempts: u32) -> i64 {
     let doubled = 1_i64.checked_shl(attempts.saturating_sub(1).min(30)).unwrap_or(i64::MAX);
     FIRST_PAUSE_MS.saturating_mul(doubled).min(PAUSE_MAX_MS)

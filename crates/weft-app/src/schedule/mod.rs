@@ -249,12 +249,25 @@ impl App {
     pub async fn fire_schedule(&self, schedule: &Schedule) -> Result<RunKey> {
         let now_ms = self.clock.now_ms();
         let work = work(schedule, RunId::generate(), now_ms);
-        if !self.queue.push_within(&work, now_ms, OPEN_MAX).await? {
+        if self.queue.push_within(std::slice::from_ref(&work), now_ms, OPEN_MAX).await? > 0 {
             let message = format!("{OPEN_MAX} runs of schedule `{}` have not ended", schedule.key.id);
             return Err(Error::new(ErrorKind::RateLimited, message).help("wait for them"));
         }
         self.wake.notify_one();
         Ok(work.run)
+    }
+
+    /// Which inputs of a schedule nothing in its canvas reads as it is now: a slip in a name would be an input that is not
+    /// given. Of a canvas that cannot run as it is nothing is said: it may be mended before the first time.
+    pub async fn unread_inputs(&self, schedule: &Schedule) -> Vec<String> {
+        let inputs = &schedule.input.inputs;
+        if inputs.is_empty() {
+            return Vec::new();
+        }
+        let canvas = CanvasKey::new(&schedule.key.tenant, schedule.canvas.clone());
+        let Ok(version) = self.canvases.newest(&canvas).await else { return Vec::new() };
+        let Ok(plan) = self.plan(&canvas, &version).await else { return Vec::new() };
+        inputs.keys().filter(|key| !plan.reads_input(key)).cloned().collect()
     }
 
     /// The runs that a schedule has asked for, the latest first, and how many there are in all. What was
@@ -311,16 +324,16 @@ impl App {
             }
         };
         let Some(decision) = decide(&times, schedule, now_ms) else { return Ok(()) };
-        let room = usize::try_from(self.room(schedule).await?).unwrap_or(usize::MAX);
-        let passed_over = decision.fires.len().saturating_sub(room);
+        // Where there is no room for all, the latest count. Each has the whole input, so no more are made than can get in.
+        let skipped = decision.fires.len().saturating_sub(usize::try_from(OPEN_MAX).unwrap_or(usize::MAX));
+        let fires = decision.fires.iter().skip(skipped);
+        let all: Vec<Work> = fires.map(|fire| work(schedule, run_of(&schedule.key, *fire), *fire)).collect();
+        // The runs are asked for before it is noted that they are: who stops in between asks again.
+        let passed_over = self.queue.push_within(&all, now_ms, OPEN_MAX).await?;
+        let passed_over = passed_over.saturating_add(u64::try_from(skipped).unwrap_or(u64::MAX));
         if passed_over > 0 {
             tracing::warn!(schedule.id = %schedule.key.id, passed_over, "too many runs of a schedule have not ended");
         }
-        // Where there is no room for all, the latest count.
-        let fires = decision.fires.iter().skip(passed_over);
-        let all: Vec<Work> = fires.map(|fire| work(schedule, run_of(&schedule.key, *fire), *fire)).collect();
-        // The runs are asked for before it is noted that they are: who stops in between asks again.
-        self.queue.push(&all, now_ms).await?;
         if self.schedules.advance(schedule, decision.next_ms, decision.decided_ms).await? {
             return Ok(());
         }
@@ -331,14 +344,6 @@ impl App {
         } else {
             self.queue.withdraw(&schedule.key.tenant, schedule.key.id.as_str()).await.map(drop)
         }
-    }
-
-    /// How many more runs a schedule may ask for now.
-    async fn room(&self, schedule: &Schedule) -> Result<u64> {
-        let source = Some(schedule.key.id.to_string());
-        let filter = WorkFilter { source, open: true, ..WorkFilter::default() };
-        let (_, open) = self.queue.list(&schedule.key.tenant, &filter).await?;
-        Ok(OPEN_MAX.saturating_sub(open))
     }
 }
 

@@ -108,6 +108,8 @@ async fn windows_dialogs_and_downloads_are_taken_care_of() {
     assert!(view.notes.iter().any(|note| note.contains("careful")), "{:?}", view.notes);
     let view = window.act(Action::Click(number(&view, "<button Ask"))).await.unwrap();
     assert!(view.text.ends_with("no\n"), "{}", view.text);
+    let declined = "a dialog (confirm) was declined: sure?";
+    assert!(view.notes.iter().any(|note| note == declined), "{:?}", view.notes);
     let view = window.act(Action::Click(number(&view, "<button Under"))).await.unwrap();
     assert!(view.text.ends_with("covered\n"), "{}", view.text);
     let view = window.act(Action::Click(number(&view, "<link A file"))).await.unwrap();

@@ -319,7 +319,7 @@ fn a_description_is_never_a_path() {
 #[test]
 fn half_sent_heads_shut_nobody_out() {
     let home = Home::quoting();
-    let server = Server::of(home.start_with_files(128, &["serve", "--listen", "127.0.0.1:0"]));
+    let server = Server::of(home.start_with_files("-n 128", &["serve", "--listen", "127.0.0.1:0"]));
     let half = || {
         let mut stream = TcpStream::connect(server.address).unwrap();
         drop(stream.write_all(b"POST /api/v1/agents HTTP/1.1\r\nHost: x\r\nX-Half: "));
@@ -332,6 +332,25 @@ fn half_sent_heads_shut_nobody_out() {
         assert!(status.contains("401"), "{status}: {answer}");
     }
     drop(halves);
+    assert_eq!(server.stop(), "");
+}
+
+/// The usual number of open files is a precaution for programs of long ago. Where it counted, the first of these
+/// connections would have made room.
+#[cfg(unix)]
+#[test]
+fn a_server_allows_itself_more_files_than_it_is_started_with() {
+    let home = Home::quoting();
+    let server = Server::of(home.start_with_files("-S -n 128", &["serve", "--listen", "127.0.0.1:0"]));
+    let mut idle: Vec<TcpStream> = (0..300).map(|_| TcpStream::connect(server.address).unwrap()).collect();
+    // Connections are let in one after the other, and this is the last.
+    let (status, answer) = server.post("/api/v1/agents", Some("wrong"), &json!({"title": "x", "dsl": {}}));
+    assert!(status.contains("401"), "{status}: {answer}");
+    idle[0].set_read_timeout(Some(std::time::Duration::from_millis(500))).unwrap();
+    let seen = idle[0].read(&mut [0]).map_err(|error| error.kind());
+    let is_open = matches!(seen, Err(std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut));
+    assert!(is_open, "{seen:?}");
+    drop(idle);
     assert_eq!(server.stop(), "");
 }
 

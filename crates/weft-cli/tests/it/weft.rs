@@ -123,11 +123,12 @@ impl Home {
         Running::start(self.command(arguments))
     }
 
-    /// Starts the program where it may open so many files, and could allow itself no more.
-    pub(crate) fn start_with_files(&self, files: usize, arguments: &[&str]) -> Running {
+    /// Starts the program where it may open so many files, as `ulimit` takes them: `-n 128`, or `-S -n 128` where it could
+    /// allow itself more.
+    pub(crate) fn start_with_files(&self, files: &str, arguments: &[&str]) -> Running {
         let weft = self.command(arguments);
         let mut command = Command::new("/bin/sh");
-        command.arg("-c").arg(format!("ulimit -n {files}; exec \"$@\"")).arg("sh");
+        command.arg("-c").arg(format!("ulimit {files}; exec \"$@\"")).arg("sh");
         command.arg(weft.get_program()).args(weft.get_args());
         command.env_clear().env("HOME", self.path()).current_dir(self.path());
         Running::start(command)

@@ -225,7 +225,7 @@ impl ExcelProcessor {
         for id in self.named(ctx)? {
             let reading = async {
                 let (file, bytes) = ctx.run.seams.files.read(&ctx.run.tenant, &id).await?;
-                let sheets = ctx.run.seams.documents.sheets(&file.name, bytes).await?;
+                let sheets = ctx.run.seams.documents.sheets(&ctx.run.tenant, &file.name, bytes).await?;
                 Ok((file.name, sheets))
             };
             // Stored with the run, because the file may be gone when the work is repeated.

@@ -223,7 +223,8 @@ pub(super) async fn read(
     all.extend(settings.clone());
     let request = ReadRequest { name: document.name.clone(), method, settings: all };
     let sums = Arc::new(CallSums::default());
-    let read = sums.reader(&ctx.run.seams.reader).read(&request, bytes).await;
+    let reader = sums.reader(&ctx.run.seams.reader);
+    let read = reader.read(&ctx.run.tenant, &request, bytes).await;
     // Even after a failure: pictures may have been read before it.
     count(ctx, &sums).await?;
     read

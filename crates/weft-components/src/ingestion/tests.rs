@@ -12,7 +12,7 @@ use weft_core::seam::document_reader::{ChunkMethod, DocumentPiece, Heading, Read
 use weft_core::seam::file_store::StoredFile;
 use weft_core::seam::{DocumentReader, FileStore as _, Seams};
 use weft_core::watched_models::{CallOutcome, ModelCall, ModelWatcher};
-use weft_core::{ErrorKind, Result};
+use weft_core::{ErrorKind, Result, TenantId};
 use weft_testkit::MemoryFiles;
 
 use crate::testing::{Node, Setting, Stage, failure, outputs};
@@ -23,7 +23,7 @@ struct Blocks(Mutex<Vec<ReadRequest>>);
 
 #[async_trait]
 impl DocumentReader for Blocks {
-    async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
+    async fn read(&self, _: &TenantId, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
         self.0.lock().unwrap().push(request.clone());
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let blocks: Vec<&str> = match request.method {
@@ -54,7 +54,7 @@ struct Asking(Option<Arc<dyn ModelWatcher>>);
 
 #[async_trait]
 impl DocumentReader for Asking {
-    async fn read(&self, request: &ReadRequest, _: Bytes) -> Result<ReadDocument> {
+    async fn read(&self, _: &TenantId, request: &ReadRequest, _: Bytes) -> Result<ReadDocument> {
         for watcher in self.0.iter().cycle().take(2) {
             let usage = Usage { prompt_tokens: 300, completion_tokens: 7, calls: 1, ..Usage::default() };
             let (prices, outcome) = (Some(Prices::new(1.0, 1.0)), CallOutcome::Succeeded);

@@ -428,6 +428,21 @@ mod tests {
         assert_eq!(nested.problems(), ["/fields/a~1b"]);
     }
 
+    /// What says how a request is framed and where it goes follows from its address, however a canvas spells it.
+    #[tokio::test]
+    async fn headers_that_frame_a_request_are_left_out_and_told() {
+        let headers = json!({"Host": "b.example", "connection": "close", " Content-Length ": "1",
+            "TRANSFER-ENCODING": "chunked", "Upgrade": "x", "X-Kept": "a"});
+        let params = json!({"url": "https://a.example", "headers": headers});
+        let (sent, _) = invoked(params.clone(), vec![page(200, "ok")]).await;
+        assert_eq!(sent[0].headers, [("X-Kept".to_owned(), "a".to_owned())]);
+        for kind in ["Invoke", "HttpGet"] {
+            let warnings = Node::new(kind, params.clone()).build().shape().warnings;
+            let told = warnings.iter().filter(|warning| warning.message.contains("which has no effect"));
+            assert_eq!(told.count(), 5, "{kind}");
+        }
+    }
+
     #[tokio::test]
     async fn a_bad_status_is_an_error_unless_it_is_allowed() {
         let (_, result) = invoked(json!({"url": "example.org"}), vec![page(404, "not here")]).await;

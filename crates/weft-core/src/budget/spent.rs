@@ -4,7 +4,7 @@ use std::ops::{Add, AddAssign};
 
 use serde::{Deserialize, Serialize};
 
-/// How much has been used.
+/// Usage of each budgeted resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Spent {
@@ -34,24 +34,24 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl Spent {
-    /// Whether nothing has been used.
+    /// Returns whether nothing has been used.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The same without working time.
+    /// Returns the same usage without working time.
     #[must_use]
     pub fn without_time(self) -> Self {
         Self { millis: 0, ..self }
     }
 
-    /// What this is more than `other`, nowhere less than nothing.
+    /// Returns how much this exceeds `other`, resource by resource; zero where it does not.
     #[must_use]
     pub fn beyond(self, other: Self) -> Self {
         self.with(other, u64::saturating_sub)
     }
 
-    /// The greater number of each.
+    /// Returns the maximum of each resource.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         self.with(other, u64::max)

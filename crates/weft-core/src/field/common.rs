@@ -14,21 +14,21 @@ pub static EXCEPTION_METHOD: Field = Field::raw(
     Kind::Choice(&METHODS),
     "what happens when the node fails; the run fails when absent",
 );
-/// Where the run goes on.
+/// The components that run next when the node fails.
 pub static EXCEPTION_GOTO: Field = Field::raw(
     "exception_goto",
     Kind::Targets,
     "the components that the run goes on with when the node fails",
 )
 .shown_when("exception_method", &["goto"]);
-/// What takes the place of the result.
+/// The value that replaces the result when the node fails.
 pub static EXCEPTION_DEFAULT_VALUE: Field = Field::raw(
     "exception_default_value",
     Kind::Any,
     "what takes the place of the result when the node fails",
 );
 
-/// When the node does its work again.
+/// When the node repeats its work.
 pub static RETRY_IF: Field = Field::raw(
     "retry_if",
     Kind::Objects(&[
@@ -42,7 +42,7 @@ pub static RETRY_IF: Field = Field::raw(
     ]),
     "conditions on what came out; when one of them holds the work is done again; a model that answers without a word has given nothing",
 );
-/// How often, at most.
+/// Maximum number of repetitions.
 pub static RETRY_MAX: Field<usize> = Field::count(
     "retry_max",
     RETRIES,
@@ -50,14 +50,14 @@ pub static RETRY_MAX: Field<usize> = Field::count(
     "how often the work is done again, with `retry_if`",
 );
 
-/// What editors write at every node.
+/// Parameters that editors write to every node.
 static DESCRIPTION: Field = Field::raw("description", Kind::Text, "what the node is for").not_offered();
 static INPUTS: Field = Field::raw("inputs", Kind::Any, "what an editor shows as the inputs").not_offered();
 static OUTPUTS: Field = Field::raw("outputs", Kind::Any, "what an editor shows as the outputs").not_offered();
 static ON_MISSING_CREDENTIAL: Field =
     Field::raw("on_missing_credential", Kind::Text, "what happens without a key").not_offered();
 
-/// The parameters that every component has, besides those of its type.
+/// The parameters that every component has in addition to those of its type.
 pub static GROUPS: &[FieldGroup] = &[FieldGroup {
     title: "When it fails",
     fields: &[
@@ -73,7 +73,8 @@ pub static GROUPS: &[FieldGroup] = &[FieldGroup {
     ],
 }];
 
-/// What an entry of an agent's `tools` may say of calling it, also among the parameters of the tool.
+/// Settings for calling a tool that an entry of an agent's `tools` may contain, also among the parameters of the
+/// tool.
 pub static OF_A_TOOL: &[FieldGroup] = &[FieldGroup {
     title: "How it is called",
     fields: &[

@@ -1,18 +1,18 @@
-//! JSON Schemas, made from fields.
+//! Generates JSON Schemas from fields.
 
 use serde_json::{Map, json};
 
 use super::{AnyField as _, ByModel, Field, FieldGroup, FieldSpec, Kind, specs};
 use crate::value::Json;
 
-/// The JSON Schema of an object with the offered fields of these groups. It has no `required`: what a component cannot do
-/// without it says by itself, with what to do about it.
+/// Returns the JSON Schema of an object with the offered fields of these groups. It has no `required`, because
+/// components report missing parameters themselves, together with a remedy.
 pub fn of_parameters(groups: impl IntoIterator<Item = &'static FieldGroup>) -> Json {
     let offered = specs(groups).filter(|spec| spec.offered);
     json!({"type": "object", "properties": properties(offered)})
 }
 
-/// The JSON Schema of what a model fills in: of the fields that are for models to fill in, and no others.
+/// Returns the JSON Schema of the arguments that a model fills in: exactly the fields that are marked for models.
 pub fn of_arguments(groups: &'static [FieldGroup]) -> Json {
     let filled = || specs(groups).filter_map(|spec| Some((spec, spec.by_model?)));
     let properties: Map<String, Json> =
@@ -40,7 +40,7 @@ fn properties<'a>(specs: impl Iterator<Item = &'a FieldSpec>) -> Map<String, Jso
     specs.map(|spec| (spec.name.to_owned(), of_field(spec))).collect()
 }
 
-/// The JSON Schema of one field.
+/// Returns the JSON Schema of one field.
 pub fn of_field(spec: &FieldSpec) -> Json {
     let mut schema = of_value(spec.kind);
     schema.insert("description".to_owned(), spec.summary.into());
@@ -50,7 +50,7 @@ pub fn of_field(spec: &FieldSpec) -> Json {
     Json::Object(schema)
 }
 
-/// The type of a value in the words of JSON Schema; `any` for one that may be anything.
+/// Returns the JSON Schema type of a value; `any` if it may be anything.
 pub fn type_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Any => "any",
@@ -63,7 +63,7 @@ pub fn type_name(kind: Kind) -> &'static str {
     }
 }
 
-/// The JSON Schema of a value of this kind.
+/// Returns the JSON Schema of a value of this kind.
 pub fn of_value(kind: Kind) -> Map<String, Json> {
     let mut schema = Map::new();
     if !matches!(kind, Kind::Any) {

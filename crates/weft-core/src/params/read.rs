@@ -1,12 +1,12 @@
-//! How the value of a field is read, by what it is read as. Canvases are written by many editors and by hand: what they
-//! spell differently is coerced, and what cannot be is a problem with its place.
+//! Reads the values of fields by their types. Canvases are written by many editors and by hand: differing spellings
+//! are coerced, and values that cannot be coerced are reported with their location.
 
 use crate::field::{FieldSpec, Kind, Preset};
 use crate::params::{ParamProblem, Params, is_empty};
 use crate::reference::{Reference, Template};
 use crate::value::{Json, described, number as numeric, shortened, to_text, truth, whole};
 
-/// Characters of a component's id that are shown.
+/// Maximum number of characters of a component id in a message.
 const COMPONENT_CHARS_MAX: usize = 100;
 
 fn preset_text(spec: &FieldSpec) -> &'static str {
@@ -19,7 +19,7 @@ fn preset_text(spec: &FieldSpec) -> &'static str {
 fn given_text(params: &mut Params<'_>, spec: &FieldSpec) -> Option<String> {
     let (pointer, value) = params.found(spec)?;
     match value {
-        // Some editors write an empty object or list for a field that nobody has filled in.
+        // Some editors write an empty object or list for a field that was not filled in.
         Json::Object(_) | Json::Array(_) if is_empty(value) => None,
         Json::Object(_) | Json::Array(_) => {
             let message = format!("must be a text, and is {}", described(value));
@@ -35,12 +35,12 @@ fn given_text(params: &mut Params<'_>, spec: &FieldSpec) -> Option<String> {
     }
 }
 
-/// What to write in place of a list where a text is needed.
+/// Suggests what to write instead of a list where a text is needed.
 fn instead_of_list(items: &[Json]) -> String {
     if let [Json::String(_)] = items {
         return "write the text alone, without the brackets of a list".to_owned();
     }
-    // Older canvases list the components whose results are read, and what these give had no names.
+    // Older canvases list the components whose results are read; those results had no names.
     let Some(component) = items.iter().find_map(|item| item.get("component_id")?.as_str()) else {
         return "write one text in place of the list".to_owned();
     };
@@ -95,10 +95,10 @@ pub(crate) fn flag(params: &mut Params<'_>, spec: &FieldSpec) -> bool {
     optional_flag(params, spec).unwrap_or(spec.default == Preset::Flag(true))
 }
 
-/// A number, also one written as text; an empty text counts as absent.
+/// Returns a number, also if it is written as text; an empty text counts as absent.
 fn given_number(params: &mut Params<'_>, spec: &FieldSpec) -> Option<(String, f64)> {
     let (pointer, value) = params.found(spec)?;
-    // Editors clear a field of a number by an empty text.
+    // Editors clear a number field by writing an empty text.
     if value.as_str().is_some_and(|text| text.trim().is_empty()) {
         return None;
     }
@@ -115,7 +115,7 @@ fn given_number(params: &mut Params<'_>, spec: &FieldSpec) -> Option<(String, f6
 pub(crate) fn number(params: &mut Params<'_>, spec: &FieldSpec) -> Option<f64> {
     let (pointer, number) = given_number(params, spec)?;
     let Kind::Number { min, max } = spec.kind else { return Some(number) };
-    // NaN is in no range, so it is refused as well.
+    // NaN is in no range, so it is rejected as well.
     if (min..=max).contains(&number) {
         return Some(number);
     }
@@ -133,7 +133,7 @@ pub(crate) fn number_or(params: &mut Params<'_>, spec: &FieldSpec) -> f64 {
 
 pub(crate) fn seconds(params: &mut Params<'_>, spec: &FieldSpec) -> Option<u64> {
     let seconds = number(params, spec)?;
-    // Parts of a second make no difference to a person.
+    // Fractions of a second make no difference to a person.
     whole(seconds.ceil()).and_then(|seconds| u64::try_from(seconds).ok())
 }
 
@@ -169,7 +169,7 @@ pub(crate) fn texts(params: &mut Params<'_>, spec: &FieldSpec) -> Vec<String> {
             params.problem(ParamProblem::new(pointer, "must be a list of texts"));
             Vec::new()
         }
-        // Some editors write a single entry without its list.
+        // Some editors write a single entry without a list.
         value => vec![to_text(value)],
     }
 }
@@ -182,7 +182,7 @@ pub(crate) fn choice(params: &mut Params<'_>, spec: &FieldSpec) -> &'static str 
     if let Some(choice) = meant {
         return choice.value;
     }
-    // The name that the canvas uses may be an older one.
+    // The canvas may use an older name of the field.
     let pointer = params.found(spec).map_or_else(|| Params::pointer_of(spec), |(pointer, _)| pointer);
     let values: Vec<String> = choices.iter().map(|choice| format!("`{}`", choice.value)).collect();
     let help = match values.split_last() {

@@ -5,28 +5,28 @@ use async_trait::async_trait;
 use crate::error::Result;
 use crate::id::TenantId;
 
-/// Something that somebody did, or was refused.
+/// An action that was performed or refused.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AuditEntry {
-    /// Whose data it was about.
+    /// The tenant whose data it concerned.
     pub tenant: TenantId,
-    /// When, in milliseconds since 1970.
+    /// When it happened, in milliseconds since 1970.
     pub at_ms: i64,
-    /// Tells it from others of the same millisecond.
+    /// Distinguishes it from other entries of the same millisecond.
     pub id: String,
-    /// Who: `user:ID`, `key:ID` (an API key), `share:ID`, `cli` or `nobody`.
+    /// The actor: `user:ID`, `key:ID` (an API key), `share:ID`, `cli` or `nobody`.
     pub actor: String,
-    /// What: `PUT /api/v1/agents/{id}`, `login` …
+    /// The action: `PUT /api/v1/agents/{id}`, `login` …
     pub action: String,
-    /// On what: the path of the request, an address, or another name.
+    /// The object of the action: the path of the request, an address, or another name.
     pub target: String,
-    /// 0 when it was done, else the code of the refusal or failure.
+    /// 0 if it succeeded, otherwise the code of the refusal or failure.
     pub outcome: u16,
-    /// The network address that it came from; empty when there was none.
+    /// The network address it came from; empty if there was none.
     pub address: String,
 }
 
-/// Where a page of the log ends: the time and the id of its last entry.
+/// The end of a page of the log: the time and the id of its last entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditPosition {
     /// Its time.
@@ -35,7 +35,7 @@ pub struct AuditPosition {
     pub id: String,
 }
 
-/// Which entries are wanted.
+/// Which entries to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditFilter {
     /// Those of this actor.
@@ -44,15 +44,15 @@ pub struct AuditFilter {
     pub since_ms: Option<i64>,
     /// Those before this time.
     pub until_ms: Option<i64>,
-    /// Those that come after this one in the order of the list.
+    /// Those after this one in list order.
     pub after: Option<AuditPosition>,
-    /// The oldest first instead of the newest.
+    /// Oldest first instead of newest first.
     pub ascending: bool,
-    /// How many at most.
+    /// Maximum number to return.
     pub limit: u64,
 }
 
-/// Where the audit log is kept. Nothing in it is ever changed.
+/// Stores the audit log. Its entries are never changed.
 #[async_trait]
 pub trait AuditStore: Send + Sync {
     /// Adds an entry.
@@ -61,13 +61,13 @@ pub trait AuditStore: Send + Sync {
     /// When the store cannot be written.
     async fn add_audit(&self, entry: &AuditEntry) -> Result<()>;
 
-    /// Entries of a tenant by time, and by id within a millisecond.
+    /// Returns entries of a tenant, sorted by time, and by id within a millisecond.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn audit(&self, tenant: &TenantId, filter: &AuditFilter) -> Result<Vec<AuditEntry>>;
 
-    /// Removes the entries of all tenants that are older. How many.
+    /// Removes the entries of all tenants that are older. Returns how many were removed.
     ///
     /// # Errors
     /// When the store cannot be written.

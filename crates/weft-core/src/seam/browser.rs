@@ -1,4 +1,4 @@
-//! Web browsers that models drive.
+//! Web browsers controlled by models.
 
 use std::fmt;
 
@@ -8,110 +8,110 @@ use bytes::Bytes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::TenantId;
 
-/// What is done in a window.
+/// An action in a browser window.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BrowserAction {
-    /// Goes to an address, `http` or `https`.
+    /// Opens an address, `http` or `https`.
     Open(String),
     /// Clicks on an element.
     Click(usize),
-    /// Replaces what a field holds.
+    /// Replaces the content of a field.
     Write {
         /// The field.
         element: usize,
-        /// What it holds from then on.
+        /// The new content.
         text: String,
-        /// Whether the enter key follows, which sends most forms.
+        /// Whether to press Enter afterwards, which submits most forms.
         submit: bool,
     },
-    /// Chooses an option of a list by its text or its value.
+    /// Selects an option of a list by its text or its value.
     Choose {
         /// The list.
         element: usize,
         /// The option.
         option: String,
     },
-    /// Puts a file into a field for files.
+    /// Uploads a file into a file field.
     Upload {
         /// The field.
         element: usize,
         /// The file's name.
         name: String,
-        /// What the file holds.
+        /// The file's content.
         bytes: Bytes,
     },
-    /// Scrolls by screens, upwards when negative: some pages load more then.
+    /// Scrolls by this many screens, upwards if negative: some pages then load more content.
     Scroll(i32),
-    /// Goes back to the page before.
+    /// Goes back to the previous page.
     Back,
-    /// Waits for so many milliseconds.
+    /// Waits for this many milliseconds.
     Wait(u64),
-    /// Does nothing but look.
+    /// Only looks at the page.
     Look,
 }
 
-/// What a window shows. Elements that can be used are numbered in `text`, as `[3]`; the numbers hold until the next
-/// action.
+/// The contents of a window. Usable elements are numbered in `text`, as in `[3]`; the numbers are valid until the
+/// next action.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PageView {
     /// The address of the page.
     pub url: String,
     /// Its title.
     pub title: String,
-    /// Its text, with a number before each element that can be used.
+    /// Its text, with a number before each usable element.
     pub text: String,
-    /// What happened beside, such as a message of the page.
+    /// Further events, such as a message box of the page.
     pub notes: Vec<String>,
     /// Files that were downloaded since the last action.
     pub downloads: Vec<Download>,
 }
 
-/// A file that a page gave.
+/// A file downloaded from a page.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Download {
-    /// Its name, as the page says.
+    /// Its name, as given by the page.
     pub name: String,
-    /// What it holds.
+    /// Its content.
     pub bytes: Bytes,
 }
 
 /// Web browsers.
 ///
-/// An implementation connects only to addresses that canvases may reach, on every way that a page has; opens no file of
-/// the machine; keeps the windows of tenants and of profiles apart; and bounds what a page may use.
+/// An implementation connects only to addresses that canvases may reach, by whatever means a page connects; opens no
+/// local files; isolates the windows of different tenants and profiles; and limits the resources of a page.
 #[async_trait]
 pub trait Browser: Send + Sync + fmt::Debug {
-    /// Opens an empty window. With a profile, what pages have stored in it is there again the next time, as long as one
-    /// window at a time uses the profile; a second one begins without.
+    /// Opens an empty window. With a profile, what pages stored in it is available again next time, provided that
+    /// only one window at a time uses the profile; a second one starts without it.
     ///
     /// # Errors
     /// `Unsupported` when there is no browser, `Unavailable` when it does not start or too many windows are open.
     async fn open(&self, tenant: &TenantId, profile: Option<&str>) -> Result<Box<dyn BrowserWindow>>;
 }
 
-/// A window of a browser. It closes with this value.
+/// A browser window. Dropping it closes the window.
 #[async_trait]
 pub trait BrowserWindow: Send + Sync {
-    /// Does something, waits until the page is at rest, and looks at it.
+    /// Performs an action, waits until the page has settled, and returns its contents.
     ///
     /// # Errors
-    /// `Denied` for an address that may not be reached, `Invalid` for one that is none and for elements that are not
-    /// there, `Timeout` when the page does not answer, `Unavailable` when the browser has ended.
+    /// `Denied` for an address that must not be reached, `Invalid` for an invalid address and for elements that do
+    /// not exist, `Timeout` when the page does not respond, `Unavailable` when the browser has exited.
     async fn act(&mut self, action: BrowserAction) -> Result<PageView>;
 
-    /// Ends the browser once it has written down what pages have stored. Nothing is done in the window afterwards; of one
-    /// that is only let go of, what was stored last may be lost.
+    /// Ends the browser after it has saved what pages have stored. The window must not be used afterwards. If it is
+    /// merely dropped, the most recent data may be lost.
     async fn close(&mut self);
 }
 
-/// No browser.
+/// No browser: the operator has switched browsing off, whatever is installed.
 #[derive(Clone, Copy, Debug)]
 pub struct NoBrowser;
 
 #[async_trait]
 impl Browser for NoBrowser {
     async fn open(&self, _: &TenantId, _: Option<&str>) -> Result<Box<dyn BrowserWindow>> {
-        Err(Error::new(ErrorKind::Unsupported, "there is no web browser here")
-            .help("install Chromium, or say in `browser.program` where it is"))
+        Err(Error::new(ErrorKind::Unsupported, "no web browser is used here")
+            .help("set `browser.at_once`, which is how many windows may be open: 0 is none"))
     }
 }

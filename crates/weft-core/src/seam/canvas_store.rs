@@ -7,62 +7,62 @@ use async_trait::async_trait;
 use crate::error::{Error, Result};
 use crate::id::{CanvasId, CanvasKey, TenantId};
 
-/// What people say about a canvas, apart from the drawing.
+/// What people set about a canvas, apart from its document.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CanvasHead {
-    /// Unique within a tenant without regard to case.
+    /// Its title, unique within a tenant, ignoring case.
     pub title: String,
     /// What it is for.
     pub description: String,
-    /// A data URI or nothing.
+    /// A data URI, or empty.
     pub avatar: String,
     /// `me` or `team`.
     pub permission: String,
     /// The heading it is listed under.
     pub canvas_type: String,
-    /// The file of the operator's machine that it was read from, if it was. What lies beside that file is
-    /// searched for it, so nothing that comes over the network sets it, and a change from there clears it.
+    /// The file on the operator's machine that it was read from, if it was. Related files are looked up beside it.
+    /// Therefore nothing that arrives over the network sets it, and changing the canvas over the network clears it.
     pub source: String,
 }
 
 /// The heading that ingestion pipelines are listed under.
 pub const PIPELINE_TYPE: &str = "Ingestion Pipeline";
 
-/// The heading of canvases that were made from chat assistants. No list has them.
+/// The heading of canvases created for chat assistants. Lists leave them out.
 pub const CHAT_TYPE: &str = "Chat Assistant";
 
 /// A stored canvas with its newest version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredCanvas {
-    /// Which tenant it belongs to, and its id.
+    /// Its tenant and id.
     pub key: CanvasKey,
-    /// What it is called.
+    /// Its title and other properties.
     pub head: CanvasHead,
     /// The newest version's content hash.
     pub version: Arc<str>,
-    /// The newest version's DSL, as JSON text; empty in lists, which could not hold all of them.
+    /// The newest version's DSL, as JSON text; empty in lists, where all of them would take too much space.
     pub dsl: Arc<str>,
-    /// Counts how often it was stored; whoever changes it must know the current one.
+    /// Counts how often it was stored; a writer must supply the current value.
     pub revision: i64,
-    /// Milliseconds since 1970.
+    /// When it was created, in milliseconds since 1970.
     pub created_ms: i64,
-    /// Milliseconds since 1970.
+    /// When it was last changed, in milliseconds since 1970.
     pub updated_ms: i64,
-    /// Words to find it by. Storing it again keeps them.
+    /// Its tags. Storing the canvas again keeps them.
     pub tags: Vec<String>,
-    /// The published version, and since when. Storing it again keeps that.
+    /// The published version, and since when. Storing the canvas again keeps it.
     pub published: Option<(Arc<str>, i64)>,
 }
 
-/// What a list of canvases is ordered by.
+/// The sort order of a list of canvases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CanvasOrder {
-    /// When they were changed.
+    /// By when they were last changed.
     #[default]
     Updated,
-    /// When they were made.
+    /// By when they were created.
     Created,
-    /// Their titles, without regard to case.
+    /// By title, ignoring case.
     Title,
 }
 
@@ -71,60 +71,60 @@ pub enum CanvasOrder {
 pub struct CanvasFilter {
     /// Only this one.
     pub id: Option<CanvasId>,
-    /// Only the one with this title, without regard to case.
+    /// Only the one with this title, ignoring case.
     pub title: Option<String>,
-    /// Part of the title, without regard to case.
+    /// Part of the title, ignoring case.
     pub keywords: String,
     /// Only those that are ingestion pipelines, or only those that are not.
     pub pipelines: Option<bool>,
-    /// Only those that have one of these tags, without regard to case; none: all.
+    /// Only those that have one of these tags, ignoring case; empty means all.
     pub tags: Vec<String>,
-    /// In which order.
+    /// The sort order.
     pub order: CanvasOrder,
-    /// How many to pass over.
+    /// How many to skip.
     pub offset: u64,
-    /// How many at most.
+    /// Maximum number to return.
     pub limit: u64,
-    /// Oldest first instead of newest first, and titles from the first letter on.
+    /// Oldest first instead of newest first, and titles in alphabetical order.
     pub ascending: bool,
 }
 
-/// Where canvases are kept. A version is immutable and named by the hash of its content; a session
-/// that began on one goes on with it.
+/// Stores canvases. A version is immutable and identified by the hash of its content; a session that started on a
+/// version continues on it.
 #[async_trait]
 pub trait CanvasStore: Send + Sync {
-    /// Creates a canvas, or changes it and adds a version if the DSL differs, whatever was there. Whole or not at all.
+    /// Creates a canvas, or changes it and adds a version if the DSL differs, whatever was stored before. Atomic.
     ///
     /// # Errors
     /// `Conflict` when another canvas of the tenant has the title.
     async fn put(&self, key: &CanvasKey, head: &CanvasHead, dsl: &str) -> Result<StoredCanvas>;
 
-    /// The same for a canvas that is still at the revision of `seen`. Absent: somebody has stored it in the meantime, or
-    /// removed it, and nothing was changed.
+    /// Like [`CanvasStore::put`], provided that the canvas is still at the revision of `seen`. `None`: it has been
+    /// stored or removed in the meantime, and nothing was changed.
     ///
     /// # Errors
     /// As [`CanvasStore::put`].
     async fn change(&self, seen: &StoredCanvas, head: &CanvasHead, dsl: &str)
     -> Result<Option<StoredCanvas>>;
 
-    /// A canvas with its newest version.
+    /// Returns a canvas with its newest version.
     ///
     /// # Errors
     /// `NotFound`.
     async fn get(&self, key: &CanvasKey) -> Result<StoredCanvas>;
 
-    /// Whose canvas has this id; of several the one that was there first. Other programs call a canvas by its id alone,
-    /// before anybody knows whose it is; everything after that goes by the tenant.
+    /// Returns the tenant of the canvas with this id; if there are several, of the one that was created first. Other
+    /// programs call a canvas by its id alone, before its tenant is known; everything after that uses the tenant.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn tenant_of(&self, id: &CanvasId) -> Result<Option<TenantId>>;
 
-    /// The name of its newest version. A turn that begins a session asks for no more: the plan of the
-    /// version is at hand most of the time, and the DSL may be large.
+    /// Returns the hash of the newest version. A turn that starts a session needs no more: the version's plan is
+    /// usually cached, and the DSL may be large.
     ///
     /// # Errors
-    /// `NotFound`, also for the canvas that a chat assistant is run as: only its assistant's questions begin anything on it.
+    /// `NotFound`, also for the canvas of a chat assistant: only questions to the assistant may start anything on it.
     async fn newest(&self, key: &CanvasKey) -> Result<Arc<str>> {
         let canvas = self.get(key).await?;
         if canvas.head.canvas_type == CHAT_TYPE {
@@ -133,14 +133,14 @@ pub trait CanvasStore: Send + Sync {
         Ok(canvas.version)
     }
 
-    /// The DSL of one version.
+    /// Returns the DSL of one version.
     ///
     /// # Errors
     /// `NotFound`.
     async fn version(&self, key: &CanvasKey, version: &str) -> Result<Arc<str>>;
 
-    /// Canvases by filter without their DSL, ordered by the time of their last change, and how many there are
-    /// in all. Those of chat assistants are left out.
+    /// Returns canvases that match a filter, without their DSL, ordered by the time of their last change, and their
+    /// total number. Those of chat assistants are left out.
     ///
     /// # Errors
     /// When the store cannot be read.

@@ -13,76 +13,76 @@ use crate::seam::{Embedder, Reranker, SpeechModel, TranscriptionModel};
 use crate::stream::{TextMark, TextWriter};
 use crate::value::Json;
 
-/// What a model is for.
+/// The purpose of a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelKind {
     /// Answers messages.
     #[default]
     Chat,
-    /// Answers messages that may hold images.
+    /// Answers messages that may contain images.
     Vision,
-    /// Turns texts into vectors.
+    /// Turns texts into embedding vectors.
     Embedding,
-    /// Orders passages by how well they answer a question.
+    /// Ranks passages by how well they answer a question.
     Rerank,
     /// Turns speech into text.
     Speech,
     /// Turns text into speech.
     Tts,
-    /// Reads what is written in pictures.
+    /// Recognises text in pictures.
     Ocr,
 }
 
-/// What a model costs, in the operator's currency for a million tokens.
+/// The prices of a model, in the operator's currency per million tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prices {
-    /// For what it reads.
+    /// Per million prompt tokens.
     pub prompt: f64,
-    /// For what it writes.
+    /// Per million completion tokens.
     pub completion: f64,
-    /// For what it reads and has in its cache; absent: as for anything else that it reads.
+    /// Per million prompt tokens read from the cache; absent means the same as other prompt tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_read: Option<f64>,
-    /// For what it reads and puts into its cache; absent: as for anything else that it reads.
+    /// Per million prompt tokens written to the cache; absent means the same as other prompt tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write: Option<f64>,
 }
 
 impl Prices {
-    /// The same for what is in the cache as for anything else.
+    /// Creates prices without separate prices for cached tokens.
     pub const fn new(prompt: f64, completion: f64) -> Self {
         Self { prompt, completion, cache_read: None, cache_write: None }
     }
 }
 
-/// What is known about a model before it is asked.
+/// What is known about a model before it is called.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelInfo {
-    /// The name in the configuration.
+    /// Its name in the configuration.
     pub name: String,
     /// `openai`, `anthropic`, `gemini`, `ollama`, `scripted` or `extractive`.
     pub provider: String,
-    /// The name the provider knows it by.
+    /// Its name at the provider.
     pub model: String,
-    /// How many tokens question and answer may have together.
+    /// The context window: maximum number of tokens of question and answer combined.
     pub window: usize,
-    /// Whether it can be given tools.
+    /// Whether it supports tools.
     pub tools: bool,
-    /// How many tools a request may hold whose definitions its provider looks up when the model asks for them
-    /// ([`ToolSchema::deferred`]); 0 where the provider has no such search.
+    /// Maximum number of tools in a request whose definitions the provider looks up on demand
+    /// ([`ToolSchema::deferred`]); 0 if the provider has no such search.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub deferred_tools_max: usize,
-    /// What it is for.
+    /// Its purpose.
     pub kind: ModelKind,
-    /// What it costs; absent when nobody said.
+    /// Its prices, if known.
     #[serde(default)]
     pub prices: Option<Prices>,
 }
 
 impl ModelInfo {
-    /// Whether it writes by itself; what only quotes what it is given cannot be asked to find keywords.
+    /// Returns whether it generates text. A model that only quotes its input cannot be asked for keywords.
     pub fn writes(&self) -> bool {
         self.provider != "extractive"
     }
@@ -93,13 +93,13 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// Who said a message.
+/// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Author {
-    /// The instructions.
+    /// The system instructions.
     System,
-    /// The person.
+    /// The user.
     User,
     /// The model.
     Assistant,
@@ -107,44 +107,45 @@ pub enum Author {
     Tool,
 }
 
-/// A call that a model makes.
+/// A tool call made by a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The provider's id for it.
+    /// The provider's id of the call.
     pub id: String,
-    /// Which tool.
+    /// The name of the tool.
     pub name: String,
-    /// The arguments as the model wrote them.
+    /// The arguments, as the model wrote them.
     pub arguments: String,
 }
 
 /// One message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChatMessage {
-    /// Who.
+    /// Its author.
     pub author: Author,
-    /// What.
+    /// Its text.
     pub text: String,
     /// Images as data or http URLs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<String>,
-    /// Calls, of an assistant message.
+    /// Tool calls, in an assistant message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
     /// The call that a tool message answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
-    /// The reasoning that some providers want back, of an assistant message.
+    /// The reasoning of an assistant message, which some providers require to be sent back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<String>,
-    /// What the provider wants back with the message, packed by the wire that it came over: its seal on that
-    /// reasoning, without which the reasoning is refused, and what its own search for tools has found.
+    /// Opaque data that the provider requires to be sent back with the message, encoded by the wire protocol it came
+    /// over: its signature over the reasoning, without which the reasoning is rejected, and the results of its own
+    /// tool search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<String>,
 }
 
 impl ChatMessage {
-    /// A plain text message.
+    /// Creates a plain text message.
     pub fn new(author: Author, text: impl Into<String>) -> Self {
         Self {
             author,
@@ -157,28 +158,28 @@ impl ChatMessage {
         }
     }
 
-    /// What a tool answered to a call.
+    /// Creates a tool's answer to a call.
     pub fn tool(call_id: impl Into<String>, text: impl Into<String>) -> Self {
         Self { tool_call_id: Some(call_id.into()), ..Self::new(Author::Tool, text) }
     }
 }
 
-/// A tool as a model sees it.
+/// A tool as presented to a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolSchema {
-    /// A name of letters, digits and underscores.
+    /// Its name: letters, digits and underscores.
     pub name: String,
     /// What it does.
     pub description: String,
-    /// A JSON schema of its arguments.
+    /// A JSON Schema of its arguments.
     pub parameters: Json,
-    /// Whether the model is not shown it until it has searched for it, which its provider does
-    /// ([`ModelInfo::deferred_tools_max`]). It takes no room in the prompt until then.
+    /// Whether the model does not see it until the provider's tool search finds it
+    /// ([`ModelInfo::deferred_tools_max`]). Until then it takes no space in the prompt.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deferred: bool,
 }
 
-/// How an answer is to be generated. Absent values are the provider's choice.
+/// Sampling parameters. Absent values are the provider's choice.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sampling {
     /// 0 to 2.
@@ -189,9 +190,9 @@ pub struct Sampling {
     pub presence_penalty: Option<f64>,
     /// -2 to 2.
     pub frequency_penalty: Option<f64>,
-    /// Tokens of the answer, at most.
+    /// Maximum number of tokens in the answer.
     pub max_tokens: Option<u32>,
-    /// Whether the model should reason first; absent: as the model likes.
+    /// Whether the model should reason first; absent leaves it to the model.
     pub thinking: Option<bool>,
 }
 
@@ -199,15 +200,15 @@ pub struct Sampling {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChoice {
-    /// As it likes.
+    /// The model decides.
     #[default]
     Auto,
-    /// Not in this answer. The tools are still named, for providers that want that when the
-    /// conversation holds calls.
+    /// No calls in this answer. The tools are still listed, for providers that require it if the conversation
+    /// contains calls.
     None,
-    /// At least one.
+    /// At least one call.
     Required,
-    /// This one.
+    /// A call of this tool.
     Named(String),
 }
 
@@ -216,51 +217,50 @@ pub enum ToolChoice {
 pub struct ChatRequest {
     /// The conversation.
     pub messages: Vec<ChatMessage>,
-    /// How.
+    /// The sampling parameters.
     pub sampling: Sampling,
-    /// Tools on offer.
+    /// The tools on offer.
     #[serde(default)]
     pub tools: Arc<[ToolSchema]>,
-    /// What it may do with them.
+    /// Whether tools may or must be called.
     #[serde(default)]
     pub tool_choice: ToolChoice,
-    /// A JSON schema the answer must follow, for providers that can promise it.
+    /// A JSON Schema that the answer must follow, for providers that can guarantee it.
     pub schema: Option<Json>,
-    /// How often a call that failed before anybody saw a piece of it is tried again; 0 is never, absent
-    /// the directory's policy.
+    /// How many times to retry a call that failed before any piece of it was seen. 0 means never; absent means the
+    /// directory's policy.
     pub retries_max: Option<u32>,
-    /// How long to wait before the second try; it doubles each time. Absent: the directory's policy.
+    /// Delay before the first retry; it doubles each time. Absent means the directory's policy.
     #[serde(default)]
     pub retry_delay: Option<Duration>,
-    /// Whether an equal request that was answered before may be answered from memory.
+    /// Whether the request may be answered from a cache of equal requests.
     #[serde(default)]
     pub cached: bool,
-    /// Whether anybody sees the pieces as they come. It changes nothing about the question, so it is no
-    /// part of what is written down of it.
+    /// Whether the pieces are seen as they arrive. This does not affect the question, so it is not part of what is
+    /// recorded of it.
     #[serde(skip)]
     pub audience: Audience,
 }
 
-/// Whether somebody sees the pieces of an answer before it is whole.
+/// Whether the pieces of an answer are seen before it is complete.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Audience {
-    /// What has come cannot be taken back.
+    /// Pieces are seen as they arrive and cannot be taken back.
     #[default]
     Listening,
-    /// Only the whole answer counts: one that breaks off in the middle may begin anew
-    /// ([`ChatDelta::Restarted`]).
+    /// Only the complete answer is used: an answer that breaks off may start over ([`ChatDelta::Restarted`]).
     Nobody,
-    /// It is written into a text from this place on: it may begin anew as long as nobody has read any of it.
+    /// The answer is written into a text from this mark on. It may start over until a reader has read any of it.
     Readers(TextMark),
 }
 
 impl Audience {
-    /// Those who read what is written there, or nobody.
+    /// The readers of what is written there, or nobody.
     pub fn of(writer: Option<&TextWriter>) -> Self {
         writer.map_or(Self::Nobody, |writer| Self::Readers(writer.mark()))
     }
 
-    /// Whether somebody has seen something that has come.
+    /// Returns whether any piece has been seen.
     pub fn has_heard(&self) -> bool {
         match self {
             Self::Listening => true,
@@ -269,7 +269,7 @@ impl Audience {
         }
     }
 
-    /// Takes back what has come. Whether that was possible: nobody has seen it, and nobody will.
+    /// Takes back the pieces so far. Returns whether that was possible, that is, none has been or will be seen.
     pub fn take_back(&self) -> bool {
         match self {
             Self::Listening => false,
@@ -279,15 +279,15 @@ impl Audience {
     }
 }
 
-/// Why a model stopped.
+/// Why a model stopped generating.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// It was done.
+    /// The answer is complete.
     Stop,
-    /// It ran into its token limit.
+    /// It reached its token limit.
     Length,
-    /// It waits for tools.
+    /// It waits for the results of tools.
     ToolCalls,
     /// A filter stopped it.
     Filtered,
@@ -295,34 +295,34 @@ pub enum StopReason {
     Other,
 }
 
-/// Tokens and calls. Adds up.
+/// Token and call counts, which can be added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Tokens of the questions.
+    /// Tokens of the prompts.
     pub prompt_tokens: u64,
     /// Tokens of the answers.
     pub completion_tokens: u64,
     /// Model calls.
     pub calls: u64,
-    /// Of the tokens of the questions those that the provider had in its cache.
+    /// The part of the prompt tokens that was read from the provider's cache.
     #[serde(default, skip_serializing_if = "is_none")]
     pub cache_read_tokens: u64,
-    /// Of the tokens of the questions those that the provider put into its cache.
+    /// The part of the prompt tokens that was written to the provider's cache.
     #[serde(default, skip_serializing_if = "is_none")]
     pub cache_write_tokens: u64,
-    /// Of the tokens of the answers those of the reasoning.
+    /// The part of the completion tokens that was used for reasoning.
     #[serde(default, skip_serializing_if = "is_none")]
     pub reasoning_tokens: u64,
 }
 
-/// Most providers say nothing of the parts, and most records hold none.
+/// Most providers do not report these parts, and they are left out of most records.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
 fn is_none(tokens: &u64) -> bool {
     *tokens == 0
 }
 
 impl Usage {
-    /// Tokens of questions and answers.
+    /// Returns the number of prompt and completion tokens.
     pub fn total_tokens(&self) -> u64 {
         self.prompt_tokens.saturating_add(self.completion_tokens)
     }
@@ -345,27 +345,27 @@ impl std::ops::AddAssign for Usage {
 pub enum ChatDelta {
     /// Part of the text.
     Text(String),
-    /// Part of the reasoning, already without tags.
+    /// Part of the reasoning, with any tags removed.
     Thinking(String),
-    /// What the provider wants back of the answer so far; see [`ChatMessage::signature`].
+    /// Opaque data to send back with the answer; see [`ChatMessage::signature`].
     Signature(String),
-    /// Part of a tool call: the pieces of one `index` belong together, in order.
+    /// Part of a tool call. The parts with the same `index` belong together, in order.
     ToolCall {
-        /// Which call of this answer.
+        /// The index of the call within this answer.
         index: usize,
-        /// In the first piece.
+        /// Present in the first part.
         id: Option<String>,
-        /// In the first piece.
+        /// Present in the first part.
         name: Option<String>,
-        /// The next part of the arguments' text.
+        /// The next part of the arguments.
         arguments: String,
     },
-    /// Something worth knowing that is no failure, such as a parameter that was dropped.
+    /// A problem worth reporting that is not a failure, such as a dropped parameter.
     Warning(String),
-    /// The answer begins anew: every piece before this one is void. Comes only where
-    /// [`ChatRequest::audience`] is nobody.
+    /// The answer starts over: all earlier pieces are void. Sent only while [`ChatRequest::audience`] has seen none
+    /// of them.
     Restarted,
-    /// From here on this model answers, because the one that was asked could not.
+    /// From here on this model answers, because the requested one could not.
     AnsweredBy(Arc<ModelInfo>),
     /// The last delta of every answer.
     End {
@@ -376,20 +376,20 @@ pub enum ChatDelta {
     },
 }
 
-/// The deltas of one answer. It ends after `End` or with an error; dropping it stops the model.
+/// The deltas of one answer. The stream ends after `End` or with an error; dropping it stops the model.
 pub type ChatStream = BoxStream<'static, Result<ChatDelta>>;
 
 /// A language model.
 ///
-/// An implementation streams text, reasoning and tool calls as typed deltas, ends every answer with
-/// exactly one [`ChatDelta::End`], reports an error inside a stream as an error and never as a silent
-/// end, and stops the provider's work when the stream is dropped.
+/// An implementation streams text, reasoning and tool calls as typed deltas, ends every answer with exactly one
+/// [`ChatDelta::End`], reports a failure within a stream as an error instead of ending it silently, and stops the
+/// provider's work when the stream is dropped.
 #[async_trait]
 pub trait ChatModel: Send + Sync {
-    /// What it is.
+    /// Returns its description.
     fn info(&self) -> &ModelInfo;
 
-    /// Begins an answer.
+    /// Starts an answer.
     ///
     /// # Errors
     /// By kind: `Unauthenticated`, `RateLimited`, `Unavailable`, `Timeout`, `Invalid`, `Filtered`,
@@ -399,20 +399,19 @@ pub trait ChatModel: Send + Sync {
 
 /// Finds models by the `llm_id` a canvas names.
 pub trait ModelDirectory: Send + Sync {
-    /// The model for an id such as `deepseek-chat@DeepSeek`; empty means the default.
+    /// Returns the model for an id such as `deepseek-chat@DeepSeek`; empty means the default.
     ///
     /// # Errors
     /// `NotFound` with code `MODEL_NOT_CONFIGURED` in its text, naming what could be used instead.
     fn resolve(&self, tenant: &TenantId, llm_id: &str) -> Result<Arc<dyn ChatModel>>;
 
-    /// A sentence that names both models, when [`ModelDirectory::resolve`] gives another one than `llm_id`
+    /// Returns a sentence that names both models if [`ModelDirectory::resolve`] returns a different one than `llm_id`
     /// names.
     fn substitution(&self, _tenant: &TenantId, _llm_id: &str) -> Option<String> {
         None
     }
 
-    /// The model that turns texts into vectors, for an id such as `bge-m3@Ollama`; empty means the
-    /// default one.
+    /// Returns the embedding model for an id such as `bge-m3@Ollama`; empty means the default.
     ///
     /// # Errors
     /// As [`ModelDirectory::resolve`].
@@ -420,8 +419,7 @@ pub trait ModelDirectory: Send + Sync {
         Err(not_configured("embedding", id))
     }
 
-    /// The model that orders passages, for an id such as `jina-reranker-v2@Jina`; empty means the
-    /// default one.
+    /// Returns the reranking model for an id such as `jina-reranker-v2@Jina`; empty means the default.
     ///
     /// # Errors
     /// As [`ModelDirectory::resolve`].
@@ -429,16 +427,16 @@ pub trait ModelDirectory: Send + Sync {
         Err(not_configured("reranking", id))
     }
 
-    /// Whether passages can be ordered by the model of an id: a sentence when it is not there and a search does without
-    /// it.
+    /// Checks whether the reranker with this id is available. Returns a sentence if it is not and searches carry on
+    /// without it.
     ///
     /// # Errors
-    /// As [`ModelDirectory::reranker`], where a search must not go on without.
+    /// As [`ModelDirectory::reranker`], if searches must not carry on without it.
     fn reranker_notice(&self, tenant: &TenantId, id: &str) -> Result<Option<String>> {
         self.reranker(tenant, id).map(|_| None)
     }
 
-    /// The model that reads texts aloud, for an id such as `tts-1@OpenAI`; empty means the default one.
+    /// Returns the text-to-speech model for an id such as `tts-1@OpenAI`; empty means the default.
     ///
     /// # Errors
     /// As [`ModelDirectory::resolve`].
@@ -446,7 +444,7 @@ pub trait ModelDirectory: Send + Sync {
         Err(not_configured("reading aloud", id))
     }
 
-    /// The model that writes down speech, for an id such as `whisper-1@OpenAI`; empty means the default one.
+    /// Returns the transcription model for an id such as `whisper-1@OpenAI`; empty means the default.
     ///
     /// # Errors
     /// As [`ModelDirectory::resolve`].
@@ -454,16 +452,17 @@ pub trait ModelDirectory: Send + Sync {
         Err(not_configured("writing down speech", id))
     }
 
-    /// Every model that could be resolved.
+    /// Returns every model that can be resolved.
     fn list(&self, tenant: &TenantId) -> Vec<ModelInfo>;
 
-    /// What each of these models is named after behind an `@`, in the order of the list: `glm-4@ZHIPU-AI` is one of `ZHIPU-AI`.
+    /// Returns the name that follows the `@` in each of these models, in the order of the list: that of
+    /// `glm-4@ZHIPU-AI` is `ZHIPU-AI`.
     fn makers(&self, tenant: &TenantId) -> Vec<String> {
         self.list(tenant).into_iter().map(|model| model.provider).collect()
     }
 }
 
-/// Where there are no models.
+/// A directory without models.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoModels;
 

@@ -1,4 +1,4 @@
-//! Chat assistants and search apps: who answers questions about datasets, and how.
+//! Chat assistants and search apps, which answer questions about datasets, and their settings.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -8,10 +8,10 @@ use crate::error::Result;
 use crate::id::{CanvasId, CanvasKey, TenantId};
 use crate::value::Json;
 
-/// Characters of a name, at most.
+/// Maximum length of a name, in characters.
 pub const NAME_CHARS_MAX: usize = 255;
 
-/// How people talk to an assistant.
+/// How people use an assistant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ChatKind {
     /// In conversations.
@@ -22,7 +22,7 @@ pub enum ChatKind {
 }
 
 impl ChatKind {
-    /// Its name in the store.
+    /// Returns its name in the store.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Assistant => "assistant",
@@ -31,35 +31,35 @@ impl ChatKind {
     }
 }
 
-/// What an assistant is like, as its clients set it. It is kept as JSON, so new members need a default.
+/// The settings of an assistant. They are stored as JSON, so new members need a default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ChatSettings {
-    /// For people.
+    /// A description for people.
     pub description: String,
-    /// A picture as a data URI, or nothing.
+    /// A picture as a data URI, or empty.
     pub icon: String,
     /// The datasets that are searched, by id.
     pub datasets: Vec<String>,
-    /// The model; empty: the default one.
+    /// The model; empty means the default.
     pub llm_id: String,
-    /// How the model answers, by the API's names.
+    /// The model's settings, by their names in the API.
     pub llm_setting: Map<String, Json>,
-    /// Instructions, opening words, variables and switches, by the API's names.
+    /// Instructions, opening message, variables and switches, by their names in the API.
     pub prompt_config: Map<String, Json>,
-    /// Which documents are searched, by their metadata.
+    /// A filter on the metadata of the documents to search.
     pub meta_data_filter: Map<String, Json>,
-    /// What a passage has to score at least.
+    /// Minimum score of a passage.
     pub similarity_threshold: f64,
-    /// The share of vectors in a score.
+    /// The weight of the vector part in a score.
     pub vector_similarity_weight: f64,
-    /// How many passages reach the model.
+    /// Number of passages passed to the model.
     pub top_n: u64,
-    /// How many candidates are ranked.
+    /// Number of candidates to rank.
     pub top_k: u64,
-    /// The model that ranks; empty for none.
+    /// The reranking model; empty for none.
     pub rerank_id: String,
-    /// The settings of a search app by the API's names, from which the others are made.
+    /// The settings of a search app, by their names in the API; the other settings are derived from them.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub search_config: Map<String, Json>,
 }
@@ -87,31 +87,31 @@ impl Default for ChatSettings {
 /// A chat assistant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chat {
-    /// Which tenant it belongs to, and its id. The canvas that it is run as has the same id.
+    /// Its tenant and id. The canvas that runs it has the same id.
     pub key: CanvasKey,
-    /// How people talk to it. That never changes.
+    /// How people use it. Never changes.
     pub kind: ChatKind,
-    /// Unique among the assistants of this kind of a tenant, without regard to case.
+    /// Its name, unique among the assistants of this kind in a tenant, ignoring case.
     pub name: String,
-    /// What it is like.
+    /// Its settings.
     pub settings: ChatSettings,
-    /// Counts the changes; a writer must know the current one.
+    /// Counts the changes; a writer must supply the current value.
     pub revision: i64,
-    /// Milliseconds since 1970.
+    /// When it was created, in milliseconds since 1970.
     pub created_ms: i64,
-    /// Milliseconds since 1970.
+    /// When it was last changed, in milliseconds since 1970.
     pub updated_ms: i64,
 }
 
-/// What a list of assistants is ordered by.
+/// The sort order of a list of assistants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChatOrder {
-    /// When they were made.
+    /// By when they were created.
     #[default]
     Created,
-    /// When they were changed.
+    /// By when they were last changed.
     Updated,
-    /// Their names, without regard to case.
+    /// By name, ignoring case.
     Name,
 }
 
@@ -122,50 +122,50 @@ pub struct ChatFilter {
     pub id: Option<CanvasId>,
     /// Only of this kind.
     pub kind: Option<ChatKind>,
-    /// Only those with this name, without regard to case.
+    /// Only those with this name, ignoring case.
     pub name: Option<String>,
-    /// Part of the name, without regard to case.
+    /// Part of the name, ignoring case.
     pub keywords: String,
-    /// In which order.
+    /// The sort order.
     pub order: ChatOrder,
     /// Smallest first instead of largest first.
     pub ascending: bool,
-    /// How many to pass over.
+    /// How many to skip.
     pub offset: u64,
-    /// How many at most.
+    /// Maximum number to return.
     pub limit: u64,
 }
 
-/// Where chat assistants are kept. Their conversations are sessions of the canvas with their id.
+/// Stores chat assistants. Their conversations are sessions of the canvas with their id.
 #[async_trait]
 pub trait ChatStore: Send + Sync {
     /// Stores a new assistant.
     ///
     /// # Errors
-    /// `Conflict` when another assistant of the tenant and of this kind has the name, or the id is taken; `Invalid` for a name that is
-    /// too long.
+    /// `Conflict` when another assistant of this kind in the tenant has the name, or the id is taken; `Invalid` for a
+    /// name that is too long.
     async fn create(&self, chat: &Chat) -> Result<()>;
 
-    /// An assistant.
+    /// Returns an assistant.
     ///
     /// # Errors
     /// `NotFound`.
     async fn get(&self, key: &CanvasKey) -> Result<Chat>;
 
-    /// Replaces the name and the settings of an assistant that is still at the revision of `chat`, and raises the
-    /// revision. Absent: somebody has changed it in the meantime, or removed it, and nothing was changed.
+    /// Replaces the name and the settings of an assistant if it is still at the revision of `chat`, and increments
+    /// the revision. `None`: it has been changed or removed in the meantime, and nothing was changed.
     ///
     /// # Errors
     /// As [`ChatStore::create`].
     async fn change(&self, chat: &Chat, now_ms: i64) -> Result<Option<Chat>>;
 
-    /// Assistants by filter, and how many there are in all.
+    /// Returns assistants that match a filter, and their total number.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn list(&self, tenant: &TenantId, filter: &ChatFilter) -> Result<(Vec<Chat>, u64)>;
 
-    /// Removes an assistant; its canvas and its conversations are the caller's to remove.
+    /// Removes an assistant. Removing its canvas and its conversations is up to the caller.
     ///
     /// # Errors
     /// `NotFound`.

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-/// Tells the time. An implementation may go backwards when the machine's clock does; nobody may
-/// measure durations with the time of day.
+/// Tells the time. The time of day may go backwards together with the machine's clock, so it must not be used to
+/// measure durations.
 pub trait Clock: Send + Sync {
     /// Milliseconds since 1970-01-01 UTC.
     fn now_ms(&self) -> i64;
 
-    /// The time since some moment, which stays the same while the program runs. It never goes back, and goes
-    /// on while the program or the whole machine sleeps: for whoever must know how old a permission is.
+    /// Returns the time since a moment that is fixed while the program runs. It never goes back, and advances even
+    /// while the process or the whole machine is suspended. Used to determine how old a permission is.
     fn running(&self) -> Duration;
 }
 
-/// A clock that stands still, for tests and golden logs.
+/// A clock that never advances, for tests and golden logs.
 #[derive(Clone, Copy, Debug)]
 pub struct FixedClock(pub i64);
 

@@ -1,4 +1,4 @@
-//! What was said before, as runs look it up.
+//! Past messages, as runs look them up.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -6,46 +6,46 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use crate::id::{CanvasId, SessionId, TenantId};
 
-/// Messages that one look gives, at most.
+/// Maximum number of messages returned by one query.
 pub const MESSAGES_MAX: usize = 2_000;
 
-/// Whose messages.
+/// Which messages to return.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConversationQuery {
-    /// The canvas that is talked to.
+    /// The canvas of the conversations.
     pub canvas: CanvasId,
     /// The conversation.
     pub session: SessionId,
-    /// The other conversations of this user with the canvas, too; absent, or empty for nobody in particular: this
-    /// conversation alone.
+    /// Also include the other conversations of this user with the canvas. If absent, or empty for no user in
+    /// particular, only this conversation.
     pub user: Option<String>,
 }
 
-/// Something that was said.
+/// A past message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PastMessage {
-    /// In which conversation.
+    /// The conversation it belongs to.
     pub session: SessionId,
     /// `user` or `assistant`.
     pub role: String,
-    /// What.
+    /// Its text.
     pub content: String,
-    /// When, in milliseconds since 1970.
+    /// When it was written, in milliseconds since 1970.
     pub at_ms: i64,
 }
 
-/// The conversations of a tenant. What is said in the turn under way is not among them.
+/// Provides the conversations of a tenant. The messages of the turn in progress are not included.
 #[async_trait]
 pub trait Conversations: Send + Sync {
-    /// The last messages, [`MESSAGES_MAX`] at most, of one conversation after the other, each from its oldest on. Never
-    /// those of another tenant, canvas or user.
+    /// Returns the last messages, up to [`MESSAGES_MAX`], grouped by conversation, each conversation oldest first.
+    /// Never includes messages of another tenant, canvas or user.
     ///
     /// # Errors
     /// When they cannot be read.
     async fn messages(&self, tenant: &TenantId, query: &ConversationQuery) -> Result<Vec<PastMessage>>;
 }
 
-/// Where nothing was said.
+/// There are no past messages.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoConversations;
 

@@ -1,4 +1,4 @@
-//! Databases of others that a canvas asks.
+//! External databases that canvases query.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::id::TenantId;
 use crate::secret::Secret;
 use crate::value::Json;
 
-/// What kind of server a database is on.
+/// The kind of a database server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatabaseKind {
-    /// A file of the tenant's workspace.
+    /// An SQLite file in the tenant's workspace.
     Sqlite,
     /// PostgreSQL.
     Postgres,
@@ -22,90 +22,90 @@ pub enum DatabaseKind {
     MySql,
 }
 
-/// Where a database is.
+/// The location of a database.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Database {
-    /// What kind it is.
+    /// Its kind.
     pub kind: DatabaseKind,
-    /// The name of the server; empty for a file.
+    /// The host name of the server; empty for a file.
     pub host: String,
     /// The server's port; 0 for a file.
     pub port: u16,
     /// The database on the server, or the path of the file in the workspace.
     pub name: String,
-    /// Who asks.
+    /// The user name.
     pub user: String,
-    /// How the server knows that it is them.
+    /// The user's password.
     pub password: Secret,
 }
 
-/// One part of a text of SQL.
+/// One part of an SQL text.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SqlPart {
-    /// SQL as it stands.
+    /// SQL, used verbatim.
     Text(String),
-    /// A value. It stands for itself wherever it is put, and is never read as SQL: a list is the list of its
-    /// items with commas between them.
+    /// A value. It is always passed as a value and never interpreted as SQL; a list becomes its items separated by
+    /// commas.
     Value(Json),
 }
 
-/// What to ask.
+/// A request to a database.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SqlRequest {
-    /// Where.
+    /// The database.
     pub database: Database,
-    /// One statement or several with `;` between them.
+    /// One statement, or several separated by `;`.
     pub sql: Vec<SqlPart>,
-    /// Rows of one statement, at most; what is more is left out.
+    /// Maximum number of rows per statement; further rows are left out.
     pub rows_max: usize,
-    /// Bytes of all answers together, at most.
+    /// Maximum size of all answers combined, in bytes.
     pub bytes_max: usize,
-    /// For everything.
+    /// Time limit for the whole request.
     pub time_limit: Duration,
 }
 
 /// The rows of one statement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SqlRows {
-    /// The names of the columns, each one once.
+    /// The names of the columns, made unique.
     pub columns: Vec<String>,
-    /// One value for each column. Numbers and truth values as such as long as nothing of them is lost, anything else as
-    /// the database writes it.
+    /// One value for each column. Numbers and booleans are kept as such if they can be represented exactly;
+    /// everything else is in the database's text form.
     pub rows: Vec<Vec<Json>>,
-    /// There were more rows than were asked for.
+    /// Whether there were more rows than requested.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
 }
 
-/// What became of one statement.
+/// The outcome of one statement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SqlAnswer {
     /// It was carried out.
     Rows(SqlRows),
-    /// It was refused or failed: why. The statements behind it are carried out all the same.
+    /// It was refused or failed, with the reason. The statements after it are still executed.
     Failed(String),
 }
 
-/// The one way to databases of others.
+/// The only way to external databases.
 ///
-/// An implementation carries out statements that read and nothing else, whatever the rights of the user are; it
-/// connects to addresses only that canvases may reach, and keeps passwords out of every error.
+/// An implementation executes only statements that read, regardless of the user's privileges; connects only to
+/// addresses that canvases may reach; and keeps passwords out of all errors.
 #[async_trait]
 pub trait Databases: Send + Sync + fmt::Debug {
-    /// Asks a database: one answer for each statement, in their order.
+    /// Queries a database. Returns one answer per statement, in order.
     ///
     /// # Errors
-    /// `Denied` for an address that may not be reached, `Unavailable` when nothing answers, `Unauthenticated` when
-    /// the server refuses the user, `Timeout`, `Invalid` when there is no statement, more than
-    /// [`STATEMENTS_MAX`], or more in an answer than was allowed.
+    /// `Denied` for an address that must not be reached, `Unavailable` when nothing responds, `Unauthenticated` when
+    /// the server rejects the user, `Timeout`, `Invalid` when there is no statement, when there are more than
+    /// [`STATEMENTS_MAX`], or when an answer exceeds the limit.
     async fn ask(&self, tenant: &TenantId, request: SqlRequest) -> Result<Vec<SqlAnswer>>;
 }
 
-/// Statements of one request, at most.
+/// Maximum number of statements in one request.
 pub const STATEMENTS_MAX: usize = 100;
 
-/// No databases.
+/// There are no databases.
 #[derive(Clone, Copy, Debug)]
 pub struct NoDatabases;
 

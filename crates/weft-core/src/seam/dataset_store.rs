@@ -1,5 +1,5 @@
-//! Datasets, their documents and the chunks these were cut into. This is the truth; an
-//! [`Index`](super::Index) is made from it.
+//! Datasets, their documents, and the chunks these were split into. This is the source of truth; an
+//! [`Index`](super::Index) is derived from it.
 
 mod change;
 mod chunks;
@@ -24,204 +24,207 @@ pub use chunks::{ChunkFilter, ChunkReplacement, RemovedChunks};
 pub use heads::{ChunkHead, DocumentHead, Heads};
 pub use quota::DocumentQuota;
 
-/// Settings by the names of the compatible API.
+/// Settings, by their names in the compatible API.
 pub type Settings = serde_json::Map<String, Json>;
 
 /// A collection of documents to search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dataset {
-    /// Which tenant it belongs to, and its id.
+    /// Its tenant and id.
     pub key: DatasetKey,
-    /// Its name; no two of a tenant differ in case only.
+    /// Its name, unique within the tenant, ignoring case.
     pub name: String,
-    /// A picture as a data URI, or nothing.
+    /// A picture as a data URI, or empty.
     pub avatar: String,
-    /// For people.
+    /// A description for people.
     pub description: String,
-    /// `English`, `Chinese` …; for people.
+    /// `English`, `Chinese` …; informational only.
     pub language: String,
     /// `me` or `team`.
     pub permission: String,
-    /// The model that made its vectors, as [`Embedder::name`](super::Embedder::name) says it; empty:
-    /// it is searched by words alone.
+    /// The model that made its vectors, by its [`Embedder::name`](super::Embedder::name). Empty: the dataset is
+    /// searched by words alone.
     pub embedder: String,
-    /// How its documents are cut when they say nothing else.
+    /// How its documents are split unless they set a method of their own.
     pub method: ChunkMethod,
-    /// Settings of the method and of what follows it.
+    /// Settings of the method and of the stages after it.
     pub settings: Settings,
-    /// What a chunk has to score at least, 0 to 1.
+    /// Minimum score of a chunk, 0 to 1.
     pub similarity_threshold: f64,
-    /// The share of the vectors in a score, 0 to 1.
+    /// The weight of the vector part in a score, 0 to 1.
     pub vector_similarity_weight: f64,
-    /// How much it is preferred to other datasets, 0 to 100.
+    /// How strongly it is preferred to other datasets, 0 to 100.
     pub pagerank: u32,
-    /// How often all its vectors were made anew. Only a [`ReembeddingStore`](super::ReembeddingStore) changes it.
+    /// Version of its vectors. Only stores change it: it grows by one each time all vectors are rebuilt, and see
+    /// [`Dataset::with_other_embedder`].
     pub generation: u64,
-    /// When it came into being, in milliseconds since 1970.
+    /// When it was created, in milliseconds since 1970.
     pub created_ms: i64,
-    /// When it was changed the last time, in milliseconds since 1970.
+    /// When it was last changed, in milliseconds since 1970.
     pub updated_ms: i64,
-    /// Counts the changes; a writer must know the current one.
+    /// Counts the changes; a writer must supply the current value.
     pub revision: i64,
-    /// How much it holds; not written, only read, and only where it is asked for.
+    /// How much it contains. Read-only, and filled in only on request.
     pub counts: DatasetCounts,
 }
 
-/// How much a dataset holds.
+/// How much a dataset contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatasetCounts {
     /// Documents.
     pub documents: u64,
-    /// Chunks of documents that are done.
+    /// Chunks of documents that have been processed.
     pub chunks: u64,
     /// Tokens of those chunks.
     pub tokens: u64,
-    /// Bytes of the documents as they were given.
+    /// Size of the original documents in bytes.
     pub bytes: u64,
 }
 
-/// Whether datasets come with what they hold. Counting looks at every one of their documents.
+/// Whether datasets are returned with their counts. Counting reads all of their documents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Counting {
-    /// They do.
+    /// With counts.
     #[default]
     With,
-    /// They come as if they held nothing.
+    /// With all counts zero.
     Without,
 }
 
 /// Which datasets to list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DatasetFilter {
-    /// Only these.
+    /// Only those with these ids.
     pub ids: Option<Vec<DatasetId>>,
-    /// Only the one with this name, whatever its case.
+    /// Only the one with this name, ignoring case.
     pub name: Option<String>,
-    /// Only those with one of these names, whatever their case.
+    /// Only those with one of these names, ignoring case.
     pub names: Option<Vec<String>>,
-    /// Whether they come with what they hold.
+    /// Whether to return their counts.
     pub counting: Counting,
-    /// By the time of the last change instead of that of creation.
+    /// Sort by the time of the last change instead of creation.
     pub by_update: bool,
-    /// The oldest first.
+    /// Oldest first.
     pub ascending: bool,
-    /// Only those behind this place in the list, which is the time that it goes by and an id. All of them count.
+    /// Only those after this position in the list, given as the time it is sorted by and an id. The total counts all
+    /// of them.
     pub after: Option<(i64, DatasetId)>,
-    /// How many to pass over.
+    /// How many to skip.
     pub offset: u64,
-    /// How many at most.
+    /// Maximum number to return.
     pub limit: u64,
 }
 
-/// How far a document has come.
+/// The state of a document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DocumentState {
-    /// Nobody has asked for it to be read.
+    /// Parsing has not been requested.
     #[default]
     Unstarted,
-    /// It is to be read, or is being read.
+    /// It is queued or being parsed.
     Running,
-    /// Somebody has stopped it for a while; it goes on where it was.
+    /// It has been paused; it resumes where it stopped.
     Paused,
-    /// Somebody has stopped it for good.
+    /// It has been cancelled.
     Cancelled,
-    /// It can be searched.
+    /// It is searchable.
     Done,
     /// It could not be read; the message says why.
     Failed,
 }
 
-/// What is being done with a document. Each stage begins with what the stages before it have stored.
+/// The processing stage of a document. Each stage starts from what the earlier stages have stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IngestStage {
-    /// It is read and cut into chunks.
+    /// It is parsed and split into chunks.
     #[default]
     Reading,
-    /// A model adds keywords, questions, metadata, contents or a graph.
+    /// A model adds keywords, questions, metadata, a table of contents or a graph.
     Enriching,
-    /// The same of a document that is found by words alone: no vectors follow, and nothing that is made of them.
+    /// Like `Enriching`, for a document that is found by words alone: no vectors follow, and nothing derived from
+    /// them.
     EnrichingWords,
-    /// Its chunks get their vectors.
+    /// Its chunks are embedded.
     Embedding,
-    /// A model sums up what belongs together.
+    /// A model summarises related parts.
     Summarizing,
-    /// It is put into the index.
+    /// It is added to the index.
     Indexing,
 }
 
 /// A document of a dataset.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
-    /// Which tenant it belongs to, and its id.
+    /// Its tenant, dataset and id.
     pub key: DocumentKey,
-    /// Its file name; no two of a dataset differ in case only.
+    /// Its file name, unique within the dataset, ignoring case.
     pub name: String,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub size: u64,
     /// The name of the file in the [`BlobStore`](super::BlobStore).
     pub blob: String,
-    /// How it is cut.
+    /// How it is split.
     pub method: ChunkMethod,
-    /// Settings of the method and of what follows it.
+    /// Settings of the method and of the stages after it.
     pub settings: Settings,
-    /// What filters look at.
+    /// The metadata that filters evaluate.
     pub metadata: Metadata,
-    /// Whether its chunks are found.
+    /// Whether its chunks can be found.
     pub enabled: bool,
-    /// How far it has come.
+    /// Its state.
     pub state: DocumentState,
-    /// Of the whole work, 0 to 1.
+    /// Overall progress, 0 to 1.
     pub progress: f64,
-    /// What is being done, or why it failed; for people.
+    /// The current activity, or why it failed; for people.
     pub message: String,
-    /// When the work began, in milliseconds since 1970; absent before.
+    /// When processing started, in milliseconds since 1970; absent before that.
     pub begun_ms: Option<i64>,
-    /// How long the work has taken so far, in milliseconds.
+    /// How long processing has taken so far, in milliseconds.
     pub duration_ms: i64,
-    /// Its chunks that can be searched.
+    /// Number of searchable chunks.
     pub chunk_count: u64,
-    /// The tokens of those.
+    /// Number of tokens in those.
     pub token_count: u64,
-    /// The first picture that its chunks are shown with, see [`StoredChunk::picture`]; not written, only read.
+    /// The first picture shown with its chunks, see [`StoredChunk::picture`]. Read-only.
     pub picture: Option<String>,
-    /// Counts the changes that people have made; a writer must know the current one.
+    /// Counts the changes made by people; a writer must supply the current value.
     pub revision: i64,
     /// When it was added, in milliseconds since 1970.
     pub created_ms: i64,
-    /// When it was changed the last time, in milliseconds since 1970.
+    /// When it was last changed, in milliseconds since 1970.
     pub updated_ms: i64,
 }
 
-/// What a list of documents is ordered by.
+/// The sort order of a list of documents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DocumentOrder {
-    /// When they were added.
+    /// By when they were added.
     #[default]
     Created,
-    /// When they were changed the last time.
+    /// By when they were last changed.
     Updated,
-    /// Their names, whatever their case.
+    /// By name, ignoring case.
     Name,
 }
 
 /// Which documents to list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DocumentFilter {
-    /// Only these.
+    /// Only those with these ids.
     pub ids: Option<Vec<DocumentId>>,
-    /// Only the one with this name, whatever its case.
+    /// Only the one with this name, ignoring case.
     pub name: Option<String>,
-    /// Only those whose name holds this, whatever its case.
+    /// Only those whose name contains this, ignoring case.
     pub keywords: Option<String>,
-    /// Only those with one of these endings, without the dot; empty: all.
+    /// Only those with one of these extensions, given without the dot; empty means any.
     pub suffixes: Vec<String>,
-    /// None of those with one of these endings.
+    /// Excludes those with one of these extensions.
     pub other_suffixes: Vec<String>,
-    /// Only those in one of these states; empty: all.
+    /// Only those in one of these states; empty means any.
     pub states: Vec<DocumentState>,
-    /// Only those whose metadata fits.
+    /// Only those whose metadata matches.
     pub metadata: Option<Filter>,
     /// Only those without any metadata.
     pub bare: bool,
@@ -229,123 +232,123 @@ pub struct DocumentFilter {
     pub from_ms: Option<i64>,
     /// Only those added at this time or earlier.
     pub to_ms: Option<i64>,
-    /// In which order.
+    /// The sort order.
     pub order: DocumentOrder,
-    /// The oldest, or the first of the alphabet, first.
+    /// Oldest first, or in alphabetical order.
     pub ascending: bool,
-    /// How many to pass over.
+    /// How many to skip.
     pub offset: u64,
-    /// How many at most.
+    /// Maximum number to return.
     pub limit: u64,
 }
 
-/// A chunk as it is kept.
+/// A chunk as it is stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredChunk {
-    /// Its id. It follows from document, text and how often the text came before, so that an unchanged
-    /// chunk keeps it when the document is read again, and no two share one.
+    /// Its id. It is derived from the document, the text, and the number of earlier chunks with the same text. An
+    /// unchanged chunk therefore keeps its id when the document is parsed again, and no two chunks share one.
     pub id: ChunkId,
     /// Its document.
     pub document: DocumentKey,
-    /// Its place among the document's chunks.
+    /// Its position among the document's chunks.
     pub ordinal: u64,
-    /// What it is made of.
+    /// The kind of content.
     pub kind: PieceKind,
     /// Its text.
     pub content: String,
-    /// What is searched in its place, if that is something else.
+    /// The text that is searched instead, if different.
     pub searched: Option<String>,
-    /// The headings that it stands under, the outermost first.
+    /// The headings it appears under, outermost first.
     pub headings: Vec<String>,
-    /// Where it is in the document.
+    /// Its positions in the document.
     pub positions: Vec<Position>,
-    /// Words that it is to be found by.
+    /// Keywords to find it by.
     pub keywords: Vec<String>,
     /// Questions that it answers.
     pub questions: Vec<String>,
-    /// Typed columns, of a row of a table; and its tags, see [`StoredChunk::tags`].
+    /// Typed columns, for a row of a table; also contains its tags, see [`StoredChunk::tags`].
     pub fields: Settings,
     /// The larger chunk that is shown when this one is found.
     pub parent: Option<ChunkId>,
-    /// What the picture is called that its text was read in, among those that are kept beside its document.
+    /// The name of the picture its text was read from, among the pictures stored with its document.
     pub picture: Option<String>,
-    /// Whether it is found. A parent never is.
+    /// Whether it can be found. A parent never can.
     pub available: bool,
-    /// How many tokens it has.
+    /// Number of tokens.
     pub tokens: u32,
-    /// Its vector; absent without an embedder, and when it was not asked for.
+    /// Its vector; absent without an embedder, and if it was not requested.
     pub vector: Option<Vec<f32>>,
-    /// When it was made, in milliseconds since 1970.
+    /// When it was created, in milliseconds since 1970.
     pub created_ms: i64,
 }
 
-/// What is made of a document beside its chunks.
+/// Data derived from a document in addition to its chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Extra {
     /// Its table of contents.
     Contents,
-    /// The entities and relations it speaks of.
+    /// The entities and relations it mentions.
     Graph,
-    /// What the summaries over the documents of its dataset were made of.
+    /// The source of the summaries across the documents of its dataset.
     Summaries,
-    /// Its subject, with branches and details.
+    /// A mind map: its subject, with branches and details.
     MindMap,
 }
 
 /// Datasets, documents and chunks.
 ///
-/// An implementation keeps what it has returned for, makes each change whole or not at all, and answers
-/// `NotFound` for everything of another tenant. Together with each change of what is found it notes that the
-/// index may differ, and together with each removal that something may be left of what was removed; see
+/// An implementation has stored a change durably when it returns, makes each change atomically, and returns
+/// `NotFound` for everything of another tenant. Together with each change to what is found it records that the index
+/// may differ, and together with each removal that something may be left of what was removed; see
 /// [`IngestQueue`](super::IngestQueue).
 #[async_trait]
 pub trait DatasetStore: Send + Sync {
-    /// Tenants that have datasets, in the order of their names.
+    /// Returns the tenants that have datasets, sorted by name.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn tenants(&self) -> Result<Vec<TenantId>>;
 
-    /// Keeps a new dataset.
+    /// Stores a new dataset.
     ///
     /// # Errors
     /// `Conflict` when the tenant has one with this name.
     async fn create(&self, dataset: &Dataset) -> Result<()>;
 
-    /// A dataset.
+    /// Returns a dataset.
     ///
     /// # Errors
     /// `NotFound`.
     async fn dataset(&self, key: &DatasetKey) -> Result<Dataset>;
 
-    /// A dataset as if it held nothing: its documents are not looked at.
+    /// Returns a dataset with all counts zero, without reading its documents.
     ///
     /// # Errors
     /// `NotFound`.
     async fn dataset_uncounted(&self, key: &DatasetKey) -> Result<Dataset>;
 
-    /// Datasets by filter, the newest first, and how many there are in all.
+    /// Returns the datasets that match a filter, newest first, and their total number.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn datasets(&self, tenant: &TenantId, filter: &DatasetFilter) -> Result<(Vec<Dataset>, u64)>;
 
-    /// Replaces what is kept of a dataset that is still at the revision of `dataset`, the time of its creation excepted,
-    /// and raises the revision. With another embedder its documents do not go on where they were given up. Whether it
-    /// was replaced: not when somebody has changed it in the meantime, or removed it.
+    /// Replaces a dataset if it is still at the revision of `dataset`, keeping its creation time, and increments the
+    /// revision. If the embedder changes, abandoned documents no longer resume where they stopped. Returns whether it
+    /// was replaced: not if another writer has changed or removed it in the meantime.
     ///
     /// # Errors
     /// `Conflict` when another one has this name; as [`Dataset::check_other_embedder`], also for what is queued meanwhile.
     async fn update(&self, dataset: &Dataset) -> Result<bool>;
 
-    /// Removes a dataset with its documents and chunks. The names of the blobs that are of no more use.
+    /// Removes a dataset with its documents and chunks. Returns the names of the blobs that are no longer used.
     ///
     /// # Errors
     /// `NotFound`.
     async fn remove(&self, key: &DatasetKey) -> Result<Vec<String>>;
 
-    /// Keeps a new document.
+    /// Stores a new document.
     ///
     /// # Errors
     /// `NotFound` without its dataset; `Conflict` when that has one with this name.
@@ -353,39 +356,39 @@ pub trait DatasetStore: Send + Sync {
         self.add_document_within(document, DocumentQuota::default()).await
     }
 
-    /// The same where the tenant may have so much and no more.
+    /// Like [`DatasetStore::add_document`], within the tenant's quota.
     ///
     /// # Errors
     /// As [`DatasetStore::add_document`]; `QuotaExceeded`.
     async fn add_document_within(&self, document: &Document, quota: DocumentQuota) -> Result<()>;
 
-    /// Keeps a new document in the place of one of its dataset, which is removed in the same step, as by
-    /// [`DatasetStore::remove_documents`]; the new one may have its name. The name of the blob that is of no more use.
+    /// Replaces a document of the dataset with a new one, which may have its name, in one step, as by
+    /// [`DatasetStore::remove_documents`]. Returns the name of the blob that is no longer used.
     ///
     /// # Errors
-    /// `NotFound` without the dataset or the document; `Conflict` when another one has the name. Then nothing has changed.
+    /// `NotFound` without the dataset or the document; `Conflict` if the name is taken. Nothing changes then.
     async fn replace_document(&self, document: &Document, replaced: &DocumentId) -> Result<String>;
 
-    /// A document.
+    /// Returns a document.
     ///
     /// # Errors
     /// `NotFound`.
     async fn document(&self, key: &DocumentKey) -> Result<Document>;
 
-    /// Documents by filter, the newest first, and how many there are in all.
+    /// Returns the documents that match a filter, newest first, and their total number.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn documents(&self, dataset: &DatasetKey, filter: &DocumentFilter) -> Result<(Vec<Document>, u64)>;
 
-    /// Heads of documents: those of [`Heads::Page`] in an order of their ids that stays the same.
+    /// Returns heads of documents; those of [`Heads::Page`] in a stable order by id.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn document_heads(&self, dataset: &DatasetKey, wanted: &Heads) -> Result<Vec<DocumentHead>>;
 
-    /// Changes a document, and raises its revision. As it is then. With other settings it does not go on where it was given
-    /// up. Absent: it is not at the revision of the change any more, and nothing was changed.
+    /// Changes a document, increments its revision, and returns the new state. If settings change, it no longer
+    /// resumes where it was abandoned. `None` if it is no longer at the revision of the change; nothing changed then.
     ///
     /// # Errors
     /// `NotFound`; `Conflict` when another one of the dataset has this name.
@@ -396,45 +399,42 @@ pub trait DatasetStore: Send + Sync {
         now_ms: i64,
     ) -> Result<Option<Document>>;
 
-    /// Removes documents with their chunks; those that are not there are passed over. The names of the
-    /// blobs that are of no more use.
+    /// Removes documents with their chunks, ignoring missing ones. Returns the names of the blobs no longer used.
     ///
     /// # Errors
     /// When the store cannot be written.
     async fn remove_documents(&self, dataset: &DatasetKey, ids: &[DocumentId]) -> Result<Vec<String>>;
 
-    /// Chunks of a document, and how many there are in all.
+    /// Returns chunks of a document, and their total number.
     ///
     /// # Errors
     /// `NotFound` without the document.
     async fn chunks(&self, document: &DocumentKey, filter: &ChunkFilter) -> Result<(Vec<StoredChunk>, u64)>;
 
-    /// Chunks by id, parents included, without vectors, each once, in the order of the ids; those that are
-    /// not there are left out.
+    /// Returns chunks by id, with parents but without vectors, in the order of the ids, each once; omits missing ones.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn chunks_by_id(&self, tenant: &TenantId, ids: &[ChunkId]) -> Result<Vec<StoredChunk>>;
 
-    /// What is known of chunks beside their content: those of [`Self::chunks_by_id`], in the same order, read
-    /// without any text.
+    /// Returns the data of chunks other than their content: for those of [`Self::chunks_by_id`], in the same order,
+    /// without reading any text.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn chunk_heads(&self, tenant: &TenantId, ids: &[ChunkId]) -> Result<Vec<ChunkHead>>;
 
-    /// Chunks of a document by id, with their vectors, in their order; parents, and those that are not there,
-    /// are left out.
+    /// Returns chunks of a document by id, with their vectors, in document order; omits parents and missing ones.
     ///
     /// # Errors
     /// `NotFound` without the document.
     async fn chunks_with_vectors(&self, document: &DocumentKey, ids: &[ChunkId]) -> Result<Vec<StoredChunk>>;
 
-    /// Keeps chunks of a document that is done, in place of those with the same ids: what people add and
-    /// change by hand. Counts follow. What this notes of the index. Their vectors are of this generation.
+    /// Stores chunks of a processed document, in place of those with the same ids: the chunks that people add and
+    /// change by hand. Updates the counts. Their vectors belong to `generation`. Returns the note about the index.
     ///
     /// # Errors
-    /// `NotFound` without the document; `Conflict` when another document has a chunk with such an id, and when the
+    /// `NotFound` without the document; `Conflict` when another document has a chunk with one of the ids, or when the
     /// dataset is of another generation by now.
     async fn put_chunks(
         &self,
@@ -443,8 +443,8 @@ pub trait DatasetStore: Send + Sync {
         generation: u64,
     ) -> Result<IndexNote>;
 
-    /// The same for chunks that follow from what was read, so that nothing is lost of what others have written meanwhile.
-    /// Absent: one of them is not in the place of what it was made of any more, and nothing was kept.
+    /// Like [`DatasetStore::put_chunks`], for changes based on chunks read earlier, so that concurrent changes are
+    /// not lost. `None`: one of the chunks has changed since; nothing was stored.
     ///
     /// # Errors
     /// As [`DatasetStore::put_chunks`].
@@ -455,38 +455,37 @@ pub trait DatasetStore: Send + Sync {
         generation: u64,
     ) -> Result<Option<IndexNote>>;
 
-    /// The place behind the last chunk of a document that is done.
+    /// Returns the position after the last chunk of a processed document.
     ///
     /// # Errors
     /// `NotFound` without the document.
     async fn next_ordinal(&self, document: &DocumentKey) -> Result<u64>;
 
-    /// Removes chunks of a document. Counts follow, and its picture.
+    /// Removes chunks of a document. Updates its counts and its picture.
     ///
     /// # Errors
     /// `NotFound` without the document.
     async fn remove_chunks(&self, document: &DocumentKey, ids: &[ChunkId]) -> Result<RemovedChunks>;
 
-    /// Takes a document back to where it was before it was read: without chunks, unstarted.
+    /// Resets a document to its state before it was parsed: without chunks, unstarted.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` while it is being read.
+    /// `NotFound`; `Conflict` while it is being parsed.
     async fn reset_document(&self, key: &DocumentKey, now_ms: i64) -> Result<()>;
 
-    /// Keeps what is made of a document beside its chunks, in place of what was there; null: nothing.
+    /// Stores data derived from a document in addition to its chunks, replacing what was there; null removes it.
     ///
     /// # Errors
     /// `NotFound` without the document.
     async fn put_extra(&self, document: &DocumentKey, extra: Extra, value: &Json) -> Result<()>;
 
-    /// What is made of a document beside its chunks, if there is any.
+    /// Returns data derived from a document in addition to its chunks, if there is any.
     ///
     /// # Errors
     /// `NotFound` without the document.
     async fn extra(&self, document: &DocumentKey, extra: Extra) -> Result<Option<Json>>;
 
-    /// What is made of documents of a dataset beside their chunks, in the order of their ids: of those after one of them, at most
-    /// so many.
+    /// Returns such data for up to `count_max` documents of a dataset after `after`, in the order of their ids.
     ///
     /// # Errors
     /// When the store cannot be read.

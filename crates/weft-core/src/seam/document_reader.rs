@@ -1,4 +1,4 @@
-//! From the bytes of a file to the pieces that are searched.
+//! Converts the bytes of a file into the pieces that are searched.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -9,60 +9,61 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Metadata;
+use crate::id::TenantId;
 use crate::seam::picture_reader::Picture;
 use crate::value::Json;
 use crate::watched_models::ModelWatcher;
 
-/// Bytes of one picture that is kept beside a document, at most.
+/// Maximum size of one picture stored with a document, in bytes.
 pub const KEPT_PICTURE_BYTES_MAX: usize = 8 << 20;
-/// Pictures that are kept beside one document, at most.
+/// Maximum number of pictures stored with one document.
 pub const KEPT_PICTURES_MAX: usize = 500;
-/// Bytes of all pictures that are kept beside one document, at most.
+/// Maximum total size of the pictures stored with one document, in bytes.
 pub const KEPT_BYTES_MAX: usize = 64 << 20;
-/// Ranges of pages that the setting `pages` of a document may name. Every piece is looked for in each of them.
+/// Maximum number of page ranges in the `pages` setting of a document. Every piece is compared with each of them.
 pub const PAGE_RANGES_MAX: usize = 1_000;
 
-/// How a document is cut into chunks.
+/// How a document is split into chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChunkMethod {
-    /// Sections and sentences, packed up to a number of tokens.
+    /// By sections and sentences, packed up to a number of tokens.
     #[default]
     Naive,
     /// By the headings of a book.
     Book,
-    /// Headers, body and attachments of a mail.
+    /// By the headers, body and attachments of an e-mail.
     Email,
-    /// A recording, written down.
+    /// A recording, transcribed.
     Audio,
     /// By the articles of a law.
     Laws,
     /// By the sections of a manual.
     Manual,
-    /// The whole file is one.
+    /// The whole file as one chunk.
     One,
-    /// Abstract and sections of a paper.
+    /// By the abstract and sections of a paper.
     Paper,
     /// A picture, described.
     Picture,
-    /// One for each slide or page.
+    /// One chunk per slide or page.
     Presentation,
-    /// One for each question with its answer.
+    /// One chunk per question with its answer.
     Qa,
-    /// One for each row of a table.
+    /// One chunk per row of a table.
     Table,
-    /// One for each row of a set of tags.
+    /// One chunk per row of a tag set.
     Tag,
-    /// By the sections of somebody's résumé.
+    /// By the sections of a résumé.
     Resume,
-    /// As [`Naive`](Self::Naive), and with what the text says of whom and what.
+    /// Like [`Naive`](Self::Naive), plus the entities and relations that the text mentions.
     KnowledgeGraph,
-    /// By headings that patterns tell, in `title_levels`; pipelines alone choose it.
+    /// By headings that match the patterns in `title_levels`; used only by pipelines.
     Titles,
 }
 
 impl ChunkMethod {
-    /// Every one that the settings of a dataset may name.
+    /// Every method that the settings of a dataset may name.
     pub const ALL: [Self; 15] = [
         Self::Naive,
         Self::Audio,
@@ -82,7 +83,7 @@ impl ChunkMethod {
     ];
 }
 
-/// What a piece is made of.
+/// The kind of content of a piece.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PieceKind {
@@ -91,14 +92,14 @@ pub enum PieceKind {
     Text,
     /// A table, as HTML.
     Table,
-    /// What is known of a picture.
+    /// The description or text of a picture.
     Image,
 }
 
 /// A rectangle on a page. Coordinates are points from the top left corner of the page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Position {
-    /// The page, slide or sheet, from 1 on.
+    /// The page, slide or sheet, counted from 1.
     pub page: u32,
     /// Left edge.
     #[serde(deserialize_with = "coordinate")]
@@ -114,8 +115,8 @@ pub struct Position {
     pub bottom: f32,
 }
 
-/// A number beyond all that a coordinate can be is the outermost one: JSON would have nothing for it, and what was written down
-/// with nothing for one could not be read again.
+/// Reads a number, clamping it if it is out of range: JSON would represent the resulting infinity as null. Null is
+/// read as 0.
 fn coordinate<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<f32, D::Error> {
     let read = Option::<f64>::deserialize(from)?.unwrap_or_default();
     #[expect(clippy::cast_possible_truncation, reason = "within what an `f32` can be")]
@@ -124,7 +125,7 @@ fn coordinate<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<f32, D:
 }
 
 impl Position {
-    /// As clients of the compatible API read it: page, left, right, top, bottom.
+    /// Returns it in the format of the compatible API: page, left, right, top, bottom.
     pub fn as_json(self) -> Json {
         serde_json::json!([self.page, self.left, self.right, self.top, self.bottom])
     }
@@ -133,102 +134,102 @@ impl Position {
 /// A part of a document that becomes a chunk.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DocumentPiece {
-    /// What it is made of.
+    /// The kind of content.
     #[serde(default)]
     pub kind: PieceKind,
-    /// What is shown, cited and given to models.
+    /// The text that is shown, cited and passed to models.
     pub content: String,
-    /// What is searched in place of the content, where that is something else: the question of a pair.
+    /// The text to search instead of the content, if different: the question of a question-answer pair.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub searched: Option<String>,
-    /// The headings that it stands under, the outermost first.
+    /// The headings it appears under, outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headings: Vec<String>,
-    /// Where it is, in reading order.
+    /// Its positions in the document, in reading order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub positions: Vec<Position>,
-    /// Words that it is to be found by.
+    /// Keywords to find it by.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keywords: Vec<String>,
     /// Questions that it answers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<String>,
-    /// Typed columns, of a row of a table.
+    /// Typed columns, for a row of a table.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub fields: serde_json::Map<String, Json>,
     /// The larger piece that is shown when this one is found: an index into
     /// [`ReadDocument::parents`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<usize>,
-    /// The picture that its text, or the first part of it that comes from one, was read in: an index into
+    /// The picture that its text, or the first part of it that comes from a picture, was read from: an index into
     /// [`FoundPictures::pictures`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub picture: Option<u32>,
-    /// How many tokens the content has.
+    /// Number of tokens in the content.
     pub tokens: u32,
 }
 
-/// A heading of a document's table of contents.
+/// A heading of a document's outline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Heading {
-    /// From 1, the outermost, on.
+    /// Its level, counted from 1 for the outermost.
     pub level: u8,
     /// Its text.
     pub title: String,
-    /// The first piece below it: an index into [`ReadDocument::pieces`].
+    /// The first piece under it: an index into [`ReadDocument::pieces`].
     pub piece: usize,
 }
 
-/// What a document is made of.
+/// A parsed document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReadDocument {
-    /// What is searched, in reading order.
+    /// The pieces to search, in reading order.
     pub pieces: Vec<DocumentPiece>,
-    /// What is shown in place of smaller pieces; never searched.
+    /// The larger pieces shown in place of smaller ones; never searched.
     #[serde(default)]
     pub parents: Vec<DocumentPiece>,
-    /// Its headings, as the file itself marks them.
+    /// Its headings, as marked in the file.
     #[serde(default)]
     pub headings: Vec<Heading>,
-    /// What the file says of itself: title, author, date.
+    /// The metadata of the file: title, author, date.
     #[serde(default)]
     pub metadata: Metadata,
-    /// How many pages, slides or sheets it has; 0 when it has none.
+    /// Number of pages, slides or sheets; 0 if it has none.
     #[serde(default)]
     pub pages: u32,
-    /// What could not be read, for people.
+    /// Parts that could not be read, for people.
     #[serde(default)]
     pub warnings: Vec<String>,
 }
 
-/// How a document is to be read.
+/// How a document is to be parsed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReadRequest {
-    /// The file's name; its ending says what it is.
+    /// The file's name; the extension determines the type.
     pub name: String,
-    /// How it is cut.
+    /// How it is split.
     pub method: ChunkMethod,
-    /// The settings of the method, by the names of the compatible API: `chunk_token_num`, `delimiter`,
-    /// `children_delimiter`, `overlapped_percent`, `html4excel`, `pages` … Settings that a method does
-    /// not know are passed over.
+    /// The settings of the method, by their names in the compatible API: `chunk_token_num`, `delimiter`,
+    /// `children_delimiter`, `overlapped_percent`, `html4excel`, `pages` … A method ignores settings that it does not
+    /// know.
     #[serde(default)]
     pub settings: serde_json::Map<String, Json>,
 }
 
-/// A picture of a document whose text is not known.
+/// A picture in a document whose text has not been recognised yet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FoundPicture {
-    /// Where it is. Page 0 is the document as a whole.
+    /// Its position. Page 0 is the document as a whole.
     pub place: Position,
-    /// The path of the file that it is, within a document that is an archive; empty in others, where the place says which
-    /// picture is meant.
+    /// For an archive, the path of the picture's file within it; empty for other documents, where the position
+    /// identifies the picture.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub part: String,
-    /// Whether the document has text on that page; otherwise the picture is what the page says.
+    /// Whether the document has text on that page; otherwise the picture is the only content of the page.
     pub is_figure: bool,
     /// The picture.
     pub picture: Picture,
-    /// An earlier picture of the list that is the same byte for byte, where this one is left without its bytes.
+    /// The index of an earlier picture in the list with identical bytes, if the bytes of this one have been dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub same_as: Option<u32>,
 }
@@ -236,16 +237,16 @@ pub struct FoundPicture {
 /// The pictures of a document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FoundPictures {
-    /// Those that can be read, in the order of the document.
+    /// Those that can be read, in document order.
     pub pictures: Vec<FoundPicture>,
-    /// What of them cannot, for people.
+    /// Which of them cannot be read and why, for people.
     pub warnings: Vec<String>,
 }
 
 impl FoundPictures {
-    /// Takes away the bytes of all pictures but those of `wanted` (indexes of the list) that are kept beside the document:
-    /// of a kind that browsers show, each once, within [`KEPT_PICTURE_BYTES_MAX`], [`KEPT_PICTURES_MAX`] and
-    /// [`KEPT_BYTES_MAX`]. The list stays as long as it is, and doing the same again changes nothing.
+    /// Drops the bytes of all pictures except those of `wanted` (indexes into the list) that are stored with the
+    /// document: types that browsers display, each picture once, within [`KEPT_PICTURE_BYTES_MAX`],
+    /// [`KEPT_PICTURES_MAX`] and [`KEPT_BYTES_MAX`]. The list keeps its length. Idempotent.
     pub fn keep(&mut self, wanted: &[u32]) {
         let wanted: HashSet<u32> = wanted.iter().copied().collect();
         let mut kept: HashMap<Bytes, u32> = HashMap::new();
@@ -278,108 +279,116 @@ impl FoundPictures {
     }
 }
 
-/// Whether browsers show pictures of this type.
-// No SVG: a browser that shows one runs the programs in it.
+/// Returns whether browsers display pictures of this type.
+// Excludes SVG: a browser that displays one executes the scripts in it.
 fn is_shown(media_type: &str) -> bool {
     matches!(media_type, "image/png" | "image/jpeg" | "image/gif" | "image/webp")
 }
 
-/// A line of a picture, on the page.
+/// A line of text in a picture, positioned on the page.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReadingLine {
-    /// What it says; empty between two paragraphs.
+    /// Its text; empty between two paragraphs.
     pub text: String,
-    /// Where it is; absent when nobody knows.
+    /// Its position, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Position>,
 }
 
-/// What was read in a picture of a document.
+/// The text read from a picture of a document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PictureReading {
-    /// Where the picture is.
+    /// The position of the picture.
     pub place: Position,
-    /// As in [`FoundPicture`].
+    /// See [`FoundPicture::part`].
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub part: String,
-    /// As in [`FoundPicture`].
+    /// See [`FoundPicture::is_figure`].
     pub is_figure: bool,
-    /// Which picture it is: an index into [`FoundPictures::pictures`]; absent where nobody asks for the picture itself.
+    /// The picture: an index into [`FoundPictures::pictures`]; absent if the picture itself is not needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub picture: Option<u32>,
     /// Its lines in reading order.
     pub lines: Vec<ReadingLine>,
 }
 
-/// Reads documents.
+/// Parses documents.
 ///
-/// An implementation reads any bytes without harm to its process, within limits of time and memory.
+/// An implementation parses arbitrary bytes without harm to its process, within limits of time and memory. If it
+/// parses only a few files at a time, tenants take turns.
 #[async_trait]
 pub trait DocumentReader: Send + Sync {
-    /// Reads a file and cuts it into pieces.
+    /// Parses a file and splits it into pieces.
     ///
     /// # Errors
-    /// `Invalid` with a reason that a person understands: a kind of file that is not known, a file that
-    /// is broken, has no text, or is too large; `Timeout` when it takes too long; `Unavailable` when no
-    /// process can be started.
-    async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument>;
+    /// `Invalid` with a reason that people understand: the file has an unknown type, is broken, has no text, or is
+    /// too large; `Timeout` when it takes too long; `Unavailable` when no process can be started; `RateLimited` when too
+    /// many files of the tenant are waiting.
+    async fn read(&self, tenant: &TenantId, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument>;
 
-    /// The pictures of a file that hold text which the file itself does not have: scanned pages, figures, the file
-    /// as a whole. None where a reader knows nothing of pictures.
+    /// Returns the pictures of a file that contain text which the file itself does not: scanned pages, figures, or
+    /// the file as a whole. None if the reader does not support pictures.
     ///
     /// # Errors
     /// As [`DocumentReader::read`].
-    async fn pictures(&self, _request: &ReadRequest, _bytes: Bytes) -> Result<FoundPictures> {
+    async fn pictures(
+        &self,
+        _tenant: &TenantId,
+        _request: &ReadRequest,
+        _bytes: Bytes,
+    ) -> Result<FoundPictures> {
         Ok(FoundPictures::default())
     }
 
-    /// The same list, with the bytes of those alone of `wanted` that are kept beside the document, see
+    /// Returns the same list, with only the bytes of those in `wanted` that are stored with the document; see
     /// [`FoundPictures::keep`].
     ///
     /// # Errors
     /// As [`DocumentReader::read`].
     async fn kept_pictures(
         &self,
+        tenant: &TenantId,
         request: &ReadRequest,
         bytes: Bytes,
         wanted: &[u32],
     ) -> Result<FoundPictures> {
-        let mut found = self.pictures(request, bytes).await?;
+        let mut found = self.pictures(tenant, request, bytes).await?;
         found.keep(wanted);
         Ok(found)
     }
 
-    /// Reads a file of which some pictures have been read.
+    /// Parses a file, given the text of some of its pictures.
     ///
     /// # Errors
     /// As [`DocumentReader::read`].
     async fn read_with(
         &self,
+        tenant: &TenantId,
         request: &ReadRequest,
         bytes: Bytes,
         _readings: &[PictureReading],
     ) -> Result<ReadDocument> {
-        self.read(request, bytes).await
+        self.read(tenant, request, bytes).await
     }
 
-    /// Whether the ending of a file's name is that of a kind which is read.
+    /// Returns whether files with the extension of this name can be parsed.
     fn knows(&self, _name: &str) -> bool {
         true
     }
 
-    /// The same reader, with somebody who hears of the calls of models that it makes; nothing where it asks none.
+    /// Returns the same reader with its model calls reported to a watcher; `None` if it makes none.
     fn watched(&self, _watcher: Arc<dyn ModelWatcher>) -> Option<Arc<dyn DocumentReader>> {
         None
     }
 }
 
-/// Where no file can be read.
+/// A reader that can read no files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoReader;
 
 #[async_trait]
 impl DocumentReader for NoReader {
-    async fn read(&self, request: &ReadRequest, _bytes: Bytes) -> Result<ReadDocument> {
+    async fn read(&self, _: &TenantId, request: &ReadRequest, _: Bytes) -> Result<ReadDocument> {
         let message = format!("`{}` cannot be read: nothing here reads files", request.name);
         Err(Error::new(ErrorKind::Unavailable, message).help("name a program that does in the configuration"))
     }

@@ -1,4 +1,4 @@
-//! Documents that runs make, and tables that they read from files.
+//! Documents that runs create, and tables that they read from files.
 
 use std::fmt;
 
@@ -7,34 +7,35 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::id::TenantId;
 use crate::value::Json;
 
-/// What kind of file a document becomes.
+/// The format of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DocumentFormat {
     /// Pages.
     Pdf,
-    /// A document of Word.
+    /// A Word document.
     Docx,
-    /// A spreadsheet of Excel.
+    /// An Excel spreadsheet.
     Xlsx,
-    /// A page of the web.
+    /// A web page.
     Html,
     /// Markdown.
     Markdown,
-    /// Text without markup.
+    /// Plain text.
     Txt,
-    /// Rows with commas between their values.
+    /// Comma-separated values.
     Csv,
 }
 
 impl DocumentFormat {
-    /// Every one.
+    /// Every format.
     pub const ALL: [Self; 7] =
         [Self::Pdf, Self::Docx, Self::Xlsx, Self::Html, Self::Markdown, Self::Txt, Self::Csv];
 
-    /// By the name that canvases use.
+    /// Returns the format with this name, as canvases use it.
     pub fn named(name: &str) -> Option<Self> {
         let name = name.trim().trim_start_matches('.').to_ascii_lowercase();
         match name.as_str() {
@@ -46,7 +47,7 @@ impl DocumentFormat {
         }
     }
 
-    /// The name that canvases use.
+    /// Returns the name that canvases use.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pdf => "pdf",
@@ -59,7 +60,7 @@ impl DocumentFormat {
         }
     }
 
-    /// What the names of its files end in, without the dot.
+    /// Returns its file extension, without the dot.
     pub const fn ending(self) -> &'static str {
         match self {
             Self::Markdown => "md",
@@ -67,7 +68,7 @@ impl DocumentFormat {
         }
     }
 
-    /// Its media type.
+    /// Returns its media type.
     pub const fn mime_type(self) -> &'static str {
         match self {
             Self::Pdf => "application/pdf",
@@ -81,10 +82,10 @@ impl DocumentFormat {
     }
 }
 
-/// What stands around the text of a document.
+/// What surrounds the text of a document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PageSettings {
-    /// The title that the file itself has; not a part of the text.
+    /// The title in the metadata of the file; not part of the text.
     #[serde(default)]
     pub title: String,
     /// At the top of every page.
@@ -93,19 +94,19 @@ pub struct PageSettings {
     /// At the foot of every page.
     #[serde(default)]
     pub footer: String,
-    /// Large and pale across every page.
+    /// Large, pale text across every page.
     #[serde(default)]
     pub watermark: String,
     /// Whether pages are numbered.
     #[serde(default)]
     pub page_numbers: bool,
-    /// A line that says when it was made.
+    /// A line that says when the document was created.
     #[serde(default)]
     pub timestamp: String,
-    /// The size of the text, in points; 0 for that of the format.
+    /// The font size of the text, in points; 0 for the format's default.
     #[serde(default)]
     pub font_size: u32,
-    /// Whether pages lie on their long side.
+    /// Whether pages are in landscape orientation.
     #[serde(default)]
     pub landscape: bool,
 }
@@ -115,11 +116,11 @@ pub struct PageSettings {
 pub struct Sheet {
     /// Its name.
     pub name: String,
-    /// Its rows; the first one names the columns. Values are texts, numbers, truth values or null.
+    /// Its rows; the first one contains the column names. Values are texts, numbers, booleans or null.
     pub rows: Vec<Vec<Json>>,
 }
 
-/// What a document holds.
+/// The content of a document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DocumentContent {
@@ -129,24 +130,24 @@ pub enum DocumentContent {
     Sheets(Vec<Sheet>),
 }
 
-/// A document to make.
+/// A document to create.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WriteRequest {
-    /// What kind of file.
+    /// Its format.
     pub format: DocumentFormat,
-    /// What it holds.
+    /// Its content.
     pub content: DocumentContent,
-    /// What stands around it.
+    /// What surrounds its text.
     #[serde(default)]
     pub page: PageSettings,
 }
 
-/// A document that was made.
+/// A created document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MadeDocument {
     /// The file.
     pub bytes: Bytes,
-    /// Letters for which it has another sign, since it cannot hold them; each of them once.
+    /// Characters that the document cannot represent and shows a substitute for; each once.
     pub unwritable: String,
 }
 
@@ -156,26 +157,27 @@ impl From<Vec<u8>> for MadeDocument {
     }
 }
 
-/// Makes documents, and reads tables.
+/// Creates documents and reads tables.
 ///
-/// An implementation works on any input without harm to its process, within limits of time and memory.
+/// An implementation processes any input without harm to its process, within limits of time and memory. If it
+/// processes only a few files at a time, tenants take turns.
 #[async_trait]
 pub trait DocumentWriter: Send + Sync + fmt::Debug {
-    /// Makes a file.
+    /// Creates a file.
     ///
     /// # Errors
-    /// `Invalid` for what the format cannot hold, with a reason that a person understands; `Timeout`; `Unavailable`
-    /// when no process can be started.
-    async fn write(&self, request: &WriteRequest) -> Result<MadeDocument>;
+    /// `Invalid` for content that the format cannot represent, with a reason that people understand; `Timeout`;
+    /// `Unavailable` when no process can be started; `RateLimited` when too many files of the tenant are waiting.
+    async fn write(&self, tenant: &TenantId, request: &WriteRequest) -> Result<MadeDocument>;
 
-    /// The sheets of a spreadsheet or of a file of separated values, as its name's ending says.
+    /// Returns the sheets of a spreadsheet or of a file of separated values, according to the extension of its name.
     ///
     /// # Errors
     /// As [`DocumentReader::read`](super::DocumentReader::read).
-    async fn sheets(&self, name: &str, bytes: Bytes) -> Result<Vec<Sheet>>;
+    async fn sheets(&self, tenant: &TenantId, name: &str, bytes: Bytes) -> Result<Vec<Sheet>>;
 }
 
-/// Where no document can be made.
+/// A writer that can create no documents.
 #[derive(Clone, Copy, Debug)]
 pub struct NoWriter;
 
@@ -186,11 +188,11 @@ fn none() -> Error {
 
 #[async_trait]
 impl DocumentWriter for NoWriter {
-    async fn write(&self, _: &WriteRequest) -> Result<MadeDocument> {
+    async fn write(&self, _: &TenantId, _: &WriteRequest) -> Result<MadeDocument> {
         Err(none())
     }
 
-    async fn sheets(&self, _: &str, _: Bytes) -> Result<Vec<Sheet>> {
+    async fn sheets(&self, _: &TenantId, _: &str, _: Bytes) -> Result<Vec<Sheet>> {
         Err(none())
     }
 }

@@ -4,40 +4,40 @@ use async_trait::async_trait;
 
 use crate::error::Result;
 
-/// What a text is to its search. Some models want to know.
+/// The role of a text in a search. Some models distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EmbeddingPurpose {
-    /// Something that is searched for.
+    /// A text to search with.
     Query,
-    /// Something that may be found.
+    /// A text to be found.
     Passage,
 }
 
-/// Vectors, and what they cost.
+/// Vectors, with the tokens they took.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Embedded {
-    /// One vector for each text, in the same order, all of one length and each of length 1 by the
-    /// Euclidean norm, so that their dot product is the cosine.
+    /// One vector per text, in the same order, all of the same dimension and normalised to Euclidean length 1, so
+    /// that their dot product is the cosine.
     pub vectors: Vec<Vec<f32>>,
-    /// Tokens that were read, as far as they are known.
+    /// Number of tokens that were read, as far as known.
     pub tokens: u64,
 }
 
 /// A model that turns texts into vectors.
 ///
-/// An implementation cuts texts that are too long for its model instead of failing, gives a vector for
-/// every text or fails as a whole, splits what is too much for one request, and normalises its vectors.
+/// An implementation truncates texts that are too long for its model instead of failing, returns a vector for every
+/// text or fails as a whole, splits input that is too large for one request, and normalises its vectors.
 #[async_trait]
 pub trait Embedder: Send + Sync {
-    /// The name that datasets remember, such as `bge-m3@Ollama`: vectors of models with different names
+    /// Returns the name that is stored with datasets, such as `bge-m3@Ollama`. Vectors of models with different names
     /// are never compared.
     fn name(&self) -> &str;
 
-    /// Tokens of one text that the model reads; more is cut off.
+    /// Returns the maximum number of tokens of one text that the model reads; the rest is cut off.
     fn tokens_max(&self) -> usize;
 
-    /// The vectors of texts.
+    /// Returns the vectors of texts.
     ///
     /// # Errors
     /// By kind: `Unauthenticated`, `RateLimited`, `Unavailable`, `Timeout`, `Invalid`, `Garbled`.

@@ -1,4 +1,4 @@
-//! Files of conversations: what people attach, and what runs make.
+//! Files of conversations: those that people attach, and those that runs create.
 
 use std::fmt;
 
@@ -9,28 +9,28 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::{DocumentKey, FileId, SessionId, TenantId};
 
-/// What is known of a file.
+/// The description of a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoredFile {
-    /// Its id, not to be guessed.
+    /// Its id, which must not be guessable.
     pub id: FileId,
-    /// What people call it: without folders.
+    /// Its display name, without directories.
     pub name: String,
     /// Its media type.
     pub mime_type: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// The session whose run has made it; absent for what people attach.
+    /// The session whose run created it; absent for attached files.
     pub session: Option<SessionId>,
-    /// Milliseconds since 1970.
+    /// When it was stored, in milliseconds since 1970.
     pub created_ms: i64,
 }
 
-/// Characters of a file's name, at most.
+/// Maximum length of a file's name, in characters.
 pub const NAME_MAX: usize = 200;
 
-/// A name as a file may have it: without folders, control characters and what else some system reads as something other
-/// than a part of a name; `file` when nothing is left.
+/// Returns a valid file name: without directories, control characters, and anything else that some system does not
+/// treat as part of a name; `file` if nothing is left.
 pub fn plain_name(name: &str) -> String {
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let kept = |c: char| !c.is_control() && !matches!(c, ':' | '*' | '?' | '"' | '<' | '>' | '|');
@@ -47,20 +47,20 @@ pub fn plain_name(name: &str) -> String {
     if stem.is_empty() { "file".to_owned() } else { format!("{stem}{ending}") }
 }
 
-/// Where a file is downloaded, below the address of the server.
+/// Returns the download path of a file on the server.
 pub fn download_path(id: &FileId) -> String {
     format!("/api/v1/agents/attachments/{id}/download")
 }
 
-/// What a text begins with that was read from a file.
+/// Prefix of a text that was read from a file.
 const NAMES_FILE: &str = "File: ";
 
-/// The text of a file as prompts see it: under a line that names the file. See [`named_in`].
+/// Returns the text of a file as prompts contain it: below a line that names the file. See [`named_in`].
 pub fn as_text(name: &str, id: &FileId, text: &str) -> String {
     format!("{NAMES_FILE}{name} ({id})\n\n{text}")
 }
 
-/// The file that a text was read from, if it says so.
+/// Returns the file that a text was read from, if its first line names one.
 pub fn named_in(text: &str) -> Option<FileId> {
     let line = text.lines().next()?.strip_prefix(NAMES_FILE)?.trim_end();
     let (_, id) = line.strip_suffix(')')?.rsplit_once(" (")?;
@@ -68,60 +68,61 @@ pub fn named_in(text: &str) -> Option<FileId> {
     plain.then(|| id.into())
 }
 
-/// The id by which the run of a pipeline finds the file of a document: no file that was attached or made has such a one.
+/// Returns the id by which the run of a pipeline finds a document's file. No attached or created file has an id of
+/// this form.
 pub fn document_file_id(key: &DocumentKey) -> FileId {
     format!("{}/{}", key.dataset.id, key.id).into()
 }
 
-/// Whether an id is that of a document's file, see [`document_file_id`].
+/// Returns whether an id is that of a document's file; see [`document_file_id`].
 pub fn is_document(id: &FileId) -> bool {
     id.as_str().contains('/')
 }
 
-/// Where files of conversations are kept, apart for each tenant.
+/// Stores files of conversations, separately for each tenant.
 ///
-/// A file that [`FileStore::put`] has returned for is there after a crash, whole. A file is found by whoever has its id
-/// and is of its tenant; ids are therefore not to be guessed.
+/// A file for which [`FileStore::put`] has returned is stored completely and durably. Anyone in the tenant who knows
+/// a file's id can read the file, so ids must not be guessable.
 #[async_trait]
 pub trait FileStore: Send + Sync + fmt::Debug {
-    /// Keeps a file, in place of the one with the same id.
+    /// Stores a file, replacing the one with the same id.
     ///
     /// # Errors
-    /// `Invalid` when it is larger than a file may be, `QuotaExceeded` when the tenant has as much as it may have.
+    /// `Invalid` when it exceeds the size limit of a file, `QuotaExceeded` when the tenant has reached its quota.
     async fn put(&self, tenant: &TenantId, file: &StoredFile, bytes: Bytes) -> Result<()>;
 
-    /// What is known of a file.
+    /// Returns the description of a file.
     ///
     /// # Errors
     /// `NotFound`.
     async fn find(&self, tenant: &TenantId, id: &FileId) -> Result<StoredFile>;
 
-    /// A file.
+    /// Returns a file.
     ///
     /// # Errors
     /// `NotFound`.
     async fn read(&self, tenant: &TenantId, id: &FileId) -> Result<(StoredFile, Bytes)>;
 
-    /// Removes files, those that are there; how many there were.
+    /// Removes files, ignoring missing ones. Returns how many were removed.
     ///
     /// # Errors
-    /// When they cannot be removed.
+    /// Fails when they cannot be removed.
     async fn remove(&self, tenant: &TenantId, ids: &[FileId]) -> Result<u64>;
 
-    /// Files of any tenant that were kept before this time, the oldest first, at most `count_max`.
+    /// Returns up to `count_max` files of any tenant that were stored before this time, oldest first.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn older_than(&self, before_ms: i64, count_max: u64) -> Result<Vec<(TenantId, FileId)>>;
 
-    /// The files that runs of these sessions have made.
+    /// Returns the files that runs of this session created.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn of_session(&self, tenant: &TenantId, session: &SessionId) -> Result<Vec<StoredFile>>;
 }
 
-/// No files are kept.
+/// A store that holds no files.
 #[derive(Clone, Copy, Debug)]
 pub struct NoFiles;
 

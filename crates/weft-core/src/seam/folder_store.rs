@@ -1,4 +1,4 @@
-//! The file manager of a tenant: a tree of folders with the files in them. What is in a file lies in a
+//! The file manager of a tenant: a tree of folders and files. The contents of files are in a
 //! [`BlobStore`](super::BlobStore).
 
 use std::collections::HashMap;
@@ -9,38 +9,38 @@ use async_trait::async_trait;
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::TenantId;
 
-/// What stands in a folder.
+/// The kind of an entry in a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// Another folder.
     Folder,
     /// A file.
     File,
-    /// A file whose bytes are being stored. It has its name and takes its room, and is shown to nobody.
+    /// A file that is still being uploaded. It reserves its name and space, but is not shown.
     Arriving,
 }
 
 /// A folder or a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FolderEntry {
-    /// Its id. Ids of different tenants have nothing to do with each other.
+    /// Its id. Ids are unrelated across tenants.
     pub id: String,
-    /// The id of the folder that it is in; empty for the root, which is in none.
+    /// The id of the folder it is in; empty for the root.
     pub parent: String,
-    /// Its name; no two of a folder differ in case only.
+    /// Its name, unique within the folder, ignoring case.
     pub name: String,
-    /// Which of the two it is.
+    /// Its kind.
     pub kind: EntryKind,
-    /// Bytes of a file, also of one that arrives; 0 for a folder.
+    /// Size of a file in bytes, even while it is being uploaded; 0 for a folder.
     pub size: u64,
-    /// When it was made, in milliseconds since 1970.
+    /// When it was created, in milliseconds since 1970.
     pub created_ms: i64,
-    /// When it was renamed or moved the last time, in milliseconds since 1970.
+    /// When it was last renamed or moved, in milliseconds since 1970.
     pub updated_ms: i64,
 }
 
 impl FolderEntry {
-    /// Whether it is the folder that all others are in.
+    /// Returns whether it is the root folder.
     pub fn is_root(&self) -> bool {
         self.parent.is_empty()
     }
@@ -49,16 +49,16 @@ impl FolderEntry {
 /// The name of every root.
 pub const ROOT_NAME: &str = "/";
 
-/// How much may be in the file manager of a tenant.
+/// Limits for the file manager of a tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FolderLimits {
-    /// Files and folders in one folder, at most.
+    /// Maximum number of files and folders in one folder.
     pub in_folder: u64,
-    /// Folders that an entry is in, the root included, at most.
+    /// Maximum number of folders above an entry, including the root.
     pub depth: u64,
-    /// Files and folders in all, without the root, at most.
+    /// Maximum number of files and folders in total, excluding the root.
     pub entries: u64,
-    /// Bytes of all files, at most; 0: as many as there is room for.
+    /// Maximum size of all files in bytes; 0 means unlimited.
     pub bytes: u64,
 }
 
@@ -68,17 +68,17 @@ impl Default for FolderLimits {
     }
 }
 
-/// What a list of a folder is ordered by.
+/// The sort order of a folder listing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EntryOrder {
-    /// When they were made.
+    /// By when they were created.
     #[default]
     Created,
-    /// When they were changed the last time.
+    /// By when they were last changed.
     Updated,
-    /// Their names, whatever their case.
+    /// By name, ignoring case.
     Name,
-    /// Their bytes; of a folder those of all files below it, however deep.
+    /// By size; that of a folder is the size of all files below it, at any depth.
     Size,
 }
 
@@ -87,21 +87,21 @@ pub enum EntryOrder {
 pub struct EntryFilter {
     /// The id of the folder.
     pub folder: String,
-    /// Only those whose name holds this, whatever its case.
+    /// Only those whose name contains this, ignoring case.
     pub keywords: String,
-    /// Only those of this kind; without one folders and files, and none that arrive.
+    /// Only those of this kind; if absent, folders and files that have been uploaded.
     pub kind: Option<EntryKind>,
-    /// In which order.
+    /// The sort order.
     pub order: EntryOrder,
-    /// The oldest, the smallest or the first of the alphabet first.
+    /// Oldest, smallest or alphabetically first.
     pub ascending: bool,
-    /// How many to pass over.
+    /// How many to skip.
     pub offset: u64,
-    /// How many at most.
+    /// Maximum number to return.
     pub limit: u64,
 }
 
-/// What may change of an entry. What is absent stays as it is.
+/// Changes to an entry. Absent values stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EntryChange {
     /// Its name.
@@ -110,80 +110,83 @@ pub struct EntryChange {
     pub parent: Option<String>,
 }
 
-/// Trees of folders, one for each tenant.
+/// Stores a tree of folders for each tenant.
 ///
-/// An implementation makes each change whole or not at all and one after the other within a tenant, so that no folder ever
-/// lies below itself and no limit is passed by two requests at once. What belongs to another tenant is not there.
+/// Within a tenant, an implementation makes changes atomically and one after another, so that no folder is ever
+/// placed below itself and concurrent requests cannot exceed a limit. What belongs to another tenant does not exist
+/// for a caller.
 #[async_trait]
 pub trait FolderStore: Send + Sync + fmt::Debug {
-    /// The root of a tenant's tree. It is made when there is none, once.
+    /// Returns the root of a tenant's tree, creating it if necessary.
     ///
     /// # Errors
     /// When the store cannot be written.
     async fn root(&self, tenant: &TenantId, now_ms: i64) -> Result<FolderEntry>;
 
-    /// Puts a new entry into its folder, also a file that arrives.
+    /// Adds an entry to its folder, including a file that is being uploaded.
     ///
     /// # Errors
-    /// `NotFound` without the folder; `Invalid` when that is a file; `Conflict` when it has an entry with this name;
-    /// `QuotaExceeded` when a limit would be passed.
+    /// `NotFound` if the folder does not exist; `Invalid` if it is a file; `Conflict` if it has an entry with this
+    /// name; `QuotaExceeded` if a limit would be exceeded.
     async fn add(&self, tenant: &TenantId, entry: &FolderEntry) -> Result<()>;
 
-    /// Makes a file of one that arrives: its bytes are there.
+    /// Completes the upload of a file: its contents are stored.
     ///
     /// # Errors
-    /// `NotFound` when it is not there any more, or is none that arrives.
+    /// `NotFound` when it no longer exists, or is not being uploaded.
     async fn arrive(&self, tenant: &TenantId, id: &str) -> Result<()>;
 
-    /// Files that began to arrive before this time and still do, the oldest first: at most so many.
+    /// Returns up to `count_max` files whose upload started before this time and has not been completed, oldest
+    /// first.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn arriving(&self, tenant: &TenantId, before_ms: i64, count_max: u64) -> Result<Vec<FolderEntry>>;
 
-    /// The entry of a folder that has this name, whatever its case, also one that arrives.
+    /// Returns the entry of a folder with this name, ignoring case, including one that is being uploaded.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn named(&self, tenant: &TenantId, folder: &str, name: &str) -> Result<Option<FolderEntry>>;
 
-    /// An entry.
+    /// Returns an entry.
     ///
     /// # Errors
-    /// `NotFound`, also for a file that arrives.
+    /// `NotFound`, also for a file that is being uploaded.
     async fn get(&self, tenant: &TenantId, id: &str) -> Result<FolderEntry>;
 
-    /// Entries of a folder by filter, the newest first, and how many there are in all. Of a folder that is not there, none.
+    /// Returns entries of a folder that match a filter, newest first, and their total number; none if the folder does
+    /// not exist.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn list(&self, tenant: &TenantId, filter: &EntryFilter) -> Result<(Vec<FolderEntry>, u64)>;
 
-    /// An entry, the folder that it is in, and so on up to the root.
+    /// Returns an entry, the folder it is in, and so on up to the root.
     ///
     /// # Errors
     /// `NotFound`.
     async fn path(&self, tenant: &TenantId, id: &str) -> Result<Vec<FolderEntry>>;
 
-    /// Those of these folders that have other folders in them.
+    /// Returns which of these folders contain other folders.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn with_folders(&self, tenant: &TenantId, ids: &[String]) -> Result<Vec<String>>;
 
-    /// Bytes of all files that lie below each of these folders, however deep, by the ids of the folders. Those without any may be
-    /// absent, and files that arrive do not count.
+    /// Returns the total size in bytes of all files below each of these folders, at any depth, by folder id. Folders
+    /// without files may be absent, and files being uploaded do not count.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn sizes(&self, tenant: &TenantId, ids: &[String]) -> Result<HashMap<String, u64>>;
 
-    /// Renames an entry, moves it, or both at once. As it is then.
+    /// Renames an entry, moves it, or both in one step. Returns the new state.
     ///
     /// # Errors
-    /// `NotFound` without the entry or the folder; `Invalid` for the root, and for a folder that is to be moved into itself
-    /// or below itself; `Conflict` when the folder has another entry with this name; `QuotaExceeded` when a limit would be
-    /// passed.
+    /// `NotFound` if the entry or the folder does not exist; `Invalid` for the root, and for a folder that would be
+    /// moved into itself or below itself; `Conflict` when the folder has another entry with this name;
+    /// `QuotaExceeded` when a limit would be exceeded.
     async fn change(
         &self,
         tenant: &TenantId,
@@ -192,47 +195,47 @@ pub trait FolderStore: Send + Sync + fmt::Debug {
         now_ms: i64,
     ) -> Result<FolderEntry>;
 
-    /// Removes files and empty folders, those that are there; how many there were.
+    /// Removes files and empty folders, ignoring missing ones. Returns how many were removed.
     ///
     /// # Errors
-    /// `Conflict` when something is in one of the folders, `Invalid` for the root; then none is removed.
+    /// `Conflict` when one of the folders is not empty, `Invalid` for the root; then none is removed.
     async fn remove(&self, tenant: &TenantId, ids: &[String]) -> Result<u64>;
 }
 
-/// The error that there is no such entry.
+/// The error for an entry that does not exist.
 pub fn missing(id: &str) -> Error {
     Error::not_found(format!("there is no file or folder `{id}`"))
 }
 
-/// The error that the name is taken.
+/// The error for a name that is taken.
 pub fn taken(name: &str) -> Error {
     Error::new(ErrorKind::Conflict, format!("the folder has an entry with the name `{name}`"))
         .help("choose another name")
 }
 
-/// The error that something is to be put into a file.
+/// The error for an attempt to put something into a file.
 pub fn no_folder(id: &str) -> Error {
     Error::invalid(format!("`{id}` is a file and not a folder")).help("name a folder")
 }
 
-/// The error that a folder would lie below itself.
+/// The error for a folder that would be placed below itself.
 pub fn below_itself(name: &str) -> Error {
     Error::invalid(format!("the folder `{name}` cannot be moved into itself"))
         .help("choose a folder outside of it")
 }
 
-/// The error that the root is to be changed or removed.
+/// The error for an attempt to change or remove the root.
 pub fn root_stays() -> Error {
     Error::invalid("the root folder can be neither renamed, moved nor removed").help("name a folder in it")
 }
 
-/// The error that something is in a folder that is to be removed.
+/// The error for an attempt to remove a folder that is not empty.
 pub fn not_empty() -> Error {
     Error::new(ErrorKind::Conflict, "the folder is not empty").help("remove what is in it first")
 }
 
 impl FolderLimits {
-    /// Looks whether there is room for one more entry in a folder that has so many.
+    /// Checks whether a folder that has this many entries has room for another.
     ///
     /// # Errors
     /// `QuotaExceeded`.
@@ -244,7 +247,7 @@ impl FolderLimits {
         Err(exceeded(format!("the folder has {entries} entries and may have {most}")))
     }
 
-    /// Looks whether an entry may be in so many folders.
+    /// Checks whether an entry may be this many folders deep.
     ///
     /// # Errors
     /// `QuotaExceeded`.
@@ -256,7 +259,7 @@ impl FolderLimits {
         Err(exceeded(format!("the entry would lie {depth} folders deep, and {most} are the most")))
     }
 
-    /// Looks whether a tenant that has so many entries with so many bytes may have one more of this size.
+    /// Checks whether a tenant with this many entries and bytes may have another file of this size.
     ///
     /// # Errors
     /// `QuotaExceeded`.

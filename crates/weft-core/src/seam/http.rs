@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use crate::error::Result;
 use crate::id::TenantId;
 
-/// A request that a canvas asks for.
+/// A request made by a canvas.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HttpRequest {
     /// Upper case.
@@ -18,15 +18,15 @@ pub struct HttpRequest {
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: HttpBody,
-    /// For the whole exchange.
+    /// Time limit for the whole exchange.
     pub time_limit: Duration,
-    /// More than this many bytes of body is an error.
+    /// Maximum size of the response body in bytes. A larger body is an error.
     pub body_max: usize,
-    /// A proxy to go through, as the canvas names it. It is checked like any other address.
+    /// A proxy to use, as given in the canvas. It is checked like any other address.
     pub proxy: Option<String>,
 }
 
-/// What a request carries.
+/// The body of a request.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub enum HttpBody {
     /// Nothing.
@@ -37,32 +37,33 @@ pub enum HttpBody {
     Form(Vec<(String, String)>),
 }
 
-/// What came back.
+/// A response.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct HttpResponse {
     /// 100 to 599.
     pub status: u16,
-    /// Lower-case name and value.
+    /// Names in lower case, with values.
     pub headers: Vec<(String, String)>,
     /// The body as text, decoded by its declared character set.
     pub body: String,
 }
 
-/// The one way out for nodes and tools.
+/// The only way out for nodes and tools.
 ///
-/// An implementation resolves the host, refuses addresses that are not public unless the operator
-/// allowed them, connects to exactly the address it checked, and follows no redirect.
+/// An implementation resolves the host, refuses addresses that are not public unless the operator has allowed them,
+/// connects to exactly the address it checked, and does not follow redirects.
 #[async_trait]
 pub trait Http: Send + Sync {
     /// Sends a request. Any status is a response, not an error.
     ///
     /// # Errors
-    /// `Denied` for a refused address, `Timeout`, `Unavailable` when nothing answers, `Invalid` for
-    /// a URL that is not valid or a body over the limit.
+    /// `Denied` for a refused address, `Timeout`, `Unavailable` when nothing responds, `Invalid` for an invalid URL
+    /// or a body over the limit.
     async fn send(&self, tenant: &TenantId, request: HttpRequest) -> Result<HttpResponse>;
 
-    /// Whether a request to this address would be sent. For addresses that are handed to somebody else, who
-    /// resolves them anew: what is refused here must not be reached by that detour either. Nothing is sent.
+    /// Checks whether a request to this address would be sent, without sending anything. For addresses that are
+    /// passed to another service, which resolves them again: what is refused here must not be reachable by that
+    /// detour.
     ///
     /// # Errors
     /// As [`Http::send`].

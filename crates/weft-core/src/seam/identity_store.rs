@@ -1,62 +1,62 @@
-//! Who users are at OpenID providers, and sign-ins that have begun there.
+//! Identities of users at OpenID providers, and sign-ins in progress there.
 
 use async_trait::async_trait;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::UserId;
 
-/// Identities of one user, at most.
+/// Maximum number of identities of one user.
 pub const IDENTITIES_MAX: u64 = 20;
 
-/// That somebody at a provider is a user here. Issuer and subject say who it is; the address says nothing, since
-/// providers give addresses to others.
+/// Links an account at a provider to a user. Issuer and subject identify the account; its e-mail address does not,
+/// because providers reassign addresses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Identity {
     /// SHA-256 of the issuer and the subject, in lower-case hex.
     pub hash: String,
-    /// Who it is here.
+    /// The user.
     pub user: UserId,
     /// The name of the provider in the settings.
     pub provider: String,
-    /// The provider's own name: a URL.
+    /// The provider's issuer identifier: a URL.
     pub issuer: String,
-    /// What the provider calls them.
+    /// The provider's identifier of the account.
     pub subject: String,
-    /// The address that they had there when they last signed in; empty for none.
+    /// The e-mail address of the account at the last sign-in; empty if it had none.
     pub email: String,
-    /// Milliseconds since 1970.
+    /// When it was created, in milliseconds since 1970.
     pub created_ms: i64,
-    /// When they last signed in with it.
+    /// When it was last used to sign in, in milliseconds since 1970.
     pub used_ms: Option<i64>,
 }
 
 impl Identity {
-    /// What names it in lists.
+    /// Returns the id that lists show.
     pub fn id(&self) -> &str {
         crate::seam::token_store::hash_id(&self.hash)
     }
 }
 
-/// A sign-in that has begun, while somebody is at the provider.
+/// A sign-in in progress, while the user is at the provider.
 #[derive(Clone, PartialEq)]
 pub struct AuthorizationRequest {
-    /// SHA-256 of the `state` that comes back, in lower-case hex.
+    /// SHA-256 of the `state` that the provider returns, in lower-case hex.
     pub hash: String,
-    /// SHA-256 of what the browser shows that has begun it, in lower-case hex.
+    /// SHA-256 of the secret held by the browser that started it, in lower-case hex.
     pub browser_hash: String,
     /// The name of the provider in the settings.
     pub provider: String,
-    /// The issuer that it was begun with.
+    /// The issuer it was started with.
     pub issuer: String,
-    /// What the ID token has to repeat.
+    /// The nonce that the ID token must contain.
     pub nonce: String,
-    /// What proves that the code was asked for here (PKCE).
+    /// The PKCE verifier, which proves that the code was requested here.
     pub verifier: String,
-    /// The page to go to then; empty for none.
+    /// The page to go to afterwards; empty if there is none.
     pub next: String,
-    /// The user who has signed in already and wants the identity to be theirs.
+    /// The signed-in user who wants to add the identity to their account, if any.
     pub user: Option<UserId>,
-    /// From then on it is worth nothing, in milliseconds since 1970.
+    /// When it expires, in milliseconds since 1970.
     pub expires_ms: i64,
 }
 
@@ -66,42 +66,41 @@ impl std::fmt::Debug for AuthorizationRequest {
     }
 }
 
-/// The error that a user has as many identities as may be.
+/// The error for a user who has the maximum number of identities.
 pub fn too_many_identities() -> Error {
     let message = format!("an account has at most {IDENTITIES_MAX} identities at providers");
     Error::new(ErrorKind::QuotaExceeded, message).help("remove one of them before")
 }
 
-/// The error that somebody could not sign in any more.
+/// The error for removing an identity without which the user could no longer sign in.
 pub fn last_identity() -> Error {
     Error::new(ErrorKind::Denied, "without this identity nobody could sign in to the account")
         .help("add another provider, or let an operator set a password")
 }
 
-/// Where identities, and sign-ins that have begun, are kept. They go with their users.
+/// Stores identities and sign-ins in progress. They are deleted with their users.
 #[async_trait]
 pub trait IdentityStore: Send + Sync {
-    /// Stores an identity. One that the user has already stays as it is.
+    /// Stores an identity. One that the user already has stays as it is.
     ///
     /// # Errors
-    /// `NotFound` for an unknown user; `Conflict` when it is another user's; `QuotaExceeded` for one more than
-    /// [`IDENTITIES_MAX`].
+    /// `NotFound` for an unknown user; `Conflict` when it belongs to another user; `QuotaExceeded` if there would be
+    /// more than [`IDENTITIES_MAX`].
     async fn add_identity(&self, identity: &Identity) -> Result<()>;
 
-    /// The identity with this hash.
+    /// Returns the identity with this hash.
     ///
     /// # Errors
     /// `NotFound`.
     async fn identity(&self, hash: &str) -> Result<Identity>;
 
-    /// The identities of a user, the oldest first, at most `count_max`.
+    /// Returns up to `count_max` identities of a user, oldest first.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn identities(&self, user: &UserId, count_max: u64) -> Result<Vec<Identity>>;
 
-    /// Notes that somebody has signed in with an identity, and the address that they have there now. One that is not
-    /// there is passed over.
+    /// Records that an identity was used to sign in, with its current e-mail address. A missing one is ignored.
     ///
     /// # Errors
     /// When the store cannot be written.
@@ -110,14 +109,14 @@ pub trait IdentityStore: Send + Sync {
     /// Removes an identity of a user.
     ///
     /// # Errors
-    /// `NotFound`, also for another user's; `Denied` for the last one of somebody without a password, who could not sign
-    /// in any more.
+    /// `NotFound`, also for another user's; `Denied` for the last identity of a user without a password, who could no
+    /// longer sign in.
     async fn remove_identity(&self, user: &UserId, hash: &str) -> Result<()>;
 
-    /// Stores a sign-in that begins, and removes those that have expired by now.
+    /// Stores a sign-in in progress, and removes expired ones.
     ///
     /// # Errors
-    /// `RateLimited` when `count_max` of them are under way already.
+    /// `RateLimited` when there are already `count_max` of them.
     async fn add_authorization_request(
         &self,
         request: &AuthorizationRequest,
@@ -125,7 +124,8 @@ pub trait IdentityStore: Send + Sync {
         count_max: u64,
     ) -> Result<()>;
 
-    /// Takes a sign-in out that has begun, also one that has expired. Of several who take the same one gets it.
+    /// Removes and returns a sign-in in progress, even if it has expired. Of several concurrent callers, only one
+    /// gets it.
     ///
     /// # Errors
     /// `NotFound`.

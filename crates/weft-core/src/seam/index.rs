@@ -1,5 +1,5 @@
-//! Chunks by word and by vector. An index is made from what a [`DatasetStore`](super::DatasetStore) keeps
-//! and can be made again from it; it gives ids and scores, and no text.
+//! Full-text and vector search over chunks. An index is derived from what a [`DatasetStore`](super::DatasetStore)
+//! stores and can be rebuilt from it; it returns ids and scores, not text.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,87 +12,87 @@ use crate::error::Result;
 use crate::filter::{Filter, Metadata};
 use crate::id::{ChunkId, DatasetId, DatasetKey, DocumentId, TenantId};
 
-/// A document as it is searched.
+/// A document as it is indexed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IndexedDocument {
-    /// Which one.
+    /// Its id.
     pub id: DocumentId,
-    /// Its file name, which answers give back and nothing is found by.
+    /// Its file name, which answers return but searches do not match.
     pub name: String,
-    /// What filters look at.
+    /// The metadata that filters evaluate.
     pub metadata: Metadata,
-    /// Whether its chunks are found.
+    /// Whether its chunks can be found.
     pub available: bool,
 }
 
-/// A chunk as it is searched.
+/// A chunk as it is indexed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IndexedChunk {
-    /// The name of its document, without the ending, and the headings it stands under.
+    /// The name of its document, without the extension, and the headings it appears under.
     pub title: String,
     /// Its text.
     pub content: String,
-    /// Words that it is to be found by.
+    /// Keywords to find it by.
     pub keywords: Vec<String>,
     /// Questions that it answers.
     pub questions: Vec<String>,
     /// Its vector, of length 1; absent when the dataset has no embedder.
     pub vector: Option<Vec<f32>>,
-    /// The larger chunk that is shown when this one is found, which answers give back.
+    /// The larger chunk that is shown when this one is found; answers return it.
     pub parent: Option<ChunkId>,
 }
 
-/// One change of an index.
+/// A change to an index.
 #[derive(Clone, Debug, PartialEq)]
 pub enum IndexChange {
-    /// Puts a document there or changes what is known of it; its chunks stay.
+    /// Adds a document, or changes what is known about it; its chunks stay.
     Document(IndexedDocument),
-    /// Adds chunks to a document that is there, in place of those with the same ids.
+    /// Adds chunks to an existing document, replacing those with the same ids.
     Chunks(DocumentId, Vec<(ChunkId, IndexedChunk)>),
-    /// Takes chunks out.
+    /// Removes chunks.
     RemoveChunks(Vec<ChunkId>),
-    /// Takes all chunks of a document out; the document stays.
+    /// Removes all chunks of a document; the document stays.
     Clear(DocumentId),
-    /// Takes a document out with its chunks.
+    /// Removes a document with its chunks.
     RemoveDocument(DocumentId),
 }
 
-/// What to look for. Both parts look at the same chunks, independently of each other.
+/// A query. Its text part and its vector part search the same chunks, independently of each other.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IndexQuery {
-    /// In these datasets.
+    /// The datasets to search.
     pub datasets: Vec<DatasetId>,
-    /// Only in these documents; absent: in all.
+    /// Only in these documents; absent means all.
     pub documents: Option<Vec<DocumentId>>,
-    /// Only in documents that fit.
+    /// Only in documents that match.
     pub filter: Option<Filter>,
-    /// Words.
+    /// The text part.
     pub text: Option<TextQuery>,
-    /// A vector.
+    /// The vector part.
     pub vector: Option<VectorQuery>,
-    /// How many chunks each part finds, at most.
+    /// Maximum number of chunks that each part finds.
     pub count_max: usize,
 }
 
-/// Words to look for, in any language. A chunk that holds one of them is found.
+/// Words to search for, in any language. A chunk that contains any of them is found.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TextQuery {
     /// The question.
     pub text: String,
-    /// Further words with their weight, where a word of the question has the weight 1.
+    /// Additional keywords with their weights; a word of the question has weight 1.
     pub keywords: Vec<(String, f32)>,
 }
 
-/// A vector to look for.
+/// A vector to search for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VectorQuery {
     /// Of length 1.
     pub vector: Vec<f32>,
-    /// Chunks with a smaller cosine are not found by their vector.
+    /// Minimum cosine similarity of a chunk to be found by its vector.
     pub cosine_min: f32,
 }
 
-/// A chunk that was found by one of the parts, or by both.
+/// A chunk found by either part, or by both.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hit {
     /// Its dataset.
@@ -104,38 +104,38 @@ pub struct Hit {
     /// The larger chunk that is shown in its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<ChunkId>,
-    /// Its BM25 sum over the words of the question, whichever part found it; 0 when it holds none.
+    /// Its BM25 sum over the words of the question, whichever part found it; 0 if it contains none of them.
     pub text: f32,
-    /// The cosine of its vector, whichever part found it; absent when it or the question has no vector.
+    /// The cosine of its vector, whichever part found it; absent if it or the question has no vector.
     pub cosine: Option<f32>,
-    /// Its place in the order of the text part, from 0 on; absent when that did not find it.
+    /// Its rank in the text part, counted from 0; absent if that did not find it.
     pub text_rank: Option<usize>,
-    /// Its place in the order of the vector part.
+    /// Its rank in the vector part, likewise.
     pub vector_rank: Option<usize>,
 }
 
-/// What was found, of one state of the index.
+/// The result of a query, from a single state of the index.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IndexAnswer {
-    /// The chunks, each once, in no order that means anything.
+    /// The chunks, each once, in no particular order.
     pub hits: Vec<Hit>,
     /// The names of their documents.
     pub names: BTreeMap<DocumentId, String>,
-    /// The BM25 sum of a chunk of average length that holds every word of the question once, in the
-    /// chosen datasets together: what a sum has to be compared with.
+    /// The BM25 sum of a chunk of average length that contains every word of the question once, computed across the
+    /// chosen datasets: the scale for BM25 sums.
     pub bm25_scale: f32,
-    /// The mean cosine of the question with all chunks of the chosen datasets together, whether they pass
-    /// the conditions or not: what an unrelated chunk usually has, and what a cosine has to be compared with. 0 without any.
+    /// The mean cosine of the question with all chunks of the chosen datasets, whether or not they pass the
+    /// conditions: the cosine that an unrelated chunk usually has, and the baseline for cosines. 0 if there are none.
     pub cosine_mean: f32,
-    /// How many chunks that is the mean of: those that have a vector.
+    /// The number of chunks in that mean: those that have a vector.
     pub cosine_count: usize,
-    /// How many chunks hold a word of the question and pass the conditions.
+    /// Number of chunks that contain a word of the question and pass the conditions.
     pub text_total: usize,
-    /// How many documents pass the conditions, whether anything in them was found or not.
+    /// Number of documents that pass the conditions, whether or not anything in them was found.
     pub fitting: usize,
 }
 
-/// How much an index holds.
+/// The size of an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexSize {
     /// Documents.
@@ -144,36 +144,36 @@ pub struct IndexSize {
     pub chunks: usize,
     /// Chunks with a vector.
     pub vectors: usize,
-    /// The length of the vectors; 0 without any.
+    /// The dimension of the vectors; 0 if there are none.
     pub dimension: usize,
 }
 
-/// Says when a write that was accepted is kept, or why it is not.
+/// Resolves when an accepted write is durable, or with the reason why it is not.
 pub type WriteConfirmation = BoxFuture<'static, Result<()>>;
 
-/// Chunks by word and by vector.
+/// Full-text and vector search over chunks.
 ///
-/// An implementation answers a query from one state: between two writes, never in the middle of one. The
-/// rarity of words and the usual cosine are counted over all chosen datasets together, so a score means the
-/// same whichever dataset a chunk is in. Queries of a dataset that is not there find nothing in it.
+/// An implementation answers each query from a consistent state: between two writes, never in the middle of one. Word
+/// rarity and the mean cosine are computed across all chosen datasets, so scores mean the same whichever dataset a
+/// chunk is in. A query of a dataset that does not exist finds nothing in it.
 #[async_trait]
 pub trait Index: Send + Sync {
-    /// Makes changes, all or none. When it returns they are kept and are found by every later query, and so is what was
-    /// accepted before: a write of nothing waits for that alone.
+    /// Applies changes, all or none. When it returns, they are durable and visible to every later query, and so are
+    /// all changes accepted before; writing no changes only waits for those.
     ///
     /// # Errors
-    /// `Invalid` when a vector has not the length of those that are there; otherwise when the index
-    /// cannot be written.
+    /// `Invalid` when a vector's dimension differs from that of the existing ones; otherwise when the index cannot be
+    /// written.
     async fn write(&self, dataset: &DatasetKey, changes: Vec<IndexChange>) -> Result<()>;
 
-    /// Accepts changes and writes them together with those that follow soon, so that many small writes cost
-    /// little (write-behind). When it returns every later query to this value finds them, and every later write comes
-    /// after them. They are kept, and other processes find them, when the future that it gives is ready, which is
-    /// within a second or so and needs nobody to wait for it. Until then a crash loses them: whoever calls this
-    /// must know by himself what to write again.
+    /// Accepts changes and writes them together with those that follow shortly (write-behind), so that many small
+    /// writes are cheap. When it returns, every later query on this instance sees them, and every later write comes
+    /// after them. They are durable, and visible to other processes, once the returned future resolves, which happens
+    /// within about a second even if nothing waits for it. Until then a crash loses them; the caller must know what
+    /// to write again.
     ///
     /// # Errors
-    /// As [`Self::write`], now or by that future.
+    /// As [`Self::write`], either immediately or through the future.
     async fn write_behind(
         &self,
         dataset: &DatasetKey,
@@ -189,21 +189,21 @@ pub trait Index: Send + Sync {
     /// When the index cannot be written.
     async fn remove(&self, dataset: &DatasetKey) -> Result<()>;
 
-    /// Finds chunks.
+    /// Searches for chunks.
     ///
     /// # Errors
-    /// `Invalid` when the vector of the query has not the length of the chunks' vectors; otherwise when
-    /// the index cannot be read.
+    /// `Invalid` when the dimension of the query vector differs from that of the chunks' vectors; otherwise when the
+    /// index cannot be read.
     async fn search(&self, tenant: &TenantId, query: &IndexQuery) -> Result<IndexAnswer>;
 
-    /// How much of a dataset the index holds.
+    /// Returns how much of a dataset the index contains.
     ///
     /// # Errors
     /// When the index cannot be read.
     async fn size(&self, dataset: &DatasetKey) -> Result<IndexSize>;
 
-    /// Where in a text words of the question stand, as ranges of bytes in order and apart, by the same
-    /// rules as chunks are found. An index that cannot tell gives none.
+    /// Returns where words of the question occur in a text, as ordered, disjoint byte ranges, by the same rules by
+    /// which chunks are found. Empty if the index does not support it.
     fn marks(&self, text: &str, query: &TextQuery) -> Vec<Range<usize>> {
         let _ = (text, query);
         Vec::new()

@@ -1,4 +1,4 @@
-//! Documents that are to be read by whichever worker is free.
+//! A queue of documents to be parsed by the next free worker.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,17 +9,18 @@ use crate::id::{ChunkId, DatasetKey, DocumentId, DocumentKey, TenantId};
 use crate::seam::dataset_store::{Document, Extra, IngestStage, StoredChunk};
 use crate::value::Json;
 
-/// What waits of one tenant.
+/// The waiting items of one tenant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TenantBacklog<T> {
-    /// Whose it is.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Since when, and what; those that have waited longest first.
+    /// The items with the time since which they wait, longest first.
     pub line: VecDeque<(i64, T)>,
 }
 
-/// The documents to take, `count_max` at most: always of the tenant of which the fewest are being read, so that one
-/// with thousands does not keep the others waiting, and else what has waited longest. `reading` says how many are.
+/// Selects up to `count_max` documents to take. Each time, picks the tenant with the fewest documents being parsed,
+/// so that one with thousands does not hold up the others; among equals, the document that has waited longest.
+/// `reading` contains the number being parsed per tenant.
 pub fn in_turns<T>(
     mut waiting: Vec<TenantBacklog<T>>,
     mut reading: HashMap<TenantId, u64>,
@@ -39,142 +40,142 @@ pub fn in_turns<T>(
     taken
 }
 
-/// A worker's right to read a document.
+/// A worker's lease on a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IngestLease {
-    /// Which document.
+    /// The document.
     pub document: DocumentKey,
-    /// Grows each time the document is taken. Who comes with an old number has lost it.
+    /// The fencing token, which grows each time the document is taken. A worker with an older one has lost the lease.
     pub fence: i64,
 }
 
 /// A document that a worker has taken.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TakenDocument {
-    /// The right to it.
+    /// The lease.
     pub lease: IngestLease,
-    /// The document, as it is now.
+    /// The document in its current state.
     pub document: Document,
-    /// Where to go on: what the stages before it made is stored.
+    /// The stage to resume at; the results of the earlier stages are stored.
     pub stage: IngestStage,
-    /// How often a worker has begun with it since something was kept of the work.
+    /// Number of times a worker has started on it since progress was last stored.
     pub attempts: u32,
 }
 
-/// How far the work on a document has come.
+/// The progress of the work on a document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IngestProgress {
-    /// The stage that it is in.
+    /// The current stage.
     pub stage: IngestStage,
-    /// Of the whole work, 0 to 1.
+    /// Overall progress, 0 to 1.
     pub share: f64,
-    /// What is being done, for people.
+    /// The current activity, for people.
     pub message: String,
 }
 
-/// A picture that is kept beside a document.
+/// A picture stored with a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PictureSize {
-    /// What it is called among those of the document.
+    /// Its name among the pictures of the document.
     pub name: String,
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
-/// What people want of a document that is being read.
+/// What people request for a document that is being processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// To go on.
+    /// To continue.
     GoOn,
-    /// To stop for a while.
+    /// To pause.
     Pause,
-    /// To stop for good.
+    /// To cancel.
     Cancel,
 }
 
-/// What has become of the work on a document.
+/// The outcome of the work on a document.
 #[derive(Clone, Debug, PartialEq)]
 pub enum IngestOutcome {
-    /// Its new chunks are in the index and take the place of those it had before.
+    /// Its new chunks are in the index and replace the previous ones.
     Done {
-        /// What was noticed, for people.
+        /// Notices for people.
         message: String,
     },
-    /// It cannot be read. What it had before stays.
+    /// It cannot be parsed. The previous chunks stay.
     Failed {
-        /// Why, for people.
+        /// The reason, for people.
         reason: String,
     },
-    /// It could not be read for now: what keeps it may pass. What it had before stays, and what was made of
-    /// it so far is kept, so that it goes on there when it is queued again.
+    /// It could not be parsed for now, for a reason that may pass. The previous chunks stay, and the results so far
+    /// are kept, so that it resumes there when it is queued again.
     Abandoned {
-        /// Why, for people.
+        /// The reason, for people.
         reason: String,
     },
-    /// It is to be tried again.
+    /// It is to be retried.
     RetryAt {
-        /// From when on, in milliseconds since 1970.
+        /// The earliest time, in milliseconds since 1970.
         from_ms: i64,
-        /// Why, for people.
+        /// The reason, for people.
         reason: String,
     },
-    /// It was stopped as somebody wanted.
+    /// It was stopped on request.
     Stopped,
-    /// Its worker goes away; another one may take it at once.
+    /// Its worker is shutting down; another one may take it immediately.
     Released,
 }
 
-/// Where documents wait for a worker. Time is what callers say it is: a queue has no clock.
+/// A queue in which documents wait for a worker. Callers supply the time: a queue has no clock.
 ///
-/// While a document is being read its new chunks are kept beside those that it had before, which are
-/// found until [`IngestOutcome::Done`].
+/// While a document is being processed, its new chunks are stored beside the previous ones, which remain searchable
+/// until [`IngestOutcome::Done`].
 #[async_trait]
 pub trait IngestQueue: Send + Sync {
-    /// Asks for documents to be read, from the beginning, or from where they were paused or given up. Those that are
-    /// waiting or being read already are passed over, unless they are about to pause: then they go on; or were called off
-    /// and their worker has not heard of it: then it has lost them, and they begin anew. Which ones were queued.
+    /// Queues documents for parsing, from the beginning or from where they were paused or abandoned. Documents that
+    /// are already waiting or being parsed are skipped, with two exceptions. One that is about to pause continues.
+    /// One that has been cancelled without its worker having noticed starts over, and that worker loses its lease.
+    /// Returns which ones were queued.
     ///
     /// # Errors
-    /// `NotFound` naming a document that is not there, and then none is queued.
+    /// `NotFound` naming a document that does not exist; then none is queued.
     async fn queue(&self, dataset: &DatasetKey, ids: &[DocumentId], now_ms: i64) -> Result<Vec<DocumentId>>;
 
-    /// Asks for a document that is waiting or being read to be stopped: at once when nobody has it, and
-    /// otherwise when its worker hears of it. Cancelling also ends a pause.
+    /// Requests that a document which is waiting or being parsed be stopped: immediately if no worker has it,
+    /// otherwise when its worker notices. Cancelling also ends a pause.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` when it is neither waiting, being read nor paused; `Invalid` for
-    /// [`Wanted::GoOn`].
+    /// `NotFound`; `Conflict` when it is neither waiting, being parsed nor paused; `Invalid` for [`Wanted::GoOn`].
     async fn stop(&self, document: &DocumentKey, wanted: Wanted, now_ms: i64) -> Result<()>;
 
-    /// Takes at most `count_max` documents of any tenant, in the order of [`in_turns`]: what nobody has, and what a worker has let its time pass with. Of several that try at the same time one
-    /// gets it, until `until_ms`.
+    /// Takes up to `count_max` documents of any tenant, selected as by [`in_turns`], with a lease until `until_ms`:
+    /// documents that no worker has, or whose lease has expired. Of several concurrent callers, only one gets a
+    /// document.
     ///
     /// # Errors
     /// When the store cannot be written.
     async fn take(&self, now_ms: i64, until_ms: i64, count_max: u64) -> Result<Vec<TakenDocument>>;
 
-    /// Says how far the work has come and asks for more time. What people want of it.
+    /// Reports progress and extends the lease. Returns what people request.
     ///
     /// # Errors
-    /// `Conflict` when somebody else has taken it, or it is not taken any more.
+    /// `Conflict` when another worker has taken it, or it is no longer taken.
     async fn report(&self, lease: &IngestLease, progress: &IngestProgress, until_ms: i64) -> Result<Wanted>;
 
-    /// Keeps all new chunks of a document, without their vectors, in place of those of an attempt before,
-    /// and goes to `stage`. Those that are not available are parents: they are not counted, and not listed
-    /// with the others.
+    /// Stores all new chunks of a document, without their vectors, replacing those of an earlier attempt, and moves
+    /// to `stage`. Chunks that are not available are parents: they are neither counted nor listed with the others.
     ///
     /// # Errors
     /// As [`IngestQueue::report`].
     async fn put_new(&self, lease: &IngestLease, chunks: &[StoredChunk], stage: IngestStage) -> Result<()>;
 
-    /// Keeps further new chunks of a document, with their vectors, beside those that are there. They have ids and
-    /// places of their own. With this the work goes on: attempts are counted anew.
+    /// Stores additional new chunks of a document, with their vectors. They have their own ids and positions. This
+    /// counts as progress: the number of attempts is reset.
     ///
     /// # Errors
     /// As [`IngestQueue::report`].
     async fn add_new(&self, lease: &IngestLease, chunks: &[StoredChunk]) -> Result<()>;
 
-    /// New chunks of a document after one of them, by their order, with their vectors.
+    /// Returns new chunks of a document after the given one, in order, with their vectors.
     ///
     /// # Errors
     /// As [`IngestQueue::report`].
@@ -185,26 +186,27 @@ pub trait IngestQueue: Send + Sync {
         limit: u64,
     ) -> Result<Vec<StoredChunk>>;
 
-    /// Keeps what was added to new chunks: keywords, questions and vectors. Those that are not there are
-    /// passed over. With this the work goes on: attempts are counted anew.
+    /// Stores additions to new chunks: keywords, questions and vectors. Missing chunks are ignored. This counts as
+    /// progress: the number of attempts is reset.
     ///
     /// # Errors
     /// As [`IngestQueue::report`].
     async fn amend_new(&self, lease: &IngestLease, amended: &[Amended]) -> Result<()>;
 
-    /// Keeps what is made of a document beside its new chunks, until it takes the place of what was there
-    /// together with them; null: nothing.
+    /// Stores data derived from a document beside its new chunks, until it replaces the previous data together with
+    /// them; null removes it.
     ///
     /// # Errors
     /// As [`IngestQueue::report`].
     async fn put_new_extra(&self, lease: &IngestLease, extra: Extra, value: &Json) -> Result<()>;
 
-    /// Counts pictures that are about to be kept beside a document among the bytes of its tenant, as far as they have room
-    /// within `bytes_max` (0: any) beside all documents of the tenant and the pictures that are counted already; one of the
-    /// document that is takes no more room. The names of those that may be kept, in their order.
+    /// Counts pictures that are about to be stored with a document towards the storage of its tenant, as far as they
+    /// fit within `bytes_max` (0: unlimited) together with all documents of the tenant and the pictures already
+    /// counted. A picture of the document that is already counted takes no more room. Returns the names of those that
+    /// may be stored, in order.
     ///
-    /// They count until they go: when the document is done and none of its chunks is shown with them, with the last chunk that
-    /// is removed, and when the document is reset or removed.
+    /// They count until they are removed: when the document is done and none of its chunks is shown with them, with
+    /// the last such chunk that is removed, and when the document is reset or removed.
     ///
     /// # Errors
     /// As [`IngestQueue::report`].
@@ -215,122 +217,121 @@ pub trait IngestQueue: Send + Sync {
         bytes_max: u64,
     ) -> Result<Vec<String>>;
 
-    /// Notes that the index may differ from what is kept of a document, until [`IngestQueue::indexed`]. To
-    /// change what is kept notes it, too, in the same step and with the next number: chunks that are put
-    /// there or removed, a document that is changed, reset or done.
+    /// Records that the index may differ from what is stored of a document, until [`IngestQueue::indexed`]. Changing
+    /// what is stored records this too, in the same step and with the next number: adding or removing chunks, and
+    /// changing, resetting or completing a document.
     ///
     /// # Errors
     /// `NotFound`.
     async fn unindexed(&self, document: &DocumentKey) -> Result<IndexNote>;
 
-    /// Notes that the index of a dataset may differ from what is kept of any of its documents.
+    /// Records that the index of a dataset may differ from what is stored of any of its documents.
     ///
     /// # Errors
     /// When the store cannot be written.
     async fn all_unindexed(&self, dataset: &DatasetKey) -> Result<()>;
 
-    /// Notes that the index holds what is kept of a document, as long as nothing was noted after this
-    /// number, and no worker is putting it there. Otherwise it is noted once more that it may differ:
-    /// whoever wrote may have written what was old already. Whether it is noted as the same now. One that
-    /// is not there is passed over.
+    /// Records that the index matches what is stored of a document, provided that nothing was recorded after this
+    /// number and no worker is indexing the document. Otherwise it is recorded again that they may differ, because
+    /// the caller may have written outdated data. Returns whether they are now recorded as matching. A missing
+    /// document is ignored.
     ///
     /// # Errors
     /// When the store cannot be written.
     async fn indexed(&self, document: &DocumentKey, number: i64) -> Result<bool>;
 
-    /// Documents of which it is noted that the index may differ, those with the smallest ids first; not
-    /// those that a worker is putting there.
+    /// Returns documents whose index may differ, those with the smallest ids first, excluding those that a worker is
+    /// indexing.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn to_index(&self, filter: &NotedFilter) -> Result<Vec<DocumentKey>>;
 
-    /// What the index of a dataset has to hold.
+    /// Returns what the index of a dataset should contain.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn to_be_found(&self, dataset: &DatasetKey) -> Result<ToBeFound>;
 
-    /// Notes that there may be a file of this name of a document that is about to be added, so that it is not kept for ever
-    /// when nobody comes to add that: it is among what was [removed](IngestQueue::removed) from this time on. With the
-    /// document the note goes.
+    /// Records that a file with this name may exist for a document that is about to be added, so that the file does
+    /// not stay forever if the document is never added: from `from_ms` on, it is among those
+    /// [removed](IngestQueue::removed). Adding the document removes the record.
     ///
     /// # Errors
     /// When the store cannot be written.
     async fn expect_file(&self, document: &DocumentKey, blob: &str, from_ms: i64) -> Result<()>;
 
-    /// At most so many of the documents and datasets that were removed, and are not forgotten. A dataset
-    /// comes after its documents. What a worker had is left out until its time has passed.
+    /// Returns up to `count_max` documents and datasets that were removed and not yet forgotten. A dataset comes
+    /// after its documents. Documents that a worker had are left out until its lease has expired.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn removed(&self, now_ms: i64, count_max: u64) -> Result<Vec<Removed>>;
 
-    /// Notes that nothing is left of a document that was removed, or of a dataset with all its documents.
-    /// What [`IngestQueue::removed`] leaves out at this time stays.
+    /// Records that nothing is left of a removed document, or of a dataset with all its documents. What
+    /// [`IngestQueue::removed`] leaves out at this time stays.
     ///
     /// # Errors
     /// When the store cannot be written.
     async fn forget(&self, dataset: &DatasetKey, document: Option<&DocumentId>, now_ms: i64) -> Result<()>;
 
-    /// Says what has become of the work, and lets go of it.
+    /// Records the outcome of the work, and releases the lease.
     ///
     /// # Errors
     /// As [`IngestQueue::report`].
     async fn settle(&self, lease: &IngestLease, settled: &IngestOutcome, now_ms: i64) -> Result<()>;
 }
 
-/// A note that the index may differ from what is kept of a document.
+/// A note that the index may differ from what is stored of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexNote {
-    /// Which one; each is the number before plus one.
+    /// Its number, one more than that of the note before.
     pub number: i64,
-    /// Whether it was noted that they are the same before.
+    /// Whether they were recorded as matching before.
     pub first: bool,
-    /// Whether a worker is putting the document into the index.
+    /// Whether a worker is indexing the document.
     pub busy: bool,
 }
 
-/// Which noted documents to list.
+/// Which documents with a note to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NotedFilter {
-    /// What time it is, in milliseconds since 1970.
+    /// The current time, in milliseconds since 1970.
     pub now_ms: i64,
-    /// Only those of one dataset; absent: of all tenants.
+    /// Only those of one dataset; absent means all tenants.
     pub dataset: Option<DatasetKey>,
     /// Only those with a greater id.
     pub after: Option<DocumentId>,
-    /// How many at most.
+    /// Maximum number to return.
     pub count_max: u64,
 }
 
-/// What the index of a dataset has to hold.
+/// What the index of a dataset should contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToBeFound {
-    /// Chunks that are found.
+    /// Number of searchable chunks.
     pub chunks: u64,
-    /// Whether the index is behind or ahead, as far as is noted: something of the dataset is unindexed, or a
-    /// worker is putting it there.
+    /// Whether the index is known to differ: a document of the dataset has a note, or a worker is indexing it.
     pub changing: bool,
 }
 
-/// Something that is gone from the store, and may be left in the index and among the files.
+/// Something that was removed from the store, and of which the index and the file storage may still contain parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removed {
     /// The dataset.
     pub dataset: DatasetKey,
-    /// Which document of it; absent: the dataset itself.
+    /// The document; absent means the dataset itself.
     pub document: Option<DocumentId>,
-    /// The name of its file; empty without one.
+    /// The name of its file; empty if it has none.
     pub blob: String,
 }
 
-/// What is added to a new chunk. What is absent stays as it is.
+/// Additions to a new chunk. Absent values stay as they are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Amended {
-    /// Which one.
+    /// The id of the chunk.
     pub id: ChunkId,
-    /// Words that it is to be found by.
+    /// Keywords to find it by.
     pub keywords: Option<Vec<String>>,
     /// Questions that it answers.
     pub questions: Option<Vec<String>>,

@@ -1,4 +1,4 @@
-//! Datasets, as those who ask them see them: names, metadata, passages with their scores.
+//! Datasets as searches see them: names, metadata, and passages with their scores.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -8,21 +8,21 @@ use crate::error::Result;
 use crate::filter::{Filter, Metadata};
 use crate::id::{ChunkId, DatasetId, DocumentId, TenantId};
 
-/// Passages that one search ranks, at most.
+/// Maximum number of passages that one search ranks.
 pub const CANDIDATES_MAX: usize = 1_024;
 
-/// A dataset, as far as a search has to know it.
+/// The properties of a dataset that a search needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DatasetBrief {
-    /// Which one.
+    /// Its id.
     pub id: DatasetId,
     /// Its name.
     pub name: String,
-    /// The model that made its vectors; empty: it is searched by words alone.
+    /// The model that made its vectors. Empty: it is searched by words alone.
     pub embedder: String,
-    /// What a passage has to score at least, 0 to 1, where nobody says anything else.
+    /// Default minimum score of a passage, 0 to 1.
     pub similarity_threshold: f64,
-    /// The share of the vectors in a score, 0 to 1, where nobody says anything else.
+    /// Default weight of the vector part in a score, 0 to 1.
     pub vector_weight: f64,
 }
 
@@ -31,22 +31,21 @@ pub struct DatasetBrief {
 pub struct MetadataKey {
     /// The key.
     pub key: String,
-    /// How many different values there are.
+    /// Number of distinct values.
     pub distinct: usize,
-    /// Values with the number of documents that have them, the most frequent first; not all of them when
-    /// there are many.
+    /// Values with the number of documents that have them, most frequent first; incomplete if there are many.
     pub values: Vec<(String, usize)>,
 }
 
-/// What is given where small passages were found that are shown as larger ones.
+/// What is returned when the passages found are small ones that are shown as larger ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Expansion {
-    /// The larger ones, each once, with the means of the scores of their parts.
+    /// The larger passages, each once, with the mean of the scores of their parts.
     #[default]
     #[serde(rename = "wholes")]
     Parents,
-    /// What was found, each with what is shown in its place.
+    /// The small passages, each with the larger one that is shown in its place.
     #[serde(rename = "parts")]
     Children,
 }
@@ -57,108 +56,109 @@ impl Expansion {
     }
 }
 
-/// What to look for.
+/// A search request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SearchRequest {
-    /// In these datasets.
+    /// The datasets to search.
     pub datasets: Vec<DatasetId>,
-    /// The question, and behind it the same in other languages. Each is looked for by itself; a passage
-    /// has the best score that one of them gives it.
+    /// The question, optionally followed by translations of it. Each is searched for separately; a passage gets the
+    /// best of its scores.
     pub questions: Vec<String>,
-    /// Further words for the part that looks for words.
+    /// Additional keywords for the full-text part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keywords: Vec<String>,
     /// Only in these documents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub documents: Option<Vec<DocumentId>>,
-    /// Only in documents that fit.
+    /// Only in documents that match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<Filter>,
-    /// The smallest score that counts, 0 to 1.
+    /// Minimum score, 0 to 1.
     pub similarity_min: f64,
-    /// The share of the vectors in a score, 0 to 1; words have the rest.
+    /// The weight of the vector part in a score, 0 to 1; the full-text part has the rest.
     pub vector_weight: f64,
-    /// How many passages each part finds, at most.
+    /// Maximum number of passages that each part finds.
     pub candidates_max: usize,
-    /// The model that ranks what was found; empty: none.
+    /// The model that reranks the results; empty for none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reranker: String,
-    /// How many passages that model ranks, at most; what the words and vectors like less is left out then.
+    /// Maximum number of passages that this model ranks. Passages that scored lower before reranking are then left
+    /// out.
     #[serde(default)]
     pub reranked_max: usize,
-    /// What is given of small passages; pages and counts are those of what is given.
+    /// What is returned for small passages. Pages and counts refer to what is returned.
     #[serde(default, skip_serializing_if = "Expansion::is_usual")]
     pub given: Expansion,
-    /// How many to pass over.
+    /// How many to skip.
     #[serde(default)]
     pub offset: usize,
-    /// How many to give, at most.
+    /// Maximum number to return.
     pub limit: usize,
 }
 
-/// A passage that was found.
+/// A passage that was found, with its scores.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scored {
-    /// Which one.
+    /// Its id.
     pub chunk: ChunkId,
     /// Its document.
     pub document: DocumentId,
     /// Its dataset.
     pub dataset: DatasetId,
-    /// The larger passage that is shown in its place; absent where that one is given.
+    /// The larger passage that is shown in its place; absent if the result is that passage itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<ChunkId>,
-    /// The score that counts, 0 to 1.
+    /// The overall score, 0 to 1.
     pub similarity: f64,
-    /// The share of words in it, 0 to 1.
+    /// The full-text score, 0 to 1.
     pub term: f64,
-    /// The share of vectors in it, or of the model that ranked it, 0 to 1; absent without either.
+    /// The vector score, or that of the reranker, 0 to 1; absent without either.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vector: Option<f64>,
 }
 
-/// A document, and how many of its passages were found.
+/// A document and the number of its passages that were found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DocumentCount {
-    /// Which one.
+    /// Its id.
     pub id: DocumentId,
     /// Its name.
     pub name: String,
-    /// How many passages that score high enough.
+    /// Number of its passages with a sufficient score.
     pub count: usize,
 }
 
-/// What a model was asked to read for a search.
+/// Tokens that a model read for a search.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokensRead {
     /// The model, by its name in the settings.
     pub model: String,
-    /// How many tokens, as its provider tells.
+    /// Number of tokens, as reported by its provider.
     pub tokens: u64,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Found {
-    /// The passages asked for, best first; equal ones in the order of their ids.
+    /// The requested passages, best first; ties are ordered by id.
     pub passages: Vec<Scored>,
-    /// How many there are in all: to as many lead further pages, each passage on one of them.
+    /// The total number of passages. Paging reaches exactly this many, each on one page.
     pub total: usize,
-    /// The documents of all of them, most passages first.
+    /// The documents of all passages, those with most passages first.
     pub documents: Vec<DocumentCount>,
-    /// How many documents pass the conditions on metadata and are among the chosen ones; absent when there
-    /// are no conditions, or nobody has counted.
+    /// Number of documents that match the metadata conditions and are among the selected ones; absent if there are no
+    /// conditions or they were not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fitting: Option<u64>,
-    /// What people should know about the search.
+    /// Notices about the search, for people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// What models that make vectors or rank have read for it, where their providers tell.
+    /// What embedding and reranking models read for it, if their providers report it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub used: Vec<TokensRead>,
 }
 
-/// A passage with everything that is shown of it. Its scores are absent.
+/// A passage with everything that is displayed. Its scores are absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Passage {
     /// The passage as it is cited.
@@ -170,13 +170,13 @@ pub struct Passage {
     /// Metadata of its document.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub metadata: Metadata,
-    /// Words that it is to be found by.
+    /// Keywords to find it by.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keywords: Vec<String>,
     /// Questions that it answers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<String>,
-    /// How many tokens its content has; 0 when nobody has counted them.
+    /// Number of tokens in its content; 0 if unknown.
     #[serde(default)]
     pub tokens: u32,
 }
@@ -184,87 +184,87 @@ pub struct Passage {
 /// An entry of a table of contents.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ContentsEntry {
-    /// From 1, the outermost, on.
+    /// Its level, counted from 1 for the outermost.
     pub level: u8,
     /// Its text.
     pub title: String,
-    /// The passages from here to the next entry.
+    /// The passages from this entry up to the next one.
     pub chunks: Vec<ChunkId>,
 }
 
-/// Which documents are looked at.
+/// Which documents to consider.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Scope {
     /// Those of these datasets.
     pub datasets: Vec<DatasetId>,
-    /// Only these.
+    /// Only those with these ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub documents: Option<Vec<DocumentId>>,
-    /// Only those that fit.
+    /// Only those that match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<Filter>,
 }
 
-/// A kind of entities in a graph, with some of them.
+/// A kind of entity in a graph, with examples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EntityKind {
-    /// Such as `person`.
+    /// Its name, such as `person`.
     pub kind: String,
-    /// Names of important ones.
+    /// Names of important entities of this kind.
     pub samples: Vec<String>,
 }
 
-/// What to look for in a graph.
+/// A query to a graph.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GraphRequest {
-    /// In the graphs of these documents.
+    /// The documents whose graphs are queried.
     #[serde(flatten)]
     pub scope: Scope,
     /// The question.
     pub question: String,
-    /// Names of things that it is about.
+    /// Names of entities that the question is about.
     pub entities: Vec<String>,
-    /// The kinds of things that answer it.
+    /// The kinds of entities that can answer it.
     pub kinds: Vec<String>,
 }
 
-/// Something that documents speak of.
+/// An entity mentioned in documents.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GraphEntity {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: String,
-    /// What is said of it.
+    /// What the documents say about it.
     pub description: String,
-    /// How well it fits the question, weighed by its importance.
+    /// How relevant it is to the question, weighted by its importance.
     pub score: f64,
 }
 
-/// How two entities have to do with each other.
+/// A relation between two entities.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GraphRelation {
-    /// From here.
+    /// The source entity.
     pub source: String,
-    /// To there.
+    /// The target entity.
     pub target: String,
-    /// What is said of it.
+    /// What the documents say about it.
     pub description: String,
-    /// How well it fits the question, weighed by its importance.
+    /// How relevant it is to the question, weighted by its importance.
     pub score: f64,
 }
 
-/// The part of a graph that has to do with a question, the most important first.
+/// The part of a graph that is relevant to a question, most important first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GraphFound {
     /// Entities.
     pub entities: Vec<GraphEntity>,
     /// Relations.
     pub relations: Vec<GraphRelation>,
-    /// What is reported on the community that the entities belong to.
+    /// The report on the community that the entities belong to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<GraphReport>,
-    /// What to tell of the graph, such as that it is not whole.
+    /// Notices about the graph, such as that it is incomplete.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -272,35 +272,35 @@ pub struct GraphFound {
 /// A report on a community of entities.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GraphReport {
-    /// What it is called.
+    /// Its title.
     pub title: String,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
-/// Datasets to ask.
+/// Searches datasets.
 ///
-/// An implementation gives nothing of another tenant: what belongs to one is unknown to all others. A
-/// score has one meaning, whatever was asked and whichever dataset a passage is in, and the same question
-/// to the same documents gives the same order, so that pages neither repeat nor leave out.
+/// An implementation returns nothing of another tenant; what belongs to one is unknown to all others. Scores are
+/// comparable across queries and datasets. The same question to the same documents yields the same order, so that
+/// pages neither repeat nor omit passages.
 #[async_trait]
 pub trait Knowledge: Send + Sync {
-    /// The datasets with these names or ids, each once and in their order; all of the tenant's when
-    /// there are none. A name counts before an id, whatever its case.
+    /// Returns the datasets with these names or ids, each once and in the given order; all of the tenant's if there
+    /// are none. Names are matched before ids, ignoring case.
     ///
     /// # Errors
-    /// `NotFound` naming the one that is not there, and those that are.
+    /// `NotFound` naming the missing one, with a hint where those that exist are listed.
     async fn datasets(&self, tenant: &TenantId, names: &[String]) -> Result<Vec<DatasetBrief>>;
 
-    /// The datasets with these ids, each once and in their order; a name counts for nothing here.
+    /// Returns the datasets with these ids, each once and in the given order. Names are not matched.
     ///
     /// # Errors
-    /// `NotFound` naming the one that is not there.
+    /// `NotFound` naming the missing one.
     async fn datasets_of(&self, tenant: &TenantId, ids: &[DatasetId]) -> Result<Vec<DatasetBrief>> {
         chosen_by_id(&self.datasets(tenant, &[]).await?, ids)
     }
 
-    /// The datasets that one of these texts may mean, by name or by id: those that [`chosen`] has to know.
+    /// Returns the datasets that any of these texts may refer to, by name or by id: the input that [`chosen`] needs.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -308,7 +308,7 @@ pub trait Knowledge: Send + Sync {
         self.datasets(tenant, &[]).await
     }
 
-    /// The keys of the documents' metadata, with up to `values_max` values each.
+    /// Returns the keys of the documents' metadata, with up to `values_max` values each.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -321,13 +321,13 @@ pub trait Knowledge: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// The best passages, of those that can be shown.
+    /// Returns the best of the passages that can be shown.
     ///
     /// # Errors
     /// `Invalid` when the datasets have vectors of different models; otherwise when the search fails.
     async fn search(&self, tenant: &TenantId, request: &SearchRequest) -> Result<Found>;
 
-    /// Passages of these datasets by id, in the order of the ids; those that are not there are left out.
+    /// Returns passages of these datasets by id, in the order of the ids; missing ones are left out.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -338,7 +338,7 @@ pub trait Knowledge: Send + Sync {
         ids: &[ChunkId],
     ) -> Result<Vec<Passage>>;
 
-    /// The table of contents of a document; empty when it has none.
+    /// Returns the table of contents of a document; empty if it has none.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -351,7 +351,7 @@ pub trait Knowledge: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// The kinds of entities in the graphs of documents; none when they have no graph.
+    /// Returns the kinds of entities in the graphs of documents; none if they have no graph.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -359,7 +359,7 @@ pub trait Knowledge: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// What graphs say about a question.
+    /// Returns what graphs contain about a question.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -368,7 +368,7 @@ pub trait Knowledge: Send + Sync {
     }
 }
 
-/// Where nothing can be searched.
+/// Knowledge without any datasets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoKnowledge;
 
@@ -387,10 +387,10 @@ impl Knowledge for NoKnowledge {
     }
 }
 
-/// Chooses from those that there are, as [`Knowledge::datasets`] promises.
+/// Selects from the existing datasets, as specified for [`Knowledge::datasets`].
 ///
 /// # Errors
-/// `NotFound` naming the one that is not there, and those that are.
+/// `NotFound` naming the missing one, with a hint where those that exist are listed.
 pub fn chosen(known: Vec<DatasetBrief>, names: &[String]) -> Result<Vec<DatasetBrief>> {
     if names.is_empty() {
         return Ok(known);
@@ -401,7 +401,7 @@ pub fn chosen(known: Vec<DatasetBrief>, names: &[String]) -> Result<Vec<DatasetB
         let named = |brief: &&DatasetBrief| brief.name.trim().to_lowercase() == folded;
         let found = known
             .iter()
-            // The exact name first: it is never passed over for one that is written nearly the same.
+            // An exact match takes precedence over one that differs in case or spacing.
             .find(|brief| brief.name == *name)
             .or_else(|| known.iter().find(named))
             .or_else(|| known.iter().find(|brief| brief.id.as_str() == name.trim()))
@@ -413,10 +413,10 @@ pub fn chosen(known: Vec<DatasetBrief>, names: &[String]) -> Result<Vec<DatasetB
     Ok(chosen)
 }
 
-/// Chooses from those that there are, as [`Knowledge::datasets_of`] promises.
+/// Selects from the existing datasets, as specified for [`Knowledge::datasets_of`].
 ///
 /// # Errors
-/// `NotFound` naming the one that is not there.
+/// `NotFound` naming the missing one.
 pub fn chosen_by_id(known: &[DatasetBrief], ids: &[DatasetId]) -> Result<Vec<DatasetBrief>> {
     let mut chosen: Vec<DatasetBrief> = Vec::new();
     for id in ids {
@@ -431,7 +431,7 @@ pub fn chosen_by_id(known: &[DatasetBrief], ids: &[DatasetId]) -> Result<Vec<Dat
     Ok(chosen)
 }
 
-/// The error reaches whoever chats, so it does not say which datasets there are.
+/// The error is shown to chat users, so it does not reveal which datasets exist.
 fn unknown(name: &str) -> crate::error::Error {
     crate::error::Error::not_found(format!("there is no dataset `{name}`"))
         .help("choose one of those that `weft dataset list` or `GET /api/v1/datasets` shows")

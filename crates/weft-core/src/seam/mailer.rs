@@ -9,58 +9,58 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::id::TenantId;
 use crate::secret::Secret;
 
-/// The server that takes mail.
+/// The server that accepts mail.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MailServer {
-    /// Its name.
+    /// Its host name.
     pub host: String,
-    /// 465 for TLS from the first byte on, any other for TLS by `STARTTLS`.
+    /// Port 465 uses TLS from the start; any other port uses `STARTTLS`.
     pub port: u16,
-    /// Who sends; empty to send without signing in.
+    /// The user name; empty to send without authentication.
     pub user: String,
-    /// How the server knows that it is them.
+    /// The user's password.
     pub password: Secret,
 }
 
 /// An e-mail.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mail {
-    /// Where it is handed in.
+    /// The server to submit it to.
     pub server: MailServer,
     /// The sender: display name and address.
     pub from: (String, String),
-    /// Addresses, with or without a display name.
+    /// The recipients: addresses, with or without a display name.
     pub to: Vec<String>,
-    /// Who gets a copy.
+    /// The recipients of a copy.
     pub cc: Vec<String>,
     /// The subject.
     pub subject: String,
     /// The text as HTML.
     pub html: String,
-    /// The same without markup.
+    /// The text without markup.
     pub text: String,
-    /// What names this mail wherever it goes: letters, digits, `-` and `.`. The same when it is handed in again.
+    /// The message id: letters, digits, `-` and `.`. It stays the same when the mail is submitted again.
     pub id: String,
-    /// For everything.
+    /// Time limit for the whole exchange.
     pub time_limit: Duration,
 }
 
-/// The one way to servers of mail.
+/// The only way to mail servers.
 ///
-/// An implementation connects to addresses only that canvases may reach, hands over passwords on encrypted
-/// connections only, and never hands in a mail twice that a server has taken.
+/// An implementation connects only to addresses that canvases may reach, sends passwords only over encrypted
+/// connections, and never submits a mail again that a server has accepted.
 #[async_trait]
 pub trait Mailer: Send + Sync + fmt::Debug {
-    /// Hands in a mail.
+    /// Submits a mail.
     ///
     /// # Errors
-    /// `Invalid` for an address that is none, `Denied` for a server that may not be reached, `Unauthenticated` when it
-    /// refuses the user, `Unavailable` when nothing was handed in and it may be tried again, `Interrupted` when the
-    /// connection ended before the server said whether it has taken the mail, `Upstream` when it does not take it.
+    /// `Invalid` for an invalid address, `Denied` for a server that must not be reached, `Unauthenticated` when it
+    /// rejects the user, `Unavailable` when nothing was submitted and it may be tried again, `Interrupted` when the
+    /// connection ended before the server said whether it accepted the mail, `Upstream` when it rejects the mail.
     async fn send(&self, tenant: &TenantId, mail: Mail) -> Result<()>;
 }
 
-/// Nobody takes mail.
+/// There is no mail server.
 #[derive(Clone, Copy, Debug)]
 pub struct NoMailer;
 

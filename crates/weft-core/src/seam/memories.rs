@@ -6,42 +6,42 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::id::{MemoryId, MemoryKey, TenantId};
 
-/// A turn of a conversation, to be remembered.
+/// A turn of a conversation to be remembered.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Turn {
-    /// The user it is about; empty: nobody in particular.
+    /// The user it is about; empty for none in particular.
     pub user: String,
-    /// The agent that was spoken to.
+    /// The agent that took part in the conversation.
     pub agent: String,
     /// The conversation.
     pub session: String,
     /// What the user said.
     pub query: String,
-    /// What was answered.
+    /// The answer.
     pub response: String,
 }
 
-/// What to look for.
+/// A query to memories.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MemoryQuery {
-    /// In these memories.
+    /// The memories to search.
     pub memories: Vec<MemoryId>,
     /// The question.
     pub question: String,
-    /// Only what is of these agents; empty: of all.
+    /// Only messages of these agents; empty means all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<String>,
-    /// Only what is of this conversation.
+    /// Only messages of this conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Only what is of this user.
+    /// Only messages of this user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The smallest score that counts, 0 to 1.
+    /// Minimum score, 0 to 1.
     pub similarity_min: f64,
-    /// The share of the vectors in a score, 0 to 1; words have the rest.
+    /// The weight of the vector part in a score, 0 to 1; the full-text part has the rest.
     pub vector_weight: f64,
-    /// How many to give, at most.
+    /// Maximum number to return.
     pub limit: usize,
 }
 
@@ -50,45 +50,46 @@ pub struct MemoryQuery {
 pub struct Recalled {
     /// Its memory.
     pub memory: MemoryId,
-    /// Its number there.
+    /// Its number within the memory.
     pub number: i64,
-    /// What it says.
+    /// Its content.
     pub content: String,
-    /// How well it fits, 0 to 1.
+    /// Its score, 0 to 1.
     pub similarity: f64,
 }
 
-/// What was found.
+/// The result of a query.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Recollection {
-    /// Best first.
+    /// The messages, best first.
     pub messages: Vec<Recalled>,
-    /// What people should know about the search.
+    /// Notices about the search, for people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// Memories that one search looks at, at most.
+/// Maximum number of memories in one search.
 pub const MEMORIES_AT_ONCE_MAX: usize = 16;
 
 /// Memories that runs add to and search.
 #[async_trait]
 pub trait Memories: Send + Sync {
-    /// Remembers a turn. `origin` names what it comes from within the tenant: the same one again adds nothing.
+    /// Adds a turn to a memory. `origin` identifies its source within the tenant: a second turn with the same origin
+    /// is not added.
     ///
     /// # Errors
-    /// `NotFound` when the memory is not there; otherwise when it cannot be written.
+    /// `NotFound` when the memory does not exist; otherwise when it cannot be written.
     async fn remember(&self, key: &MemoryKey, origin: &str, turn: &Turn) -> Result<()>;
 
-    /// What fits a question best, best first.
+    /// Returns the messages that match a question best, best first.
     ///
     /// # Errors
-    /// `NotFound` when a memory is not there, `Invalid` when they have vectors of different models;
+    /// `NotFound` when a memory does not exist, `Invalid` when the memories have vectors of different models;
     /// otherwise when the search fails.
     async fn recall(&self, tenant: &TenantId, query: &MemoryQuery) -> Result<Recollection>;
 }
 
-/// Where there are none.
+/// There are no memories.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoMemories;
 

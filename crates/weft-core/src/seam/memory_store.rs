@@ -1,7 +1,7 @@
-//! What agents remember of their conversations, in memories that people make and name.
+//! Storage of memories, which people create and name, and in which agents remember their conversations.
 //!
-//! A memory holds messages. A turn of a conversation is one *raw* message; what a model finds in it (facts,
-//! events, procedures) are further messages that are derived from it.
+//! A memory contains messages. Each turn of a conversation is stored as one *raw* message; what a model extracts from
+//! it (facts, events, procedures) is stored as further messages derived from it.
 
 use async_trait::async_trait;
 use indexmap::IndexSet;
@@ -10,26 +10,26 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::id::{MemoryId, MemoryKey, TenantId};
 
-/// Memories of one tenant, at most.
+/// Maximum number of memories of one tenant.
 pub const MEMORIES_MAX: usize = 1_000;
-/// Bytes that a memory may take, at most.
+/// Upper limit for the size of a memory, in bytes.
 pub const MEMORY_BYTES_MAX: u64 = 10 * 1024 * 1024;
-/// Bytes that a memory may take when nobody says otherwise.
+/// Default maximum size of a memory, in bytes.
 pub const MEMORY_BYTES: u64 = 5 * 1024 * 1024;
-/// Bytes of what one turn or one derived message says, at most.
+/// Maximum size of the content of a turn or a derived message, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 256 * 1024;
-/// Bytes that a message takes besides its text and its vector: its ids and times.
+/// Size of a message apart from its text and vector, in bytes: its ids and times.
 const MESSAGE_BYTES_BESIDE: usize = 256;
-/// Characters of the name of a memory, at most.
+/// Maximum length of a memory's name, in characters.
 pub const NAME_CHARS_MAX: usize = 128;
 
-/// What a message is.
+/// The type of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageType {
-    /// A turn: what the user said and what was answered.
+    /// A turn: what the user said and the answer.
     Raw,
-    /// A fact that holds beyond the conversation.
+    /// A fact that remains true beyond the conversation.
     Semantic,
     /// Something that happened, with its time.
     Episodic,
@@ -38,7 +38,7 @@ pub enum MessageType {
 }
 
 impl MessageType {
-    /// All there are.
+    /// All types.
     pub const ALL: [Self; 4] = [Self::Raw, Self::Semantic, Self::Episodic, Self::Procedural];
 
     /// Its name.
@@ -51,12 +51,12 @@ impl MessageType {
         }
     }
 
-    /// The one with a name, whatever its case.
+    /// Returns the type with this name, ignoring case.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str().eq_ignore_ascii_case(name.trim()))
     }
 
-    /// A bit of its own, for sets of them in one number.
+    /// Returns a distinct bit, for storing sets of types in one number.
     pub const fn bit(self) -> i64 {
         match self {
             Self::Raw => 1,
@@ -70,29 +70,29 @@ impl MessageType {
 /// Whether searches find a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageStatus {
-    /// They do.
+    /// Searches find it.
     Enabled,
-    /// They do not; it is listed all the same.
+    /// Searches do not find it; it is still listed.
     Disabled,
 }
 
-/// A memory without its messages.
+/// A memory, without its messages.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Memory {
-    /// Where it is stored.
+    /// Its storage key.
     pub key: MemoryKey,
-    /// What it may be changed to.
+    /// Its settings, which can be changed.
     pub settings: MemorySettings,
-    /// Milliseconds since 1970.
+    /// When it was created, in milliseconds since 1970.
     pub created_ms: i64,
-    /// When its settings were changed last.
+    /// When its settings were last changed, in milliseconds since 1970.
     pub updated_ms: i64,
 }
 
-/// What people say of a memory.
+/// The settings of a memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MemorySettings {
-    /// Its name, of which a tenant has one each.
+    /// Its name, unique within the tenant.
     pub name: String,
     /// A picture, as a data URI.
     #[serde(default)]
@@ -100,99 +100,99 @@ pub struct MemorySettings {
     /// What it is for.
     #[serde(default)]
     pub description: String,
-    /// What is kept of a turn. Raw messages always are: the others are made from them.
+    /// The message types that are stored. Raw messages always are, because the others are derived from them.
     pub types: Vec<MessageType>,
-    /// The model that makes its vectors; empty: it is searched by words alone.
+    /// The model that makes its vectors. Empty: it is searched by words alone.
     #[serde(default)]
     pub embedder: String,
-    /// The model that finds facts in turns; empty: the default model.
+    /// The model that extracts messages from turns; empty means the default model.
     #[serde(default)]
     pub llm_id: String,
-    /// Whether all of the team may use it, and not only its owner.
+    /// Whether the whole team may use it, not only its owner.
     #[serde(default)]
     pub team: bool,
-    /// Who made it.
+    /// The user who created it.
     #[serde(default)]
     pub owner: String,
-    /// Bytes of its messages, at most; the oldest go when there are more.
+    /// Maximum size of its messages, in bytes; the oldest are removed when it is exceeded.
     pub size_max: u64,
-    /// How freely the model answers, 0 to 1.
+    /// The sampling temperature of the model, 0 to 1.
     pub temperature: f64,
-    /// Instructions for the model in place of the built-in ones; empty: those.
+    /// Instructions for the model that replace the built-in ones; empty keeps those.
     #[serde(default)]
     pub system_prompt: String,
-    /// A text for the model in place of the built-in one, behind which the turn follows; empty: that one.
+    /// The text that precedes the turn in the request to the model, replacing the built-in one; empty keeps that.
     #[serde(default)]
     pub user_prompt: String,
 }
 
 impl MemorySettings {
-    /// Which types a model is asked for.
+    /// Returns the message types that a model extracts.
     pub fn derived_types(&self) -> impl Iterator<Item = MessageType> + '_ {
         self.types.iter().copied().filter(|kind| *kind != MessageType::Raw)
     }
 }
 
-/// What is to be remembered.
+/// A message to add to a memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewMessage {
-    /// What it is.
+    /// Its type.
     pub kind: MessageType,
-    /// The user it is about; empty: nobody in particular.
+    /// The user it is about; empty for none in particular.
     pub user: String,
-    /// The agent that was spoken to.
+    /// The agent that took part in the conversation.
     pub agent: String,
     /// The conversation.
     pub session: String,
-    /// What it says.
+    /// Its content.
     pub content: String,
-    /// Its vector, of length 1; empty without one.
+    /// Its vector, of length 1; empty if it has none.
     pub vector: Vec<f32>,
-    /// Since when it holds, in milliseconds since 1970.
+    /// From when it is valid, in milliseconds since 1970.
     pub valid_ms: i64,
-    /// Until when it holds.
+    /// Until when it is valid.
     pub invalid_ms: Option<i64>,
 }
 
 impl NewMessage {
-    /// How many bytes it counts.
+    /// Returns its size in bytes.
     pub fn size(&self) -> u64 {
         (self.content.len() + self.vector.len() * size_of::<f32>() + MESSAGE_BYTES_BESIDE) as u64
     }
 }
 
-/// How far a model has come with a turn.
+/// The state of the extraction from a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Extraction {
-    /// It is still to be asked, or asked again.
+    /// The model has yet to be called, or called again.
     Pending {
-        /// Why it was put off; empty when it was not.
+        /// Why it was postponed; empty if it was not.
         problem: String,
     },
-    /// Everything was found.
+    /// Extraction is complete.
     Done,
-    /// It is not asked any more, and why.
+    /// Extraction was given up, with the reason.
     Failed(String),
 }
 
 /// A message of a memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemoryMessage {
-    /// Its number in its memory, from 1 on in the order in which they came.
+    /// Its number within the memory, counted from 1 in order of arrival.
     pub number: i64,
-    /// Its content and whom it is of.
+    /// Its content and origin.
     pub message: NewMessage,
     /// The raw message it was derived from.
     pub source: Option<i64>,
-    /// When people said that it is to be forgotten; it is found no more, and goes first when room is needed.
+    /// When it was marked as forgotten; searches no longer find it, and it is removed first when space is needed.
     pub forgotten_ms: Option<i64>,
-    /// Whether it is found.
+    /// Whether searches find it.
     pub enabled: bool,
-    /// How far its extraction has come.
+    /// The state of its extraction.
     pub extraction: Extraction,
 }
 
-/// Which messages to list. What is absent is not looked at.
+/// Which messages to list. Absent criteria are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessageFilter {
     /// Of this type.
@@ -203,147 +203,148 @@ pub struct MessageFilter {
     pub agents: Vec<String>,
     /// Of this conversation.
     pub session: Option<String>,
-    /// Of a conversation whose id holds this text.
+    /// Of a conversation whose id contains this text.
     pub session_holds: Option<String>,
     /// Of this user.
     pub user: Option<String>,
-    /// Only what is found in searches.
+    /// Only those that searches can find.
     pub found_only: bool,
-    /// How many to pass over.
+    /// Only those after this number in the list, which begins with the latest. Does not affect the total count.
+    pub after: Option<i64>,
+    /// How many to skip.
     pub offset: u64,
-    /// How many to give, at most.
+    /// Maximum number to return.
     pub limit: u64,
 }
 
-/// A turn whose extraction a process has taken.
+/// A turn whose extraction has been taken by a process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TakenMessage {
     /// Its memory.
     pub memory: MemoryKey,
     /// The raw message.
     pub message: MemoryMessage,
-    /// How often it was taken, this time included. Only who has the latest may settle it.
+    /// Number of times it has been taken, including this one. Only the latest taker may settle it.
     pub attempts: u32,
 }
 
-/// What came of an extraction.
+/// The outcome of an extraction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExtractionOutcome {
-    /// The vector of the turn, and what was found in it.
+    /// It is complete: the vector of the turn, and the messages extracted from it.
     Done {
-        /// Empty without an embedder.
+        /// Empty if there is no embedder.
         vector: Vec<f32>,
-        /// With their vectors.
+        /// The messages, with their vectors.
         derived: Vec<NewMessage>,
     },
-    /// It is to be tried again.
+    /// It is to be retried.
     RetryAt {
-        /// Not before.
+        /// The earliest time, in milliseconds since 1970.
         from_ms: i64,
-        /// Why.
+        /// The reason.
         problem: String,
     },
     /// It is given up.
     Failed {
-        /// The vector of the turn; empty without one.
+        /// The vector of the turn; empty if it has none.
         vector: Vec<f32>,
-        /// Why.
+        /// The reason.
         problem: String,
     },
 }
 
-/// Where memories are kept.
+/// Stores memories.
 ///
-/// An implementation gives nothing of another tenant. A change is made as a whole or not at all, and has
-/// outlived a crash when it returns.
+/// An implementation returns nothing of another tenant. Each change is atomic, and durable when the call returns.
 #[async_trait]
 pub trait MemoryStore: Send + Sync {
-    /// Adds a memory. A name that is taken gets a number behind it. The memory as it was stored.
+    /// Adds a memory. If its name is taken, a number is appended to it. Returns the memory as stored.
     ///
     /// # Errors
     /// `QuotaExceeded` when the tenant has [`MEMORIES_MAX`]; `Conflict` when the id is taken.
     async fn create(&self, memory: &Memory) -> Result<Memory>;
 
-    /// A memory.
+    /// Returns a memory.
     ///
     /// # Errors
-    /// `NotFound` when it is not there.
+    /// `NotFound` when it does not exist.
     async fn get(&self, key: &MemoryKey) -> Result<Memory>;
 
-    /// All memories of a tenant, the latest first.
+    /// Returns all memories of a tenant, newest first.
     ///
     /// # Errors
     /// When they cannot be read.
     async fn list(&self, tenant: &TenantId) -> Result<Vec<Memory>>;
 
-    /// Changes the settings of a memory that are still what was `seen`. A name that is taken gets a number.
-    /// The memory as it was stored. Absent: somebody has changed it in the meantime, or removed it, and nothing was
-    /// changed.
+    /// Changes the settings of a memory if they are still those of `seen`. If the new name is taken, a number is
+    /// appended to it. Returns the memory as stored. `None`: it has been changed or removed in the meantime, and
+    /// nothing was changed.
     ///
     /// # Errors
-    /// `Conflict` when the embedder or the types are to change and messages are there.
+    /// `Conflict` when the embedder or the types would change although the memory has messages.
     async fn change(&self, seen: &Memory, settings: &MemorySettings, now_ms: i64) -> Result<Option<Memory>>;
 
     /// Removes a memory and its messages.
     ///
     /// # Errors
-    /// `NotFound` when it is not there.
+    /// `NotFound` when it does not exist.
     async fn delete(&self, key: &MemoryKey) -> Result<()>;
 
-    /// Adds a raw message whose extraction is pending from now on, and removes others when there is no room
-    /// ([`room`]). `origin` names what it comes from: a second message with the same one adds nothing,
-    /// as long as the first is there. The number of the message that is there.
+    /// Adds a raw message with its extraction pending, and removes others if there is not enough room ([`room`]).
+    /// `origin` identifies its source: a second message with the same origin is not added while the first exists.
+    /// Returns the number of the existing or added message.
     ///
     /// # Errors
-    /// `NotFound` when the memory is not there, `Invalid` when the message is larger than the memory.
+    /// `NotFound` when the memory does not exist, `Invalid` when the message is larger than the memory.
     async fn add(&self, key: &MemoryKey, origin: &str, message: &NewMessage, now_ms: i64) -> Result<i64>;
 
-    /// A message.
+    /// Returns a message.
     ///
     /// # Errors
-    /// `NotFound` when it is not there.
+    /// `NotFound` when it does not exist.
     async fn message(&self, key: &MemoryKey, number: i64) -> Result<MemoryMessage>;
 
-    /// A page of the messages, the latest first, and how many there are in all; nothing of a memory that is
-    /// not there.
+    /// Returns a page of the messages, newest first, and their total number; nothing for a memory that does not
+    /// exist.
     ///
     /// # Errors
     /// When they cannot be read.
     async fn messages(&self, key: &MemoryKey, filter: &MessageFilter) -> Result<(Vec<MemoryMessage>, u64)>;
 
-    /// Says whether searches find a message.
+    /// Sets whether searches find a message.
     ///
     /// # Errors
-    /// `NotFound` when it is not there.
+    /// `NotFound` when it does not exist.
     async fn set_status(&self, key: &MemoryKey, number: i64, status: MessageStatus) -> Result<()>;
 
-    /// Forgets a message: it is found and listed no more. What was derived from it stays.
+    /// Forgets a message: it is no longer found or listed. Messages derived from it stay.
     ///
     /// # Errors
-    /// `NotFound` when it is not there or was forgotten before.
+    /// `NotFound` when it does not exist or has been forgotten before.
     async fn forget(&self, key: &MemoryKey, number: i64, now_ms: i64) -> Result<()>;
 
-    /// Takes raw messages whose extraction is due, the longest waiting first. They are due again at
+    /// Takes raw messages whose extraction is due, those that have waited longest first. They become due again at
     /// `until_ms` unless they are settled before.
     ///
     /// # Errors
     /// When they cannot be read or taken.
     async fn take(&self, now_ms: i64, until_ms: i64, count_max: u64) -> Result<Vec<TakenMessage>>;
 
-    /// Notes what came of an extraction, and removes messages when there is no room for what was derived.
+    /// Records the outcome of an extraction, and removes messages if there is not enough room for the derived ones.
     ///
     /// # Errors
-    /// `Conflict` when somebody else has taken it since, or it is not there any more.
+    /// `Conflict` when it has been taken by another process since, or no longer exists.
     async fn settle(&self, taken: &TakenMessage, outcome: &ExtractionOutcome) -> Result<()>;
 }
 
-/// What a message takes: its number, its bytes, and whether it was forgotten.
+/// The size of a message: its number, its size in bytes, and whether it is forgotten.
 pub type MessageSize = (i64, u64, bool);
 
-/// Which messages go so that `needed` bytes more fit: forgotten ones first, then the oldest.
+/// Returns which messages to remove so that `needed` more bytes fit: forgotten ones first, then the oldest.
 ///
 /// # Errors
-/// `Invalid` when it would not fit into an empty memory.
+/// `Invalid` when they would not fit into an empty memory.
 pub fn room(mut held: Vec<MessageSize>, needed: u64, size_max: u64) -> Result<Vec<i64>> {
     if needed > size_max {
         let message = format!("the message takes {needed} bytes, and the memory holds {size_max}");
@@ -352,7 +353,7 @@ pub fn room(mut held: Vec<MessageSize>, needed: u64, size_max: u64) -> Result<Ve
         );
     }
     let mut used = held.iter().fold(u128::from(needed), |sum, (_, size, _)| sum + u128::from(*size));
-    // What somebody asked to forget goes first, and after that the oldest.
+    // Forgotten messages first, then the oldest.
     held.sort_by_key(|(number, _, forgotten)| (!forgotten, *number));
     let mut gone = Vec::new();
     for (number, size, _) in held {
@@ -365,7 +366,7 @@ pub fn room(mut held: Vec<MessageSize>, needed: u64, size_max: u64) -> Result<Ve
     Ok(gone)
 }
 
-/// A name that nobody has yet: the one that is wanted, or that with a number behind it.
+/// Returns a name that is not taken: the wanted one, or that with a number appended.
 pub fn free_name(wanted: &str, taken: &[String]) -> String {
     let is_free = |name: &str| taken.iter().all(|other| other.to_lowercase() != name.to_lowercase());
     if is_free(wanted) {
@@ -379,9 +380,9 @@ pub fn free_name(wanted: &str, taken: &[String]) -> String {
     (1..=MEMORIES_MAX + 1).map(numbered).find(|name| is_free(name)).unwrap_or_else(|| wanted.to_owned())
 }
 
-/// The ids of memories as callers write them: each once and in their order.
+/// Returns the ids of memories given by a caller, in order and without duplicates.
 pub fn each_once(ids: impl IntoIterator<Item = String>) -> Vec<MemoryId> {
-    // A request or a canvas may name any number.
+    // Uses a hash set, because a request or a canvas may contain any number of ids.
     let once: IndexSet<String> =
         ids.into_iter().map(|id| id.trim().to_owned()).filter(|id| !id.is_empty()).collect();
     once.into_iter().map(MemoryId::from).collect()

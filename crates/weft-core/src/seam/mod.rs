@@ -1,4 +1,4 @@
-//! The traits behind which the outside lives. Each says what an implementation must promise.
+//! The traits that separate the engine from the outside world. Each states what an implementation must guarantee.
 
 pub mod audit_store;
 pub mod blob_store;
@@ -103,40 +103,40 @@ pub use version_store::VersionStore;
 pub use work_queue::WorkQueue;
 pub use workspace::Workspace;
 
-/// What components may use of the outside.
+/// The services outside the engine that components may use.
 #[derive(Clone)]
 pub struct Seams {
-    /// Language models by `llm_id`.
+    /// Language models, looked up by `llm_id`.
     pub models: Arc<dyn ModelDirectory>,
-    /// The one way out.
+    /// The only way to make HTTP requests.
     pub http: Arc<dyn Http>,
-    /// Documents to search.
+    /// The documents that can be searched.
     pub knowledge: Arc<dyn Knowledge>,
-    /// What agents remember of their conversations.
+    /// What agents remember from their conversations.
     pub memories: Arc<dyn Memories>,
-    /// What was said in conversations.
+    /// The messages of past conversations.
     pub conversations: Arc<dyn Conversations>,
-    /// Tools of MCP servers.
+    /// The tools of MCP servers.
     pub tools: Arc<dyn ToolSource>,
     /// Files that agents read and write.
     pub workspace: Arc<dyn Workspace>,
-    /// Where programs run.
+    /// Runs programs in isolation.
     pub sandbox: Arc<dyn Sandbox>,
-    /// Files of conversations.
+    /// The files of conversations.
     pub files: Arc<dyn FileStore>,
-    /// Files to read and to cut into pieces.
+    /// Reads files and splits them into chunks.
     pub reader: Arc<dyn DocumentReader>,
-    /// Documents to make, and tables to read.
+    /// Writes documents and reads tables.
     pub documents: Arc<dyn DocumentWriter>,
-    /// Databases of others.
+    /// External databases.
     pub databases: Arc<dyn Databases>,
     /// Web browsers.
     pub browser: Arc<dyn Browser>,
     /// E-mail.
     pub mailer: Arc<dyn Mailer>,
-    /// Secrets that canvases name.
+    /// The secrets that canvases name.
     pub secrets: Arc<dyn Secrets>,
-    /// What time it is.
+    /// The current time.
     pub clock: Arc<dyn Clock>,
 }
 

@@ -1,4 +1,4 @@
-//! What people are to be told without having asked: facts that wait to be delivered.
+//! Notices that people receive without having asked, queued for delivery.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -7,15 +7,15 @@ use crate::error::Result;
 use crate::id::{RunKey, TenantId};
 use crate::value::Json;
 
-/// What a notice is about.
+/// The kind of a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoticeKind {
     /// A run has failed, or will never start.
     RunFailed,
-    /// A good part of a budget is used up.
+    /// A budget is largely used up.
     Budget,
-    /// Nobody has answered a task in time.
+    /// A task was not answered in time.
     TaskOverdue,
 }
 
@@ -23,7 +23,7 @@ impl NoticeKind {
     /// Every kind.
     pub const ALL: [Self; 3] = [Self::RunFailed, Self::Budget, Self::TaskOverdue];
 
-    /// The word for it in settings, answers and tables.
+    /// Returns the name used for it in settings, answers and tables.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::RunFailed => "run_failed",
@@ -32,36 +32,36 @@ impl NoticeKind {
         }
     }
 
-    /// From its word.
+    /// Parses its name.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == word)
     }
 }
 
-/// A fact, named by itself: tenant, kind and subject. Whoever comes to know it a second time names the same notice.
+/// Identifies a notice by tenant, kind and subject, so that reporting a fact a second time names the same notice.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NoticeKey {
-    /// Whose people are told.
+    /// The tenant whose members are notified.
     pub tenant: TenantId,
-    /// What it is about.
+    /// Its kind.
     pub kind: NoticeKind,
-    /// What it is about, exactly: the id of a run or a task, or the name of a budget with its period.
+    /// The exact subject: the id of a run or a task, or the name of a budget with its period.
     pub subject: String,
 }
 
-/// A fact that people are to be told.
+/// A fact that people are to be notified of.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notice {
-    /// What names it.
+    /// Its key.
     pub key: NoticeKey,
-    /// What is known of it beside that, as an object.
+    /// Further data, as an object.
     pub said: Json,
     /// When it became known, in milliseconds since 1970.
     pub at_ms: i64,
 }
 
 impl Notice {
-    /// That a run has failed.
+    /// Creates the notice that a run has failed.
     pub fn run_failed(run: &RunKey, at_ms: i64) -> Self {
         let subject = run.id.as_str().to_owned();
         let key = NoticeKey { tenant: run.tenant.clone(), kind: NoticeKind::RunFailed, subject };
@@ -69,79 +69,80 @@ impl Notice {
     }
 }
 
-/// How far the delivery of a notice has come.
+/// The delivery state of a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoticeState {
-    /// Nobody has it.
+    /// No process has it.
     Waiting {
-        /// From when on it may be taken, in milliseconds since 1970.
+        /// From when it may be taken, in milliseconds since 1970.
         from_ms: i64,
     },
-    /// A process delivers it.
+    /// A process is delivering it.
     Taken {
         /// When another process may take it, in milliseconds since 1970.
         until_ms: i64,
     },
-    /// Everybody was told who is to be told, which may be nobody.
+    /// All recipients were notified; there may be none.
     Delivered {
         /// When, in milliseconds since 1970.
         at_ms: i64,
     },
-    /// Somebody was not told and will not be.
+    /// Some recipients were not notified and will not be.
     GivenUp {
         /// When that was decided, in milliseconds since 1970.
         at_ms: i64,
     },
 }
 
-/// A notice as it is kept.
+/// A notice as stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredNotice {
-    /// The fact.
+    /// The notice.
     pub notice: Notice,
-    /// How far its delivery has come.
+    /// Its delivery state.
     pub state: NoticeState,
-    /// The ways that are done with, such as `webhook`: they are not tried again.
+    /// The channels that are finished, such as `webhook`: they are not tried again.
     pub done: Vec<String>,
-    /// How often it was tried.
+    /// Number of delivery attempts.
     pub attempts: u32,
-    /// Why it was put off the last time or given up; empty when it never was.
+    /// Why it was last postponed, or given up; empty if it never was.
     pub reason: String,
 }
 
-/// A process's right to deliver a notice.
+/// A process's lease on the delivery of a notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoticeLease {
-    /// Which notice.
+    /// The notice.
     pub key: NoticeKey,
-    /// Grows each time the notice is taken. Who comes with an old number has lost it.
+    /// The fencing token, which grows each time the notice is taken. A process with an older one has lost the lease.
     pub fence: i64,
 }
 
-/// What has become of a notice that was taken.
+/// The outcome of a delivery attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NoticeOutcome {
-    /// The ways that are done with by now.
+    /// The channels that are finished by now.
     pub done: Vec<String>,
-    /// How far it has come; never [`NoticeState::Taken`].
+    /// The new state; never [`NoticeState::Taken`].
     pub state: NoticeState,
-    /// Why it is put off or given up.
+    /// Why it is postponed or given up.
     pub reason: String,
 }
 
-/// Where notices wait to be delivered. Time is what callers say it is: the store has no clock.
+/// A queue of notices to be delivered. Callers supply the time: the store has no clock.
 ///
-/// A run that ends as failed notes [`Notice::run_failed`] by itself, in the very write that ends it.
+/// When a run ends as failed, the same write that ends it also queues [`Notice::run_failed`].
 #[async_trait]
 pub trait NoticeStore: Send + Sync {
-    /// Notes facts, in any number of steps; they may be delivered at once. What was noted before stays as it is.
+    /// Queues notices, not necessarily atomically; they may be delivered immediately. Notices that were queued before
+    /// stay as they are.
     ///
     /// # Errors
-    /// `Invalid` for a subject that cannot be stored, and then nothing is.
+    /// `Invalid` for a subject that cannot be stored; nothing is queued then.
     async fn push_notices(&self, notices: &[Notice]) -> Result<()>;
 
-    /// Takes at most `count_max` notices that may be taken at `now_ms`, of any tenant, those that have waited longest
-    /// first, until `until_ms`. Of several that try at the same time one gets each.
+    /// Takes up to `count_max` notices that may be taken at `now_ms`, of any tenant, longest waiting first, with a
+    /// lease until `until_ms`. Of several concurrent callers, only one gets a notice.
     ///
     /// # Errors
     /// When the store cannot be written.
@@ -152,19 +153,20 @@ pub trait NoticeStore: Send + Sync {
         count_max: u64,
     ) -> Result<Vec<(NoticeLease, StoredNotice)>>;
 
-    /// Says what has become of a notice, and lets go of it.
+    /// Records the outcome for a notice, and releases the lease.
     ///
     /// # Errors
-    /// `Conflict` when somebody else has taken it.
+    /// `Conflict` when another process has taken it.
     async fn settle_notice(&self, lease: &NoticeLease, outcome: &NoticeOutcome) -> Result<()>;
 
-    /// The notices of a tenant, the newest first, and how many there are in all.
+    /// Returns the notices of a tenant, newest first, and their total number.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn notices(&self, tenant: &TenantId, offset: u64, limit: u64) -> Result<(Vec<StoredNotice>, u64)>;
 
-    /// Forgets the facts of all tenants that became known before this time, delivered or not. How many.
+    /// Removes the notices of all tenants that became known before this time, delivered or not. Returns how many were
+    /// removed.
     ///
     /// # Errors
     /// When the store cannot be written.

@@ -1,16 +1,17 @@
-//! What is said and shown in pictures (OCR, descriptions).
+//! Reads text in pictures (OCR) and describes what they show.
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
+use crate::id::TenantId;
 use crate::usage::Counted;
 
-/// Pixels of a picture that is read, at most: a page of A3 at 600 dots per inch has 70 million.
+/// Maximum number of pixels in a picture: an A3 page at 600 dots per inch has 70 million.
 pub const PIXELS_MAX: u64 = 100_000_000;
 
-/// Characters that are read in one picture, at most; what follows is left out.
+/// Maximum number of characters read from one picture; the rest is left out.
 pub const TEXT_CHARS_MAX: usize = 200_000;
 
 /// A picture to be read.
@@ -18,16 +19,16 @@ pub const TEXT_CHARS_MAX: usize = 200_000;
 pub struct Picture {
     /// `image/png`, `image/jpeg`, `image/gif`, `image/tiff`, `image/bmp` or `image/webp`.
     pub media_type: String,
-    /// Pixels from left to right, as the file says.
+    /// Width in pixels, as stated in the file.
     pub width: u32,
-    /// Pixels from top to bottom, as the file says.
+    /// Height in pixels, as stated in the file.
     pub height: u32,
     /// The bytes of a file of that type.
     #[serde(skip)]
     pub bytes: Bytes,
 }
 
-/// Where something is in a picture, as shares of its width and height, from the upper left corner.
+/// A rectangle in a picture, as fractions of its width and height, from the upper left corner.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PicturePlace {
     /// Left edge.
@@ -40,37 +41,38 @@ pub struct PicturePlace {
     pub bottom: f32,
 }
 
-/// A line that was read in a picture.
+/// A line of text read from a picture.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PictureLine {
-    /// What it says; empty between two paragraphs.
+    /// Its text; empty between two paragraphs.
     pub text: String,
-    /// Where it is; absent when the reader does not say.
+    /// Its position; absent if the reader does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<PicturePlace>,
 }
 
-/// Reads pictures: writes down their text, and may describe what else they show.
+/// Reads pictures: extracts their text, and may describe what else they show.
 ///
-/// An implementation gives lines in reading order, with places inside the picture if it knows any. A picture without
-/// text has no lines. It stays within limits of time and memory whatever the bytes are.
+/// An implementation returns lines in reading order, with positions within the picture if known. A picture without
+/// text has no lines. It stays within limits of time and memory, whatever the bytes are. If it reads only a few
+/// pictures at a time, tenants take turns.
 #[async_trait]
 pub trait PictureReader: Send + Sync {
     /// Its name in the configuration.
     fn name(&self) -> &str;
 
-    /// The lines of a picture.
+    /// Returns the lines of a picture.
     ///
     /// # Errors
-    /// `Invalid` for bytes that are no picture of a kind that it reads, or one that is too large; `Timeout`;
-    /// otherwise what keeps it from reading any picture now, by kind.
-    async fn read(&self, picture: &Picture) -> Result<Vec<PictureLine>>;
+    /// `Invalid` for bytes that are not a picture of a supported type, or for a picture that is too large; `Timeout`;
+    /// otherwise, by kind, whatever prevents it from reading any picture at the moment.
+    async fn read(&self, tenant: &TenantId, picture: &Picture) -> Result<Vec<PictureLine>>;
 
-    /// The same, with what that has used, where the reader is a model that tells.
+    /// Like [`PictureReader::read`], with the usage if the reader is a model that reports it.
     ///
     /// # Errors
     /// As [`PictureReader::read`].
-    async fn read_counted(&self, picture: &Picture) -> Result<Counted<Vec<PictureLine>>> {
-        self.read(picture).await.map(Counted::untold)
+    async fn read_counted(&self, tenant: &TenantId, picture: &Picture) -> Result<Counted<Vec<PictureLine>>> {
+        self.read(tenant, picture).await.map(Counted::untold)
     }
 }

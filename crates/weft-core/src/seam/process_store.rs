@@ -5,49 +5,49 @@ use async_trait::async_trait;
 use crate::error::Result;
 use crate::id::ProcessId;
 
-/// Where a process runs, so that others of the same machine can see whether it still does.
+/// Where a process runs, so that others on the same machine can check whether it still does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessPlace {
     /// The machine's name.
     pub host: String,
-    /// The machine's current start, and the space of process numbers: numbers mean the same only within one.
+    /// Identifies the machine's current boot and the PID namespace: process ids are comparable only within one.
     pub boot: String,
-    /// The process number.
+    /// The process id.
     pub pid: u32,
-    /// When the process began, in the system's own count: numbers are used again.
+    /// When the process started, in the system's own unit: process ids are reused.
     pub started: u64,
 }
 
-/// A process that said that it is at work.
+/// A process that has reported that it is alive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredProcess {
     /// The process.
     pub id: ProcessId,
-    /// Where, as far as that is known.
+    /// Where it runs, if known.
     pub place: Option<ProcessPlace>,
-    /// How often it has said so. Nobody's clock is in it: who wants to know whether the process has fallen
-    /// silent watches whether the number still grows, by a clock of their own.
+    /// Number of heartbeats. It involves no clock of the process: to find out whether a process has died, an observer
+    /// watches by its own clock whether the number still grows.
     pub beat: i64,
 }
 
-/// Where processes say that they are at work. Runs name their process, so one word for all of them is enough,
-/// and a run under way costs nothing here.
+/// Stores heartbeats of processes. Runs refer to their process, so one heartbeat covers all of its runs, and a run in
+/// progress costs nothing here.
 #[async_trait]
 pub trait ProcessStore: Send + Sync {
-    /// Says that a process is at work; the first time also who it is.
+    /// Records a heartbeat; the first one also registers the process.
     ///
     /// # Errors
     /// `Invalid` for an id that cannot be stored; when the store cannot be written.
     async fn beat(&self, id: &ProcessId, place: Option<&ProcessPlace>) -> Result<()>;
 
-    /// All that have said so and were not forgotten, by id.
+    /// Returns all registered processes, sorted by id.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn list(&self) -> Result<Vec<StoredProcess>>;
 
-    /// Forgets a process that has not said anything since `beat`, unless it has a run that has not ended.
-    /// Whether it was forgotten.
+    /// Removes a process that has not sent a heartbeat since `beat`, unless it has an unfinished run. Returns whether
+    /// it was removed.
     ///
     /// # Errors
     /// When the store cannot be written.

@@ -1,4 +1,5 @@
-//! Vectors of a whole dataset that another model makes, beside those that it is searched by until all are there.
+//! Re-embedding of a whole dataset with another model. New vectors are built beside the current ones until all are
+//! complete.
 
 use std::collections::HashMap;
 
@@ -8,138 +9,140 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use crate::id::{ChunkId, DatasetKey, DocumentId, DocumentKey};
 
-/// How such a task stands.
+/// The state of a re-embedding task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReembeddingState {
-    /// It waits for a worker, or one is at it.
+    /// It waits for a worker, or a worker is processing it.
     Running,
-    /// The dataset is searched by the new vectors.
+    /// The dataset is now searched by the new vectors.
     Done,
-    /// It could not be done; the dataset is searched by what it had.
+    /// It failed; the dataset is still searched by its previous vectors.
     Failed,
-    /// Somebody has called it off; the dataset is searched by what it had.
+    /// It was cancelled; the dataset is still searched by its previous vectors.
     Cancelled,
 }
 
-/// The last of these tasks of a dataset.
+/// The latest re-embedding task of a dataset.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reembedding {
-    /// Of which dataset.
+    /// The dataset.
     pub dataset: DatasetKey,
-    /// The model, as [`Embedder::name`](super::Embedder::name) says it; empty: the dataset is to be without vectors.
+    /// The model, by its [`Embedder::name`](super::Embedder::name). Empty: the dataset will have no vectors.
     pub embedder: String,
-    /// How it stands.
+    /// Its state.
     pub state: ReembeddingState,
-    /// Of the whole work, 0 to 1.
+    /// Overall progress, 0 to 1.
     pub progress: f64,
-    /// What is being done, or why it failed; for people.
+    /// The current activity, or why it failed; for people.
     pub message: String,
-    /// When it was asked for, in milliseconds since 1970.
+    /// When it was requested, in milliseconds since 1970.
     pub begun_ms: i64,
-    /// When it came to its end, in milliseconds since 1970.
+    /// When it ended, in milliseconds since 1970.
     pub ended_ms: Option<i64>,
 }
 
-/// A worker's right to such a task.
+/// A worker's lease on a re-embedding task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReembeddingLease {
-    /// Of which dataset.
+    /// The dataset.
     pub dataset: DatasetKey,
-    /// Grows each time the task is taken or called off. Who comes with an old number has lost it.
+    /// The fencing token, which grows each time the task is taken or cancelled. A worker with an older one has lost
+    /// the lease.
     pub fence: i64,
 }
 
-/// A task that a worker has taken.
+/// A re-embedding task that a worker has taken.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TakenReembedding {
-    /// The right to it.
+    /// The lease.
     pub lease: ReembeddingLease,
-    /// The task. One that is not running has left something that is to be cleared away.
+    /// The task. If it is not running, it has left data to clean up.
     pub task: Reembedding,
-    /// How often a worker has begun with it since something was kept of the work.
+    /// Number of times a worker has started on it since progress was last stored.
     pub attempts: u32,
-    /// Whether the place of the next generation may hold something that is not of this task.
+    /// Whether the location of the next generation may contain data that does not belong to this task.
     pub is_littered: bool,
 }
 
-/// How far it has come.
+/// The progress of a re-embedding task.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReembeddingProgress {
-    /// Of the whole work, 0 to 1.
+    /// Overall progress, 0 to 1.
     pub share: f64,
-    /// What is being done, for people.
+    /// The current activity, for people.
     pub message: String,
 }
 
-/// A document, and the number of the last change of what is found of it.
+/// A document, with the number of the last change to what is found of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NumberedDocument {
-    /// Which one.
+    /// The id of the document.
     pub id: DocumentId,
     /// See [`IndexNote::number`](super::ingest_queue::IndexNote::number).
     pub number: i64,
 }
 
-/// What has become of the work on such a task, unless it came to the switch.
+/// The outcome of the work on a re-embedding task, unless it reached the switch.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ReembeddingOutcome {
     /// It cannot be done.
     Failed {
-        /// Why, for people.
+        /// The reason, for people.
         reason: String,
     },
-    /// It is to be tried again.
+    /// It is to be retried.
     RetryAt {
-        /// From when on, in milliseconds since 1970.
+        /// The earliest time, in milliseconds since 1970.
         from_ms: i64,
-        /// Why, for people.
+        /// The reason, for people.
         reason: String,
     },
-    /// Its worker lets go of it without having failed.
+    /// Its worker releases it without having failed.
     Released {
-        /// From when on anybody may take it, in milliseconds since 1970.
+        /// From when any worker may take it, in milliseconds since 1970.
         from_ms: i64,
     },
-    /// What it left is cleared away.
+    /// The data it left has been cleaned up.
     Cleared,
 }
 
-/// Tasks that make all vectors of a dataset anew. Another face of a [`DatasetStore`](super::DatasetStore).
+/// Stores re-embedding tasks. Implemented by the same store as [`DatasetStore`](super::DatasetStore).
 ///
-/// The new vectors are *staged* beside those that are found. A document is staged when all its chunks are, in the state that
-/// a number names; any change of what is found of it takes that back. Time is what callers say it is.
+/// The new vectors are *staged* beside the current ones. A document counts as staged once all its chunks are, in the
+/// state identified by its number; any change to what is found of it makes it unstaged again. Callers supply the
+/// time.
 #[async_trait]
 pub trait ReembeddingStore: Send + Sync {
-    /// Asks for a dataset to get its vectors from this model, in place of the task that it had before.
+    /// Requests that a dataset be re-embedded with this model, replacing its previous task.
     ///
     /// # Errors
-    /// `NotFound` without the dataset; `Conflict` while another one runs.
+    /// `NotFound` without the dataset; `Conflict` while another task is running.
     async fn begin(&self, dataset: &DatasetKey, embedder: &str, now_ms: i64) -> Result<()>;
 
-    /// The last task of a dataset.
+    /// Returns the latest task of a dataset.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn last(&self, dataset: &DatasetKey) -> Result<Option<Reembedding>>;
 
-    /// Calls the task of a dataset off: nobody has a right to it any more.
+    /// Cancels the task of a dataset. No worker holds its lease any more.
     ///
     /// # Errors
-    /// `Conflict` when none runs.
+    /// `Conflict` when none is running.
     async fn cancel(&self, dataset: &DatasetKey, now_ms: i64) -> Result<()>;
 
-    /// Takes a task of any tenant that nobody has or a worker has let its time pass with, and what is to be cleared away.
-    /// Of several that try at the same time one gets it, until `until_ms`.
+    /// Takes a task of any tenant, or one that has left data to clean up, with a lease until `until_ms`: a task that
+    /// no worker has, or whose lease has expired. Of several concurrent callers, only one gets a task.
     ///
     /// # Errors
     /// When the store cannot be written.
     async fn take(&self, now_ms: i64, until_ms: i64) -> Result<Option<TakenReembedding>>;
 
-    /// Says how far the work has come and asks for more time.
+    /// Reports progress and extends the lease.
     ///
     /// # Errors
-    /// `Conflict` when somebody else has taken it, or it was called off.
+    /// `Conflict` when another worker has taken it, or it was cancelled.
     async fn report(
         &self,
         lease: &ReembeddingLease,
@@ -147,7 +150,7 @@ pub trait ReembeddingStore: Send + Sync {
         until_ms: i64,
     ) -> Result<()>;
 
-    /// Documents that are not staged as they are, in the order of their ids, after one of them.
+    /// Returns documents after the given one, in the order of their ids, whose current state is not staged.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -158,7 +161,7 @@ pub trait ReembeddingStore: Send + Sync {
         limit: u64,
     ) -> Result<Vec<NumberedDocument>>;
 
-    /// The staged vectors of some chunks of a document, as far as they have any.
+    /// Returns the staged vectors of some chunks of a document, as far as they have any.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -168,8 +171,8 @@ pub trait ReembeddingStore: Send + Sync {
         ids: &[ChunkId],
     ) -> Result<HashMap<ChunkId, Vec<f32>>>;
 
-    /// Stages vectors of chunks of a document, as long as its number is this one. Whether it is. With this the work goes on:
-    /// attempts are counted anew.
+    /// Stages vectors of chunks of a document, provided that its number is still this one. Returns whether it is.
+    /// This counts as progress: the number of attempts is reset.
     ///
     /// # Errors
     /// As [`ReembeddingStore::report`].
@@ -180,16 +183,17 @@ pub trait ReembeddingStore: Send + Sync {
         vectors: &[(ChunkId, Vec<f32>)],
     ) -> Result<bool>;
 
-    /// Notes that documents are staged as their numbers say, and that the next index holds them so.
+    /// Records that documents are staged in the state of their numbers, and that the next index contains them in that
+    /// state.
     ///
     /// # Errors
     /// As [`ReembeddingStore::report`].
     async fn staged(&self, lease: &ReembeddingLease, documents: &[NumberedDocument]) -> Result<()>;
 
-    /// Makes the dataset one of the next generation and of the task's embedder, if all its documents are staged as they
-    /// are, there are so many of them, and none is being read. Whether it did. The task is done then, and what is of no
-    /// more use may be cleared away from `clear_from_ms` on. Documents keep what is noted of them, with other numbers; those that wait to be read
-    /// begin anew.
+    /// Switches the dataset to the next generation and to the task's embedder, provided that all its documents are
+    /// staged in their current state, there are `documents` of them, and none is being parsed. Returns whether it
+    /// did. The task is then done, and data that is no longer used may be cleaned up from `clear_from_ms` on.
+    /// Documents keep their notes, with different numbers; those that wait to be parsed start over.
     ///
     /// # Errors
     /// As [`ReembeddingStore::report`].
@@ -201,13 +205,13 @@ pub trait ReembeddingStore: Send + Sync {
         clear_from_ms: i64,
     ) -> Result<bool>;
 
-    /// Forgets all staged vectors, or after the switch those of the generation before.
+    /// Removes all staged vectors, or after the switch those of the previous generation.
     ///
     /// # Errors
     /// As [`ReembeddingStore::report`].
     async fn clear(&self, lease: &ReembeddingLease) -> Result<()>;
 
-    /// Says what has become of the work, and lets go of it.
+    /// Records the outcome of the work, and releases the lease.
     ///
     /// # Errors
     /// As [`ReembeddingStore::report`].

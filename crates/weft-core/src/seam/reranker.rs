@@ -1,28 +1,28 @@
-//! Models that say how well passages answer a question.
+//! Models that score how well passages answer a question.
 
 use async_trait::async_trait;
 
 use crate::error::Result;
 
-/// Scores, and what they cost.
+/// Scores, with the tokens they took.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reranked {
-    /// A score for each passage, in their order.
+    /// One score per passage, in order.
     pub scores: Vec<f32>,
-    /// Tokens that were read, as far as the provider tells.
+    /// Number of tokens that were read, as reported by the provider.
     pub tokens: u64,
 }
 
-/// A model that says how well passages answer a question.
+/// A model that scores how well passages answer a question.
 ///
-/// An implementation sends the passages as they were written, cut to what the model reads, and gives each
-/// a score from 0 to 1 with one meaning for every provider: a logit x becomes 1 / (1 + e^(−x)).
+/// An implementation sends the passages verbatim, truncated to what the model reads. It returns scores from 0 to 1
+/// that mean the same for every provider: a logit x becomes 1 / (1 + e^(−x)).
 #[async_trait]
 pub trait Reranker: Send + Sync {
-    /// Its name, such as `jina-reranker-v2@Jina`.
+    /// Returns its name, such as `jina-reranker-v2@Jina`.
     fn name(&self) -> &str;
 
-    /// A score for each passage, in their order.
+    /// Returns one score per passage, in order.
     ///
     /// # Errors
     /// By kind: `Unauthenticated`, `RateLimited`, `Unavailable`, `Timeout`, `Invalid`, `Garbled`.

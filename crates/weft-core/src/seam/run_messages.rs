@@ -1,15 +1,15 @@
-//! Messages that wait for runs of other processes: each is left where all processes see it, until the process that
-//! works on the run has handed it to the agent there.
+//! Messages to runs of other processes. Each message is left where all processes can see it, until the process that
+//! works on the run has passed it to the agent there.
 
 use async_trait::async_trait;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::{ProcessId, RunKey};
 
-/// Messages that wait for one run, at most: those of this process and those of others each.
+/// Maximum number of messages waiting for one run. Applies separately to those of this process and those of others.
 pub const MESSAGES_MAX: usize = 16;
 
-/// So many wait already.
+/// The error for a run that has the maximum number of waiting messages.
 pub fn too_many() -> Error {
     let message = format!("{MESSAGES_MAX} messages wait for the agent already, as many as may");
     Error::new(ErrorKind::Conflict, message).help("wait until it has read some of them")
@@ -18,40 +18,41 @@ pub fn too_many() -> Error {
 /// A message to the agent at work in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunMessage {
-    /// Which run.
+    /// The run.
     pub run: RunKey,
-    /// Names it among the messages of the run.
+    /// Its id, unique among the messages of the run.
     pub id: String,
-    /// What it says.
+    /// Its text.
     pub text: String,
     /// When it was left, in milliseconds since 1970.
     pub sent_ms: i64,
 }
 
-/// Where messages wait for runs.
+/// Stores messages that wait for runs.
 #[async_trait]
 pub trait RunMessages: Send + Sync {
-    /// Leaves a message for a run. Whether it was left: it is not when there is no such run, or it has ended.
+    /// Leaves a message for a run. Returns whether it was left: it is not if the run does not exist or has ended.
     ///
     /// # Errors
-    /// `Conflict` when [`MESSAGES_MAX`] wait for the run, or one by this id; when the store cannot be written.
+    /// `Conflict` when [`MESSAGES_MAX`] messages, or one with this id, already wait for the run; when the store
+    /// cannot be written.
     async fn leave_message(&self, message: &RunMessage) -> Result<bool>;
 
-    /// The messages that wait for unfinished runs of a process, those that were left first before the others, at most
-    /// `count_max`.
+    /// Returns up to `count_max` messages that wait for unfinished runs of a process, in the order in which they were
+    /// left.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn messages_for(&self, owner: &ProcessId, count_max: u64) -> Result<Vec<RunMessage>>;
 
-    /// Whether a message still waits.
+    /// Returns whether a message is still waiting.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn message_waits(&self, run: &RunKey, id: &str) -> Result<bool>;
 
-    /// Takes messages away: an agent has read them, or whoever left them no longer wants to be heard. How many of
-    /// them waited.
+    /// Removes messages that an agent has read, or that their sender withdraws. Returns how many of them were
+    /// waiting.
     ///
     /// # Errors
     /// When the store cannot be written.

@@ -1,4 +1,4 @@
-//! Runs and their journals.
+//! Storage of runs and their journals.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,116 +14,114 @@ use crate::usage::ModelUse;
 /// A run, without its journal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredRun {
-    /// Which tenant it belongs to, and its id.
+    /// Its tenant and id.
     pub key: RunKey,
-    /// The conversation.
+    /// The conversation it is part of.
     pub session: SessionId,
-    /// The canvas.
+    /// The canvas that runs.
     pub canvas: CanvasId,
-    /// The question, cut to a readable length.
+    /// The question, truncated to a readable length.
     pub query: String,
     /// How it ended; absent while it runs and after a crash.
     pub ending: Option<Ending>,
-    /// Milliseconds since 1970.
+    /// When it started, in milliseconds since 1970.
     pub started_ms: i64,
-    /// Milliseconds since 1970.
+    /// When it ended, in milliseconds since 1970.
     pub finished_ms: Option<i64>,
-    /// Grows with every process that takes the run over; it stays when the run has ended.
+    /// The fencing token. It grows with every process that takes the run over, and stays when the run has ended.
     pub fence: i64,
-    /// The process that is at work on it, or was last. Absent: it was handed over, and any process may
-    /// take it.
+    /// The process that works on it, or did last. Absent: it was released, and any process may take it.
     pub owner: Option<ProcessId>,
-    /// When somebody asked for it to stop, in milliseconds since 1970. Whoever works on it obeys.
+    /// When its cancellation was requested, in milliseconds since 1970. Whichever process works on it obeys.
     pub cancel_ms: Option<i64>,
-    /// What was said of its giving way to the next question of its session.
+    /// Whether it should make way for the next question of its session.
     pub give_way: GiveWay,
 }
 
-/// Whether a run is to give way to the next question of its session, as processes tell each other. Both counts
-/// only grow: who watches them needs no clock, and a word that is not said again means nothing any more.
+/// Whether a run should make way for the next question of its session, as communicated between processes. Both counts
+/// only grow: an observer needs no clock, and a request that is not repeated loses its meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GiveWay {
-    /// How often a question that waits for the run in another process has asked for it.
+    /// Number of times that a question waiting in another process has asked for it.
     pub asked: i64,
-    /// How often a reader in another process has answered that it listens to the run.
+    /// Number of times that a reader in another process has answered that it listens to the run.
     pub listened: i64,
 }
 
-/// What is said of a run's giving way.
+/// A message about whether a run should make way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GiveWayWord {
     /// A question waits for the run.
     Asked,
-    /// Somebody listens to it.
+    /// A client listens to it.
     Listened,
 }
 
-/// A run of which others want something.
+/// What other processes request of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunRequest {
-    /// Which run.
+    /// The run.
     pub run: RunKey,
-    /// Whether it is to stop, whatever it does.
+    /// Whether it should stop unconditionally.
     pub cancel: bool,
-    /// Whether it is to stop if nobody listens to it.
+    /// Whether it should stop if no client listens to it.
     pub give_way: GiveWay,
 }
 
-/// A process's right to write into a run: the fencing number that it got with it. Whoever comes with an
-/// older one than the run has is refused, however long ago it was overtaken, and also when the run has
-/// ended.
+/// A process's right to write to a run, with the fencing token it was granted. A writer with an older token than the
+/// run's is refused, no matter how long ago it was superseded, and even after the run has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RunLease {
-    /// Which run.
+    /// The run.
     pub run: RunKey,
-    /// As the run had it when it was taken.
+    /// The fencing token of the run when it was taken.
     pub fence: i64,
 }
 
 impl RunLease {
-    /// The fencing number of whoever announces a run.
+    /// The fencing token of the process that creates a run.
     pub const FIRST: i64 = 1;
 
-    /// The right of whoever announced a run.
+    /// Returns the lease of the process that created a run.
     pub fn first(run: &RunKey) -> Self {
         Self { run: run.clone(), fence: Self::FIRST }
     }
 
-    /// The right that the run's row tells of.
+    /// Returns the lease that matches a stored run.
     pub fn of(run: &StoredRun) -> Self {
         Self { run: run.key.clone(), fence: run.fence }
     }
 }
 
-/// How a run has ended.
+/// The end of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FinishedRun {
-    /// How.
+    /// How it ended.
     pub ending: Ending,
-    /// Milliseconds since 1970.
+    /// When it ended, in milliseconds since 1970.
     pub at_ms: i64,
-    /// What it has used in all, and the day (days since 1970, in UTC) on which that is noted, as
-    /// [`crate::seam::SpendingStore::note`] does it. Absent: nothing is noted.
+    /// Its total usage, and the day (days since 1970, in UTC) to which that is charged, as by
+    /// [`crate::seam::SpendingStore::note`]. Absent: nothing is recorded.
     pub spent: Option<(i64, Spent)>,
-    /// What it has used of models, for [`crate::seam::UsageStore`]: on the day on which it ends.
+    /// Its usage of models, recorded in [`crate::seam::UsageStore`] for the day on which it ends.
     pub uses: Vec<ModelUse>,
 }
 
 impl FinishedRun {
-    /// An ending of which nothing but the time is noted.
+    /// Creates an end without any usage.
     pub fn new(ending: Ending, at_ms: i64) -> Self {
         Self { ending, at_ms, spent: None, uses: Vec::new() }
     }
 }
 
-/// One journal entry as stored: the numbers, and the record as JSON text.
+/// A journal entry as stored: its numbers, and the record as JSON text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredEntry {
-    /// Place in the journal, from 1 on.
+    /// Position in the journal, counted from 1.
     pub seq: u64,
-    /// Event number, when clients see it.
+    /// Event number, if clients see it.
     pub event: Option<u64>,
-    /// Milliseconds since 1970.
+    /// When it was written, in milliseconds since 1970.
     pub at_ms: i64,
     /// A [`crate::journal::Record`] as JSON.
     pub record: Arc<str>,
@@ -136,52 +134,52 @@ pub struct RunFilter {
     pub session: Option<SessionId>,
     /// Only those without an ending.
     pub unfinished: bool,
-    /// Only those behind this place in the list, which is the time of a start and an id.
+    /// Only those after this position in the list, given as a start time and an id.
     pub after: Option<(i64, RunId)>,
-    /// How many to pass over.
+    /// How many to skip.
     pub offset: u64,
-    /// How many at most.
+    /// Maximum number to return.
     pub limit: u64,
 }
 
-/// Which runs are kept. One that either rule lets go need not be; without rules all are kept.
+/// Which runs are retained. A run that either rule excludes may be removed; without rules all are retained.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Retention {
     /// Those that ended at this time or later, in milliseconds since 1970.
     pub ended_before_ms: Option<i64>,
-    /// So many of each session, the newest ones.
+    /// The newest ones of each session, up to this number.
     pub per_session_max: Option<u64>,
 }
 
-/// Where runs are kept.
+/// Stores runs and their journals.
 #[async_trait]
 pub trait RunStore: Send + Sync {
-    /// Announces a run before its first entry. A session has at most one run without an ending: of
-    /// several processes that go on with it at the same time one gets to.
+    /// Creates a run before its first entry. A session has at most one run that has not ended: of several processes
+    /// that continue a session concurrently, only one succeeds.
     ///
     /// # Errors
-    /// `Conflict` when the id is taken, or when the session has a run that has not ended; the message
-    /// names that run.
+    /// `Conflict` when the id is taken, or when the session has a run that has not ended; the message names that run.
     async fn create(&self, run: &StoredRun) -> Result<()>;
 
-    /// The same for a run of a stored session, if that is at this revision. Whether it is; unless it is nothing was
-    /// stored. From then on nobody else changes the session before the run ends.
+    /// Like [`RunStore::create`], for a run of a stored session, provided that the session is at this revision.
+    /// Returns whether it is; if not, nothing was stored. From then on, nothing else changes the session until the
+    /// run ends.
     ///
     /// # Errors
     /// As [`RunStore::create`].
     async fn announce(&self, run: &StoredRun, revision: i64) -> Result<bool>;
 
-    /// Appends entries, all or none; when it returns they survive the end of the process. The first
-    /// `seq` must be one more than the last stored one. Entries of different runs may share one write.
+    /// Appends entries, all or none; they are durable when the call returns. The first `seq` must be one more than
+    /// the last stored one. Entries of different runs may share one write.
     ///
     /// # Errors
-    /// `Conflict` when another process has taken the run over since, also when it has ended the run in the
-    /// meantime, and when the numbers do not follow: this is how a writer notices that it no longer owns
-    /// the run. Otherwise when the store cannot be written. Nothing was written then.
+    /// `Conflict` when another process has taken the run over since, even if it has ended the run in the meantime,
+    /// and when the numbers are not consecutive: this is how a writer notices that it no longer owns the run.
+    /// Otherwise fails when the store cannot be written. Nothing was written then.
     async fn append(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()>;
 
-    /// The same for pieces of a text, which only a reader waits for: a store on which many runs speak at the
-    /// same time may gather for up to 50 milliseconds what they say, and write it at once.
+    /// Like [`RunStore::append`], for pieces of text, which only a reader waits for: a store may collect the pieces
+    /// of concurrent runs for up to 50 milliseconds and write them together.
     ///
     /// # Errors
     /// As [`RunStore::append`].
@@ -189,58 +187,65 @@ pub trait RunStore: Send + Sync {
         self.append(lease, entries).await
     }
 
-    /// Takes over a run that has not ended and has the fencing number `seen`: from then on it has the next
-    /// one, belongs to `by`, and whatever was done under an older number is refused. Of several that try at
-    /// the same time one gets it.
+    /// Whether so many runs produce text at the moment that [`RunStore::append_text`] gathers it. A writer may then
+    /// join pieces of a text that wait for the same write: they reach their readers together in any case.
+    fn gathers_text(&self) -> bool {
+        false
+    }
+
+    /// Takes over a run that has not ended and whose fencing token is `seen`. From then on it has the next token and
+    /// belongs to `by`, and everything done with an older token is refused. Of several concurrent callers, only one
+    /// succeeds.
     ///
     /// # Errors
     /// When the store cannot be written.
     async fn claim(&self, run: &RunKey, seen: i64, by: &ProcessId) -> Result<Option<RunLease>>;
 
-    /// Hands runs over: they are nobody's, and any process may take them at once. Those that have ended, are
-    /// not there or belong to another process by now are passed over.
+    /// Releases runs: they belong to no process, and any process may take them immediately. Runs that have ended, do
+    /// not exist or belong to another process by now are ignored.
     ///
     /// # Errors
     /// When the store cannot be written.
     async fn release(&self, leases: &[RunLease]) -> Result<()>;
 
-    /// Notes that somebody wants a run to stop. Whether it was one that has not ended; the first time counts.
+    /// Records a request to stop a run. Returns whether the run has not ended; the first request counts.
     ///
     /// # Errors
     /// When the store cannot be written.
     async fn request_cancel(&self, run: &RunKey, now_ms: i64) -> Result<bool>;
 
-    /// Counts a word on whether a run that has not ended is to give way. Whether there is such a run.
+    /// Counts a message about whether a run that has not ended should make way. Returns whether there is such a run.
     ///
     /// # Errors
     /// When the store cannot be written.
     async fn say_of_giving_way(&self, run: &RunKey, word: GiveWayWord) -> Result<bool>;
 
-    /// The runs of a process that have not ended and that somebody wants to stop, or has ever asked to give way.
+    /// Returns the unfinished runs of a process whose cancellation was requested, or that have ever been asked to
+    /// make way.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn requests(&self, owner: &ProcessId) -> Result<Vec<RunRequest>>;
 
-    /// Runs of all tenants without an ending that belong to nobody, to one of these processes, or to one
-    /// that nobody knows; the oldest first, at most `count_max`.
+    /// Returns unfinished runs of all tenants that belong to no process, to one of these processes, or to an unknown
+    /// one; oldest first, up to `count_max`.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn unattended(&self, gone: &[ProcessId], count_max: u64) -> Result<Vec<StoredRun>>;
 
-    /// Notes how the run ended, and what it has used, both or neither. One that has failed is noted for those who are to
-    /// be told, too: see [`crate::seam::NoticeStore`].
+    /// Records how the run ended and what it used, atomically. A failure is also queued as a notice; see
+    /// [`crate::seam::NoticeStore`].
     ///
     /// # Errors
     /// `NotFound`; `Conflict` when another process has taken the run over since.
     async fn finish(&self, lease: &RunLease, finished: FinishedRun) -> Result<()>;
 
-    /// Appends the last entries of a run, then notes how it ended. A store that can does both at once.
+    /// Appends the last entries of a run, then records how it ended. A store that can does both in one transaction.
     ///
     /// # Errors
-    /// As [`RunStore::append`]; then nothing is noted either. The inner ones as [`RunStore::finish`], with the
-    /// entries appended.
+    /// As [`RunStore::append`]; then the end is not recorded either. The inner result fails as [`RunStore::finish`],
+    /// with the entries appended.
     async fn end(
         &self,
         lease: &RunLease,
@@ -251,45 +256,43 @@ pub trait RunStore: Send + Sync {
         Ok(self.finish(lease, finished).await)
     }
 
-    /// A run.
+    /// Returns a run.
     ///
     /// # Errors
     /// `NotFound`.
     async fn get(&self, key: &RunKey) -> Result<StoredRun>;
 
-    /// The entries after `seq`, in order, at most `count_max`.
+    /// Returns up to `count_max` entries after `seq`, in order.
     ///
     /// # Errors
-    /// `NotFound` when there is no such run.
+    /// `NotFound` when the run does not exist.
     async fn entries(&self, key: &RunKey, after_seq: u64, count_max: u64) -> Result<Vec<StoredEntry>>;
 
-    /// Runs that need not be kept, those that ended first before the others, at most `count_max`. A run
-    /// that has not ended is never among them, and neither is the last run of a session while it waits
-    /// for a person.
+    /// Returns up to `count_max` runs that need not be retained, in the order in which they ended. A run that has not
+    /// ended is never among them, nor is the last run of a session while it waits for a person.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn expired(&self, tenant: &TenantId, keep: &Retention, count_max: u64) -> Result<Vec<StoredRun>>;
 
-    /// Removes runs with their journals, and how many there were. Those that have not ended or are not
-    /// there are passed over.
+    /// Removes runs with their journals, and returns how many. Runs that have not ended or do not exist are ignored.
     ///
     /// # Errors
     /// When the store cannot be written.
     async fn remove(&self, runs: &[RunKey]) -> Result<u64>;
 
-    /// Runs by filter, newest first.
+    /// Returns runs that match a filter, newest first.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn list(&self, tenant: &TenantId, filter: &RunFilter) -> Result<Vec<StoredRun>>;
 }
 
-/// When to ask again for a session that is in the middle of a turn. Of all conflicts only these have one.
-// Turns take seconds: to ask more often costs the store, and later a person waits for nothing.
+/// When to retry for a session that is in the middle of a turn. No other conflict has a retry time.
+// Turns take seconds: retrying more often costs the store, and retrying later keeps people waiting.
 pub const BUSY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// What [`RunStore::create`] says of a session that has a run without an ending.
+/// The error of [`RunStore::create`] for a session that has an unfinished run.
 pub fn at_work(session: &SessionId, run: &RunId) -> Error {
     let error =
         Error::new(ErrorKind::Conflict, format!("session {session} is in the middle of a turn: run {run}"));
@@ -297,7 +300,7 @@ pub fn at_work(session: &SessionId, run: &RunId) -> Error {
         .help("wait for its end, or cancel it; if its process is gone, `weft runs resume` resumes it")
 }
 
-/// What a writer is told whose run belongs to another process by now.
+/// The error for a writer whose run belongs to another process by now.
 pub fn overtaken(lease: &RunLease, doing: &str) -> Error {
     Error::new(
         ErrorKind::Conflict,
@@ -306,7 +309,7 @@ pub fn overtaken(lease: &RunLease, doing: &str) -> Error {
     .help("read the run again: it belongs to the other process now")
 }
 
-/// Whether a turn could not begin because its session is in the middle of another one.
+/// Returns whether a turn could not start because its session is in the middle of another one.
 pub fn is_busy(error: &Error) -> bool {
     error.kind == ErrorKind::Conflict && error.retry_after.is_some()
 }

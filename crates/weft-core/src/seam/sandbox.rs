@@ -1,4 +1,4 @@
-//! Programs of canvases and of models, run behind a boundary.
+//! Runs programs of canvases and models in isolation.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::id::TenantId;
 use crate::value::Json;
 
-/// What a program is written in.
+/// The language of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Language {
@@ -24,7 +24,7 @@ pub enum Language {
 }
 
 impl Language {
-    /// The language of this name, as canvases and models write it.
+    /// Returns the language with this name, as canvases and models write it.
     pub fn named(name: &str) -> Option<Self> {
         match name.trim().to_ascii_lowercase().as_str() {
             "javascript" | "js" | "nodejs" | "node" => Some(Self::JavaScript),
@@ -43,11 +43,11 @@ impl fmt::Display for Language {
     }
 }
 
-/// A program without the fence of Markdown around the whole of it, which models like to write, and without the mark that
-/// some editors begin files with. Its lines keep their numbers.
+/// Returns a program without a Markdown code fence around the whole of it, which models like to add, and without a
+/// byte order mark. Line numbers stay the same.
 pub fn unfenced(source: &str) -> Cow<'_, str> {
     const FENCES: [&str; 2] = ["```", "~~~"];
-    // No part of a program: interpreters take it for a sign that is not allowed when they get a text.
+    // A byte order mark is not part of the program; interpreters reject it in source text.
     let source = source.strip_prefix('\u{feff}').unwrap_or(source);
     let text = source.trim();
     let Some(fence) = FENCES.into_iter().find(|fence| text.starts_with(fence)) else { return source.into() };
@@ -58,7 +58,7 @@ pub fn unfenced(source: &str) -> Cow<'_, str> {
     let Some(body) = rest.strip_suffix(fence).filter(|body| body.is_empty() || body.ends_with('\n')) else {
         return source.into();
     };
-    // Of several no one is the program.
+    // With several fenced blocks, none of them is the program.
     if !names_a_language || body.lines().any(|line| line.starts_with(fence)) {
         return source.into();
     }
@@ -67,21 +67,21 @@ pub fn unfenced(source: &str) -> Cow<'_, str> {
     format!("{}{body}", "\n".repeat(above + 1)).into()
 }
 
-/// What one run of a program may use.
+/// Resource limits of one run of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// From its first to its last step.
+    /// Time from its first to its last step.
     pub time: Duration,
-    /// Bytes of memory for its values; `usize::MAX` where a service has a limit of its own, which is not known here.
+    /// Memory for its values, in bytes; `usize::MAX` if a remote service has its own limit, which is not known here.
     pub memory_bytes: usize,
-    /// Bytes of its result as JSON. More is a failure.
+    /// Size of its result as JSON, in bytes. A larger result is a failure.
     pub output_bytes: usize,
-    /// Bytes of what it prints, both streams together. More is cut off.
+    /// Size of its output on both streams combined, in bytes. Further output is cut off.
     pub printed_bytes: usize,
 }
 
 impl Limits {
-    /// These, and nowhere more than `most`.
+    /// Returns these limits, each capped by `most`.
     #[must_use]
     pub fn within(self, most: Self) -> Self {
         Self {
@@ -92,7 +92,8 @@ impl Limits {
         }
     }
 
-    /// The same as a failure has to tell it: where a service has a limit of memory of its own, that one was reached.
+    /// Returns the capped limits as an error message should report them: if a remote service has its own memory
+    /// limit, that is the one that was reached.
     #[must_use]
     pub fn told_within(self, most: Self) -> Self {
         let within = self.within(most);
@@ -103,57 +104,57 @@ impl Limits {
     }
 }
 
-/// A program to run once. It defines a function `main`, whose return value is the result.
+/// A program to run once. It must define a function `main`, whose return value is the result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Program {
     /// What it is written in.
     pub language: Language,
-    /// Its text. Nothing is ever pasted into it.
+    /// Its source text, to which nothing is ever added.
     pub source: String,
-    /// What `main` is called with, by name.
+    /// The arguments of `main`, by name.
     pub arguments: serde_json::Map<String, Json>,
-    /// What it may use, as far as the sandbox allows as much.
+    /// The limits it requests, as far as the sandbox allows them.
     pub limits: Limits,
 }
 
-/// What became of a program.
+/// The outcome of a program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ran {
-    /// What `main` returned, or why there is nothing. What JSON has no word for is null.
+    /// What `main` returned, or why there is no result. Values that JSON cannot represent become null.
     pub result: Result<Json, Failure>,
-    /// What it printed, also when it failed.
+    /// Its standard output, even if it failed.
     pub stdout: String,
-    /// What it printed as warnings and errors. That is no failure.
+    /// Its standard error, for warnings and errors. Output here is not a failure.
     pub stderr: String,
-    /// Whether it printed more than is here.
+    /// Whether some of its output was cut off.
     pub truncated: bool,
-    /// Files that it has written, in their order.
+    /// Files that it wrote, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<WrittenFile>,
 }
 
-/// Files that one program may leave, at most.
+/// Maximum number of files that a program may produce.
 pub const FILES_MAX: usize = 10;
-/// Bytes of all files that one program may leave, at most.
+/// Maximum total size of the files that a program may produce, in bytes.
 pub const FILES_BYTES_MAX: usize = 10 << 20;
 
-/// A file that a program has written.
+/// A file written by a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WrittenFile {
-    /// Its name, without folders.
+    /// Its name, without directories.
     pub name: String,
     /// Its bytes in base64.
     pub base64: String,
 }
 
 impl Ran {
-    /// A program that printed nothing.
+    /// The outcome of a program that printed nothing.
     pub fn silent(result: Result<Json, Failure>) -> Self {
         Self { result, stdout: String::new(), stderr: String::new(), truncated: false, files: Vec::new() }
     }
 }
 
-/// A tool that is a WebAssembly component, as its file has it. It exports two functions:
+/// A tool that is a WebAssembly component. It exports two functions:
 ///
 /// ```wit
 /// export describe: func() -> string;
@@ -161,9 +162,9 @@ impl Ran {
 /// ```
 #[derive(Clone)]
 pub struct WasmTool {
-    /// The component.
+    /// The component's bytes.
     pub bytes: Arc<[u8]>,
-    /// What tells it from others: a digest of the bytes, in letters that a file name may have.
+    /// Identifies the component: a digest of the bytes, in characters that are allowed in file names.
     pub digest: String,
 }
 
@@ -173,13 +174,13 @@ impl fmt::Debug for WasmTool {
     }
 }
 
-/// Which function of a [`WasmTool`] is called.
+/// A call to a function of a [`WasmTool`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WasmCall {
-    /// `describe`: what the tool is, as JSON.
+    /// `describe`, which returns a description of the tool as JSON.
     Describe,
-    /// `call`, with arguments as JSON.
+    /// `call`, with its arguments as JSON.
     Call(String),
 }
 
@@ -187,23 +188,23 @@ pub enum WasmCall {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Failure {
-    /// It is no program of its language, has no `main`, raised something that nobody caught, or
-    /// returned what cannot be written as JSON.
+    /// It is not a valid program of its language, has no `main`, raised an uncaught exception, or returned something
+    /// that cannot be represented as JSON.
     Program {
-        /// What is wrong, as the language says it.
+        /// The error message of the language.
         message: String,
-        /// The line of its text, from 1 on, when it is known.
+        /// The line in the source text, counted from 1, if known.
         line: Option<u32>,
     },
-    /// It took longer than its limit.
+    /// It exceeded the time limit.
     Time,
-    /// It wanted more memory than its limit.
+    /// It exceeded the memory limit.
     Memory,
-    /// Its result is larger than its limit.
+    /// Its result is too large.
     Output,
-    /// It made its interpreter end in a way that interpreters don't.
+    /// It made its interpreter terminate abnormally.
     Broken,
-    /// This sandbox does not run its language.
+    /// This sandbox does not support its language.
     Language(
         /// The language.
         Language,
@@ -211,7 +212,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The failure as an error, with what to do about it.
+    /// Returns the failure as an error with a remedy.
     pub fn error(&self, limits: Limits) -> Error {
         const MIB: usize = 1 << 20;
         let (kind, message, help) = match self {
@@ -255,41 +256,44 @@ impl Failure {
     }
 }
 
-/// Runs programs that nobody has looked at.
+/// Runs untrusted programs.
 ///
 /// An implementation gives a program its arguments, its limits, the libraries of its language, and nothing else: no
-/// other files, no network, no environment, no other program, nothing of an earlier run. It ends every program at its limits,
-/// whatever the program does, and soon after the future is dropped. What a program does is told in
-/// [`Ran`]; without a boundary to run it behind there is an error, and never another way to run it.
+/// other files, no network, no environment, no other programs, and nothing from an earlier run. It stops every
+/// program at its limits, whatever the program does, and soon after the future is dropped. The outcome of the program
+/// is returned in [`Ran`]. If isolation is not available, it returns an error and never runs the program in another
+/// way.
 #[async_trait]
 pub trait Sandbox: Send + Sync {
-    /// The most that a program may use here.
+    /// Returns the upper limits for programs.
     fn limits(&self) -> Limits;
 
-    /// Whether a program of this language could begin at once, on this machine: nothing has to be made for it first that
-    /// takes longer than a check of a canvas may.
+    /// Returns whether a program in this language could start immediately on this machine, without preparations that
+    /// take longer than a check of a canvas may.
     fn is_ready(&self, _: Language) -> bool {
         false
     }
 
-    /// Runs a program. Waits while too many others run.
+    /// Runs a program. Waits while too many others are running.
     ///
     /// # Errors
-    /// `Denied` when the operator has set up none, `Unavailable` when the boundary cannot be set up.
+    /// `Denied` when the operator has not set up a sandbox, `Unavailable` when the isolation cannot be set up.
     async fn run(&self, tenant: &TenantId, program: Program) -> Result<Ran>;
 
-    /// Calls a function of a component in fresh memory, behind the same boundary and within `limits` as far as they are
-    /// allowed. The result is the text that the function gives; an `err` of the component is a failure of the program.
+    /// Calls a function of a component in fresh memory, in the same isolation, and within `limits` as far as they are
+    /// allowed. The result is the text that the function returns; an `err` of the component is a failure of the
+    /// program.
     ///
     /// # Errors
-    /// `Unsupported` where components are not run, otherwise as [`Sandbox::run`]; `Invalid` for bytes that are no component.
+    /// `Unsupported` if components are not supported, otherwise as [`Sandbox::run`]; `Invalid` for bytes that are not
+    /// a component.
     async fn call_wasm(&self, _: &TenantId, _: &WasmTool, _: WasmCall, _: Limits) -> Result<Ran> {
         Err(Error::new(ErrorKind::Unsupported, "this sandbox runs no WebAssembly components")
             .help("leave `sandbox.remote` empty and `sandbox.at_once` above 0, so that they run in processes of this machine"))
     }
 }
 
-/// No programs: the operator has set up nothing that runs them.
+/// A sandbox that runs no programs, because the operator has not set one up.
 #[derive(Clone, Copy, Debug)]
 pub struct NoSandbox;
 

@@ -1,4 +1,4 @@
-//! When canvases run by themselves.
+//! Schedules: when canvases run by themselves.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -7,82 +7,82 @@ use crate::context::TurnInput;
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::{CanvasId, ScheduleKey, SessionId, TenantId};
 
-/// At which times a schedule fires, as people write it. Who computes with it parses it first.
+/// The times at which a schedule fires, as written by people. It must be parsed before times can be computed from it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Timing {
-    /// By the calendar and the clock on the wall.
+    /// By calendar and local time.
     Cron {
-        /// Five fields, or six with seconds first.
+        /// A cron expression of five fields, or six with seconds first.
         expression: String,
-        /// A name of the IANA database, such as `Europe/Berlin`.
+        /// An IANA time zone name, such as `Europe/Berlin`.
         zone: String,
     },
-    /// Again and again after the same time.
+    /// At a fixed interval.
     Every {
-        /// Milliseconds from one to the next.
+        /// The interval in milliseconds.
         every_ms: i64,
-        /// Milliseconds since 1970 that all are counted from; the first is one interval later.
+        /// The start of the first interval, in milliseconds since 1970; the schedule first fires at its end.
         from_ms: i64,
     },
 }
 
-/// Which conversation the runs of a schedule belong to.
+/// The conversation that the runs of a schedule belong to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionPolicy {
-    /// Each has one of its own.
+    /// Each run has its own.
     New,
-    /// All go on with this one, which begins with the first.
+    /// All runs continue this one, which the first run creates.
     One(SessionId),
 }
 
-/// What happens to times that passed while no worker was there.
+/// What happens to times that passed while no worker was running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Misfire {
-    /// Nothing.
+    /// They are skipped.
     Skip,
     /// One run makes up for all of them.
     Once,
-    /// The last ones are made up for, each.
+    /// The most recent ones each get a run.
     All {
-        /// How many.
+        /// The maximum number of such runs.
         max: u32,
     },
 }
 
-/// When and with what a canvas runs by itself.
+/// A schedule: when a canvas runs by itself, and with which input.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    /// Which tenant it belongs to, and its id.
+    /// Its tenant and id.
     pub key: ScheduleKey,
     /// The canvas; its newest version runs.
     pub canvas: CanvasId,
-    /// What it is called in lists.
+    /// Its name in lists.
     pub name: String,
-    /// At which times.
+    /// The times at which it fires.
     pub timing: Timing,
-    /// What the runs are given.
+    /// The input of the runs.
     pub input: TurnInput,
-    /// Which conversation they belong to.
+    /// The conversation that the runs belong to.
     pub session: SessionPolicy,
-    /// What happens to times that were missed.
+    /// What happens to missed times.
     pub misfire: Misfire,
     /// When it fires next, in milliseconds since 1970; absent while it is disabled.
     pub next_ms: Option<i64>,
-    /// Everything up to this time has been decided.
+    /// Up to this time, it has been decided which runs to start.
     pub decided_ms: i64,
-    /// Counts the changes; a writer must know the current one.
+    /// Counts the changes; a writer must supply the current value.
     pub revision: i64,
-    /// Milliseconds since 1970.
+    /// When it was created, in milliseconds since 1970.
     pub created_ms: i64,
-    /// When somebody last changed it, in milliseconds since 1970.
+    /// When its settings were last changed, in milliseconds since 1970.
     pub updated_ms: i64,
 }
 
 impl Schedule {
-    /// Whether it fires at all.
+    /// Returns whether it is enabled.
     pub fn is_enabled(&self) -> bool {
         self.next_ms.is_some()
     }
@@ -93,54 +93,54 @@ impl Schedule {
 pub struct ScheduleFilter {
     /// Of one canvas.
     pub canvas: Option<CanvasId>,
-    /// How many to pass over.
+    /// How many to skip.
     pub offset: u64,
-    /// How many at most.
+    /// Maximum number to return.
     pub limit: u64,
 }
 
-/// The error that a tenant has as many schedules as it may have.
+/// The error for a tenant that has reached its limit of schedules.
 pub fn too_many_schedules(count_max: u64) -> Error {
     Error::new(ErrorKind::QuotaExceeded, format!("there are {count_max} schedules already"))
         .help("remove some")
 }
 
-/// Where schedules are kept.
+/// Stores schedules.
 #[async_trait]
 pub trait ScheduleStore: Send + Sync {
-    /// Stores a new schedule, unless its tenant has `count_max` already.
+    /// Stores a new schedule, unless its tenant already has `count_max`.
     ///
     /// # Errors
     /// `Conflict` when the id is taken; `QuotaExceeded` when there are that many.
     async fn create(&self, schedule: &Schedule, count_max: u64) -> Result<()>;
 
-    /// A schedule.
+    /// Returns a schedule.
     ///
     /// # Errors
     /// `NotFound`.
     async fn get(&self, key: &ScheduleKey) -> Result<Schedule>;
 
-    /// Replaces a schedule, and raises its revision by one.
+    /// Replaces a schedule, and increments its revision.
     ///
     /// # Errors
-    /// `Conflict` when `schedule.revision` is not the stored one, also when there is no such schedule.
+    /// `Conflict` when `schedule.revision` is not the stored one, or when the schedule does not exist.
     async fn replace(&self, schedule: &Schedule) -> Result<()>;
 
-    /// Notes what was decided: everything up to `decided_ms`, with `next_ms` as what comes next. Whether
-    /// it was noted: not when the schedule was changed, decided about, or removed in the meantime.
+    /// Records a decision: everything up to `decided_ms` has been decided, and `next_ms` is the next time. Returns
+    /// whether it was recorded: not when the schedule was changed, advanced or removed in the meantime.
     ///
     /// # Errors
     /// When the store cannot be written.
     async fn advance(&self, seen: &Schedule, next_ms: Option<i64>, decided_ms: i64) -> Result<bool>;
 
-    /// Schedules of all tenants whose next time is not after `now_ms`, the longest overdue first, and
-    /// those that were decided after `ahead_ms`, by a clock that has gone back since.
+    /// Returns schedules of all tenants whose next time is not after `now_ms`, longest overdue first, and those that
+    /// were decided later than `ahead_ms`, by a clock that has been set back since.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn due(&self, now_ms: i64, ahead_ms: i64, count_max: u64) -> Result<Vec<Schedule>>;
 
-    /// Schedules by filter, by name, and how many there are in all.
+    /// Returns schedules that match a filter, sorted by name, and their total number.
     ///
     /// # Errors
     /// When the store cannot be read.

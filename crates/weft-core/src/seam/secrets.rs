@@ -1,4 +1,4 @@
-//! Secrets of a tenant that canvases name as `{secret.NAME}`.
+//! Secrets of a tenant, which canvases reference as `{secret.NAME}`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use crate::id::TenantId;
 use crate::masking;
 use crate::secret::Secret;
 
-/// How references to secrets begin.
+/// Prefix of references to secrets.
 pub const PREFIX: &str = "secret.";
-/// Characters of a name, at most.
+/// Maximum length of a name, in characters.
 pub const NAME_CHARS_MAX: usize = 64;
-/// Bytes of a value, at least: a shorter one would stand in any text, and could not be hidden in it.
+/// Minimum length of a value, in bytes: a shorter one would occur in any text and could not be masked.
 pub const VALUE_BYTES_MIN: usize = masking::LENGTH_MIN;
-/// Bytes of a value, at most.
+/// Maximum length of a value, in bytes.
 pub const VALUE_BYTES_MAX: usize = 16 * 1024;
-/// Secrets of a tenant, at most.
+/// Maximum number of secrets of a tenant.
 pub const SECRETS_MAX: u64 = 1_000;
 
-/// What is known of a secret but its value.
+/// What is known about a secret, except its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretInfo {
     /// Its name: letters, digits, `_` and `-`.
     pub name: Arc<str>,
-    /// Milliseconds since 1970.
+    /// When it was created, in milliseconds since 1970.
     pub created_ms: i64,
-    /// When it was put last.
+    /// When it was last stored, in milliseconds since 1970.
     pub updated_ms: i64,
 }
 
@@ -37,7 +37,7 @@ pub struct SecretInfo {
 pub struct NamedSecret {
     /// Its name, without [`PREFIX`].
     pub name: Arc<str>,
-    /// What it stands for.
+    /// Its value.
     pub value: Secret,
 }
 
@@ -47,26 +47,25 @@ impl fmt::Debug for NamedSecret {
     }
 }
 
-/// Where secrets are kept. Nothing of a value is ever in an error.
+/// Stores secrets. Errors never contain any part of a value.
 #[async_trait]
 pub trait Secrets: Send + Sync {
-    /// Stores a value under a name, in the place of an earlier one. Only the value's ciphertext is written
-    /// anywhere.
+    /// Stores a value under a name, replacing an earlier one. Only the ciphertext of the value is written anywhere.
     ///
     /// # Errors
-    /// `Invalid` as [`check`]; `QuotaExceeded` for one more than [`SECRETS_MAX`]; when it cannot be stored.
+    /// `Invalid` as [`check`]; `QuotaExceeded` if there would be more than [`SECRETS_MAX`]; when it cannot be stored.
     async fn put(&self, tenant: &TenantId, name: &str, value: &Secret) -> Result<SecretInfo>;
 
-    /// All secrets of a tenant without their values, by name.
+    /// Returns all secrets of a tenant without their values, sorted by name.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn list(&self, tenant: &TenantId) -> Result<Vec<SecretInfo>>;
 
-    /// Those of the named secrets that there are, in any order. A name that is asked for twice comes once.
+    /// Returns those of the named secrets that exist, in any order and without duplicates.
     ///
     /// # Errors
-    /// `Denied` when a value was written with another key than there is now; when the store cannot be read.
+    /// `Denied` when a value was encrypted with a different key than the current one; when the store cannot be read.
     async fn values(&self, tenant: &TenantId, names: &[Arc<str>]) -> Result<Vec<NamedSecret>>;
 
     /// Removes a secret.
@@ -76,16 +75,16 @@ pub trait Secrets: Send + Sync {
     async fn remove(&self, tenant: &TenantId, name: &str) -> Result<()>;
 }
 
-/// Whether a text may be the name of a secret.
+/// Returns whether a text may be the name of a secret.
 pub fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     !name.is_empty() && name.len() <= NAME_CHARS_MAX && name.chars().all(fits)
 }
 
-/// Whether a secret can be stored.
+/// Checks whether a secret can be stored.
 ///
 /// # Errors
-/// `Invalid`, without the value.
+/// `Invalid`, with a message that does not contain the value.
 pub fn check(name: &str, value: &Secret) -> Result<()> {
     if !is_name(name) {
         return Err(Error::invalid("this cannot be the name of a secret")
@@ -104,12 +103,12 @@ pub fn check(name: &str, value: &Secret) -> Result<()> {
     Ok(())
 }
 
-/// The error that there is no such secret.
+/// The error for a secret that does not exist.
 pub fn missing(name: &str) -> Error {
     Error::not_found(format!("there is no secret `{name}`")).help("`weft secret list` prints the names")
 }
 
-/// No secrets at all, for work that is given none.
+/// An empty store, for work that has no access to secrets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoSecrets;
 

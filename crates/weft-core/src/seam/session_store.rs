@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::id::{CanvasId, RunId, SessionKey, TenantId};
+use crate::id::{CanvasId, RunId, SessionId, SessionKey, TenantId};
 use crate::seam::run_store::RunLease;
 use crate::seam::task_store::TaskChange;
 use crate::value::Json;
@@ -14,24 +14,24 @@ use crate::value::Json;
 /// One conversation with one version of one canvas.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Session {
-    /// Which tenant it belongs to, and its id.
+    /// Its tenant and id.
     pub key: SessionKey,
     /// The canvas.
     pub canvas: CanvasId,
-    /// The content hash of the canvas version it runs on. Empty: each turn brings the version that it runs, as those of
-    /// chat assistants do, which are always answered by what the assistant is like now.
+    /// The content hash of the canvas version it runs on. Empty: each turn supplies the version to run. Sessions of
+    /// chat assistants do this, so that they always use the assistant's current settings.
     pub canvas_version: Arc<str>,
-    /// Who talks.
+    /// The user.
     pub user_id: String,
-    /// What it is called in lists.
+    /// Its name in lists.
     pub name: String,
-    /// The engine's state between turns: globals, turn count, a paused run. Plain data.
+    /// The engine's state between turns: globals, turn count, a suspended run. Plain data.
     pub state: Json,
-    /// Counts the changes; a writer must know the current one.
+    /// Counts the changes; a writer must supply the current value.
     pub revision: i64,
-    /// Milliseconds since 1970.
+    /// When it was created, in milliseconds since 1970.
     pub created_ms: i64,
-    /// Milliseconds since 1970.
+    /// When it was last changed, in milliseconds since 1970.
     pub updated_ms: i64,
 }
 
@@ -42,58 +42,58 @@ pub struct SessionMessage {
     pub role: String,
     /// What was said.
     pub content: String,
-    /// The run that it belongs to; absent for the opening words.
+    /// The run that it belongs to; absent for the opening message.
     pub run: Option<RunId>,
-    /// The sources it cites: `{chunks, doc_aggs}`; null when none.
+    /// The sources it cites: `{chunks, doc_aggs}`; null if there are none.
     pub reference: Json,
-    /// Milliseconds since 1970.
+    /// When it was written, in milliseconds since 1970.
     pub created_ms: i64,
-    /// What its reader thinks of it.
+    /// Its reader's feedback.
     pub feedback: Option<Feedback>,
 }
 
-/// Where a message stands in its conversation. Later ones are greater.
+/// The position of a message in its conversation. Later positions compare greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MessagePosition {
-    /// The revision that it came with.
+    /// The session revision that added it.
     pub revision: i64,
-    /// Its place among those that came with it.
+    /// Its position among the messages added by that revision.
     pub place: i64,
 }
 
-/// What a reader thinks of an answer.
+/// A reader's feedback on an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Feedback {
-    /// Whether it was good.
+    /// Whether the answer was good.
     pub good: bool,
-    /// Why.
+    /// The reason.
     pub words: String,
 }
 
-/// What a turn changes in its session.
+/// The changes that a turn makes to its session.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionCommit<'a> {
-    /// The revision that it is based on.
+    /// The revision it is based on.
     pub revision: i64,
-    /// What replaces the state.
+    /// The new state.
     pub state: &'a Json,
-    /// What follows the messages.
+    /// The messages to append.
     pub messages: &'a [SessionMessage],
-    /// What becomes of the human tasks of the session; absent: they stay as they are.
+    /// Changes to the human tasks of the session; absent leaves them as they are.
     pub tasks: Option<&'a TaskChange>,
-    /// The right to the run that changes it; absent when no run does.
+    /// The lease of the run that makes the change; absent if no run does.
     pub lease: Option<&'a RunLease>,
 }
 
-/// What a list of sessions is ordered by.
+/// The sort order of a list of sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SessionOrder {
-    /// When they were changed.
+    /// By when they were last changed.
     #[default]
     Updated,
-    /// When they began.
+    /// By when they started.
     Created,
-    /// Their names.
+    /// By name.
     Name,
 }
 
@@ -110,32 +110,35 @@ pub struct SessionFilter {
     pub name: Option<String>,
     /// Part of the name, without regard to the case of English letters.
     pub keywords: String,
-    /// In which order.
+    /// The sort order.
     pub order: SessionOrder,
-    /// How many to pass over.
+    /// Only those created after this one, given by its creation time and id; ids break ties. Does not affect the
+    /// total count.
+    pub after: Option<(i64, SessionId)>,
+    /// How many to skip.
     pub offset: u64,
-    /// How many at most.
+    /// Maximum number to return.
     pub limit: u64,
     /// Oldest first instead of newest first.
     pub ascending: bool,
 }
 
-/// Where conversations are kept. The cost of a turn does not grow with the conversation.
+/// Stores conversations. The cost of a turn does not grow with the length of the conversation.
 #[async_trait]
 pub trait SessionStore: Send + Sync {
-    /// Stores a new session with its opening messages. Whole or not at all.
+    /// Stores a new session with its opening messages, atomically.
     ///
     /// # Errors
     /// `Conflict` when the id is taken.
     async fn create(&self, session: &Session, opening: &[SessionMessage]) -> Result<()>;
 
-    /// A session.
+    /// Returns a session.
     ///
     /// # Errors
     /// `NotFound`.
     async fn load(&self, key: &SessionKey) -> Result<Session>;
 
-    /// The revision of a session, without its state.
+    /// Returns the revision of a session, without loading its state.
     ///
     /// # Errors
     /// `NotFound`.
@@ -143,15 +146,15 @@ pub trait SessionStore: Send + Sync {
         Ok(self.load(key).await?.revision)
     }
 
-    /// The last `count_max` messages that were there when the session had this revision, oldest first;
-    /// those that are there now for `i64::MAX`.
+    /// Returns the last `count_max` messages that existed at this revision of the session, oldest first; the current
+    /// ones for `i64::MAX`.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn messages(&self, key: &SessionKey, revision: i64, count_max: u64) -> Result<Vec<SessionMessage>>;
 
-    /// Up to `count_max` messages after one, or from the first one on, oldest first, each with its position: a conversation
-    /// of any length page by page.
+    /// Returns up to `count_max` messages after a position, or from the first one on, oldest first, each with its
+    /// position. Reads a conversation of any length page by page.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -162,21 +165,20 @@ pub trait SessionStore: Send + Sync {
         count_max: u64,
     ) -> Result<Vec<(MessagePosition, SessionMessage)>>;
 
-    /// Replaces the state, appends messages and changes the human tasks, whole or not at all, and raises
-    /// the revision.
+    /// Replaces the state, appends messages and changes the human tasks, atomically, and increments the revision.
     ///
     /// # Errors
-    /// `Conflict` when the revision is not the stored one: somebody else has changed the session; and when
+    /// `Conflict` when the revision is not the stored one because the session has been changed concurrently, and when
     /// another process has taken the run over since.
     async fn commit(&self, key: &SessionKey, commit: SessionCommit<'_>) -> Result<()>;
 
-    /// Gives a session another name, also while a turn of it runs.
+    /// Renames a session, even while one of its turns is running.
     ///
     /// # Errors
     /// `NotFound`.
     async fn rename(&self, key: &SessionKey, name: &str) -> Result<()>;
 
-    /// Keeps what a reader thinks of the answer of a run.
+    /// Stores a reader's feedback on the answer of a run.
     ///
     /// # Errors
     /// `NotFound` when the session has no answer of that run.
@@ -188,7 +190,7 @@ pub trait SessionStore: Send + Sync {
     /// `NotFound` when the session has no message of that run.
     async fn forget_run(&self, key: &SessionKey, run: &RunId) -> Result<()>;
 
-    /// Sessions by filter without their states, which are null, and how many there are in all.
+    /// Returns sessions that match a filter, with their states set to null, and their total number.
     ///
     /// # Errors
     /// When the store cannot be read.

@@ -1,34 +1,34 @@
-//! Share tokens: what a page that shows one agent or one assistant gives to everybody who opens it.
+//! Share tokens, which a page that presents one agent or assistant hands to everyone who opens it.
 
 use async_trait::async_trait;
 
 use crate::error::Result;
 use crate::id::{CanvasId, TenantId};
 
-/// Share tokens of one agent or assistant, at most.
+/// Maximum number of share tokens of one agent or assistant.
 pub const SHARES_MAX: u64 = 100;
 
-/// What a share token opens, and nothing else.
+/// What a share token gives access to; it gives access to nothing else.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ShareTarget {
     /// One agent.
     Agent(CanvasId),
     /// One chat assistant.
     Chat(CanvasId),
-    /// Every agent and chat assistant of the tenant, as long as there is an API key with this hash. Older clients call it the beta
-    /// token of the key.
+    /// Every agent and chat assistant of the tenant, as long as an API key with this hash exists. Older clients call
+    /// this the beta token of the key.
     OfKey(CanvasId),
 }
 
 impl ShareTarget {
-    /// The id of the agent or the assistant, or the hash of the key.
+    /// Returns the id of the agent or assistant, or the hash of the key.
     pub fn id(&self) -> &CanvasId {
         match self {
             Self::Agent(id) | Self::Chat(id) | Self::OfKey(id) => id,
         }
     }
 
-    /// `agent`, `chat` or `key`.
+    /// Returns `agent`, `chat` or `key`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Agent(_) => "agent",
@@ -41,51 +41,51 @@ impl ShareTarget {
 /// A share token as stored: never the token itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShareToken {
-    /// Whose agent or assistant it is.
+    /// The tenant that owns the agent or assistant.
     pub tenant: TenantId,
-    /// What it opens.
+    /// What it gives access to.
     pub target: ShareTarget,
     /// SHA-256 of the token, in lower-case hex.
     pub hash: String,
-    /// What people call it.
+    /// Its name.
     pub name: String,
-    /// Milliseconds since 1970.
+    /// When it was created, in milliseconds since 1970.
     pub created_ms: i64,
-    /// From then on it opens nothing; absent: never.
+    /// When it expires, in milliseconds since 1970; absent means never.
     pub expires_ms: Option<i64>,
-    /// When somebody last showed it, to the minute or so; absent while nobody has.
+    /// When it was last used, to within about a minute; absent if it never was.
     pub last_used_ms: Option<i64>,
 }
 
 impl ShareToken {
-    /// What names the token in lists.
+    /// Returns the id that lists show.
     pub fn id(&self) -> &str {
         crate::seam::token_store::hash_id(&self.hash)
     }
 }
 
-/// Where share tokens are kept, apart from API keys.
+/// Stores share tokens, separately from API keys.
 #[async_trait]
 pub trait ShareStore: Send + Sync {
     /// Stores a token.
     ///
     /// # Errors
-    /// `Conflict` when its hash is there already; `QuotaExceeded` for one more than [`SHARES_MAX`].
+    /// `Conflict` when its hash already exists; `QuotaExceeded` if there would be more than [`SHARES_MAX`].
     async fn add_share(&self, share: &ShareToken) -> Result<()>;
 
-    /// The token with this hash, also one that has expired.
+    /// Returns the token with this hash, even if it has expired.
     ///
     /// # Errors
     /// `NotFound`.
     async fn share(&self, hash: &str) -> Result<ShareToken>;
 
-    /// Notes that a token was shown. A time never goes back, and one that is not there is passed over.
+    /// Records that a token was used. The recorded time never goes back. A missing token is ignored.
     ///
     /// # Errors
     /// When the store cannot be written.
     async fn share_used(&self, hash: &str, at_ms: i64) -> Result<()>;
 
-    /// The tokens of one agent or assistant, the oldest first, at most `count_max`.
+    /// Returns up to `count_max` tokens of one agent or assistant, oldest first.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -102,7 +102,7 @@ pub trait ShareStore: Send + Sync {
     /// `NotFound`, also for one of another agent or tenant.
     async fn remove_share(&self, tenant: &TenantId, target: &ShareTarget, hash: &str) -> Result<()>;
 
-    /// Removes all tokens of an agent or an assistant. How many.
+    /// Removes all tokens of an agent or an assistant. Returns how many were removed.
     ///
     /// # Errors
     /// When the store cannot be written.

@@ -1,4 +1,4 @@
-//! Texts that are read aloud, and speech that is written down.
+//! Text-to-speech and transcription.
 
 use std::sync::Arc;
 
@@ -7,10 +7,11 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
+use crate::id::TenantId;
 use crate::seam::chat_model::Prices;
 use crate::usage::Counted;
 
-/// A text as speech, in a form that journals keep.
+/// Spoken text, in a form that can be stored in journals.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Audio {
     /// Its media type, such as `audio/mpeg`.
@@ -19,10 +20,10 @@ pub struct Audio {
     pub base64: Arc<str>,
 }
 
-/// A recording to be written down.
+/// A recording to transcribe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recording {
-    /// The name of its file: providers know the format by its ending.
+    /// The name of its file: providers derive the format from the extension.
     pub name: String,
     /// Its media type, such as `audio/mpeg`.
     pub media_type: String,
@@ -30,41 +31,41 @@ pub struct Recording {
     pub bytes: Bytes,
 }
 
-/// A model that reads texts aloud.
+/// A text-to-speech model.
 #[async_trait]
 pub trait SpeechModel: Send + Sync {
-    /// The name in the configuration.
+    /// Its name in the configuration.
     fn name(&self) -> &str;
 
-    /// What a million tokens cost, if it is known. A text counts as the tokens of a question; its speech is not counted.
+    /// Returns the prices, if known. A text counts as prompt tokens; the audio is not counted.
     fn prices(&self) -> Option<Prices> {
         None
     }
 
-    /// The text as speech.
+    /// Returns the text as speech.
     ///
     /// # Errors
-    /// What the provider or the way to it said, by kind.
+    /// The failure of the provider or of the connection to it, by kind.
     async fn speak(&self, text: &str) -> Result<Audio>;
 }
 
-/// A model that writes down what is said in a recording.
+/// A transcription model. If it transcribes only a few recordings at a time, tenants take turns.
 #[async_trait]
 pub trait TranscriptionModel: Send + Sync {
-    /// The name in the configuration.
+    /// Its name in the configuration.
     fn name(&self) -> &str;
 
-    /// What is said.
+    /// Returns the transcript of a recording.
     ///
     /// # Errors
-    /// What the provider or the way to it said, by kind.
-    async fn transcribe(&self, recording: &Recording) -> Result<String>;
+    /// The failure of the provider or of the connection to it, by kind.
+    async fn transcribe(&self, tenant: &TenantId, recording: &Recording) -> Result<String>;
 
-    /// The same, with what that has used, where the provider tells.
+    /// Like [`TranscriptionModel::transcribe`], with the usage if the provider reports it.
     ///
     /// # Errors
     /// As [`TranscriptionModel::transcribe`].
-    async fn transcribe_counted(&self, recording: &Recording) -> Result<Counted<String>> {
-        self.transcribe(recording).await.map(Counted::untold)
+    async fn transcribe_counted(&self, tenant: &TenantId, recording: &Recording) -> Result<Counted<String>> {
+        self.transcribe(tenant, recording).await.map(Counted::untold)
     }
 }

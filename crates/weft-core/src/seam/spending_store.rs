@@ -1,5 +1,4 @@
-//! What the runs of a canvas and of a tenant have used, so that budgets of a day, a month or for ever
-//! hold over all of them.
+//! Usage of the runs of canvases and tenants, so that daily, monthly and total budgets apply across all of them.
 
 use async_trait::async_trait;
 
@@ -8,38 +7,35 @@ use crate::error::Result;
 use crate::id::{CanvasId, TenantId};
 use crate::seam::run_store::RunLease;
 
-/// What the runs of one canvas have used on one day.
+/// The usage of the runs of one canvas on one day.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DaySpent {
     /// The canvas.
     pub canvas: CanvasId,
     /// Days since 1970, in UTC.
     pub day: i64,
-    /// How much.
+    /// The usage.
     pub spent: Spent,
 }
 
-/// Where it is kept what runs have used. Runs and canvases that are deleted have been paid for all the
-/// same: what they used stays.
+/// Stores the usage of runs. Usage remains when runs and canvases are deleted, since it has been paid for.
 #[async_trait]
 pub trait SpendingStore: Send + Sync {
-    /// Notes what a run has used in all so far. What is more than was noted for it before is added to
-    /// its canvas's `day` (days since 1970, in UTC); the same noted again adds nothing.
+    /// Records the total usage of a run so far. What exceeds the amount recorded for it before is added to its
+    /// canvas's `day` (days since 1970, in UTC); recording the same total again adds nothing.
     ///
     /// # Errors
-    /// `NotFound` when there is no such run; `Conflict` when another process has taken it over since;
-    /// otherwise when the store cannot be written, and then
-    /// nothing was.
+    /// `NotFound` when the run does not exist; `Conflict` when another process has taken it over since; otherwise
+    /// when the store cannot be written. Nothing was written then.
     async fn note(&self, lease: &RunLease, day: i64, spent: Spent) -> Result<()>;
 
-    /// What the runs of a tenant, or those of one of its canvases, have used since the beginning of a
-    /// day.
+    /// Returns the usage of the runs of a tenant, or of one of its canvases, since the start of a day.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn spent(&self, tenant: &TenantId, canvas: Option<&CanvasId>, since_day: i64) -> Result<Spent>;
 
-    /// The same by canvas and day, latest day first, then by canvas; at most `count_max`.
+    /// Returns the same usage by canvas and day, latest day first, then by canvas; up to `count_max` entries.
     ///
     /// # Errors
     /// When the store cannot be read.

@@ -1,4 +1,4 @@
-//! What people are asked to do.
+//! Human tasks: what people are asked to do.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -7,17 +7,17 @@ use crate::component::Form;
 use crate::error::Result;
 use crate::id::{CanvasId, ComponentId, RunId, SessionId, TaskId, TaskKey, TenantId};
 
-/// What kind of answer a task wants.
+/// The kind of answer that a task requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskKind {
     /// Values for the fields of a form.
     Form,
-    /// Whether a call of a tool may be made.
+    /// A decision whether a tool may be called.
     ToolApproval,
-    /// Whether a plan is good.
+    /// A decision whether a plan is accepted.
     PlanReview,
-    /// That a key which is missing or refused has been put right.
+    /// A confirmation that a missing or rejected key has been fixed.
     Credential,
 }
 
@@ -25,7 +25,7 @@ impl TaskKind {
     /// Every kind.
     pub const ALL: [Self; 4] = [Self::Form, Self::ToolApproval, Self::PlanReview, Self::Credential];
 
-    /// The word for it in answers and tables.
+    /// Returns the name used for it in answers and tables.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Form => "form",
@@ -35,12 +35,13 @@ impl TaskKind {
         }
     }
 
-    /// From its word.
+    /// Parses its name.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == word)
     }
 
-    /// What a field of a form asks for that comes up in the middle of a node's work, by the field's `type`.
+    /// Returns the kind of answer that a field requires which was asked in the middle of a node's work, by the
+    /// field's `type`.
     pub fn of_field(description: &crate::Json) -> Self {
         match description.get("type").and_then(crate::Json::as_str) {
             Some("approval") => Self::ToolApproval,
@@ -51,17 +52,17 @@ impl TaskKind {
     }
 }
 
-/// What became of a task.
+/// The status of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {
-    /// Nobody has answered yet.
+    /// It has not been answered yet.
     Open,
-    /// Somebody has answered.
+    /// It has been answered.
     Answered,
-    /// Nobody answered in time.
+    /// It was not answered in time.
     TimedOut,
-    /// The session went on without it.
+    /// The session continued without it.
     Dropped,
 }
 
@@ -69,7 +70,7 @@ impl TaskStatus {
     /// Every status.
     pub const ALL: [Self; 4] = [Self::Open, Self::Answered, Self::TimedOut, Self::Dropped];
 
-    /// The word for it in answers and tables.
+    /// Returns the name used for it in answers and tables.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -79,16 +80,16 @@ impl TaskStatus {
         }
     }
 
-    /// From its word.
+    /// Parses its name.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == word)
     }
 }
 
-/// One thing that a waiting run asks of a person.
+/// A question that a waiting run asks of a person.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
-    /// Which tenant it belongs to, and its id.
+    /// Its tenant and id.
     pub key: TaskKey,
     /// The conversation.
     pub session: SessionId,
@@ -98,19 +99,19 @@ pub struct Task {
     pub run: RunId,
     /// The node that asks.
     pub node: ComponentId,
-    /// Where its answers go among a caller's inputs, such as `Agent:A[2]`.
+    /// The key of its answers among a caller's inputs, such as `Agent:A[2]`.
     pub address: String,
-    /// What kind of answer it wants.
+    /// The kind of answer it requires.
     pub kind: TaskKind,
-    /// What it is called in lists.
+    /// Its title in lists.
     pub title: String,
-    /// What it asks. A task that came up in the middle of a node's work has one field.
+    /// The form to fill in. A task that arose in the middle of a node's work has one field.
     pub form: Form,
-    /// When it came up, in milliseconds since 1970.
+    /// When it was created, in milliseconds since 1970.
     pub created_ms: i64,
-    /// When it is over without an answer, in milliseconds since 1970.
+    /// When it expires without an answer, in milliseconds since 1970.
     pub due_ms: Option<i64>,
-    /// What became of it.
+    /// Its status.
     pub status: TaskStatus,
     /// The run that ended it.
     pub ended_by: Option<RunId>,
@@ -118,17 +119,17 @@ pub struct Task {
     pub ended_ms: Option<i64>,
 }
 
-/// What a turn changes in the human tasks of its session.
+/// The changes that a turn makes to the human tasks of its session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskChange {
-    /// The run that changes them.
+    /// The run that makes the changes.
     pub run: RunId,
     /// When, in milliseconds since 1970.
     pub at_ms: i64,
-    /// The tasks that are open now, new ones and those that were open before. Every other one that was
-    /// open has ended.
+    /// All tasks that are open now, both new ones and those that were open before. Every other task that was open has
+    /// ended.
     pub open: Vec<Task>,
-    /// How those ended that were not [`TaskStatus::Dropped`].
+    /// The status of those that ended other than by being [`TaskStatus::Dropped`].
     pub ended: Vec<(TaskId, TaskStatus)>,
 }
 
@@ -143,34 +144,34 @@ pub struct TaskFilter {
     pub kind: Option<TaskKind>,
     /// With this status.
     pub status: Option<TaskStatus>,
-    /// Those that are over without an answer by then, in milliseconds since 1970.
+    /// Those that expire without an answer by then, in milliseconds since 1970.
     pub due_by_ms: Option<i64>,
-    /// Only those behind this place in the list, which is a time of creation and an id. All of them count.
+    /// Only those after this position in the list, given as a creation time and an id. The total counts all of them.
     pub after: Option<(i64, TaskId)>,
-    /// How many to pass over.
+    /// How many to skip.
     pub offset: u64,
-    /// How many at most.
+    /// Maximum number to return.
     pub limit: u64,
 }
 
-/// Where tasks are read. They are written with their session, by
-/// [`SessionStore::commit`](super::SessionStore::commit), so that they always say what the session waits
-/// for, and they go with it.
+/// Reads tasks. They are written together with their session, by
+/// [`SessionStore::commit`](super::SessionStore::commit), so that they always match what the session waits for, and
+/// they are deleted with it.
 #[async_trait]
 pub trait TaskStore: Send + Sync {
-    /// A task, open or not.
+    /// Returns a task, open or not.
     ///
     /// # Errors
     /// `NotFound`.
     async fn get(&self, key: &TaskKey) -> Result<Task>;
 
-    /// Tasks by filter, oldest first, and how many there are in all.
+    /// Returns tasks that match a filter, oldest first, and their total number.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn list(&self, tenant: &TenantId, filter: &TaskFilter) -> Result<(Vec<Task>, u64)>;
 
-    /// Open tasks of all tenants that are due by then, the longest overdue first, at most `count_max`.
+    /// Returns up to `count_max` open tasks of all tenants that are due by then, longest overdue first.
     ///
     /// # Errors
     /// When the store cannot be read.

@@ -1,4 +1,4 @@
-//! Tenants, who belongs to them, and who is invited.
+//! Tenants, their members, and invitations.
 
 use async_trait::async_trait;
 
@@ -7,66 +7,66 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::id::{TenantId, UserId};
 use crate::seam::user_store::User;
 
-/// Invitations of one tenant that are open at a time.
+/// Maximum number of open invitations of one tenant.
 pub const INVITATIONS_MAX: u64 = 1_000;
 
-/// Why there is no room for another invitation.
+/// The error for a tenant that has no room for another invitation.
 pub fn too_many_invitations() -> Error {
     Error::new(ErrorKind::QuotaExceeded, format!("the tenant has {INVITATIONS_MAX} open invitations"))
         .help("take back those that nobody accepts")
 }
 
-/// A tenant: everything that is kept belongs to one.
+/// A tenant. All stored data belongs to one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tenant {
     /// Its id.
     pub id: TenantId,
     /// What people call it.
     pub name: String,
-    /// Milliseconds since 1970.
+    /// When it was created, in milliseconds since 1970.
     pub created_ms: i64,
 }
 
-/// That somebody belongs to a tenant.
+/// The membership of a user in a tenant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Membership {
     /// The tenant.
     pub tenant: TenantId,
-    /// Who.
+    /// The user.
     pub user: UserId,
-    /// What they may do there.
+    /// Their role there.
     pub role: MemberRole,
     /// Since when, in milliseconds since 1970.
     pub created_ms: i64,
 }
 
-/// That somebody is asked to join a tenant.
+/// An invitation to join a tenant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Invitation {
-    /// SHA-256 of the secret of the invitation, in lower-case hex.
+    /// SHA-256 of the invitation's secret, in lower-case hex.
     pub hash: String,
     /// The tenant.
     pub tenant: TenantId,
-    /// The address of whoever is invited, in lower case.
+    /// The e-mail address of the invited person, in lower case.
     pub email: String,
-    /// What they may do there.
+    /// Their role once they join.
     pub role: MemberRole,
-    /// Who has invited them: a user or a token.
+    /// Who invited them: a user or a token.
     pub invited_by: String,
-    /// Milliseconds since 1970.
+    /// When it was created, in milliseconds since 1970.
     pub created_ms: i64,
-    /// From then on it is worth nothing.
+    /// When it expires, in milliseconds since 1970.
     pub expires_ms: i64,
 }
 
 impl Invitation {
-    /// What names it in lists. It says nothing about its secret.
+    /// Returns the id that lists show. It reveals nothing about the secret.
     pub fn id(&self) -> &str {
         crate::seam::token_store::hash_id(&self.hash)
     }
 }
 
-/// How many people belong to a tenant, or may.
+/// The number of members of a tenant, and of people who may become members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemberCounts {
     /// Its members.
@@ -75,55 +75,55 @@ pub struct MemberCounts {
     pub invitations: u64,
 }
 
-/// Where tenants, memberships and invitations are kept.
+/// Stores tenants, memberships and invitations.
 #[async_trait]
 pub trait TenantStore: Send + Sync {
-    /// Stores a tenant unless there is one with its id.
+    /// Stores a tenant unless one with its id exists.
     ///
     /// # Errors
     /// `Invalid` for an id that cannot be stored.
     async fn add_tenant(&self, tenant: &Tenant) -> Result<()>;
 
-    /// The tenant with this id.
+    /// Returns the tenant with this id.
     ///
     /// # Errors
     /// `NotFound`.
     async fn tenant(&self, id: &TenantId) -> Result<Tenant>;
 
-    /// Tenants ordered by their ids: those after `after`, at most `count_max`.
+    /// Returns up to `count_max` tenants after `after`, ordered by id.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn tenants(&self, after: Option<&TenantId>, count_max: u64) -> Result<Vec<Tenant>>;
 
-    /// Takes away what lets anybody, or anything, begin something in a tenant: API keys, share tokens, invitations, schedules, work
-    /// that waits, and all members with their sign-ins but the owners, who may yet have to ask again for its removal.
+    /// Removes everything that could start anything in a tenant: API keys, share tokens, invitations, schedules,
+    /// queued work, and all members with their sign-ins except the owners, who may have to request its removal again.
     ///
     /// # Errors
     /// `NotFound`.
     async fn close_tenant(&self, id: &TenantId) -> Result<()>;
 
-    /// Removes a tenant with every row that is kept of it, whatever it is: members, invitations, sign-ins and API keys
-    /// there, agents, conversations, runs, what they have used, the audit log. What lies elsewhere, such as files and
-    /// indexes, is for the caller to remove before. Users stay.
+    /// Removes a tenant with every row stored for it, of whatever kind: members, invitations, its sign-ins and API
+    /// keys, agents, conversations, runs and their usage, the audit log. The caller must first remove what is stored
+    /// elsewhere, such as files and indexes. Users stay.
     ///
     /// # Errors
-    /// `NotFound`, and `Conflict` while a run of it is under way; nothing is removed then.
+    /// `NotFound`, and `Conflict` while one of its runs is in progress; nothing is removed then.
     async fn remove_tenant(&self, id: &TenantId) -> Result<()>;
 
-    /// What a user is in a tenant.
+    /// Returns the membership of a user in a tenant.
     ///
     /// # Errors
     /// `NotFound`.
     async fn membership(&self, tenant: &TenantId, user: &UserId) -> Result<Membership>;
 
-    /// The tenants of a user, the one with the greatest role first and then the oldest.
+    /// Returns the memberships of a user, those with the highest role first and then the oldest.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn memberships(&self, user: &UserId) -> Result<Vec<Membership>>;
 
-    /// The members of a tenant with their users, the oldest first: `offset` are passed over, then come `count_max` at most.
+    /// Returns the members of a tenant with their users, oldest first: up to `count_max`, after skipping `offset`.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -134,16 +134,16 @@ pub trait TenantStore: Send + Sync {
         count_max: u64,
     ) -> Result<Vec<(Membership, User)>>;
 
-    /// How many members and invitations a tenant has.
+    /// Returns the number of members and invitations of a tenant.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn member_counts(&self, tenant: &TenantId) -> Result<MemberCounts>;
 
-    /// Gives a member another role. Nobody becomes a member by it, also somebody who was one a moment ago.
+    /// Changes the role of a member. This never adds a member, not even one who was removed a moment ago.
     ///
     /// # Errors
-    /// `NotFound` for somebody who is no member; `Conflict` when the tenant would be left without an owner.
+    /// `NotFound` for a user who is not a member; `Conflict` when the tenant would be left without an owner.
     async fn set_role(&self, tenant: &TenantId, user: &UserId, role: MemberRole) -> Result<()>;
 
     /// Removes a member with their sign-ins and API keys there.
@@ -152,38 +152,38 @@ pub trait TenantStore: Send + Sync {
     /// `NotFound`; `Conflict` when the tenant has other members and would be left without an owner.
     async fn remove_member(&self, tenant: &TenantId, user: &UserId) -> Result<()>;
 
-    /// Stores an invitation. An older one of the same tenant for the same address is replaced, and those that have expired by
-    /// then go.
+    /// Stores an invitation. It replaces an older one of the same tenant for the same address; expired ones are
+    /// removed.
     ///
     /// # Errors
-    /// `NotFound` for an unknown tenant; `QuotaExceeded` for one more than [`INVITATIONS_MAX`].
+    /// `NotFound` for an unknown tenant; `QuotaExceeded` if there would be more than [`INVITATIONS_MAX`].
     async fn add_invitation(&self, invitation: &Invitation) -> Result<()>;
 
-    /// The invitation with this hash, also one that has expired.
+    /// Returns the invitation with this hash, even if it has expired.
     ///
     /// # Errors
     /// `NotFound`.
     async fn invitation(&self, hash: &str) -> Result<Invitation>;
 
-    /// The invitations of a tenant, the oldest first: `offset` are passed over, then come `count_max` at most.
+    /// Returns the invitations of a tenant, oldest first: up to `count_max`, after skipping `offset`.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn invitations(&self, tenant: &TenantId, offset: u64, count_max: u64) -> Result<Vec<Invitation>>;
 
-    /// The invitations for an address, whatever its case, the oldest first.
+    /// Returns the invitations for an address, ignoring case, oldest first.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn invitations_for(&self, email: &str) -> Result<Vec<Invitation>>;
 
-    /// Makes the invited user a member and removes the invitation; stores the user when they are `new`. All of it
-    /// or nothing: of several who accept the same invitation one succeeds. Somebody who is a member already keeps
-    /// the greater role.
+    /// Makes the invited user a member and removes the invitation; also stores the user if they are new. Atomic: of
+    /// several concurrent attempts to accept the same invitation, only one succeeds. A user who is already a member
+    /// keeps the higher role.
     ///
     /// # Errors
-    /// `NotFound` when the invitation is gone, or the user is unknown and not new; `Conflict` when a new user's
-    /// address is taken.
+    /// `NotFound` when the invitation no longer exists, or the user is unknown and not new; `Conflict` when a new
+    /// user's address is taken.
     async fn accept_invitation(
         &self,
         invitation: &Invitation,
@@ -198,11 +198,11 @@ pub trait TenantStore: Send + Sync {
     async fn remove_invitation(&self, tenant: &TenantId, hash: &str) -> Result<()>;
 }
 
-/// Who accepts an invitation.
+/// The user who accepts an invitation.
 #[derive(Clone, Copy, Debug)]
 pub enum Joining<'a> {
-    /// Somebody who is stored with it.
+    /// A new user, who is stored as well.
     New(&'a User),
-    /// Somebody who is known.
+    /// An existing user.
     Known(&'a UserId),
 }

@@ -9,33 +9,33 @@ use crate::id::{TenantId, UserId};
 /// A token as stored: never the token itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredToken {
-    /// Whose.
+    /// The tenant it belongs to.
     pub tenant: TenantId,
     /// SHA-256 of the token, in lower-case hex.
     pub hash: String,
-    /// What people call it.
+    /// Its name.
     pub name: String,
-    /// What whoever shows it may do at most.
+    /// The maximum role that it grants.
     pub role: MemberRole,
-    /// Who has made it: it may do no more than they may, and nothing once they are no member any more. Absent for
-    /// one that was made on the command line or at the first start.
+    /// The user who created it. It grants no more than their current role, and nothing once they are no longer a
+    /// member. Absent for tokens created on the command line or at the first start.
     pub user: Option<UserId>,
-    /// Milliseconds since 1970.
+    /// When it was created, in milliseconds since 1970.
     pub created_ms: i64,
-    /// When somebody last showed it, to the minute or so; absent while nobody has.
+    /// When it was last used, to within about a minute; absent if it never was.
     pub last_used_ms: Option<i64>,
 }
 
-/// Characters of a hash that name a token to people. They say nothing about the token itself.
+/// Number of characters of a hash that form the displayed id. They reveal nothing about the token itself.
 const ID_CHARS: usize = 12;
 
-/// The part of a hash that names what it is of.
+/// Returns the part of a hash that identifies its token in lists.
 pub fn hash_id(hash: &str) -> &str {
     hash.get(..ID_CHARS).unwrap_or(hash)
 }
 
 impl StoredToken {
-    /// What names the token in lists.
+    /// Returns the id that lists show.
     pub fn id(&self) -> &str {
         hash_id(&self.hash)
     }
@@ -46,17 +46,19 @@ impl StoredToken {
 pub struct TokenFilter {
     /// Only those of this tenant.
     pub tenant: Option<TenantId>,
-    /// Only those that this user has made.
+    /// Only those created by this user.
     pub user: Option<UserId>,
-    /// Only those that are called this, or have it as their id.
+    /// Only those with this name or id.
     pub name: Option<String>,
-    /// How many to pass over.
+    /// Only those after this place in the list, given by creation time and hash. Does not affect the total count.
+    pub after: Option<(i64, String)>,
+    /// How many to skip.
     pub offset: u64,
-    /// How many at most.
+    /// Maximum number to return.
     pub limit: u64,
 }
 
-/// Where API tokens are kept.
+/// Stores API tokens.
 #[async_trait]
 pub trait TokenStore: Send + Sync {
     /// Stores a token.
@@ -65,37 +67,37 @@ pub trait TokenStore: Send + Sync {
     /// When the store cannot be written.
     async fn add(&self, token: &StoredToken) -> Result<()>;
 
-    /// The token with this hash.
+    /// Returns the token with this hash.
     ///
     /// # Errors
     /// `NotFound`.
     async fn find(&self, hash: &str) -> Result<StoredToken>;
 
-    /// Notes that a token was shown. A time never goes back, and one that is not there is passed over.
+    /// Records that a token was used. The recorded time never goes back. A missing token is ignored.
     ///
     /// # Errors
     /// When the store cannot be written.
     async fn used(&self, hash: &str, at_ms: i64) -> Result<()>;
 
-    /// Tokens by filter, oldest first.
+    /// Returns tokens that match a filter, oldest first.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn list(&self, filter: &TokenFilter) -> Result<Vec<StoredToken>>;
 
-    /// How many tokens a filter finds, whatever it passes over and how many it takes at most.
+    /// Returns the number of tokens that match a filter, ignoring its offset and limit.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn total(&self, filter: &TokenFilter) -> Result<u64>;
 
-    /// Removes a token: whoever shows it from now on is nobody.
+    /// Removes a token; it is no longer valid then.
     ///
     /// # Errors
     /// `NotFound`, also for one of another tenant.
     async fn remove(&self, tenant: &TenantId, hash: &str) -> Result<()>;
 
-    /// How many tokens there are, over all tenants; 0 tells a first start.
+    /// Returns the number of tokens across all tenants; 0 indicates the first start.
     ///
     /// # Errors
     /// When the store cannot be read.

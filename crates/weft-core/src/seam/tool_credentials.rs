@@ -1,4 +1,4 @@
-//! What authorization servers have given for MCP servers at which somebody has signed in.
+//! Credentials issued by authorization servers for MCP servers at which a user has signed in.
 
 use async_trait::async_trait;
 
@@ -6,41 +6,41 @@ use crate::error::Result;
 use crate::id::TenantId;
 use crate::secret::Secret;
 
-/// Whose credentials they are, and for which server.
+/// Identifies credentials by tenant and server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CredentialKey {
-    /// Whose server it is; those of the operator are the default tenant's.
+    /// The tenant that owns the server; servers of the operator belong to the default tenant.
     pub tenant: TenantId,
     /// The server's id.
     pub server: String,
 }
 
-/// The credentials for one server, and the sign-ins that have begun at it.
+/// The credentials for one server, and sign-ins in progress there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredCredentials {
-    /// Only its ciphertext is written anywhere.
+    /// The encrypted data. Only its ciphertext is written anywhere.
     pub sealed: Secret,
-    /// Counts the changes, from 1; a writer must know the current one.
+    /// Counts the changes, from 1; a writer must supply the current value.
     pub revision: i64,
 }
 
-/// Where credentials are kept. Nothing of what is sealed is ever in an error.
+/// Stores credentials. Errors never contain any part of the sealed data.
 #[async_trait]
 pub trait ToolCredentials: Send + Sync {
-    /// The credentials for a server, as they are now: also those that another process has just stored.
+    /// Returns the current credentials for a server, including those that another process has just stored.
     ///
     /// # Errors
-    /// `Denied` when they were sealed with another key than there is now.
+    /// `Denied` when they were encrypted with a different key than the current one.
     async fn get(&self, key: &CredentialKey) -> Result<Option<StoredCredentials>>;
 
-    /// Stores what takes the place of the credentials of this revision, 0 when there were none. Whether it was stored: not
-    /// when somebody has changed or removed them in the meantime.
+    /// Replaces the credentials of this revision, which is 0 if there were none. Returns whether they were stored:
+    /// not if they have been changed or removed in the meantime.
     ///
     /// # Errors
     /// When the store cannot be written.
     async fn put(&self, key: &CredentialKey, sealed: &Secret, revision: i64) -> Result<bool>;
 
-    /// Removes the credentials for a server; whether there were any.
+    /// Removes the credentials for a server. Returns whether there were any.
     ///
     /// # Errors
     /// When the store cannot be written.

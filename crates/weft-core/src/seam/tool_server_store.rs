@@ -1,4 +1,4 @@
-//! MCP servers that tenants have written down for themselves, beside those of the operator.
+//! MCP servers that tenants configure themselves, in addition to the operator's.
 
 use async_trait::async_trait;
 
@@ -7,58 +7,58 @@ use crate::id::TenantId;
 use crate::secret::Secret;
 use crate::value::Json;
 
-/// Servers of a tenant, at most.
+/// Maximum number of servers of a tenant.
 pub const SERVERS_MAX: u64 = 200;
 
 /// A server of a tenant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredToolServer {
-    /// Its id, which canvases name. No server of another tenant has it.
+    /// Its id, which canvases reference. Unique across all tenants.
     pub id: String,
-    /// What people call it: no two of a tenant differ in case only.
+    /// Its name, unique within the tenant, ignoring case.
     pub name: String,
-    /// Where it is.
+    /// Its address.
     pub url: String,
-    /// What is spoken there: `sse` or `streamable-http`.
+    /// The transport: `sse` or `streamable-http`.
     pub transport: String,
-    /// What it is for; for people.
+    /// A description for people.
     pub description: String,
-    /// What it is sent and nobody may see, as a text. Only its ciphertext is written anywhere.
+    /// Confidential data that is sent to it, as a text. Only its ciphertext is written anywhere.
     pub sealed: Secret,
-    /// The tools that it has offered, by their names, and what people said of them.
+    /// The tools that it has offered, by name, with their settings.
     pub tools: serde_json::Map<String, Json>,
-    /// Counts the changes; a writer must know the current one.
+    /// Counts the changes; a writer must supply the current value.
     pub revision: i64,
-    /// When it was written down, in milliseconds since 1970.
+    /// When it was created, in milliseconds since 1970.
     pub created_ms: i64,
-    /// When it was changed the last time.
+    /// When it was last changed, in milliseconds since 1970.
     pub updated_ms: i64,
 }
 
-/// Where servers of tenants are kept. Nothing of what is sealed is ever in an error.
+/// Stores servers of tenants. Errors never contain any part of the sealed data.
 #[async_trait]
 pub trait ToolServerStore: Send + Sync {
     /// Stores a new server.
     ///
     /// # Errors
-    /// `Conflict` when another server of the tenant has the name or any server has the id; `QuotaExceeded` for one more than
-    /// [`SERVERS_MAX`].
+    /// `Conflict` when another server of the tenant has the name or any server has the id; `QuotaExceeded` if there
+    /// would be more than [`SERVERS_MAX`].
     async fn add(&self, tenant: &TenantId, server: &StoredToolServer) -> Result<()>;
 
-    /// Replaces a server that is still at the revision of `server`, and raises the revision. Whether it was replaced: not
-    /// when somebody has changed it in the meantime, or removed it.
+    /// Replaces a server if it is still at the revision of `server`, and increments the revision. Returns whether it
+    /// was replaced: not if it has been changed or removed in the meantime.
     ///
     /// # Errors
     /// `Conflict` when another server of the tenant has the name.
     async fn change(&self, tenant: &TenantId, server: &StoredToolServer) -> Result<bool>;
 
-    /// All servers of a tenant by name, whatever its case.
+    /// Returns all servers of a tenant, sorted by name, ignoring case.
     ///
     /// # Errors
-    /// `Denied` when what is sealed was written with another key than there is now.
+    /// `Denied` when the sealed data was encrypted with a different key than the current one.
     async fn list(&self, tenant: &TenantId) -> Result<Vec<StoredToolServer>>;
 
-    /// The server with this id.
+    /// Returns the server with this id.
     ///
     /// # Errors
     /// `NotFound`, also for one of another tenant; as [`ToolServerStore::list`].
@@ -71,7 +71,7 @@ pub trait ToolServerStore: Send + Sync {
     async fn remove(&self, tenant: &TenantId, id: &str) -> Result<()>;
 }
 
-/// The error that there is no such server.
+/// The error for a server that does not exist.
 pub fn missing(id: &str) -> crate::error::Error {
     crate::error::Error::not_found(format!("there is no MCP server `{id}`"))
 }

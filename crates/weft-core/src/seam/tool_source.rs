@@ -1,4 +1,4 @@
-//! Servers that offer tools (MCP), as the operator configured them.
+//! Servers that offer tools (MCP), as configured by the operator.
 
 use std::sync::Arc;
 
@@ -10,44 +10,43 @@ use crate::id::TenantId;
 use crate::tool::Tool;
 use crate::value::Json;
 
-/// What tools a server offers, and what should be told about it.
+/// The tools that a server offers, and its status.
 #[derive(Clone, Debug, Default)]
 pub struct Offered {
-    /// The tools that may be used, under the names the server gives them.
+    /// The usable tools, under the names that the server gives them.
     pub tools: Vec<Arc<Tool>>,
-    /// Tools that may not be used: because their definition is not the accepted one, until an operator
-    /// accepts it, or because what the server says of them cannot be a tool.
+    /// Tools that must not be used: either their definition differs from the accepted one and an operator has yet to
+    /// accept it, or the server's definition is not a valid tool.
     pub refused: Vec<RefusedTool>,
-    /// Why the server cannot be asked now; then the tools are as they were accepted earlier.
+    /// Why the server cannot be reached now; the tools are then those accepted earlier.
     pub down: Option<String>,
 }
 
-/// A tool that may not be used.
+/// A tool that must not be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedTool {
     /// Its name.
     pub name: String,
-    /// Why, and what to do.
+    /// The reason, and what to do about it.
     pub reason: String,
 }
 
-/// Servers that offer tools.
+/// Provides the tools of servers.
 ///
-/// An implementation connects when it is first asked, keeps the list of a server until the server
-/// says that it has changed, bounds every wait and every size, and offers a tool only as long as its
-/// definition is the one that was accepted.
+/// An implementation connects on first use, caches the list of a server until the server announces a change, limits
+/// every wait and every size, and offers a tool only while its definition is the accepted one.
 #[async_trait]
 pub trait ToolSource: Send + Sync {
-    /// What the server with this id offers now; when it cannot be asked, what was accepted of it
-    /// earlier, if anything was.
+    /// Returns what the server with this id offers now; if it cannot be reached, what was accepted earlier, if
+    /// anything.
     ///
     /// # Errors
-    /// `NotFound` for a server that is not configured, naming those that are; `Unavailable`,
-    /// `Timeout`, `Unauthenticated` or `Garbled` when it cannot be asked.
+    /// `NotFound` for a server that is not configured, naming those that are; `Unavailable`, `Timeout`,
+    /// `Unauthenticated` or `Garbled` when it cannot be reached.
     async fn tools(&self, tenant: &TenantId, server: &str) -> Result<Offered>;
 }
 
-/// No servers.
+/// There are no servers.
 #[derive(Clone, Copy, Debug)]
 pub struct NoTools;
 
@@ -59,29 +58,29 @@ impl ToolSource for NoTools {
     }
 }
 
-/// The definition of a tool as it was accepted.
+/// The accepted definition of a tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolPin {
     /// The server's id.
     pub server: String,
     /// The tool's name on that server.
     pub tool: String,
-    /// Name, description and schema as the server gave them.
+    /// Name, description and schema, as given by the server.
     pub definition: Json,
     /// When it was accepted, in milliseconds since 1970.
     pub accepted_ms: i64,
 }
 
-/// Which definitions of tools were accepted. One list for all tenants: servers are the operator's.
+/// Stores which definitions of tools were accepted. One list for all tenants, because servers belong to the operator.
 #[async_trait]
 pub trait PinStore: Send + Sync {
-    /// The accepted definitions of a server's tools, by name.
+    /// Returns the accepted definitions of a server's tools, sorted by name.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn pins(&self, server: &str) -> Result<Vec<ToolPin>>;
 
-    /// Accepts definitions; they replace earlier ones of the same tools. All or none.
+    /// Accepts definitions, replacing earlier ones of the same tools. All or none.
     ///
     /// # Errors
     /// When the store cannot be written.

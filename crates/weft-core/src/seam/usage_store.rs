@@ -1,4 +1,4 @@
-//! What models were used for, to be looked at from several sides.
+//! Model usage, which can be aggregated along several dimensions.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use crate::id::TenantId;
 use crate::seam::chat_model::Usage;
 use crate::usage::{ModelUse, UsageOwner};
 
-/// A side to look from.
+/// A dimension to aggregate by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UsageBy {
@@ -20,17 +20,17 @@ pub enum UsageBy {
     Node,
     /// The model.
     Model,
-    /// Whoever the session belongs to.
+    /// The user that the session belongs to.
     User,
     /// The session.
     Session,
 }
 
 impl UsageBy {
-    /// Every side.
+    /// Every dimension.
     pub const ALL: [Self; 6] = [Self::Day, Self::Agent, Self::Node, Self::Model, Self::User, Self::Session];
 
-    /// The word for it in requests and on the command line.
+    /// Returns the name used for it in requests and on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Day => "day",
@@ -42,56 +42,56 @@ impl UsageBy {
         }
     }
 
-    /// From its word.
+    /// Parses its name.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|side| side.as_str() == word)
     }
 }
 
-/// What is to be added up.
+/// Which usage to aggregate, and how.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UsageFilter {
-    /// From this day on.
+    /// Only from this day on.
     pub since_day: i64,
-    /// Only what is so on these sides, such as one model.
+    /// Only usage with these values of dimensions, such as one model.
     pub only: Vec<(UsageBy, String)>,
-    /// A line for each that differs on these sides; none: one line for everything.
+    /// Return one line per combination of values in these dimensions; empty means one line in total.
     pub by: Vec<UsageBy>,
-    /// How many lines at most.
+    /// Maximum number of lines.
     pub limit: u64,
 }
 
-/// What was used in all that is the same on the sides that were asked for.
+/// The total usage for one combination of values in the requested dimensions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UsageLine {
-    /// What it is on each of these sides, in their order; a day is its number.
+    /// The values in these dimensions, in order; a day is its number.
     pub of: Vec<String>,
-    /// What models have read and written.
+    /// The tokens that models read and wrote.
     pub usage: Usage,
-    /// What that cost, in millionths.
+    /// The cost, in millionths.
     pub micros: u64,
 }
 
-/// Where it is kept what was used of models. What a run has used is written with its end, by
-/// [`RunStore::finish`](super::RunStore::finish), and stays when the run is removed.
+/// Stores model usage. The usage of a run is written when it ends, by [`RunStore::finish`](super::RunStore::finish),
+/// and stays when the run is removed.
 #[async_trait]
 pub trait UsageStore: Send + Sync {
-    /// Notes what work on a dataset or a memory has used outside of runs: it has no agent, no session and no user, while what was
-    /// used for the files of a conversation has those of the conversation. Its day is the one of `at_ms`, in milliseconds since
-    /// 1970. Each call adds to what is there. Where these are in the same store nothing is
-    /// noted for one that is gone: nothing of a tenant comes back that was removed.
+    /// Records usage outside of runs. Usage for a dataset or a memory has no agent, session or user; usage for the
+    /// files of a conversation has those of the conversation. It is charged to the day of `at_ms`, in milliseconds
+    /// since 1970. Each call adds to what is stored. If owners are in the same store, nothing is recorded for one
+    /// that no longer exists, so that no data of a removed tenant reappears.
     ///
     /// # Errors
     /// When the store cannot be written.
     async fn note_usage(&self, owner: &UsageOwner, at_ms: i64, uses: &[ModelUse]) -> Result<()>;
 
-    /// What a tenant has used, the dearest first and then what has most tokens; nothing is left out of a line.
+    /// Returns the usage of a tenant, the most expensive first and then by number of tokens; every line is complete.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn usage(&self, tenant: &TenantId, filter: &UsageFilter) -> Result<Vec<UsageLine>>;
 
-    /// Forgets what a tenant has used before a day. How many entries there were.
+    /// Removes the usage of a tenant before a day. Returns how many entries were removed.
     ///
     /// # Errors
     /// When the store cannot be written.

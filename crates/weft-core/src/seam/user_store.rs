@@ -1,4 +1,4 @@
-//! People who sign in, and their sign-ins.
+//! Users and their sign-ins.
 
 use async_trait::async_trait;
 
@@ -7,22 +7,22 @@ use crate::error::Result;
 use crate::id::{TenantId, UserId};
 use crate::seam::tenant_store::Membership;
 
-/// Somebody who may sign in.
+/// A user who may sign in.
 #[derive(Clone, PartialEq)]
 pub struct User {
     /// Its id.
     pub id: UserId,
-    /// The address that they sign in with. Two users never have the same one, whatever its case.
+    /// The e-mail address they sign in with, unique among users, ignoring case.
     pub email: String,
-    /// What others call them.
+    /// Their display name.
     pub nickname: String,
-    /// The hash of their password in the PHC string format; empty for somebody without a password.
+    /// The hash of their password in the PHC string format; empty if they have no password.
     pub password_hash: String,
     /// Whether they may sign in.
     pub enabled: bool,
-    /// Milliseconds since 1970.
+    /// When they were created, in milliseconds since 1970.
     pub created_ms: i64,
-    /// When they last signed in.
+    /// When they last signed in, in milliseconds since 1970.
     pub signed_in_ms: Option<i64>,
 }
 
@@ -32,14 +32,14 @@ impl std::fmt::Debug for User {
     }
 }
 
-/// What is to be changed of a user.
+/// Changes to a user. Absent values stay as they are.
 #[derive(Clone, Default, PartialEq)]
 pub struct UserChange {
-    /// Another address.
+    /// The new address.
     pub email: Option<String>,
-    /// Another name.
+    /// The new name.
     pub nickname: Option<String>,
-    /// The hash of another password.
+    /// The hash of the new password.
     pub password_hash: Option<String>,
     /// Whether they may sign in.
     pub enabled: Option<bool>,
@@ -47,59 +47,59 @@ pub struct UserChange {
     pub signed_in_ms: Option<i64>,
 }
 
-/// A sign-in: what somebody may show instead of a password until it expires.
+/// A sign-in: what a user presents instead of a password until it expires.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Login {
-    /// SHA-256 of what they show, in lower-case hex.
+    /// SHA-256 of the presented secret, in lower-case hex.
     pub hash: String,
-    /// Who has signed in.
+    /// The user who signed in.
     pub user: UserId,
-    /// The tenant that they work in.
+    /// The tenant they work in.
     pub tenant: TenantId,
-    /// Milliseconds since 1970.
+    /// When it was created, in milliseconds since 1970.
     pub created_ms: i64,
-    /// From then on it is worth nothing.
+    /// When it expires, in milliseconds since 1970.
     pub expires_ms: i64,
-    /// When it was last shown, to the minute or so.
+    /// When it was last used, to within about a minute.
     pub last_used_ms: Option<i64>,
 }
 
 impl Login {
-    /// What names it in lists. It says nothing about what is shown.
+    /// Returns the id that lists show. It reveals nothing about the secret.
     pub fn id(&self) -> &str {
         crate::seam::token_store::hash_id(&self.hash)
     }
 }
 
-/// Where users and their sign-ins are kept.
+/// Stores users and their sign-ins.
 #[async_trait]
 pub trait UserStore: Send + Sync {
-    /// Stores a new user with the tenants that they belong to from the beginning; all of it or nothing.
+    /// Stores a new user with their initial memberships, atomically.
     ///
     /// # Errors
-    /// `Conflict` when somebody has the address already, `Invalid` for an empty one.
+    /// `Conflict` when the address is taken, `Invalid` when it is empty.
     async fn add_user(&self, user: &User, memberships: &[Membership]) -> Result<()>;
 
-    /// The user with this id.
+    /// Returns the user with this id.
     ///
     /// # Errors
     /// `NotFound`.
     async fn user(&self, id: &UserId) -> Result<User>;
 
-    /// The user with this address, whatever its case.
+    /// Returns the user with this address, ignoring case.
     ///
     /// # Errors
     /// `NotFound`.
     async fn user_by_email(&self, email: &str) -> Result<User>;
 
-    /// Changes what is named of a user, and leaves the rest as it is by then: two who change different things at the
-    /// same time do not undo each other.
+    /// Changes the given properties of a user and leaves the others at their current values, so that concurrent
+    /// changes of different properties do not undo each other.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` when somebody else has the address; `Invalid` for an empty one.
+    /// `NotFound`; `Conflict` when another user has the address; `Invalid` when it is empty.
     async fn change_user(&self, id: &UserId, change: &UserChange) -> Result<()>;
 
-    /// Users ordered by their addresses: those after `after`, at most `count_max`.
+    /// Returns up to `count_max` users after `after`, ordered by address.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -117,54 +117,61 @@ pub trait UserStore: Send + Sync {
     /// When the store cannot be written.
     async fn add_login(&self, login: &Login) -> Result<()>;
 
-    /// The sign-in with this hash, also one that has expired, with the role that its user has now in its tenant:
-    /// absent when they are no member of it any more.
+    /// Returns the sign-in with this hash, even if it has expired, with the current role of its user in its tenant;
+    /// `None` for the role if they are no longer a member.
     ///
     /// # Errors
     /// `NotFound`, also when its user is disabled.
     async fn login(&self, hash: &str) -> Result<(Login, Option<MemberRole>)>;
 
-    /// The sign-ins of a user, the newest first: after the first `offset` of them at most `count_max`.
+    /// Returns the sign-ins of a user, newest first: up to `count_max` of those after `after` (a creation time and a
+    /// hash), after skipping `offset`.
     ///
     /// # Errors
     /// When the store cannot be read.
-    async fn logins(&self, user: &UserId, offset: u64, count_max: u64) -> Result<Vec<Login>>;
+    async fn logins(
+        &self,
+        user: &UserId,
+        after: Option<(i64, &str)>,
+        offset: u64,
+        count_max: u64,
+    ) -> Result<Vec<Login>>;
 
-    /// Notes that a sign-in was shown, and nothing else of it: whoever notes this has read the sign-in before, and its
-    /// user may work in another tenant by now. One that is not there is passed over.
+    /// Records that a sign-in was used, and changes nothing else about it: the caller has read the sign-in earlier,
+    /// and its user may work in another tenant by now. A missing one is ignored.
     ///
     /// # Errors
     /// When the store cannot be written.
     async fn login_used(&self, hash: &str, at_ms: i64) -> Result<()>;
 
-    /// Lets the user of a sign-in work in this tenant from now on. One that is not there is passed over.
+    /// Switches a sign-in to another tenant. A missing one is ignored.
     ///
     /// # Errors
     /// When the store cannot be written.
     async fn move_login(&self, hash: &str, tenant: &TenantId) -> Result<()>;
 
-    /// Removes sign-ins of a user: the one with this hash, or all but the one that is `kept`. How many.
+    /// Removes sign-ins of a user, as selected by `which`. Returns how many were removed.
     ///
     /// # Errors
     /// When the store cannot be written.
     async fn remove_logins(&self, user: &UserId, which: Logins<'_>) -> Result<u64>;
 
-    /// Removes the sign-ins of all users that have expired before a time. How many.
+    /// Removes the sign-ins of all users that expired before a time. Returns how many were removed.
     ///
     /// # Errors
     /// When the store cannot be written.
     async fn remove_expired_logins(&self, before_ms: i64) -> Result<u64>;
 }
 
-/// Which sign-ins of a user are meant.
+/// Selects sign-ins of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Logins<'a> {
-    /// The one with this hash.
+    /// The sign-in with this hash.
     One(&'a str),
-    /// The one with this [`Login::id`].
+    /// The sign-in with this [`Login::id`].
     Named(&'a str),
-    /// All but the one with this hash.
+    /// All except the one with this hash.
     Others(&'a str),
-    /// All.
+    /// All sign-ins.
     All,
 }

@@ -1,4 +1,4 @@
-//! What people say about the versions of canvases: names, notes, labels, and which is published.
+//! What people attach to the versions of canvases: names, notes, labels, and which one is published.
 
 use std::sync::Arc;
 
@@ -7,50 +7,50 @@ use async_trait::async_trait;
 use crate::error::{Error, Result};
 use crate::id::{CanvasKey, TenantId};
 
-/// Characters of a label, at most.
+/// Maximum length of a label, in characters.
 pub const LABEL_CHARS_MAX: usize = 64;
-/// Labels of a canvas, at most.
+/// Maximum number of labels of a canvas.
 pub const LABELS_MAX: usize = 50;
-/// Characters of a tag, at most.
+/// Maximum length of a tag, in characters.
 pub const TAG_CHARS_MAX: usize = 50;
-/// Tags of a canvas, at most.
+/// Maximum number of tags of a canvas.
 pub const TAGS_MAX: usize = 30;
-/// Words that name a version by themselves, so no label may be one of them.
+/// Words with a meaning of their own as version names; labels cannot use them.
 pub const RESERVED: [&str; 3] = ["published", "latest", "draft"];
 
-/// A version without its drawing.
+/// A version, without its canvas document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CanvasVersion {
     /// The hash that names it.
     pub version: Arc<str>,
-    /// What people call it; may be empty.
+    /// Its title; may be empty.
     pub title: String,
-    /// What there is to say about it; may be empty.
+    /// A note about it; may be empty.
     pub note: String,
-    /// Milliseconds since 1970.
+    /// When it was created, in milliseconds since 1970.
     pub created_ms: i64,
-    /// When it was saved last.
+    /// When it was last saved, in milliseconds since 1970.
     pub updated_ms: i64,
-    /// When it was published, if it was.
+    /// When it was published, if it is.
     pub published_ms: Option<i64>,
-    /// The labels that point to it, by name.
+    /// The labels that point to it, sorted by name.
     pub labels: Vec<String>,
 }
 
-/// What is to be said about a version; what is absent stays.
+/// Changes to the description of a version; absent values stay as they are.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VersionChange {
-    /// What people call it.
+    /// Its title.
     pub title: Option<String>,
-    /// What there is to say about it.
+    /// A note about it.
     pub note: Option<String>,
 }
 
-/// What is known of the versions of canvases besides their drawings, which are with [`CanvasStore`](super::CanvasStore).
-/// It goes with the canvas.
+/// Stores information about the versions of canvases other than their documents, which are in
+/// [`CanvasStore`](super::CanvasStore). It is deleted with the canvas.
 #[async_trait]
 pub trait VersionStore: Send + Sync {
-    /// The versions of a canvas, those first that were saved last, and how many there are in all.
+    /// Returns the versions of a canvas, most recently saved first, and their total number.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -61,13 +61,13 @@ pub trait VersionStore: Send + Sync {
         limit: u64,
     ) -> Result<(Vec<CanvasVersion>, u64)>;
 
-    /// One version by its hash.
+    /// Returns a version by its hash.
     ///
     /// # Errors
     /// `NotFound`.
     async fn get_version(&self, canvas: &CanvasKey, version: &str) -> Result<CanvasVersion>;
 
-    /// Says something about a version.
+    /// Changes the description of a version.
     ///
     /// # Errors
     /// `NotFound`.
@@ -78,60 +78,60 @@ pub trait VersionStore: Send + Sync {
         change: &VersionChange,
     ) -> Result<CanvasVersion>;
 
-    /// Makes a version the published one of its canvas.
+    /// Publishes a version of a canvas.
     ///
     /// # Errors
     /// `NotFound`.
     async fn publish(&self, canvas: &CanvasKey, version: &str) -> Result<()>;
 
-    /// Takes back that a version is published. Whichever else is published by then stays so.
+    /// Unpublishes a version. If another version is published by then, that one stays so.
     ///
     /// # Errors
     /// When the store cannot be written.
     async fn unpublish(&self, canvas: &CanvasKey, version: &str) -> Result<()>;
 
-    /// The published version of a canvas, if there is one.
+    /// Returns the published version of a canvas, if there is one.
     ///
     /// # Errors
     /// `NotFound` for an unknown canvas.
     async fn published(&self, canvas: &CanvasKey) -> Result<Option<Arc<str>>>;
 
-    /// Lets a label point to a version, whatever it pointed to before; with none, takes it away.
+    /// Points a label to a version, whatever it pointed to before; without a version, removes it.
     ///
     /// # Errors
-    /// `NotFound` when there is no such version, or no such label to be taken away; `Invalid` for one label more than
-    /// [`LABELS_MAX`].
+    /// `NotFound` when there is no such version, or no such label to remove; `Invalid` if there would be more than
+    /// [`LABELS_MAX`] labels.
     async fn label(&self, canvas: &CanvasKey, label: &str, version: Option<&str>) -> Result<()>;
 
-    /// The version that a label points to.
+    /// Returns the version that a label points to.
     ///
     /// # Errors
     /// `NotFound`.
     async fn labelled(&self, canvas: &CanvasKey, label: &str) -> Result<Arc<str>>;
 
-    /// The canvas that has a version; of several that have the same drawing, the one that saved it last.
+    /// Returns the canvas that has a version; if several have the same document, the one that saved it last.
     ///
     /// # Errors
     /// `NotFound`.
     async fn canvas_of(&self, tenant: &TenantId, version: &str) -> Result<CanvasKey>;
 
-    /// Gives a canvas these tags in place of those that it has.
+    /// Replaces the tags of a canvas.
     ///
     /// # Errors
     /// `NotFound`; `Invalid` as [`checked_tags`].
     async fn set_tags(&self, canvas: &CanvasKey, tags: &[String]) -> Result<()>;
 
-    /// Every tag that canvases of a tenant have, each once, by name.
+    /// Returns every tag used by the canvases of a tenant, each once, sorted by name.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn tags(&self, tenant: &TenantId) -> Result<Vec<String>>;
 }
 
-/// Tags as they are stored: trimmed, none empty and none twice, whatever their case.
+/// Normalises tags for storage: trimmed, without empty tags and duplicates, ignoring case.
 ///
 /// # Errors
-/// `Invalid` for too many of them, and for one that is too long or is no single line without commas.
+/// `Invalid` for too many tags, and for a tag that is too long or not a single line without commas.
 pub fn checked_tags(tags: impl IntoIterator<Item = String>) -> Result<Vec<String>> {
     let mut checked: Vec<String> = Vec::new();
     for tag in tags {
@@ -143,7 +143,7 @@ pub fn checked_tags(tags: impl IntoIterator<Item = String>) -> Result<Vec<String
             return Err(Error::invalid("a tag is one line without commas")
                 .help(format!("use at most {TAG_CHARS_MAX} characters")));
         }
-        // At the first that is too many: each is compared with those before it, and a caller may send any number.
+        // Checked here because every tag is compared with those before it, and a caller may send any number.
         if checked.len() == TAGS_MAX {
             return Err(Error::invalid(format!("a canvas has at most {TAGS_MAX} tags")));
         }
@@ -152,13 +152,13 @@ pub fn checked_tags(tags: impl IntoIterator<Item = String>) -> Result<Vec<String
     Ok(checked)
 }
 
-/// Whether a text may be a label.
+/// Checks whether a text may be a label.
 ///
 /// # Errors
 /// `Invalid`, with the reason.
 pub fn check_label(label: &str) -> Result<()> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    // A version is named by a hash of this form: a label that looks like one would stand for another version.
+    // Versions are named by hashes of this form: a label that looks like one could shadow another version.
     let hash = label.len() == 64 && label.bytes().all(|byte| byte.is_ascii_hexdigit());
     if label.is_empty() || label.len() > LABEL_CHARS_MAX || !label.chars().all(fits) || hash {
         return Err(Error::invalid("this cannot be a label")

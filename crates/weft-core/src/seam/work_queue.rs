@@ -1,4 +1,4 @@
-//! Runs that are to be started by whichever worker is free.
+//! A queue of runs to be started by the next free worker.
 
 use async_trait::async_trait;
 
@@ -6,39 +6,39 @@ use crate::context::TurnInput;
 use crate::error::Result;
 use crate::id::{CanvasId, RunKey, SessionId, TenantId};
 
-/// A run that is to be started.
+/// A run to be started.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Work {
-    /// The run that it becomes. It also names the work: the same run is queued once.
+    /// The run that it becomes. It also identifies the work: a run is queued only once.
     pub run: RunKey,
     /// The canvas.
     pub canvas: CanvasId,
-    /// The conversation, which begins now if it is not there yet; absent: one of its own.
+    /// The conversation, which is created now if it does not exist; absent means one of its own.
     pub session: Option<SessionId>,
-    /// What the run is given.
+    /// The input of the run.
     pub input: TurnInput,
-    /// What has asked for it, such as the id of a schedule.
+    /// What requested it, such as the id of a schedule.
     pub source: String,
-    /// When it is meant to start, in milliseconds since 1970; no worker gets it before.
+    /// When it is due, in milliseconds since 1970; no worker gets it earlier.
     pub due_ms: i64,
 }
 
-/// How far a piece of work has come.
+/// The state of a piece of work.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WorkState {
-    /// Nobody has it.
+    /// No worker has it.
     Waiting {
-        /// From when on it may be taken, in milliseconds since 1970.
+        /// From when it may be taken, in milliseconds since 1970.
         from_ms: i64,
     },
     /// A worker has it.
     Taken {
-        /// When another worker may take it, unless this one asks for more time.
+        /// When another worker may take it, unless this one extends its lease.
         until_ms: i64,
     },
     /// Its run has ended.
     Done {
-        /// When that was seen, in milliseconds since 1970.
+        /// When that was noticed, in milliseconds since 1970.
         at_ms: i64,
     },
     /// It will never start.
@@ -49,67 +49,67 @@ pub enum WorkState {
 }
 
 impl WorkState {
-    /// Whether there is still something to do.
+    /// Returns whether work remains to be done.
     pub fn is_open(&self) -> bool {
         matches!(self, Self::Waiting { .. } | Self::Taken { .. })
     }
 }
 
-/// A piece of work as it is kept.
+/// A piece of work as stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredWork {
-    /// What is to be done.
+    /// The work.
     pub work: Work,
-    /// How far it has come.
+    /// Its state.
     pub state: WorkState,
-    /// How often a worker has begun with it; those that handed it back untouched do not count.
+    /// Number of times a worker has started on it, not counting workers that released it untouched.
     pub attempts: u32,
-    /// Why it was put off the last time or given up; empty when it never was.
+    /// Why it was last postponed, or abandoned; empty if it never was.
     pub reason: String,
     /// When it was queued, in milliseconds since 1970.
     pub pushed_ms: i64,
 }
 
-/// A worker's right to a piece of work.
+/// A worker's lease on a piece of work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Which work.
+    /// The run that identifies the work.
     pub run: RunKey,
-    /// Grows each time the work is taken. Who comes with an old number has lost it.
+    /// The fencing token, which grows each time the work is taken. A worker with an older one has lost the lease.
     pub fence: i64,
 }
 
 /// Work that a worker has taken.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Taken {
-    /// The right to it.
+    /// The lease.
     pub lease: Lease,
-    /// The work, as it is now.
+    /// The work in its current state.
     pub stored: StoredWork,
 }
 
-/// What has become of work that was taken.
+/// The outcome of work that was taken.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WorkOutcome {
     /// Its run has ended.
     Done,
     /// It will never start.
     Abandoned {
-        /// Why, for people.
+        /// The reason, for people.
         reason: String,
     },
-    /// It is to be tried again; this attempt counts.
+    /// It is to be retried; this attempt counts.
     RetryAt {
-        /// From when on, in milliseconds since 1970.
+        /// The earliest time, in milliseconds since 1970.
         from_ms: i64,
-        /// Why, for people.
+        /// The reason, for people.
         reason: String,
     },
-    /// It could not be tried, and this attempt does not count.
+    /// It could not be tried; this attempt does not count.
     Released {
-        /// From when on it may be taken, in milliseconds since 1970.
+        /// From when it may be taken, in milliseconds since 1970.
         from_ms: i64,
-        /// Why, for people.
+        /// The reason, for people.
         reason: String,
     },
 }
@@ -117,72 +117,74 @@ pub enum WorkOutcome {
 /// Which work to list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkFilter {
-    /// What has asked for it.
+    /// Only work requested by this source.
     pub source: Option<String>,
-    /// Only what is still to be done.
+    /// Only unfinished work.
     pub open: bool,
-    /// How many to pass over.
+    /// How many to skip.
     pub offset: u64,
-    /// How many at most.
+    /// Maximum number to return.
     pub limit: u64,
 }
 
-/// Where runs wait for a worker. Time is what callers say it is: a queue has no clock.
+/// A queue in which runs wait for a worker. Callers supply the time: a queue has no clock.
 #[async_trait]
 pub trait WorkQueue: Send + Sync {
-    /// Queues work, in any number of steps. What names a run that was queued before is left out,
-    /// whatever has become of it.
+    /// Queues work, not necessarily atomically. Work that names a run which was queued before is skipped, whatever
+    /// its state.
+    ///
+    /// # Errors
+    /// `Invalid` for an id that cannot be stored; nothing is queued then.
+    async fn push(&self, work: &[Work], now_ms: i64) -> Result<()>;
+
+    /// Queues work of one tenant and one source atomically, as long as fewer than `open_max` of that source are
+    /// waiting or taken. They are counted in the same step, so that concurrent callers cannot exceed the limit. Work
+    /// that names a run which was queued before is skipped and needs no room. If there is no room for all, the last
+    /// ones are queued. Returns how many were not.
     ///
     /// # Errors
     /// `Invalid` for an id that cannot be stored, and then nothing is.
-    async fn push(&self, work: &[Work], now_ms: i64) -> Result<()>;
+    async fn push_within(&self, work: &[Work], now_ms: i64, open_max: u64) -> Result<u64>;
 
-    /// Queues one piece of work where fewer than `open_max` of its source wait or are taken, counted in the same step: of
-    /// several that do so at the same time no more get in. Whether it is queued.
-    ///
-    /// # Errors
-    /// `Invalid` for an id that cannot be stored.
-    async fn push_within(&self, work: &Work, now_ms: i64, open_max: u64) -> Result<bool>;
-
-    /// Takes at most `count_max` pieces of work that may be taken at `now_ms`, of any tenant, those that
-    /// have waited longest first: work that nobody has, and work whose worker has let its time pass. Of
-    /// several that try at the same time one gets it, until `until_ms`.
+    /// Takes up to `count_max` pieces of work that may be taken at `now_ms`, of any tenant, longest waiting first,
+    /// with a lease until `until_ms`: work that no worker has, and work whose lease has expired. Of several
+    /// concurrent callers, only one gets a piece of work.
     ///
     /// # Errors
     /// When the store cannot be written.
     async fn take(&self, now_ms: i64, until_ms: i64, count_max: u64) -> Result<Vec<Taken>>;
 
-    /// Asks for more time.
+    /// Extends the lease.
     ///
     /// # Errors
-    /// `Conflict` when somebody else has taken it, or it is not taken any more.
+    /// `Conflict` when another worker has taken it, or it is no longer taken.
     async fn renew(&self, lease: &Lease, until_ms: i64) -> Result<()>;
 
-    /// Says what has become of work, and lets go of it.
+    /// Records the outcome of the work, and releases the lease.
     ///
     /// # Errors
-    /// `Conflict` when somebody else has taken it, or it is not taken any more.
+    /// `Conflict` when another worker has taken it, or it is no longer taken.
     async fn settle(&self, lease: &Lease, settled: &WorkOutcome, now_ms: i64) -> Result<()>;
 
-    /// A piece of work.
+    /// Returns a piece of work.
     ///
     /// # Errors
     /// `NotFound`.
     async fn get(&self, run: &RunKey) -> Result<StoredWork>;
 
-    /// Work by filter, the latest due first, and how much there is in all.
+    /// Returns work that matches a filter, the latest due first, and the total number.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn list(&self, tenant: &TenantId, filter: &WorkFilter) -> Result<(Vec<StoredWork>, u64)>;
 
-    /// Removes what a source has asked for and nobody has taken yet. How much that was.
+    /// Removes work that a source requested and that no worker has taken yet. Returns how much was removed.
     ///
     /// # Errors
     /// When the store cannot be written.
     async fn withdraw(&self, tenant: &TenantId, source: &str) -> Result<u64>;
 
-    /// Forgets work of all tenants that was settled for good before this time. How much that was.
+    /// Removes work of all tenants that was settled for good before this time. Returns how much was removed.
     ///
     /// # Errors
     /// When the store cannot be written.

@@ -1,48 +1,47 @@
-//! Files that agents read and write, below one root.
+//! Files that agents read and write, below a single root.
 
 use async_trait::async_trait;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::TenantId;
 
-/// Files by relative path, apart for each tenant.
+/// Files by relative path, separate for each tenant.
 ///
-/// An implementation never leaves its root, also not by a link or by `..`, bounds the size of every
-/// file, and replaces a file whole or not at all.
+/// An implementation never leaves its root, not even through links or `..`, limits the size of every file, and
+/// replaces files atomically.
 #[async_trait]
 pub trait Workspace: Send + Sync {
-    /// The content of a text file.
+    /// Returns the content of a text file.
     ///
     /// # Errors
-    /// `NotFound`; `Denied` for a path that leads out of the root; `Invalid` for a folder, a file
-    /// that is too large or one that is no text.
+    /// `NotFound`; `Denied` for a path that leads outside the root; `Invalid` for a directory, or for a file that is
+    /// too large or not a text file.
     async fn read(&self, tenant: &TenantId, path: &str) -> Result<String>;
 
-    /// Writes a text file, with the folders above it. Whether it replaced one.
+    /// Writes a text file, creating its parent directories. Returns whether it replaced an existing file.
     ///
     /// # Errors
-    /// `Denied` for a path that leads out of the root; `Invalid` for a folder or a text that is too
-    /// large.
+    /// `Denied` for a path that leads outside the root; `Invalid` for a directory, or for a text that is too large.
     async fn write(&self, tenant: &TenantId, path: &str, text: &str) -> Result<bool>;
 
-    /// Adds to the end of a text file, or begins one. Whether there was one. Of two calls at the same
-    /// time neither is lost, as long as they come from one process.
+    /// Appends to a text file, creating it if necessary. Returns whether it existed. Concurrent calls from one
+    /// process do not lose data.
     ///
     /// # Errors
     /// As [`Workspace::read`] and [`Workspace::write`], except that the file need not exist.
     async fn append(&self, tenant: &TenantId, path: &str, text: &str) -> Result<bool>;
 }
 
-/// Bytes of a path, at most.
+/// Maximum length of a path, in bytes.
 const PATH_MAX: usize = 1_024;
-/// Bytes of one name in a path, at most.
+/// Maximum length of one name in a path, in bytes.
 const NAME_MAX: usize = 255;
 
-/// The names that a path is made of, folders first; one at least. `.` and doubled slashes are passed over.
+/// Splits a path into names, directories first; at least one. `.` and repeated slashes are skipped.
 ///
 /// # Errors
-/// `Denied` for an absolute path and for `..`; `Invalid` for an empty path, one that is too long, and
-/// for characters that some system reads as something else than a part of a name.
+/// `Denied` for an absolute path and for `..`; `Invalid` for an empty path, for one that is too long, and for
+/// characters that some system does not treat as part of a name.
 pub fn names(path: &str) -> Result<Vec<&str>> {
     let denied = |why: &str| {
         Err(Error::new(ErrorKind::Denied, format!("the path `{path}` {why}"))
@@ -51,14 +50,14 @@ pub fn names(path: &str) -> Result<Vec<&str>> {
     if path.len() > PATH_MAX {
         return Err(Error::invalid(format!("a path has at most {PATH_MAX} bytes")));
     }
-    // On Windows they separate folders, name drives and open streams of a file.
+    // On Windows these characters separate directories, name drives, and open alternate data streams.
     if path.contains(['\\', ':']) || path.chars().any(char::is_control) {
         return Err(Error::invalid(format!(
             "the path {path:?} holds a backslash, a colon or a control character"
         ))
         .help("separate folders by `/`"));
     }
-    // Opened as it is, `~` would be a folder of that name; a model that writes it means the home of somebody.
+    // Taken literally, `~` would be a directory of that name; a model that writes it means a home directory.
     if path.starts_with('/') || path.starts_with('~') {
         return denied("does not begin in the root of the files");
     }
@@ -75,7 +74,7 @@ pub fn names(path: &str) -> Result<Vec<&str>> {
     Ok(names)
 }
 
-/// No files: the operator has set no root.
+/// A workspace without files, because the operator has not configured a root.
 #[derive(Clone, Copy, Debug)]
 pub struct NoWorkspace;
 

@@ -1,4 +1,4 @@
-//! Who waits for whom, beyond what the edges say.
+//! Which nodes wait for which, beyond what the edges say.
 
 use weft_core::Reference;
 use weft_core::component::Role;
@@ -8,8 +8,8 @@ use crate::graph;
 use crate::plan::{NodeIx, PlanScope};
 
 impl Linked {
-    /// Works out who waits for whom: a reference is an edge without control, lifted to the level that
-    /// both ends share, and left out where it would close a circle.
+    /// Determines which nodes wait for which: a reference acts as an edge without control flow, lifted to the
+    /// level that both ends share, and omitted where it would close a cycle.
     pub(super) fn wait(&mut self) {
         let mut wishes: Vec<Wish> = Vec::new();
         let mut itself = Vec::new();
@@ -30,7 +30,7 @@ impl Linked {
                     }
                     continue;
                 };
-                // A frame that stands for the reader has no alternatives of its own: it waits in any case.
+                // A frame that stands in for the reader has no alternatives of its own: it always waits.
                 let alternative = alternative.filter(|_| waiter == ix);
                 wishes.push(Wish {
                     reader: ix,
@@ -57,8 +57,8 @@ impl Linked {
         }
     }
 
-    /// The pair of nodes on one level that stand for the reader and the read: themselves or the
-    /// frames around them. `None` when one is inside the other.
+    /// Returns the pair of nodes on one level that represent the reader and its source: the nodes themselves
+    /// or frames around them. `None` when one is inside the other.
     pub(crate) fn lift(&self, reader: NodeIx, source: NodeIx) -> Option<(NodeIx, NodeIx)> {
         self.around(reader)
             .find_map(|waiter| {
@@ -69,7 +69,7 @@ impl Linked {
             .filter(|(waiter, source)| waiter != source)
     }
 
-    /// A node and the frames around it, from the inside out.
+    /// Returns a node and the frames around it, innermost first.
     fn around(&self, ix: NodeIx) -> impl Iterator<Item = NodeIx> {
         std::iter::successors(Some(ix), |&ix| self.owner(ix)).take(self.nodes.len())
     }
@@ -88,12 +88,12 @@ impl Linked {
         for wish in &wishes {
             with_all[self.nodes[wish.source].local].push(self.nodes[wish.waiter].local);
         }
-        // A wish can close a circle only where all wishes together have one; only there each is followed.
+        // A wish can close a cycle only where all wishes together form one; only there is each followed.
         let circle = graph::components(&with_all);
         let start = self.scopes[scope].start;
         for wish in wishes {
             let (source, waiter) = (self.nodes[wish.source].local, self.nodes[wish.waiter].local);
-            // What no way leads to never runs; nobody waits for it.
+            // A node that no edge leads to never runs, so no other node waits for it.
             if wish.source != start && !started[source] {
                 continue;
             }
@@ -102,15 +102,14 @@ impl Linked {
                     self.note_later(scope, &wish);
                     continue;
                 }
-                // Two wishes may close a circle only together: the one that
-                // was granted holds against the next.
+                // Two wishes may close a cycle only together: one that was granted counts against the next.
                 forward[source].push(waiter);
             }
             self.wait_for(&wish);
         }
     }
 
-    /// Reading what runs later is fine inside a loop, where it is the value of the pass or round before.
+    /// Reading what runs later is valid inside a loop, where it is the value of the previous pass or round.
     fn note_later(&mut self, scope: usize, wish: &Wish) {
         let PlanScope { loops, owner, .. } = &self.scopes[scope];
         let together = loops.iter().any(|l| l.holds(wish.source) && l.holds(wish.waiter));
@@ -120,7 +119,7 @@ impl Linked {
         }
     }
 
-    /// What a node or its body gave itself is there when it runs again.
+    /// A node that runs again can read what it, or its body, produced the time before.
     fn note_itself(&mut self, ix: NodeIx, reference: Reference) {
         let node = &self.nodes[ix];
         let PlanScope { loops, owner, .. } = &self.scopes[node.scope];

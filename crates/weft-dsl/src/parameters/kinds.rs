@@ -1,5 +1,5 @@
-//! What a value has to be, by the kind of its field. As lenient as reading is: a number may be a text that holds one, and
-//! a single text a list of one.
+//! What a value has to be, by the kind of its field. As lenient as reading is: a number may be a text that
+//! contains one, and a list of one text may be written as the text.
 
 use weft_core::Json;
 use weft_core::field::{AnyField as _, Field, FieldSpec, Kind};
@@ -7,8 +7,8 @@ use weft_core::value::{number, truth, whole};
 
 use crate::suggest::misspelled;
 
-/// What a value must be that is of another kind; `None` for one that suits. Nothing suits everywhere. What is compared or
-/// sent, inside of objects, may be a number as well as a text.
+/// Returns what a value must be if it is of another kind; `None` for a valid one. A null or blank value is
+/// always valid. Inside objects, a template that is compared or sent may be a number as well as a text.
 pub(super) fn mismatch(kind: Kind, value: &Json, others: UnlistedWords) -> Option<String> {
     if value.is_null() || is_blank(value) {
         return None;
@@ -56,10 +56,10 @@ fn described(kind: Kind) -> String {
     }
 }
 
-/// How many members are listed in a message.
+/// Maximum number of members listed in a message.
 const LISTED_MAX: usize = 4;
 
-/// An object with these members, for messages.
+/// Describes an object with these members, for messages.
 pub(super) fn of_members(members: &[Field]) -> String {
     let listed = members.iter().take(LISTED_MAX).map(|member| format!("`{}`", member.spec().name));
     let names = listed.collect::<Vec<_>>().join(", ");
@@ -70,24 +70,24 @@ pub(super) fn of_members(members: &[Field]) -> String {
     }
 }
 
-/// A value that is none of those that are offered.
+/// A value that is not one of the choices offered.
 pub(super) struct NoChoice<'a> {
     /// The value.
     pub value: &'a str,
-    /// Which ones there are.
+    /// Which choices there are.
     pub help: String,
 }
 
-/// What other words mean than those that are offered.
+/// How words other than the offered choices are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UnlistedWords {
-    /// Nothing.
+    /// They are wrong.
     AreWrong,
-    /// Perhaps something: only a slip of the pen is wrong.
+    /// They may be understood: only misspelled choices are wrong.
     MayBeRead,
 }
 
-/// Finds one.
+/// Returns the value if it is not one of the choices.
 pub(super) fn no_choice<'a>(
     spec: &FieldSpec,
     value: &'a Json,
@@ -97,7 +97,7 @@ pub(super) fn no_choice<'a>(
     let text = text.trim();
     let values = || choices.iter().map(|choice| choice.value).filter(|value| !value.is_empty());
     let mut known = values().chain(spec.knows.iter().copied());
-    // A reference decides only when the node runs.
+    // The value of a reference is known only when the node runs.
     if text.is_empty() || text.contains('{') || known.any(|value| value.eq_ignore_ascii_case(text)) {
         return None;
     }
@@ -115,7 +115,7 @@ fn is_blank(value: &Json) -> bool {
     value.as_str().is_some_and(|text| text.trim().is_empty())
 }
 
-/// A text, or a list of nothing else.
+/// Whether the value is a text or a list of texts.
 fn is_text_or_list(value: &Json) -> bool {
     value.is_string() || value.as_array().is_some_and(|items| items.iter().all(Json::is_string))
 }
@@ -124,7 +124,7 @@ fn is_container(value: &Json) -> bool {
     value.is_array() || value.is_object()
 }
 
-/// An object, also as JSON text.
+/// Whether the value is an object, possibly as JSON text.
 fn is_object(value: &Json) -> bool {
     let parsed = |text: &str| serde_json::from_str::<Json>(text).is_ok_and(|value| value.is_object());
     value.is_object() || value.as_str().is_some_and(parsed)

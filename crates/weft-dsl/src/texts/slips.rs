@@ -1,4 +1,4 @@
-//! References with a slip of the pen, so that they are taken for text.
+//! Misspelled references, which are taken for plain text.
 
 use serde_json::Map;
 use weft_core::Json;
@@ -15,35 +15,35 @@ pub(crate) struct KnownNames<'a> {
     pub names: Names<'a>,
     /// The globals of a new session.
     pub globals: &'a Map<String, Json>,
-    /// What the components give.
+    /// The outputs of the components.
     pub outputs: &'a dyn MeantOutputs,
 }
 
-/// Knows which output of a component somebody means.
+/// Determines which output of a component an author means.
 pub(crate) trait MeantOutputs {
-    /// The output that a component is mostly asked for, if it has outputs at all.
+    /// Returns the main output of a component, if it has outputs at all.
     fn main(&self, component: &str) -> Option<&str>;
 
-    /// Whether a component has what this path leads to, as far as that is known.
+    /// Whether a component has what this path leads to, as far as is known.
     fn has(&self, component: &str, path: &str) -> bool;
 }
 
 impl KnownNames<'_> {
-    /// The reference that is meant by a component and what somebody calls its output.
+    /// Returns the reference that is meant by a component and an author's name for its output.
     fn meant(self, id: &str, path: &str) -> String {
         let main = self.outputs.main(id).filter(|_| !self.outputs.has(id, path));
         format!("{id}@{}", main.unwrap_or(path))
     }
 }
 
-/// What looks like a reference and is none.
+/// Text that looks like a reference but is not.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Slip {
     /// The code of the problem.
     pub code: &'static str,
     /// What is wrong.
     pub message: String,
-    /// What to write.
+    /// What to write instead.
     pub help: String,
 }
 
@@ -52,7 +52,7 @@ impl Slip {
         Self { code, message, help: format!("write `{{{meant}}}`") }
     }
 
-    /// A component in braces, without the output that is meant.
+    /// A component in braces, without the name of an output.
     fn whole(written: &str, id: &str, known: KnownNames<'_>) -> Self {
         let message = format!("`{written}` names a component and none of its outputs: it is taken for text");
         match known.outputs.main(id) {
@@ -67,18 +67,18 @@ impl Slip {
 
 const MALFORMED: &str = "malformed-reference";
 
-/// The short names of what an Iteration gives its body.
+/// The short names that an Iteration provides to its body.
 const OF_AN_ITEM: [&str; 3] = ["item", "index", "result"];
 
-/// A longer text in braces is no reference in all its length.
+/// A longer text in braces is not a reference as a whole.
 const INSIDE_MAX: usize = 512;
 
-/// The first slip in a text. Looks at each character a few times at most.
+/// Finds the first misspelled reference in a text. Looks at each character only a few times.
 pub(super) fn first(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Option<Slip> {
-    // Some parameters read a text that is nothing but a reference as one, braces or not.
+    // Some parameters read a text that is nothing but a reference as one, with or without braces.
     let bare = text.trim_matches(|c: char| c == '{' || c == '}' || c.is_whitespace());
     let taken = |reference: &str| if reference == bare { "" } else { ": it is taken for text" };
-    // Before the others: what stands before the mark would be a reference that is not closed.
+    // Before the others: the part before the mark would look like an unclosed reference.
     if let Some(slip) =
         spaced(text, known, &taken).or_else(|| parted(text, known)).or_else(|| filtered(text, known))
     {
@@ -98,7 +98,7 @@ pub(super) fn first(text: &str, known: KnownNames<'_>, suggester: &mut Suggester
         .or_else(|| unknown(text, known, suggester))
 }
 
-/// What stands between single braces, each with the place of its opening one.
+/// Returns the texts between single braces, each with the position of its opening brace.
 fn in_braces(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.match_indices('{').filter_map(|(open, _)| {
         let inside = &text[open + 1..];
@@ -108,7 +108,7 @@ fn in_braces(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// A reference with a space in the id or in the name of the output.
+/// Finds a reference with a space in the id or in the name of the output.
 fn spaced(text: &str, known: KnownNames<'_>, taken: &dyn Fn(&str) -> &'static str) -> Option<Slip> {
     in_braces(text).find_map(|(_, inside)| {
         let (id, path) = inside.split_once('@')?;
@@ -124,11 +124,11 @@ fn spaced(text: &str, known: KnownNames<'_>, taken: &dyn Fn(&str) -> &'static st
     })
 }
 
-/// How many arguments of a TeX command are looked at.
+/// Maximum number of arguments of a TeX command that are examined.
 const TEX_ARGUMENTS_MAX: usize = 4;
 
-/// Whether the brace at `open` belongs to TeX: to an argument of a command, as in `\text{item}` or `\frac{a}{b}`, or to what
-/// is raised or lowered, as in `x_{index}`.
+/// Whether the brace at `open` belongs to TeX: to an argument of a command, as in `\text{item}` or
+/// `\frac{a}{b}`, or to a superscript or subscript, as in `x_{index}`.
 pub(super) fn is_of_tex(text: &str, open: usize) -> bool {
     let mut before = &text[..open];
     for _ in 0..TEX_ARGUMENTS_MAX {
@@ -140,11 +140,11 @@ pub(super) fn is_of_tex(text: &str, open: usize) -> bool {
     let base = shifted.unwrap_or(before);
     let command = base.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let letters = base.len() - command.len();
-    // A longer word with a mark behind it is part of a name, such as that of a file.
+    // A longer word followed by such a mark is part of a name, such as that of a file.
     letters > 0 && command.ends_with('\\') || shifted.is_some() && letters == 1
 }
 
-/// A global with the mark of an output between it and the way into it: `{sys.files@name}`.
+/// Finds a global that is separated from the path into it by the mark of an output: `{sys.files@name}`.
 fn parted(text: &str, known: KnownNames<'_>) -> Option<Slip> {
     let whole = Some(text.trim()).filter(|text| text.len() <= INSIDE_MAX);
     let written = in_braces(text).map(|(_, inside)| (format!("{{{inside}}}"), inside));
@@ -167,7 +167,7 @@ fn parted(text: &str, known: KnownNames<'_>) -> Option<Slip> {
     })
 }
 
-/// `{sys.query|upper}`: a reference with a filter, as templates know them behind two braces.
+/// Finds a reference with a filter, `{sys.query|upper}`, as templates allow within double braces.
 fn filtered(text: &str, known: KnownNames<'_>) -> Option<Slip> {
     let single = in_braces(text).filter(|(open, _)| !text[..*open].ends_with('{'));
     single.into_iter().find_map(|(_, inside)| {
@@ -179,12 +179,12 @@ fn filtered(text: &str, known: KnownNames<'_>) -> Option<Slip> {
     })
 }
 
-/// Words of templates that are values and no names.
+/// Words in templates that are values, not names.
 const LITERALS: [&str; 6] = ["true", "false", "none", "True", "False", "None"];
 
-/// `{{ name.member }}` or `{{#name.member#}}`, as other engines write references.
+/// Finds `{{ name.member }}` or `{{#name.member#}}`, as other engines write references.
 fn doubled(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Option<Slip> {
-    // Statements give names of their own, and only components that read them know which.
+    // Statements define their own names, and only the components that read them know which.
     if text.contains("{%") {
         return None;
     }
@@ -212,7 +212,7 @@ fn doubled(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Opti
     })
 }
 
-/// A text that is nothing but a reference without braces, to a component that is not there under this name.
+/// Finds a text that is nothing but a reference without braces, to a component that does not exist under this name.
 fn unknown(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Option<Slip> {
     let text = text.trim();
     if text.len() > INSIDE_MAX {
@@ -225,7 +225,7 @@ fn unknown(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Opti
         return Some(Slip::new(MALFORMED, message, &meant));
     }
     let (id, path) = text.split_once('@').filter(|(id, _)| id.contains(':'))?;
-    // Without names nothing is an output of anything.
+    // With only the component ids, no name is resolved as an output.
     let nothing = Names { components: known.names.components, item: None };
     Reference::parse(text, nothing)?;
     if known.names.components.contains(id) {
@@ -237,7 +237,7 @@ fn unknown(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Opti
     Some(Slip::new(MALFORMED, message, &format!("{meant}@{path}")))
 }
 
-/// What of the beginning of a text is the name of a value of this canvas, and what kind of name.
+/// Returns the beginning of a text that is the name of a value of this canvas.
 fn reference_at<'t>(text: &'t str, known: KnownNames<'_>) -> Option<&'t str> {
     let of_id = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':' | '-');
     let of_path = |c: char| of_id(c) && c != ':' || c == '.';
@@ -256,9 +256,10 @@ fn reference_at<'t>(text: &'t str, known: KnownNames<'_>) -> Option<&'t str> {
     (path_end > 0).then(|| text[..id_end + 1 + path_end].trim_end_matches('.'))
 }
 
-/// The first reference whose brace is not closed.
+/// Finds the first reference whose brace is not closed.
 fn unclosed<'t>(text: &'t str, known: KnownNames<'_>) -> Option<&'t str> {
-    // What is between one brace and the next; behind two of them an expression may go on after the reference.
+    // The parts between one opening brace and the next; after two of them an expression may continue behind
+    // the reference.
     let mut before = "x";
     text.split('{').skip(1).find_map(|rest| {
         let expression = std::mem::replace(&mut before, rest).is_empty() && rest.contains("}}");
@@ -269,7 +270,7 @@ fn unclosed<'t>(text: &'t str, known: KnownNames<'_>) -> Option<&'t str> {
     })
 }
 
-/// The first reference that a closing brace follows and no opening one precedes.
+/// Finds the first reference that is followed by a closing brace and not preceded by an opening one.
 fn unopened<'t>(text: &'t str, known: KnownNames<'_>) -> Option<&'t str> {
     let of_reference = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':' | '-' | '.' | '@');
     let mut open = 0_usize;
@@ -296,8 +297,8 @@ fn unopened<'t>(text: &'t str, known: KnownNames<'_>) -> Option<&'t str> {
     None
 }
 
-/// A reference with two braces on one side and one on the other, in a text whose braces do not come out even: where they
-/// do, the second one belongs to something else.
+/// Finds a reference with two braces on one side and one on the other, in a text whose braces are not
+/// balanced: where they are, the second brace belongs to something else.
 fn uneven(text: &str, known: KnownNames<'_>) -> Option<Slip> {
     let (opening, closing) = (text.matches('{').count(), text.matches('}').count());
     if opening == closing {
@@ -319,10 +320,10 @@ fn uneven(text: &str, known: KnownNames<'_>) -> Option<Slip> {
     })
 }
 
-/// The first text in single braces that is nearly a reference: a component alone, another mark where the `@` belongs, a
-/// global with a slip in its name, or one that texts cannot refer to.
+/// Finds the first text in single braces that is nearly a reference: a component alone, another mark in place
+/// of the `@`, a misspelled global, or a global that texts cannot refer to.
 fn misspelled(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Option<Slip> {
-    // Two braces are templates of other engines, which `doubled` looks at.
+    // Double braces are templates of other engines, which `doubled` handles.
     let single = in_braces(text).filter(|(open, _)| !text[..*open].ends_with('{') && !is_of_tex(text, *open));
     single.into_iter().find_map(|(_, inside)| {
         let written = format!("{{{inside}}}");
@@ -342,14 +343,14 @@ fn misspelled(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> O
     })
 }
 
-/// `{Agent:A.content}`: what was probably meant.
+/// Returns what was probably meant by a text such as `{Agent:A.content}`.
 fn separated(inside: &str, known: KnownNames<'_>) -> Option<String> {
     if inside.contains('@')
         || !inside.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | ':' | '-' | '.' | ' '))
     {
         return None;
     }
-    // The id ends at one of the first of them; a text of nothing but marks must not be cut up at each.
+    // The id ends at one of the first of these marks; a text of nothing but marks must not be split at each.
     let marks = inside.match_indices(['.', ':', '-', ' ']).take(8);
     let ids = marks.map(|(at, _)| (&inside[..at], &inside[at + 1..]));
     let (id, path) = ids
@@ -359,7 +360,7 @@ fn separated(inside: &str, known: KnownNames<'_>) -> Option<String> {
     (!whole).then(|| known.meant(id, path))
 }
 
-/// `{sy.query}` or, in the body of an Iteration, `{itme}`: what was probably meant.
+/// Returns what was probably meant by `{sy.query}` or, in the body of an Iteration, `{itme}`.
 fn global(inside: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Option<String> {
     let names = || known.globals.keys().map(String::as_str);
     let is_plain =
@@ -367,12 +368,12 @@ fn global(inside: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Opt
     if !is_plain || Reference::parse(inside, known.names).is_some() {
         return None;
     }
-    // A word of its own is a slip of a name in the body of an Iteration only.
+    // A single word can only be a misspelled name within the body of an Iteration.
     if !inside.contains(['.', ',']) {
         let of_item = OF_AN_ITEM.into_iter().filter(|_| known.names.item.is_some());
         return suggester.misspelled(inside, of_item).map(str::to_owned);
     }
-    // The first two names are the global, and what follows is the way into its value.
+    // The first two names are the global; what follows is the path into its value.
     let ends = inside.match_indices(['.', ',']).map(|(at, _)| at).nth(1).unwrap_or(inside.len());
     let (name, way) = inside.split_at(ends);
     suggester.misspelled_among(name, names()).map(|meant| format!("{meant}{}", way.replace(',', ".")))

@@ -1,5 +1,5 @@
-//! How activations end: what their assignments change, whether their failure is the run's, what is written down of them, and
-//! whether the run has become too large with them.
+//! Ends activations: applies their assignments, determines whether their failure fails the run, records their
+//! end, and checks whether the run has grown too large.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::assign::VariableChanges;
 use crate::machine::FinishedActivation;
 use crate::perform::{ActivationOutcome, NodeResult, failed_with, settle, settled_inputs, too_much};
 
-/// What an activation leaves for the nodes behind it.
+/// What an activation passes on to its successors.
 #[derive(Clone, Copy)]
 pub(super) struct Onward<'a> {
     pub(super) edges: &'a NextEdges,
@@ -19,15 +19,15 @@ pub(super) struct Onward<'a> {
 }
 
 impl<'a> Onward<'a> {
-    /// Where it goes on, with nothing assigned.
+    /// The edges it continues along, with nothing assigned.
     pub(super) fn along(edges: &'a NextEdges) -> Self {
         Self { edges, assigned: &[] }
     }
 }
 
 impl RunDriver<'_> {
-    /// What an activation's assignments make of the values as they are now. One that cannot be applied is
-    /// the failure of its node.
+    /// Computes the values that an activation's assignments produce. An assignment that cannot be applied
+    /// fails its node.
     pub(super) fn changes(&self, settled: &mut NodeResult) -> VariableChanges {
         if settled.finished.assigned.is_empty() {
             return VariableChanges::default();
@@ -36,16 +36,15 @@ impl RunDriver<'_> {
         let assigned = &settled.finished.assigned;
         let (text_max, values_max) = (self.limits.output_bytes, self.limits.values_bytes);
         let changes = self.machine.changes(activation, assigned, text_max, values_max).and_then(|changes| {
-            // Looked at before the changes are made, so that what is too large fails its node and leaves the
-            // values as they were.
+            // Checked before the changes are made, so that a value which is too large fails its node and
+            // leaves the values as they were.
             let bytes = self.machine.held_bytes().saturating_add(self.machine.growth(&changes));
             if bytes > self.limits.values_bytes {
                 return Err(too_much(self.limits.values_bytes));
             }
             Ok(changes)
         });
-        // Through the node's exception settings: to the canvas an assignment that fails is a failure of its
-        // node.
+        // Through the node's exception settings: to the canvas, a failed assignment is a failure of its node.
         changes.unwrap_or_else(|error| {
             if let Some(active) = self.active.get(&activation) {
                 *settled = settle(
@@ -57,17 +56,16 @@ impl RunDriver<'_> {
         })
     }
 
-    /// Ends an activation. What fails the run with it comes back.
+    /// Ends an activation. Returns the error if the run fails with it.
     pub(super) fn conclude(&mut self, settled: NodeResult, changes: VariableChanges) -> Result<()> {
-        // Asked before the machine lets go of the activation:
-        // afterwards it is not known which frames are around it.
+        // Asked before the machine drops the activation: afterwards it is not known which frames are around it.
         let failure = self.failure(&settled);
         self.failed |= failure.is_some();
         self.finish(settled, changes);
         failure.map_or(Ok(()), Err)
     }
 
-    /// Writes the end of an activation down and tells the machine what it leaves for the nodes behind it.
+    /// Records the end of an activation and passes its results to the machine for the nodes behind it.
     fn finish(&mut self, settled: NodeResult, changes: VariableChanges) {
         if settled.onward == NextEdges::Suspended {
             self.finish_suspended(settled);
@@ -88,13 +86,14 @@ impl RunDriver<'_> {
         self.follow();
     }
 
-    /// Takes an activation out of those under way.
+    /// Removes an activation from those under way.
     pub(super) fn end_activation(&mut self, activation: u32) -> Option<RunningActivation> {
         self.speakers.leave(activation);
         self.active.remove(&activation).map(|active| *active)
     }
 
-    /// Notes the end of an activation that is no longer among those under way, and what of it is still open: calls, sources.
+    /// Records the end of an activation that is no longer among those under way, and closes what it left
+    /// open: calls and sources.
     pub(super) fn note_finished(
         &mut self,
         active: RunningActivation,
@@ -119,8 +118,8 @@ impl RunDriver<'_> {
         });
     }
 
-    /// Why the run fails with this activation, if it does: neither the settings of its node nor those of a
-    /// frame around it catch the error.
+    /// Returns why the run fails with this activation, if it does: when neither the settings of its node nor
+    /// those of an enclosing frame catch the error.
     fn failure(&self, settled: &NodeResult) -> Option<Error> {
         let error = settled.error.as_ref().filter(|_| settled.onward == NextEdges::None)?;
         if self.machine.catching(settled.activation).is_some() {
@@ -130,8 +129,8 @@ impl RunDriver<'_> {
         Some(Error::new(error.kind, failed_with(who, &error.full())))
     }
 
-    /// Whether the run still has room. What a single activation gives was looked at before; here it is
-    /// about what rounds collect and what messages say, and about the journal.
+    /// Checks that the run is still within its limits. What a single activation produces was checked before;
+    /// this covers what rounds collect, what messages say, and the journal.
     pub(super) fn check_size(&self) -> Result<()> {
         let limits = &self.limits;
         if self.machine.held_bytes().saturating_add(self.said.bytes()) > limits.values_bytes {

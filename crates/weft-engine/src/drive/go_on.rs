@@ -1,4 +1,4 @@
-//! A run that was cut off goes on: what was under way ends for now, and begins again.
+//! Resumes an interrupted run: activations that were under way are ended in the journal, and begin again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::journal::writer;
 use crate::recover::{OpenActivation, Recovered};
 
 impl RunDriver<'_> {
-    /// Takes over a run where its journal ends. The machine is the recovered one already.
+    /// Takes over a run where its journal ends. The machine must be the recovered one already.
     #[must_use]
     pub fn after(mut self, recovered: Recovered) -> Self {
         let Recovered {
@@ -37,12 +37,13 @@ impl RunDriver<'_> {
             heard,
             ..
         } = recovered;
-        // Of the journal's times: a run has its limit of time once, however often its process ends.
+        // Taken from the journal's times: the time limit applies to the run as a whole, however often its
+        // process ends.
         self.worked = Duration::from_millis(spent.millis);
         self.shared = shared;
         self.before = before;
         self.said = said;
-        // Half of its message was seen; another one's words in the middle of it would not belong there.
+        // Half of its message was seen already; another activation's text must not come in the middle of it.
         self.speakers.keep_for(speaker);
         self.cited = cited;
         self.sourced = Some(sources.len()).filter(|count| *count > 0);
@@ -55,21 +56,20 @@ impl RunDriver<'_> {
         self.last_message = last_message;
         self.failed_before = failed;
         self.reopens = reopens;
-        // First of all, and stored before any work: from here on the
-        // journal tells of another life of the run.
+        // Noted first, and stored before any work: what follows in the journal belongs to a new process.
         self.journal.note(Record::PickedUp { by: writer(), handed_over });
         self.takes_over = true;
         open.into_iter().for_each(|open| self.end_before(open));
         self
     }
 
-    /// Writes down that an activation ended when the run was interrupted: every start has its end.
+    /// Records that an activation ended when the run was interrupted: every start has its end.
     fn end_before(&mut self, open: OpenActivation) {
         let (activation, node) = (open.who.activation, open.who.node.clone());
         if open.thinking {
             self.journal.note(Record::ThinkingEnded { activation, node: node.clone() });
         }
-        // Before the end of their node, as always: clients close what is inside first.
+        // Before the end of their node, as always: clients close inner items first.
         for started in open.calls {
             let call = ToolFinished {
                 started,
@@ -89,11 +89,11 @@ impl RunDriver<'_> {
             outputs: Arc::<Outputs>::default(),
             error: None,
             elapsed: 0.0,
-            // Without a suspension this reads as work that begins again, and not as a wait for a person.
+            // Without a suspension this reads as work that begins again, not as a wait for a person.
             route: NextEdges::Suspended,
             assigned: Vec::new(),
             suspension: None,
-            // The work that begins again counts what it gets from the journal once more.
+            // Restarted work counts the results that it takes from the journal again.
             spent: Spent::default(),
         });
     }

@@ -1,4 +1,4 @@
-//! What activations tell while they run.
+//! Handles the signals that activations send while they run.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use weft_core::{ComponentId, Piece, Record, Value};
 use super::{RunDriver, RunningActivation};
 
 impl RunDriver<'_> {
-    /// Takes in what an activation tells while it runs.
+    /// Handles a signal that an activation sends while it runs.
     pub(super) fn signal(&mut self, activation: u32, signal: Signal) {
         let Some(active) = self.active.get_mut(&activation) else { return };
         let node = active.who.node.clone();
         match signal {
             Signal::Speak => {
-                // It hears of it when its turn comes.
+                // The activation is notified when its turn comes.
                 self.may_speak(activation);
             }
             Signal::Say(piece) => {
@@ -27,7 +27,7 @@ impl RunDriver<'_> {
                 }
             }
             Signal::Play(audio) => {
-                // Who goes on after a person has answered repeats what was heard before.
+                // Work that resumes after a person has answered repeats what was heard before.
                 if active.speech.is_new() {
                     self.journal.note(Record::Played { activation, node, audio });
                 }
@@ -65,7 +65,7 @@ impl RunDriver<'_> {
                 self.journal.note(Record::EffectFinished { activation, key, gave });
             }
             Signal::Stored(safe) => self.journal.await_stored(safe),
-            // Whoever begins again comes by calls that were told the first time.
+            // Restarted work meets calls that were already reported the first time.
             Signal::ToolStarted(call) if active.told_before(&call) => {}
             Signal::ToolFinished(call) if active.told_before(&call.started) => {}
             Signal::ToolStarted(call) => {
@@ -78,7 +78,7 @@ impl RunDriver<'_> {
                 self.calls.note(&self.plan.nodes[active.node], &call);
                 self.journal.note(Record::ToolFinished { activation, call: *call });
             }
-            // The report names each reason once, the journal each time, with the node.
+            // The report names each reason once; the journal names it each time, with the node.
             Signal::Limited(reason) => {
                 if !self.limited.contains(&reason) {
                     self.limited.push(reason);
@@ -109,7 +109,7 @@ impl RunDriver<'_> {
         self.journal.note(Record::Said { activation, node, text });
     }
 
-    /// Says that the reasoning is over, if it is under way.
+    /// Ends the reasoning, if it is in progress.
     pub(super) fn end_thinking(&mut self, activation: u32) {
         let Some(active) = self.active.get_mut(&activation) else { return };
         if std::mem::take(&mut active.thinking) {
@@ -117,15 +117,14 @@ impl RunDriver<'_> {
         }
     }
 
-    /// Writes down the sources that have been found since this was done last, so that they keep their
-    /// numbers.
+    /// Records the sources that were found since the last call, so that they keep their numbers.
     pub(super) fn note_sources(&mut self) {
-        // Called before the result of a call is noted: work that is done again from it after a cut has to
-        // find the sources under the numbers that the result names.
+        // Called before the result of a call is noted: when work is repeated from that result after an
+        // interruption, it must find the sources under the numbers that the result names.
         let citations = &self.context.citations;
         let known = self.sourced.unwrap_or_default();
         let sources = citations.since(known);
-        // A search that has found nothing decides over the marks of what is said after it.
+        // A search that found nothing still decides how citation marks in later text are treated.
         if !sources.is_empty() || self.sourced.is_none() && citations.was_searched() {
             self.sourced = Some(known + sources.len());
             self.journal.note(Record::Sourced { sources });

@@ -1,10 +1,10 @@
-//! Who speaks: one activation at a time. Who began first has the floor until it ends, the others are held
-//! back and then said whole, in the order in which they wanted to begin. So the journal's order is the order
-//! of the messages, and whoever reads it tells the same text.
+//! Decides who speaks: one activation at a time. The one that began first has the floor until it ends; the
+//! others are held back and then said whole, in the order in which they asked for it. The journal's order is
+//! therefore the order of the messages, and every reader of it sees the same text.
 //!
-//! Nothing is kept for those who are held back: they stop at their first word, and what they are about to
-//! say is kept by those who wrote it. Nobody who speaks waits for them: what a speaker still lacks comes
-//! from work that is under way, and that ends whether or not anybody has heard it.
+//! Nothing is buffered for activations that are held back: they stop at their first word, and the text they
+//! are about to say is kept by its writers. A speaker never waits for them: what it still lacks comes from
+//! work that is under way, and that work ends whether or not its output has been heard.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use super::RunDriver;
 use crate::perform::NodeResult;
 use crate::recover::ScopedNode;
 
-/// Who speaks and who wants to.
+/// Which activation speaks, and which ones want to.
 #[derive(Default)]
 pub(super) struct Speakers {
     pub floor: Floor,
-    /// Those who want to say something, in the order in which they asked.
+    /// Activations that want to say something, in the order in which they asked.
     waiting: VecDeque<u32>,
-    /// What has ended and still says something with its end. Each is among those who wait.
+    /// Ended activations that still say something with their end. Each is also in `waiting`.
     unsaid: Vec<NodeResult>,
-    /// The floor is kept for this one: it spoke when the run was interrupted.
+    /// The activation that the floor is kept for: it was speaking when the run was interrupted.
     first: Option<ScopedNode>,
 }
 
@@ -34,7 +34,7 @@ impl Speakers {
         Self { floor, ..Self::default() }
     }
 
-    /// Keeps the floor for the one that had it.
+    /// Keeps the floor for the activation that had it.
     pub(super) fn keep_for(&mut self, place: Option<ScopedNode>) {
         self.first = place;
         if place.is_some() {
@@ -42,7 +42,7 @@ impl Speakers {
         }
     }
 
-    /// An activation is over: whoever has waited longest speaks.
+    /// An activation is over: whichever has waited longest speaks next.
     pub(super) fn leave(&mut self, activation: u32) {
         self.waiting.retain(|waits| *waits != activation);
         self.unsaid.retain(|settled| settled.activation != activation);
@@ -51,8 +51,8 @@ impl Speakers {
         }
     }
 
-    /// Whether a listener reads what has been written later: who is held back holds up nobody who has
-    /// finished. A text that breaks off for now is waited for by all.
+    /// Whether a listener reads the text only later: a listener that is held back does not delay a finished
+    /// writer. The end of a writer that is suspended waits for all its listeners.
     pub(super) fn read_later(&self, written: &NodeResult, listener: u32) -> bool {
         written.onward != NextEdges::Suspended && self.waiting.contains(&listener)
     }
@@ -68,7 +68,7 @@ impl Speakers {
 }
 
 impl RunDriver<'_> {
-    /// An activation wants to speak. Whether it may now; if not its turn comes.
+    /// Handles an activation's request to speak. Returns whether it may now; if not, it is queued.
     pub(super) fn may_speak(&mut self, activation: u32) -> bool {
         let speakers = &mut self.speakers;
         if speakers.first.is_some() && speakers.first == self.machine.place(activation) {
@@ -76,7 +76,7 @@ impl RunDriver<'_> {
             speakers.floor.pass(None);
         }
         if speakers.floor.take(activation) {
-            // It may be waiting to hear so.
+            // It may be waiting to be notified.
             speakers.floor.pass(Some(activation));
             return true;
         }
@@ -86,20 +86,20 @@ impl RunDriver<'_> {
         false
     }
 
-    /// Whether its text has to be said with its end, or the end of a message to be told.
+    /// Whether its end still has to say a text or to close a message.
     pub(super) fn speaks_at_end(&self, settled: &NodeResult) -> bool {
         settled.onward != NextEdges::Suspended
             && (settled.finished.message_end.is_some() || self.shows_default(settled))
     }
 
-    /// Whether a default value has taken the place of its result and nobody after it will show that.
+    /// Whether a default value has taken the place of its result and no Message after it will show that value.
     pub(super) fn shows_default(&self, settled: &NodeResult) -> bool {
         let caught = settled.error.is_some() && settled.onward == NextEdges::Routed(Route::Onward);
         let node = self.active.get(&settled.activation).map(|active| &self.plan.nodes[active.node]);
         caught && node.is_some_and(|node| !node.message_follows)
     }
 
-    /// Tells that a message is over, when the activation that ends has said one or brings one with its end.
+    /// Ends the message of an ending activation, if it has said one or brings one with its end.
     pub(super) fn end_message(&mut self, settled: &mut NodeResult) {
         let activation = settled.activation;
         self.end_thinking(activation);
@@ -108,7 +108,7 @@ impl RunDriver<'_> {
         let said = active.said;
         if settled.onward == NextEdges::Suspended {
             if said {
-                // What there is so far is a message of this turn.
+                // What has been said so far is a message of this turn.
                 self.journal.note(Record::MessageEnded { activation, node, end: Default::default() });
             }
             return;
@@ -122,7 +122,7 @@ impl RunDriver<'_> {
         }
         let end = settled.finished.message_end.take();
         if let Some(end) = end.or_else(|| (said && settled.error.is_some()).then(Default::default)) {
-            // Also that of a message which failed in the middle: it is the last that the reader saw.
+            // Also for a message that failed midway: it is the last one the reader saw.
             self.last_message = Some(Arc::new(settled.finished.outputs.clone()));
             let new = end.cited.iter().filter(|c| !self.cited.iter().any(|known| known.number == c.number));
             let new: Vec<_> = new.cloned().collect();
@@ -131,18 +131,18 @@ impl RunDriver<'_> {
         }
     }
 
-    /// Puts an end off until its activation may speak.
+    /// Postpones an end until its activation may speak.
     pub(super) fn hold_back(&mut self, settled: NodeResult) {
         self.speakers.unsaid.push(settled);
     }
 
-    /// Whether somebody shows the text of an activation now, so that it ends only after them.
+    /// Whether a listener is showing the activation's text now, so that it must end after that listener.
     pub(super) fn is_heard(&self, settled: &NodeResult) -> bool {
         let listeners = self.machine.listening_to(settled.activation);
         listeners.into_iter().any(|listener| !self.speakers.read_later(settled, listener))
     }
 
-    /// Draws the conclusions from who speaks now and who is held back.
+    /// Completes whatever can end now, given who speaks and who is held back.
     pub(super) fn take_turns(&mut self) -> Result<()> {
         loop {
             self.stop_keeping();
@@ -158,12 +158,13 @@ impl RunDriver<'_> {
         }
     }
 
-    /// The floor is kept only as long as the one that had it may come: it can end otherwise this time. And
-    /// when all that is under way waits for the floor, nobody comes.
+    /// Stops keeping the floor once the activation that had it can no longer come: it may end differently
+    /// this time. It also stops when everything under way waits for the floor, because then none of it can
+    /// get there.
     fn stop_keeping(&mut self) {
         let Some(first) = self.speakers.first else { return };
-        // Whoever waits for the floor is still among the tasks, has its end put off, or was cut off together
-        // with whom it listens to: what is more than that works.
+        // An activation that waits for the floor is still among the tasks, has its end postponed, or was cut
+        // off together with its writer: anything beyond those is working.
         let is_there = |waits: &&u32| self.cut_off.iter().all(|outcome| outcome.activation != **waits);
         let waiting = self.speakers.waiting.iter().filter(is_there).count();
         let under_way = self.tasks.len() + self.done.len() + self.speakers.unsaid.len();

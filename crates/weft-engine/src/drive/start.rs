@@ -1,4 +1,4 @@
-//! How activations begin.
+//! Starts activations.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -15,13 +15,13 @@ use crate::perform::{Own, context_of, work};
 use crate::values::hide_secrets;
 
 impl RunDriver<'_> {
-    /// Starts whatever may begin now.
+    /// Starts every activation that may begin now.
     pub(super) fn start_ready(&mut self) -> Result<()> {
         loop {
             self.follow();
             match self.machine.next_start() {
                 Ok(Some(start)) => {
-                    // An assignment may have given a secret another value.
+                    // An assignment may have changed the value of a secret.
                     hide_secrets(&self.machine, &self.context.masks)?;
                     self.start(start);
                 }
@@ -38,7 +38,7 @@ impl RunDriver<'_> {
     }
 
     fn start(&mut self, mut start: ActivationStart) {
-        // Before its work is looked at: what it says at once must stand behind its start.
+        // Noted before its work is polled: what the work says immediately must come after its start.
         self.journal.note(Record::NodeStarted { who: start.who.clone() });
         let began = Instant::now();
         let cancel = self.stops(&start.who.frame);
@@ -48,7 +48,7 @@ impl RunDriver<'_> {
         let before = before.and_then(|place| self.before.remove(&place)).unwrap_or_default();
         let effects = self.ledger.effects(&start.who, before.effects);
         let earlier = Spent { millis: before.millis, ..Spent::default() };
-        // With the time that it took before a cut: a node's limit of seconds is for its whole work.
+        // Includes the time spent before an interruption: a node's time limit covers its whole work.
         let budget = self.context.budget.within_since(began, BudgetLimits::default(), earlier);
         let own = Own {
             effects,
@@ -78,8 +78,8 @@ impl RunDriver<'_> {
         self.active.insert(activation, Box::new(active));
         let limit = node.time_limit.unwrap_or(self.limits.node);
         let mut work = work(&self.plan, ix, context, limit);
-        // Most work is done at the first look, and then it is none to be waited for. What is not is looked at
-        // again, by which it learns whom to wake.
+        // Most work completes on the first poll and then needs no task. The rest is polled again as a task,
+        // and that poll registers its waker.
         match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(outcome) => self.done.push_back(outcome),
             Poll::Pending => self.tasks.push(work),

@@ -1,5 +1,5 @@
-//! Activations that do not end by themselves: frames that are complete, loops that are left, runs that
-//! are over.
+//! Stops activations that do not end by themselves: in frames that are complete, in loops that are left, and
+//! in runs that are over.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::output_dedup::{OutputDedup, SaidSoFar};
 use crate::perform::settle_frame;
 
 impl RunDriver<'_> {
-    /// Carries out what the machine concluded.
+    /// Carries out the consequences that the machine concluded.
     pub(super) fn follow(&mut self) {
         while let Some(consequence) = self.machine.consequence() {
             match consequence {
@@ -33,23 +33,23 @@ impl RunDriver<'_> {
                     self.stop(activation, "something else in its frame has failed");
                 }
                 Consequence::FrameFailed(activation, broken) => self.frame_failed(activation, broken),
-                // The body broke off: the frame is stopped with everything else.
+                // The body failed: the frame is stopped with everything else.
                 Consequence::FrameDone(..) if self.failed => {}
                 Consequence::FrameDone(activation, outputs) => self.frame_done(activation, outputs),
             }
         }
     }
 
-    /// What stops an activation. Only a frame can be stopped on its own, with everything in it, so there is
-    /// one token for each frame and not one for each activation.
+    /// Returns the token that stops an activation. Only a whole frame can be stopped on its own, so there is
+    /// one token per frame and not one per activation.
     pub(super) fn stops(&mut self, frame: &[FrameStep]) -> CancellationToken {
         let Some(innermost) = frame.last() else { return self.cancel.clone() };
         if let Some(known) = self.frames.get(&innermost.activation) {
             return known.clone();
         }
         let mut cancel = self.cancel.clone();
-        // From the outermost in: each frame's token is a child of the one around it, so stopping a frame
-        // stops all within it.
+        // From the outermost frame inwards: each frame's token is a child of the enclosing one's, so stopping
+        // a frame stops everything within it.
         for step in frame {
             let known = self.frames.entry(step.activation).or_insert_with(|| cancel.child_token());
             cancel = known.clone();
@@ -75,11 +75,11 @@ impl RunDriver<'_> {
         self.frames.remove(&activation);
         self.ensure_active(activation);
         let Some(ix) = self.active.get(&activation).map(|active| active.node) else { return };
-        // The settings that closed the frame catch the failure, so it is nobody else's.
+        // The settings that closed the frame catch the failure, so it does not propagate.
         let _ = self.complete(settle_frame(&self.plan.nodes[ix], activation, broken));
     }
 
-    /// A frame that was open when its run paused is not among this driver's own activations.
+    /// Adds a frame that was open when its run paused and is therefore not among this driver's activations.
     pub(super) fn ensure_active(&mut self, activation: u32) {
         if self.active.contains_key(&activation) {
             return;
@@ -105,7 +105,7 @@ impl RunDriver<'_> {
     }
 
     fn stop(&mut self, activation: u32, why: &str) {
-        // Out of every list in which its end might still be waiting, or it would end twice.
+        // Removed from every list in which its end might still be waiting, or it would end twice.
         self.held.retain(|held| held.activation != activation);
         self.cut_off.retain(|outcome| outcome.activation != activation);
         self.frames.remove(&activation);
@@ -115,7 +115,7 @@ impl RunDriver<'_> {
         if let Some(cancel) = &active.cancel {
             cancel.cancel();
         }
-        // What it has said stays in the conversation, so the message has an end like any other.
+        // What it has said stays in the conversation, so the message gets an end like any other.
         if active.said {
             let (node, end) = (active.who.node.clone(), Default::default());
             self.journal.note(Record::MessageEnded { activation, node, end });
@@ -124,8 +124,8 @@ impl RunDriver<'_> {
         self.note_finished(active, &Arc::default(), Some(&error), Onward::along(&NextEdges::None));
     }
 
-    /// Calls of tools whose ends nobody will tell any more: their activation was stopped, or took too
-    /// long. Every start of a call has its end all the same.
+    /// Ends tool calls whose results will never be reported, because their activation was stopped or took too
+    /// long. Every start of a call still gets its end.
     pub(super) fn end_calls(&mut self, active: &RunningActivation) {
         for (started, began) in &active.calls {
             let call = ToolFinished {
@@ -140,19 +140,19 @@ impl RunDriver<'_> {
         }
     }
 
-    /// Ends everything that is under way, so that every start has its finish.
+    /// Ends everything that is under way, so that every start has its end.
     pub(super) fn stop_all(&mut self, ending: Ending) {
         let why = match ending {
             Ending::Cancelled => "the run was cancelled",
             _ => "the run failed elsewhere",
         };
-        // Dropped before their ends are noted, so that nothing they would still say comes after these.
+        // Dropped before their ends are noted, so that nothing they would still say comes after those.
         self.tasks.clear();
         self.done.clear();
-        // A frame that was open when its run paused has its start there and its finish here.
+        // A frame that was open when its run paused was started in that run and finishes here.
         let open: Vec<_> = self.machine.frames.keys().copied().collect();
         open.into_iter().for_each(|activation| self.ensure_active(activation));
-        // The latest first: what works within a frame ends before the frame does.
+        // Latest first: work within a frame ends before the frame does.
         let rest: Vec<_> = self.active.keys().rev().copied().collect();
         for activation in rest {
             self.stop(activation, why);

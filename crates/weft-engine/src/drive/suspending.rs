@@ -1,5 +1,4 @@
-//! Activations that end for now and start again when a person has answered: those that ask, and those
-//! that were listening to them.
+//! Suspends activations until a person has answered: those that ask, and those that were listening to them.
 
 use std::sync::Arc;
 
@@ -12,8 +11,8 @@ use super::conclude::Onward;
 use crate::perform::{ActivationOutcome, NodeResult};
 
 impl RunDriver<'_> {
-    /// Whether a listener has ended because the text that it reads broke off, while the writer of it is
-    /// still at work: only the writer's end tells what that means.
+    /// Whether a listener ended because the text it reads broke off while its writer is still at work: only
+    /// the writer's end tells why.
     pub(super) fn was_cut_off(&self, outcome: &ActivationOutcome) -> bool {
         // A text that breaks off is `Cancelled` for its readers, whatever its writer ends with.
         let broken = outcome.result.as_ref().is_err_and(|error| error.kind == ErrorKind::Cancelled);
@@ -26,7 +25,7 @@ impl RunDriver<'_> {
         alternative.is_some_and(|alternative| self.machine.hears(listener, alternative, writer))
     }
 
-    /// The end for now of an activation that asks a person, or that was listening to one that does;
+    /// Returns the suspension of an activation that asks a person, or that was listening to one that does;
     /// `None` when it has really ended.
     pub(super) fn suspension_of(&self, outcome: &mut ActivationOutcome) -> Option<NodeResult> {
         let activation = outcome.activation;
@@ -39,8 +38,8 @@ impl RunDriver<'_> {
         Some(NodeResult { activation, finished, onward: NextEdges::Suspended, error: None })
     }
 
-    /// Iterations and Loops that were open when the run paused go on: each run tells the start and the end
-    /// of what it works on.
+    /// Reopens Iterations and Loops that were open when the run paused: each run records the start and the
+    /// end of what it works on.
     pub(super) fn reopen_frames(&mut self) {
         for activation in std::mem::take(&mut self.reopens) {
             if let Some((who, _)) = self.machine.who(activation) {
@@ -50,7 +49,7 @@ impl RunDriver<'_> {
         }
     }
 
-    /// Iterations and Loops that are open while the run waits end for now, the innermost first.
+    /// Suspends the Iterations and Loops that are open while the run waits, innermost first.
     fn suspend_frames(&mut self) {
         let open: Vec<_> = self.machine.frames.keys().rev().copied().collect();
         for activation in open {
@@ -61,7 +60,7 @@ impl RunDriver<'_> {
         }
     }
 
-    /// Ends the work for now, and says what the waiting nodes ask.
+    /// Suspends the work, and returns the forms of the waiting nodes.
     pub(super) fn ask_people(&mut self) -> Vec<WaitingForm> {
         self.suspend_frames();
         self.machine.note_asked(&self.context.run, self.context.seams.clock.now_ms());
@@ -72,7 +71,7 @@ impl RunDriver<'_> {
         forms
     }
 
-    /// What the waiting nodes ask.
+    /// Returns the forms of the waiting nodes.
     fn forms(&self) -> Vec<WaitingForm> {
         let waiting = self.machine.waiting_nodes().into_iter();
         let mut forms: Vec<_> = waiting.map(|place| self.machine.waiting_form(place)).collect();
@@ -86,13 +85,13 @@ impl RunDriver<'_> {
         forms
     }
 
-    /// Ends an activation for now.
+    /// Suspends an activation.
     pub(super) fn finish_suspended(&mut self, settled: NodeResult) {
         let activation = settled.activation;
         let Some(mut active) = self.end_activation(activation) else { return };
         active.suspension = settled.finished.suspended.clone();
         let (alternative, spoken) = (active.alternative, active.speech.spoken());
-        // A listener begins its work anew, and a recording knows that work as one activation.
+        // A listener begins its work anew, and a recording counts that work as one activation.
         if active.suspension.is_none() {
             self.ledger.requeue(&active.who);
         }

@@ -1,9 +1,9 @@
-//! Budgets that several runs share: those of a canvas and of a tenant, for a day, a month or for ever.
+//! Budgets that several runs share: those of a canvas and of a tenant, per day, per month or unlimited in time.
 //!
-//! What has been used is in the store; each process counts on from there, takes note every few seconds
-//! of what others have used, and adds what its own runs have used. Runs of one process share one count,
-//! so together they hold a limit as one run does. What several processes use in the same few seconds
-//! can exceed it by that much.
+//! Usage so far is in the store. Each process starts from that value, adds what its own runs use, and every
+//! few seconds picks up what other processes have used. Runs of one process share one count, so together they
+//! keep to a limit as a single run does. Several processes can exceed it by what they use within the same few
+//! seconds.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -15,23 +15,23 @@ use weft_core::{CanvasId, Ending, Result, TenantId};
 
 use super::{Engine, Stores};
 
-/// Milliseconds of a day.
+/// Milliseconds in a day.
 const DAY_MS: i64 = 86_400_000;
 
-/// What may be used by more than one run together.
+/// Limits on what several runs may use together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Allowances {
-    /// By all turns of a session.
+    /// For all turns of a session.
     pub session: BudgetLimits,
-    /// By all runs of a canvas that is not among `canvases`.
+    /// For all runs of a canvas that is not among `canvases`.
     pub canvas: PeriodLimits,
-    /// By all runs of a canvas.
+    /// For all runs of the given canvas.
     pub canvases: BTreeMap<CanvasId, PeriodLimits>,
-    /// By all runs of a tenant.
+    /// For all runs of a tenant.
     pub tenant: PeriodLimits,
 }
 
-/// Whose count it is. Counts are opened anew each day: what was used before is read from the store.
+/// Identifies a count. Counts are opened anew each day: earlier usage is read from the store.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Account {
     tenant: TenantId,
@@ -41,7 +41,7 @@ struct Account {
 }
 
 impl Account {
-    /// The day that its period began with.
+    /// Returns the first day of its period.
     fn since(&self) -> i64 {
         first_day(self.period, self.day)
     }
@@ -54,7 +54,7 @@ impl Account {
     }
 }
 
-/// The counts that runs under way share.
+/// The counts shared by the runs under way.
 #[derive(Debug, Default)]
 pub(super) struct SharedBudgets(Mutex<HashMap<Account, Weak<Budget>>>);
 
@@ -64,8 +64,7 @@ impl SharedBudgets {
         if let Some(budget) = open.get(&account).and_then(Weak::upgrade) {
             return budget;
         }
-        // Counts of days that are over and of runs that have ended go
-        // here, so the map is no larger than what is under way.
+        // Counts of past days and of ended runs are dropped here, so that the map holds only what is in use.
         open.retain(|_, budget| budget.strong_count() > 0);
         let budget = Budget::new(account.holder(), limits, Spent::default(), around);
         open.insert(account, Arc::downgrade(&budget));
@@ -73,7 +72,7 @@ impl SharedBudgets {
     }
 }
 
-/// The first day of the period that a day is in. Both are days since 1970, in UTC.
+/// Returns the first day of the period that a day is in. Both are days since 1970, in UTC.
 pub fn first_day(period: Period, day: i64) -> i64 {
     match period {
         Period::Day => day,
@@ -82,19 +81,19 @@ pub fn first_day(period: Period, day: i64) -> i64 {
     }
 }
 
-/// The number of the first day of a day's month; both are days since 1970.
+/// Returns the first day of a day's month; both are days since 1970.
 fn first_of_month(day: i64) -> i64 {
     let date = day.checked_mul(DAY_MS).and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
-    // A day outside of the calendar counts by itself: a clock that is wrong must not stop runs.
+    // A day outside of the calendar counts by itself: a wrong clock must not stop runs.
     date.map_or(day, |date| day - i64::from(date.to_zoned(jiff::tz::TimeZone::UTC).day()) + 1)
 }
 
 impl Engine {
-    /// The budgets around a run of a canvas, innermost first, as far as anything is limited. What the
-    /// store says has been used is taken note of.
+    /// Returns the budgets around a run of a canvas, innermost first, as far as anything is limited. They are
+    /// brought up to date with the usage in the store.
     ///
     /// # Errors
-    /// What the store says.
+    /// Any error of the store.
     pub(super) async fn account(
         &self,
         stores: &Stores,
@@ -103,7 +102,7 @@ impl Engine {
     ) -> Result<Option<Arc<Budget>>> {
         let Allowances { canvas: each, canvases, tenant: of_tenant, .. } = &self.0.allowances;
         let of_canvas = canvases.get(canvas).unwrap_or(each);
-        // The tenant's first, so that each count lies around the one opened after it.
+        // The tenant's first, so that each count encloses the one opened after it.
         let of_tenant = of_tenant.each().map(|(period, limits)| (None, period, limits));
         let of_canvas = of_canvas.each().map(|(period, limits)| (Some(canvas.clone()), period, limits));
         let day = self.today();
@@ -115,23 +114,23 @@ impl Engine {
             let account = Account { tenant: tenant.clone(), canvas, period, day };
             let spent = stores.spending.spent(tenant, account.canvas.as_ref(), account.since()).await?;
             let budget = self.0.accounts.open(account, limits, around.take());
-            // Only raised: what runs of this process have used since their last note is not in the store yet.
+            // Only raised: what runs of this process have used since they last reported is not in the store yet.
             budget.raise_to(spent);
             around = Some(budget);
         }
         Ok(around)
     }
 
-    /// How a run has ended by now, and what it has used.
+    /// Returns the final record of a run that ends now: its ending and what it used.
     pub(super) fn finished(&self, ending: Ending, spent: Spent, uses: &[ModelUse]) -> FinishedRun {
         let spent = noteworthy(spent).map(|spent| (self.today(), spent));
         FinishedRun { spent, uses: uses.to_vec(), ..FinishedRun::new(ending, self.now_ms()) }
     }
 
-    /// Adds what a run has used to what its canvas and its tenant have used.
+    /// Adds a run's usage to that of its canvas and its tenant.
     ///
     /// # Errors
-    /// What the store says.
+    /// Any error of the store.
     pub(super) async fn note_spent(&self, stores: &Stores, lease: &RunLease, spent: Spent) -> Result<()> {
         match noteworthy(spent) {
             Some(spent) => stores.spending.note(lease, self.today(), spent).await,
@@ -144,7 +143,7 @@ impl Engine {
     }
 }
 
-/// Time alone is free.
+/// Returns the usage if there is any to record: time alone does not count.
 fn noteworthy(spent: Spent) -> Option<Spent> {
     (!spent.without_time().is_none()).then_some(spent)
 }

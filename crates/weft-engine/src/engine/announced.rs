@@ -1,4 +1,4 @@
-//! Runs that were announced under an id known beforehand, and whose process ended before they began.
+//! Starts runs that were announced under a known id but whose process ended before they began.
 
 use weft_core::seam::run_store::StoredRun;
 use weft_core::{Error, ErrorKind, Result, RunKey};
@@ -9,19 +9,19 @@ use super::owner::TakenRun;
 use super::{Engine, RunHandle, StartRun};
 
 impl Engine {
-    /// Begins a run that is stored without a single entry. `request` is what it was to be given.
+    /// Begins a run that is stored without a single entry. `request` is the request that it was announced for.
     ///
     /// # Errors
-    /// `Conflict` when it has begun or ended, or it or its session is under way, here or in another
+    /// `Conflict` when it has begun or ended, or when it or its session is under way, here or in another
     /// process; otherwise as [`Engine::start`].
     pub async fn begin(&self, run: &StoredRun, request: StartRun) -> Result<RunHandle> {
         let stores = self.stores()?;
         let place = self.place()?;
         let lock = SessionLock::take(self, &request.session)?;
         let lease = self.take_over(&stores, run).await?;
-        // From here on the run is ours in the store: whatever fails below, it has to be handed over again.
+        // From here on the run is ours in the store: whatever fails below, it has to be released again.
         let taken = TakenRun::new(self, lease.clone());
-        // After the claim: before it the first owner could still write an entry behind this look.
+        // Checked after the claim: before it, the first owner could still write an entry after the check.
         if self.has_begun(&run.key).await? {
             return Err(Error::new(ErrorKind::Conflict, format!("run {} has begun", run.key.id)));
         }
@@ -35,7 +35,7 @@ impl Engine {
         Ok(handle)
     }
 
-    /// Whether anything of a run was written down.
+    /// Whether the journal of a run has any entries.
     ///
     /// # Errors
     /// `NotFound`.

@@ -1,4 +1,4 @@
-//! A run that shares the beginning of another one, and goes its own way from a step on.
+//! Forks a run: the new run shares the beginning of another one, and diverges from a given step on.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::{Engine, PickedUp, Prepared, Stores};
 use crate::journal::written;
 use crate::secrets;
 
-/// Messages that a forked session begins with, at most: what canvases can look back on and more.
+/// Maximum number of messages that a forked session begins with: what canvases can look back on and more.
 const MESSAGES_MAX: u64 = 1_000;
 
 /// Where to fork a run.
@@ -27,22 +27,21 @@ const MESSAGES_MAX: u64 = 1_000;
 pub struct ForkPoint {
     /// The node whose end is the last thing that both runs share.
     pub node: ComponentId,
-    /// Which of its activations; absent: the last.
+    /// Which of its activations; if absent, the last.
     pub activation: Option<u32>,
-    /// What it gives in the new run: these outputs replace those of the same names. `to` says where a
-    /// node that branches goes on.
+    /// What it produces in the new run: these outputs replace those of the same names. `to` says where a
+    /// branching node continues.
     pub edit: Pin,
 }
 
 impl Engine {
-    /// Begins a run that shares the beginning of another one up to the end of a step, which may have
-    /// given something else. It belongs to a session of its own, `session`, that is like the other one's
-    /// was when the run began. `plan` is the version of the canvas that the other run ran.
+    /// Starts a run that shares the beginning of another one up to the end of a step, whose result may be
+    /// edited. The new run belongs to its own session, `session`, which starts as the other one was when its
+    /// run began. `plan` is the canvas version that the other run ran.
     ///
     /// # Errors
-    /// `NotFound` when the node has not ended in that run; `Invalid` for an edit that is not valid;
-    /// `Conflict` when the session is there already, or when the journal does not fit the canvas; as
-    /// [`Engine::pick_up`].
+    /// `NotFound` when the node has not ended in that run; `Invalid` for an invalid edit; `Conflict` when the
+    /// session already exists, or when the journal does not fit the canvas; otherwise as [`Engine::pick_up`].
     pub async fn fork(
         &self,
         run: &StoredRun,
@@ -54,7 +53,7 @@ impl Engine {
         let secrets = self.secrets_of(&plan, &run.key.tenant).await?;
         let mut entries = self.whole_journal(&stores, &run.key, &secrets).await?;
         let at = place(&entries, point).ok_or_else(|| not_there(&run.key, point))?;
-        // Also the end of the node belongs to both runs, edited or not.
+        // The end of the node belongs to both runs too, edited or not.
         let later = entries.split_off(at + 1);
         let edited = match entries.last_mut() {
             Some(entry) => edit(&mut entry.record, &plan, &point.edit)?,
@@ -66,7 +65,7 @@ impl Engine {
         let shared_to = take_over_calls(&mut entries, &later);
         let original = stores.sessions.load(&SessionKey::new(&run.key.tenant, run.session.clone())).await?;
         let begun = BegunRun { run, session: &original, plan: Arc::clone(&plan), entries: &entries };
-        // Whether it can be set up again is known before anything is stored.
+        // Verified before anything is stored: can the run be set up again?
         let Prepared { mut state, context, .. } = self.as_begun(&stores, begun, None, secrets).await?;
         let now_ms = self.now_ms();
         let key = RunKey::new(&session.tenant, RunId::generate());
@@ -77,7 +76,7 @@ impl Engine {
             _ => Vec::new(),
         };
         let shared = Forked { run: run.key.id.clone(), seq: shared_to, edited, edited_before };
-        // Whatever waits is a task of the other session; here it is a new one.
+        // The waiting nodes are tasks of the other session; here they become new tasks.
         state.paused.iter_mut().for_each(|paused| paused.forget_asked());
         let state = state.to_json()?;
         let Some(Record::RunStarted { session: of, revision, forks, state: begun, .. }) =
@@ -92,8 +91,8 @@ impl Engine {
         secrets::seal(&mut state, &plan, &context.masks);
         let forked =
             Session { key: session, state, revision: 0, created_ms: now_ms, updated_ms: now_ms, ..original };
-        // The session before its run: a run without one could not be
-        // picked up, and an empty session harms nobody.
+        // The session is stored before its run: a run without a session could not be picked up, while an
+        // empty session is harmless.
         stores.sessions.create(&forked, &messages).await?;
         let new = StoredRun {
             key: key.clone(),
@@ -113,10 +112,10 @@ impl Engine {
     }
 }
 
-/// The entry that a fork point means.
+/// Returns the position of the entry that a fork point refers to.
 fn place(entries: &[Entry], point: &ForkPoint) -> Option<usize> {
     entries.iter().rposition(|entry| match &entry.record {
-        // Work that was put off has not ended.
+        // Suspended work has not ended.
         Record::NodeFinished { who, route, .. } => {
             who.node == point.node
                 && *route != NextEdges::Suspended
@@ -132,10 +131,10 @@ fn not_there(key: &RunKey, point: &ForkPoint) -> Error {
         .help("`weft runs show` prints which nodes ended, and the numbers of their activations")
 }
 
-/// What runs beside the edited node begins again. A call that it had begun, and that came back later in the other
-/// run, has been made: what it gave is taken over, and it is not made a second time. One that has not come back is
-/// the other run's, which may be waiting for it still; this one makes its own. The number of the last entry that both
-/// runs have.
+/// Takes over calls of work that ran beside the edited node and begins again. A call that it had started, and
+/// that returned later in the other run, has been made: its result is taken over instead of making the call
+/// again. A call that has not returned belongs to the other run, which may still be waiting for it; this run
+/// makes its own. Returns the number of the last entry that both runs share.
 fn take_over_calls(entries: &mut Vec<Entry>, later: &[Entry]) -> u64 {
     let mut begun: HashSet<(u32, Arc<str>)> = HashSet::new();
     for entry in entries.iter() {
@@ -146,7 +145,7 @@ fn take_over_calls(entries: &mut Vec<Entry>, later: &[Entry]) -> u64 {
             Record::EffectFinished { activation, key, .. } => {
                 begun.remove(&(*activation, Arc::clone(key)));
             }
-            // A node that has ended has nothing under way, whatever its last call came to.
+            // A node that has ended has nothing under way, whatever the outcome of its last call.
             Record::NodeFinished { who, .. } => begun.retain(|(activation, _)| *activation != who.activation),
             _ => {}
         }
@@ -155,7 +154,7 @@ fn take_over_calls(entries: &mut Vec<Entry>, later: &[Entry]) -> u64 {
         Record::EffectFinished { activation, key, .. } => begun.remove(&(*activation, Arc::clone(key))),
         _ => false,
     });
-    // Without the number of an event: that call is told by the run that made it.
+    // Without an event number: the run that made the call reports it.
     let came: Vec<Entry> = came.map(|entry| Entry { event: None, ..entry.clone() }).collect();
     entries.retain(|entry| match &entry.record {
         Record::EffectStarted { activation, key, .. } => !begun.contains(&(*activation, Arc::clone(key))),
@@ -169,8 +168,8 @@ fn take_over_calls(entries: &mut Vec<Entry>, later: &[Entry]) -> u64 {
     shared_to
 }
 
-/// A node that had said what it gave says what it gives now: the last entry is its end, and what it said before
-/// that is taken back.
+/// Replaces the message of a node that had said its result with its new result: the last entry is its end,
+/// and what it said before is reset.
 fn say_anew(entries: &mut Vec<Entry>, plan: &Plan) {
     let Some(Entry { seq, at_ms, record: Record::NodeFinished { who, outputs, .. }, .. }) = entries.last()
     else {
@@ -186,7 +185,7 @@ fn say_anew(entries: &mut Vec<Entry>, plan: &Plan) {
         Record::MessageEnded { activation: of, end, .. } if *of == activation => Some(end.clone()),
         _ => None,
     });
-    // Whoever says nothing of its own has no message to put right.
+    // A node that says nothing of its own has no message to correct.
     let Some(end) = ended.filter(|_| said(entries, activation) != text) else { return };
     let Some(finished) = entries.pop() else { return };
     let mut event = entries.iter().filter_map(|entry| entry.event).max().unwrap_or(0);
@@ -202,7 +201,7 @@ fn say_anew(entries: &mut Vec<Entry>, plan: &Plan) {
     }
 }
 
-/// What an activation has said, without its reasoning.
+/// Returns what an activation has said, without its reasoning.
 fn said(entries: &[Entry], activation: u32) -> String {
     let (mut text, mut thinking) = (String::new(), false);
     for entry in entries {
@@ -219,7 +218,7 @@ fn said(entries: &[Entry], activation: u32) -> String {
     text
 }
 
-/// Makes a node have given something else. Whether there was anything to change.
+/// Changes what a node produced. Returns whether there was anything to change.
 fn edit(record: &mut Record, plan: &Plan, edit: &Pin) -> Result<bool> {
     let Record::NodeFinished { who, outputs, error, route, .. } = record else { return Ok(false) };
     if edit.outputs.0.is_empty() && edit.to.is_none() {
@@ -228,7 +227,7 @@ fn edit(record: &mut Record, plan: &Plan, edit: &Pin) -> Result<bool> {
     let node = plan.nodes.iter().find(|node| node.id == who.node);
     let mut given: Outputs = (**outputs).clone();
     for (name, value) in &edit.outputs.0 {
-        // One that it has given is its own, whatever its shape says.
+        // An output that it did produce is its own, whatever its shape declares.
         if given.0.get(&**name).is_none() && !gives(plan, &who.node, name) {
             let known: Vec<String> = given.0.iter().map(|(name, _)| format!("`{name}`")).collect();
             let error = Error::invalid(format!("`{}` has no output `{name}`", who.node));
@@ -236,7 +235,7 @@ fn edit(record: &mut Record, plan: &Plan, edit: &Pin) -> Result<bool> {
         }
         given.set(name, value.clone());
     }
-    // A node that now gives something has not failed.
+    // A node that now has a result has not failed.
     given.0.remove("_ERROR");
     *outputs = Arc::new(given);
     *error = None;
@@ -259,7 +258,7 @@ fn edit(record: &mut Record, plan: &Plan, edit: &Pin) -> Result<bool> {
     Ok(true)
 }
 
-/// Whether a node may give an output of this name: its parameters say so, or another node reads it.
+/// Whether a node may have an output of this name: its parameters declare it, or another node reads it.
 fn gives(plan: &Plan, id: &ComponentId, name: &str) -> bool {
     let declared = plan.nodes.iter().find(|node| node.id == *id).is_none_or(|node| {
         let outputs = &node.shape.outputs;
@@ -289,7 +288,7 @@ async fn store(stores: &Stores, run: &StoredRun, entries: Vec<Entry>, masks: &Ma
             Ok(StoredEntry { seq, event, at_ms, record: record.into() })
         })
         .collect();
-    // All at once. When the process ends before this there is a run without entries, which is closed as one
-    // that never began; half a copy, which would go on from the wrong place, cannot be.
+    // All in one append. If the process ends before it, there is a run without entries, which is closed as
+    // one that never began; half a copy, which would resume from the wrong place, cannot occur.
     stores.runs.append(&RunLease::of(run), stored?).await
 }

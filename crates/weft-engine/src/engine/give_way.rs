@@ -1,5 +1,6 @@
-//! A run gives way to a question that waits for it in another process. That one asks again and again; the process
-//! that works on the run stops it unless somebody listens: here, or in a third process, which then says so.
+//! Lets a run give way to a question that waits for its session in another process. That process asks
+//! repeatedly; the process that works on the run stops it unless the run has listeners: readers here, or in a
+//! third process, which then says so in the store.
 
 use std::collections::HashMap;
 
@@ -9,11 +10,11 @@ use weft_core::{Result, RunKey};
 
 use super::Engine;
 
-/// So often in a row a look finds that a question has asked again and that nobody has answered: as long as it
-/// takes readers elsewhere, who look once a second, to answer.
+/// Number of consecutive looks that must find the question asked again with no listener having answered: the
+/// time in which readers elsewhere, which look once a second, would have answered.
 const UNANSWERED_MIN: u32 = 2;
 
-/// The questions that wait for runs of this process, as its looks have seen them.
+/// The questions waiting for runs of this process, as of the last look.
 #[derive(Debug, Default)]
 pub(super) struct Waiters(HashMap<RunKey, GiveWayState>);
 
@@ -24,10 +25,11 @@ struct GiveWayState {
 }
 
 impl Waiters {
-    /// Takes a look. The runs that give way unless somebody listens to them here: what was asked before the first
-    /// look may be of somebody who no longer waits, so only what is asked again counts.
+    /// Evaluates the current requests and returns the runs that give way unless they have listeners here.
+    /// Requests made before the first look may come from a process that no longer waits, so only repeated
+    /// requests count.
     pub(super) fn look(&mut self, requests: &[RunRequest]) -> Vec<RunKey> {
-        // Runs that are no longer asked about are forgotten with it.
+        // Runs that are no longer asked about are forgotten.
         let before = std::mem::take(&mut self.0);
         let mut give_way = Vec::new();
         for RunRequest { run, give_way: now, .. } in requests.iter().filter(|r| r.give_way.asked > 0) {
@@ -49,8 +51,8 @@ impl Waiters {
 }
 
 impl Engine {
-    /// Asks the process that works on a run to stop it if nobody listens to it. It is to be asked again, at least
-    /// once a second, as long as the question waits. Whether the run has not ended.
+    /// Asks the process that works on a run to stop it if it has no listeners. The caller has to repeat this
+    /// at least once a second while its question waits. Returns whether the run is still unfinished.
     ///
     /// # Errors
     /// When the store cannot be written.
@@ -58,7 +60,7 @@ impl Engine {
         self.stores()?.runs.say_of_giving_way(key, GiveWayWord::Asked).await
     }
 
-    /// Whether somebody has listened to a run in another process. Who still does answers those who ask.
+    /// Whether readers in another process have listened to a run. Those still listening answer each request.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -67,7 +69,7 @@ impl Engine {
         Ok(run.is_some_and(|run| run.give_way.listened > 0))
     }
 
-    /// Does what others want of the runs of this process.
+    /// Carries out what other processes request of this process's runs.
     pub(super) fn hear(&self, requests: &[RunRequest], waiters: &mut Waiters) {
         for request in requests.iter().filter(|request| request.cancel) {
             self.cancel_here(&request.run);

@@ -1,4 +1,4 @@
-//! What a run holds while it is under way in this process: its place on the list, and its session.
+//! What a run holds while it is under way in this process: its entry among the running runs, and its session.
 
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use weft_core::{Error, ErrorKind, Result, RunKey, SessionKey};
 use super::Engine;
 use crate::feed::{BrokenOff, Feed};
 
-/// What became of a run when its process stopped working on it.
+/// The state of a run when its process stopped working on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Became {
-    /// It has ended, and that is stored.
+    /// It has ended, and its ending is stored.
     Ended,
-    /// Another process has it.
+    /// Another process owns it.
     Lost,
-    /// Nobody works on it, and its readers have been told.
+    /// No process works on it, and its readers have been notified.
     Left,
-    /// This process stops in the middle of it.
+    /// This process shuts down in the middle of it.
     HandedOver,
 }
 
-/// A run on the list of those under way; whatever becomes of its task, it is taken off again.
+/// A run listed as running; it is removed from the list when this is dropped, however its task ends.
 pub(super) struct ListedRun {
     pub(super) became: Became,
     engine: Engine,
@@ -35,17 +35,17 @@ pub(super) struct ListedRun {
 
 impl ListedRun {
     pub(super) fn new(engine: &Engine, lease: RunLease, feed: Arc<Feed>, lock: SessionLock) -> Self {
-        // Unless somebody says otherwise its task was dropped.
+        // Unless set otherwise, the task was dropped.
         Self { became: Became::HandedOver, engine: engine.clone(), lease, feed, lock: Some(lock) }
     }
 }
 
 impl Drop for ListedRun {
     fn drop(&mut self) {
-        // The session is free before a reader can see that the run is over.
+        // The session is freed before a reader can see that the run is over.
         drop(self.lock.take());
         match self.became {
-            // Nothing to hand over: it is over, or somebody else's.
+            // Nothing to hand over: it has ended, or belongs to another process.
             Became::Ended | Became::Lost => {}
             Became::Left => self.engine.0.ownership.leave(self.lease.clone()),
             Became::HandedOver => {
@@ -53,14 +53,15 @@ impl Drop for ListedRun {
                 self.feed.break_off(BrokenOff::handed_over(&self.lease.run.id));
             }
         }
-        // Off the list before the feed closes: who has read the end must not find the run under way.
+        // Removed from the list before the feed closes: a reader that has seen the end must not find the run
+        // still under way.
         self.engine.running().runs.remove(&self.lease.run);
         self.engine.0.ownership.changed.notify_one();
         self.feed.close();
     }
 }
 
-/// One turn of a session at a time, in this process; the store's revision guards against others.
+/// Ensures one turn of a session at a time within this process; the store's revision guards against other processes.
 pub(super) struct SessionLock {
     engine: Engine,
     session: SessionKey,
@@ -71,16 +72,16 @@ impl SessionLock {
         Self::within(engine, session, 0)
     }
 
-    /// The same for a turn that begins: a tenant that has a quota leaves room for the others.
+    /// Locks the session for a new turn, subject to the tenant's limit of concurrent runs.
     pub(super) fn for_new_turn(engine: &Engine, session: &SessionKey) -> Result<Self> {
         Self::within(engine, session, engine.0.limits.tenant_runs_at_once)
     }
 
-    /// With at most so many turns of the tenant at the same time, unless it is 0.
+    /// Locks the session, with at most `tenant_max` concurrent turns of its tenant; 0 means no limit.
     fn within(engine: &Engine, session: &SessionKey, tenant_max: usize) -> Result<Self> {
         let mut running = engine.running();
-        // Counted by sessions and under the lock by which one is taken. A run is on the list only when the store has
-        // answered, and until then any number of others would find the same room.
+        // Counted by sessions, under the same lock that takes one. A run is listed only after the store has
+        // answered, and until then any number of others would find the same slot free.
         let of_tenant = |taken: &&SessionKey| taken.tenant == session.tenant;
         let count = if tenant_max == 0 { 0 } else { running.sessions.keys().filter(of_tenant).count() };
         if tenant_max > 0 && count >= tenant_max {
@@ -109,7 +110,7 @@ impl Drop for SessionLock {
     }
 }
 
-/// A turn of another process came between the reading of a session and the beginning of a run.
+/// Returns the error for a session that another process's turn changed between reading it and starting a run.
 pub(super) fn went_on_elsewhere(session: &SessionKey) -> Error {
     let error = Error::new(ErrorKind::Conflict, format!("another run has changed session {}", session.id));
     Error { retry_after: Some(BUSY_RETRY_AFTER), ..error }.help("ask again")
@@ -117,11 +118,11 @@ pub(super) fn went_on_elsewhere(session: &SessionKey) -> Error {
 
 /// A session that is in the middle of a turn in this process.
 pub struct BusySession {
-    /// Its run; absent while it is about to begin.
+    /// Its run; absent while the run is about to start.
     pub run: Option<RunKey>,
-    /// Whether the run gives way to a question: nobody listens to it, and it was not begun in the background.
+    /// Whether the run gives way to a question: it has no listeners, and it was not started in the background.
     pub abandoned: bool,
-    /// Whether it may be stopped for a question at all.
+    /// Whether it was started in the background; such a run is never stopped for a question.
     pub background: bool,
     freed: Arc<Notify>,
     engine: Engine,
@@ -133,9 +134,9 @@ impl BusySession {
     pub async fn freed(&self) {
         let freed = self.freed.notified();
         tokio::pin!(freed);
-        // Registered before the look, so that a session that becomes free in between wakes us.
+        // Registered before the check, so that a session which becomes free in between wakes this task.
         freed.as_mut().enable();
-        // Another turn may have begun since: then this one is over.
+        // If another turn has begun since, this one is over.
         let same = |now: &Arc<Notify>| Arc::ptr_eq(now, &self.freed);
         if self.engine.running().sessions.get(&self.session).is_some_and(same) {
             freed.await;
@@ -144,20 +145,20 @@ impl BusySession {
 }
 
 impl Engine {
-    /// Keeps a session from beginning a turn in this process until what this gives is dropped.
+    /// Prevents a session from starting a turn in this process until the returned guard is dropped.
     ///
     /// # Errors
-    /// `Conflict` while a turn of it is under way here, or about to begin.
+    /// `Conflict` while a turn of it is under way here, or about to start.
     pub fn hold_session(&self, session: &SessionKey) -> Result<impl Send + use<>> {
         SessionLock::take(self, session)
     }
 
-    /// What a session is busy with in this process.
+    /// Returns what keeps a session busy in this process.
     pub fn busy_session(&self, key: &SessionKey) -> Option<BusySession> {
         let running = self.running();
         let freed = Arc::clone(running.sessions.get(key)?);
-        // Over all runs of this process: there are some thousand at most, and this is asked once for a
-        // question that found its session busy.
+        // A linear search over the runs of this process: there are a few thousand at most, and it happens
+        // once per question that found its session busy.
         let live = running.runs.iter().find(|(_, live)| live.session == *key);
         let background = live.is_some_and(|(_, live)| live.background);
         let abandoned = live.is_some_and(|(_, live)| live.is_abandoned());
@@ -165,11 +166,11 @@ impl Engine {
         Some(BusySession { run, abandoned, background, freed, engine: self.clone(), session })
     }
 
-    /// Puts a message to the agent at work in a session into its run; it waits there until the agent makes its next
-    /// request to a model. Nothing when no run of the session is under way in this process.
+    /// Sends a message to the agent at work in a session; it waits in the run's inbox until the agent makes
+    /// its next model request. `None` when no run of the session is under way in this process.
     ///
     /// # Errors
-    /// `Conflict` when too many wait already.
+    /// `Conflict` when too many messages wait already.
     pub fn send(&self, session: &SessionKey, text: &str) -> Result<Option<(RunKey, SentMessage)>> {
         let running = self.running();
         let live =
@@ -178,7 +179,7 @@ impl Engine {
         Ok(Some((run.clone(), live.inbox.send(text)?)))
     }
 
-    /// Says that a run is nobody's question: it gives way to none.
+    /// Marks a run as a background run: it gives way to no question.
     pub fn run_in_background(&self, key: &RunKey) {
         if let Some(live) = self.running().runs.get_mut(key) {
             live.background = true;

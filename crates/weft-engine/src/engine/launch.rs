@@ -1,4 +1,4 @@
-//! Sets a run going, and sees to it that it is known whose it is when it has ended or was let go of.
+//! Starts runs, and makes sure that their ownership is settled when they have ended or were released.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -17,24 +17,24 @@ use super::used::{RunUsage, note_again_and_again};
 use super::{Engine, LiveRun, Prepared, QUERY_KEPT_MAX, RunHandle, Stores};
 use crate::feed::{EntryReader, Feed};
 
-/// What a run holds while it is under way.
+/// The resources that a run holds while it is under way.
 pub(super) struct HeldRun {
-    /// One of the places for runs at once.
+    /// One of the slots for concurrent runs.
     pub place: OwnedSemaphorePermit,
-    /// Its session, in this process.
+    /// The lock on its session, in this process.
     pub lock: SessionLock,
-    /// The run, in the store.
+    /// The lease on the run, in the store.
     pub lease: RunLease,
 }
 
 impl Engine {
-    /// A run as it is announced.
+    /// Returns the run's row as it is announced in the store.
     pub(super) fn stored_run(&self, prepared: &Prepared) -> StoredRun {
         StoredRun {
             key: prepared.key.clone(),
             session: prepared.request.session.id.clone(),
             canvas: prepared.request.canvas.clone(),
-            // For lists of runs; the journal has all of it.
+            // Shortened for lists of runs; the journal has the whole question.
             query: prepared.request.input.query.chars().take(QUERY_KEPT_MAX).collect(),
             ending: None,
             started_ms: self.now_ms(),
@@ -46,7 +46,7 @@ impl Engine {
         }
     }
 
-    /// Sets a run going, on the list of those under way.
+    /// Starts a run and lists it as running.
     pub(super) fn launch(
         &self,
         stores: Stores,
@@ -65,23 +65,23 @@ impl Engine {
             inbox: prepared.context.inbox.clone(),
         };
         self.running().runs.insert(key.clone(), live);
-        // Only now that the run is on the list: the keeper stops as soon as that is empty.
+        // Only once the run is listed: the keeper stops as soon as the list is empty.
         self.begin_keeping();
         let mut listed = ListedRun::new(self, lease.clone(), Arc::clone(&feed), lock);
         let entries = self.reader(Some(Arc::clone(&feed)), &key, 0);
         let (engine, stop) = (self.clone(), cancel.clone());
-        // Before the turn takes what was prepared.
+        // Taken before the turn consumes `prepared`.
         let used = RunUsage::by(&prepared);
-        // It is large, and gone as soon as the run has begun: the task has no room for it.
+        // Boxed: it is large and is freed as soon as the run has started, so it should not take up space in the task.
         let prepared = Box::new(prepared);
         self.0.tasks.spawn(async move {
             let turn = AssertUnwindSafe(engine.turn(&stores, prepared, &lease, TurnControl { feed: &feed, cancel: stop })).catch_unwind();
             let turn = tokio::select! {
-                // A turn that has come to its end has ended, although this process is to let go of it.
+                // A turn that has completed counts as ended, even if this process was asked to release it.
                 biased;
                 turn = turn => turn,
                 never = note_again_and_again(&stores, &lease, &engine, &used) => match never {},
-                // As if the process had ended here: its journal says how to go on.
+                // As if the process had ended here: the journal says how to resume.
                 () = leave.cancelled() => return drop((listed, place)),
             };
             listed.became = match turn {
@@ -96,12 +96,12 @@ impl Engine {
         RunHandle { key, entries, cancel }
     }
 
-    /// The live end of a run's journal, when it is under way here.
+    /// Returns the live feed of a run's journal, if the run is under way here.
     pub(super) fn feed(&self, key: &RunKey) -> Option<Arc<Feed>> {
         self.running().runs.get(key).map(|live| Arc::clone(&live.feed))
     }
 
-    /// A reader of a run's entries; where they are not shown here they are read in the store.
+    /// Returns a reader of a run's entries; entries that this process does not feed are read from the store.
     pub(super) fn reader(&self, feed: Option<Arc<Feed>>, key: &RunKey, after_event: u64) -> EntryReader {
         let store = self.0.stores.as_ref().map(|stores| (Arc::clone(&stores.runs), key.clone()));
         let engine = self.clone();

@@ -1,50 +1,51 @@
-//! What runs may use.
+//! Limits of runs.
 
 use std::time::Duration;
 
 use weft_core::budget::BudgetLimits;
 use weft_dsl::Plan;
 
-/// How often a run asks models when nobody has set it. A review cycle that never ends costs 670 calls
-/// before the activations are used up.
+/// Default limit of model calls per run. A review cycle that never ends would otherwise cost 670 calls before
+/// its activations are used up.
 const MODEL_CALLS: u64 = 200;
-/// Calls of models about one document, when nothing is said.
+/// Default limit of model calls while processing one document.
 // A document has thousands of chunks, each of which may be asked about several times.
 const PIPELINE_MODEL_CALLS: u64 = 100_000;
 
-/// What runs may use.
+/// Limits of runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EngineLimits {
-    /// Runs at the same time; a further one is refused.
+    /// Maximum number of concurrent runs; further ones are refused.
     pub runs_at_once: usize,
-    /// Runs of one tenant at the same time; 0: as many as there is room for.
+    /// Maximum number of concurrent runs of one tenant; 0 means no separate limit.
     pub tenant_runs_at_once: usize,
-    /// Nodes at the same time within a run.
+    /// Maximum number of concurrent nodes within a run.
     pub nodes_at_once: usize,
-    /// Activations of a run, beyond one for each node, in each round of an Iteration or a Loop as well.
+    /// Number of activations of a run beyond the one that each node has; nodes in a body have one in each
+    /// round of its Iteration or Loop.
     pub activations: u64,
-    /// Bytes of what one activation produces.
+    /// Maximum size in bytes of what one activation produces.
     pub output_bytes: usize,
-    /// Bytes of what a run holds at the same time: outputs, results of rounds, variables.
+    /// Maximum size in bytes of what a run holds at any time: outputs, results of rounds, variables.
     pub values_bytes: usize,
-    /// Bytes of a run's journal. What ends a run that has reached it comes on top.
+    /// Maximum size in bytes of a run's journal. The records that end a run which has reached it come on top.
     pub journal_bytes: u64,
     /// What the models and tools of a run may use together.
     pub budget: BudgetLimits,
-    /// How long a run may take.
+    /// Time limit of a run.
     pub run_time: Duration,
-    /// How long an activation may take whose component names no limit.
+    /// Time limit of an activation whose component sets none of its own.
     pub node_time: Duration,
-    /// How long a run may take that brings a document into a dataset.
+    /// Time limit of a run that adds a document to a dataset.
     pub pipeline_time: Duration,
-    /// Calls of models that such a run may make: it asks about every chunk.
+    /// Model calls that such a run may make: it asks about every chunk.
     pub pipeline_model_calls: u64,
-    /// How often a run is picked up that gets no further each time: it may be the run that ends its process.
+    /// How often a run may be picked up without making progress: it may be the run itself that ends its process.
     pub pick_ups: usize,
 }
 
 impl EngineLimits {
-    /// The limits of a run of this plan.
+    /// Returns the limits of a run of this plan.
     pub(super) fn of(self, plan: &Plan) -> Self {
         if !plan.is_pipeline {
             return self;
@@ -59,7 +60,7 @@ impl Default for EngineLimits {
         Self {
             runs_at_once: 4_096,
             tenant_runs_at_once: 0,
-            // As many as the engines run at a time that existing canvases were drawn for.
+            // The same number of nodes as in the engines that existing canvases were drawn for.
             nodes_at_once: 5,
             activations: 1_000,
             output_bytes: 32 << 20,

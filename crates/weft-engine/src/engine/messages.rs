@@ -1,5 +1,5 @@
-//! Messages to runs that other processes have: left in the store by one process, handed to the agent by the one that
-//! works on the run, which looks once a second.
+//! Messages to runs of other processes: the sending process leaves them in the store; the process that works
+//! on the run looks once a second and hands them to the agent.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,27 +14,28 @@ use weft_core::{Result, RunKey, SessionKey};
 
 use super::{Engine, Stores};
 
-/// So many are taken in at a look.
-// What is beyond comes with the next look, a second later.
+/// Maximum number of messages taken in one look.
+// The rest is taken by the next look, a second later.
 const MESSAGES_AT_ONCE_MAX: u64 = 256;
 
-/// How long a sender waits between two looks at what has become of its message.
-// A sender waits for an answer; the look is one row by its key.
+/// How often a sender checks what has become of its message.
+// A sender waits for an answer, and the check reads a single row by its key.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// A message that waits for a run of another process. It is taken back when this is dropped before an agent has read it.
+/// A message that waits for a run of another process. Dropping this before an agent has read the message
+/// takes it back.
 pub struct LeftMessage {
     /// The run.
     pub run: RunKey,
     id: String,
     stores: Stores,
     engine: Engine,
-    /// It is known what has become of it.
+    /// The message's fate is known.
     settled: AtomicBool,
 }
 
 impl LeftMessage {
-    /// Waits until an agent has read it, or until the run is over without that. Whether one has.
+    /// Waits until an agent has read the message, or until the run is over without that. Returns whether it was read.
     ///
     /// # Errors
     /// When the store cannot be used.
@@ -45,15 +46,15 @@ impl LeftMessage {
                 return Ok(true);
             }
             if self.stores.runs.get(&self.run).await?.ending.is_some() {
-                // An agent may have taken it just before the end. Whose
-                // removal finds it decides, so nothing is read twice.
+                // An agent may have taken it just before the end. The removal that finds the row decides, so
+                // nothing is read twice.
                 return Ok(!self.take_back().await?);
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
 
-    /// Takes it back. Whether it still waited.
+    /// Takes the message back. Returns whether it was still waiting.
     ///
     /// # Errors
     /// When the store cannot be written.
@@ -66,8 +67,7 @@ impl LeftMessage {
 
 impl Drop for LeftMessage {
     fn drop(&mut self) {
-        // Dropped outside of a runtime (a program that ends) there is nobody to take it back; it goes with
-        // its run.
+        // Outside of a runtime (in a program that is exiting) nothing can take it back; it is removed with its run.
         let Ok(runtime) = Handle::try_current() else { return };
         if self.settled.load(Ordering::Relaxed) {
             return;
@@ -83,11 +83,11 @@ impl Drop for LeftMessage {
 }
 
 impl Engine {
-    /// Leaves a message for the agent at work in a session whose run another process has. Nothing when no run of the
-    /// session is under way anywhere.
+    /// Leaves a message for the agent at work in a session whose run belongs to another process. `None` when
+    /// no run of the session is under way anywhere.
     ///
     /// # Errors
-    /// `Conflict` when too many wait already; when the store cannot be used.
+    /// `Conflict` when too many messages wait already; errors of the store.
     pub async fn leave_message(&self, session: &SessionKey, text: &str) -> Result<Option<LeftMessage>> {
         let stores = self.stores()?;
         let Some(run) = self.at_work(session).await?.filter(|run| run.cancel_ms.is_none()) else {
@@ -106,7 +106,7 @@ impl Engine {
         Ok(Some(LeftMessage { run: message.run, id: message.id, stores, engine, settled }))
     }
 
-    /// The inbox of a run that is about to begin here.
+    /// Returns the inbox of a run that is about to start here.
     pub(super) fn inbox_of(&self, run: &RunKey) -> Inbox {
         match &self.0.stores {
             Some(stores) => Inbox::of(run.clone(), Arc::clone(&stores.messages)),
@@ -114,7 +114,7 @@ impl Engine {
         }
     }
 
-    /// Hands over what other processes have left for the runs of this one.
+    /// Delivers messages that other processes have left for runs of this one.
     pub(super) async fn collect_messages(&self, stores: &Stores) {
         let left = stores.messages.messages_for(&self.0.ownership.process.id, MESSAGES_AT_ONCE_MAX).await;
         let left = match left {
@@ -127,7 +127,7 @@ impl Engine {
         for message in left {
             by_run.entry(message.run.clone()).or_default().push(message);
         }
-        // Behind the store's answer: the lock is not held over a wait.
+        // After the store has answered: the lock is not held across an await.
         let running = self.running();
         for (run, messages) in by_run {
             if let Some(live) = running.runs.get(&run).filter(|live| !live.cancel.is_cancelled()) {

@@ -1,5 +1,5 @@
-//! Whose runs are: this process says that it is at work, hears what others want of its runs, hands over what
-//! it lets go of, and finds what nobody works on.
+//! Ownership of runs: this process sends heartbeats, receives what other processes request of its runs,
+//! releases the runs it gives up, and finds runs that no process works on.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,49 +15,50 @@ use super::give_way::Waiters;
 use super::{Engine, Stores};
 use crate::watch::{ProcessWatch, SILENT_MAX};
 
-/// How often a process with runs under way says so.
+/// How often a process with runs under way sends a heartbeat.
 const BEAT_EVERY: Duration = Duration::from_secs(2);
 
-/// How often a process with runs under way looks what others want of them, and hands over what it left.
+/// How often a process with runs under way checks for requests from other processes and hands over the runs
+/// it released.
 const HEAR_EVERY: Duration = Duration::from_secs(1);
 
-/// Runs without a process that are found at a time; the others are found when these go on.
+/// Maximum number of unattended runs returned at once; the others are found once these have been resumed.
 const UNATTENDED_MAX: u64 = 1_000;
 
-/// Each so many looks it is looked for runs that this process has without knowing: of a store that answered
-/// too late it cannot know what it did.
+/// Every this many looks, also look for runs that this process owns without knowing: after a store answered
+/// too late, it cannot know what the store did.
 const OWN_EVERY: u32 = 10;
 
-/// A process that was silent for so long and has no runs is forgotten.
+/// A process without runs is forgotten after it has been silent for this long.
 const FORGET_AFTER: Duration = Duration::from_secs(600);
 
-/// What tells this process from the others that work on the same store.
+/// What distinguishes this process from the others that work on the same store.
 #[derive(Clone, Debug)]
 pub struct ProcessIdentity {
-    /// Its name, which no other life of a program has.
+    /// Its id, unique to this execution of the program.
     pub id: ProcessId,
-    /// Where it runs, as far as that is known.
+    /// Where it runs, if that is known.
     pub place: Option<ProcessPlace>,
-    /// Whether it is known that nothing runs there any more.
+    /// Whether it is certain that nothing runs at a place any more.
     pub is_gone: fn(&ProcessPlace) -> bool,
 }
 
 impl ProcessIdentity {
-    /// A process of which others see only whether it says anything.
+    /// Creates the identity of a process that others can only judge by its heartbeats.
     pub fn nameless() -> Self {
         Self { id: ProcessId::generate(), place: None, is_gone: |_| false }
     }
 }
 
-/// What an engine has to remember of its runs beside running them.
+/// What an engine tracks about the ownership of its runs.
 pub(super) struct Ownership {
     pub(super) process: ProcessIdentity,
     watch: Mutex<WatchedProcesses>,
-    /// When this process last said that it is at work.
+    /// When this process last sent a heartbeat.
     said: Mutex<Option<Instant>>,
-    /// Runs that it has let go of without handing them over yet.
+    /// Runs that it has released but not handed over yet.
     left: Mutex<Vec<RunLease>>,
-    /// A run has ended or was let go of.
+    /// Notified when a run has ended or was released.
     pub(super) changed: Notify,
 }
 
@@ -81,7 +82,7 @@ impl Ownership {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// This process does not go on with a run: it is handed over soon.
+    /// Releases a run that this process does not continue; it is handed over soon.
     pub(super) fn leave(&self, lease: RunLease) {
         self.left().push(lease);
         self.changed.notify_one();
@@ -94,24 +95,24 @@ impl Ownership {
 }
 
 impl Engine {
-    /// Says that this process is at work, before it begins with a run: whoever has seen it silent, because it
-    /// had nothing to do, would take the run for one that nobody works on.
+    /// Sends a heartbeat before a run starts: a process that saw this one silent, because it was idle, would
+    /// take the run for an unattended one.
     pub(super) async fn say_at_work(&self, stores: &Stores) -> Result<()> {
         let ownership = &self.0.ownership;
         if ownership.said_lately() {
             return Ok(());
         }
-        // Taken before the call: a store that is slow to answer must not put off the next word.
+        // Taken before the call: a store that is slow to answer must not delay the next heartbeat.
         let now = Instant::now();
         stores.processes.beat(&ownership.process.id, ownership.process.place.as_ref()).await?;
         *ownership.said.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
         Ok(())
     }
 
-    /// Takes a run over.
+    /// Takes over a run.
     ///
     /// # Errors
-    /// `Conflict` when it has ended, or another process was faster.
+    /// `Conflict` when it has ended, or when another process was faster.
     pub(super) async fn take_over(&self, stores: &Stores, run: &StoredRun) -> Result<RunLease> {
         self.say_at_work(stores).await?;
         let claimed = stores.runs.claim(&run.key, run.fence, &self.0.ownership.process.id).await?;
@@ -121,7 +122,7 @@ impl Engine {
         })
     }
 
-    /// Sees to it that somebody does what [`Engine::keep`] does.
+    /// Makes sure that a task runs [`Engine::keep`].
     pub(super) fn begin_keeping(&self) {
         let (Some(stores), Ok(runtime)) = (self.0.stores.clone(), Handle::try_current()) else { return };
         if !std::mem::replace(&mut self.running().kept, true) {
@@ -129,7 +130,7 @@ impl Engine {
         }
     }
 
-    /// Does for all runs under way what has to be done every few seconds, until there are none.
+    /// Does what all runs under way need every few seconds, until there are none left.
     async fn keep(self, stores: Stores) {
         let idle = async {
             while !self.stops_keeping() {
@@ -137,7 +138,7 @@ impl Engine {
             }
         };
         tokio::select! {
-            // In this order, so that a history that a seed describes is always the same.
+            // In this order, so that the history for a given seed is always the same.
             biased;
             () = idle => {}
             () = self.say_again_and_again(&stores) => {}
@@ -145,7 +146,7 @@ impl Engine {
         }
     }
 
-    /// Whether there is nothing to do any more; then somebody else has to begin again.
+    /// Whether there is nothing left to do; the keeper must then be started again when there is.
     fn stops_keeping(&self) -> bool {
         let mut running = self.running();
         let left = !self.0.ownership.left().is_empty() && !self.0.tasks.is_closed();
@@ -175,10 +176,9 @@ impl Engine {
         }
     }
 
-    /// Hands over what was let go of. What the store does not take now is handed over later.
+    /// Hands over the runs that were released. Those that the store does not accept now are handed over later.
     pub(super) async fn hand_over(&self, stores: &Stores) {
-        // A copy, so that the lock is not held while the store is
-        // asked; what is let go of meanwhile stays on the list.
+        // A copy, so that the lock is not held during the store call; runs released meanwhile stay on the list.
         let left = self.0.ownership.left().clone();
         if left.is_empty() {
             return;
@@ -190,9 +190,9 @@ impl Engine {
         self.0.ownership.changed.notify_one();
     }
 
-    /// Runs that nobody works on: they were handed over, their process is known to be gone, or it was seen to be
-    /// silent for longer than [`SILENT_MAX`]. What has been seen grows with every call, so it is called again
-    /// and again, about every second.
+    /// Returns the runs that no process works on: they were handed over, their process is known to be gone,
+    /// or it has been silent for longer than [`SILENT_MAX`]. Silence is observed across calls, so this has to
+    /// be called repeatedly, about once a second.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -212,8 +212,8 @@ impl Engine {
         if runs.is_empty() {
             return Ok(runs);
         }
-        // A process that had nothing to do says that it is at work before it begins with a run: of the runs
-        // that were found it is known after them whether their process is still silent.
+        // A process that was idle sends a heartbeat before it starts a run, so reading the processes again
+        // after the runs were found tells whether their owners are still silent.
         let processes = stores.processes.list().await?;
         let gone = self.gone(&processes);
         runs.retain(|run| match &run.owner {
@@ -224,8 +224,8 @@ impl Engine {
         Ok(runs)
     }
 
-    /// The same, looked for until it is known of every run: those whose process says nothing are watched as
-    /// long as that takes.
+    /// Finds unattended runs, and waits until the state of every run is known: silent processes are watched
+    /// for as long as that takes.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -249,7 +249,7 @@ impl Engine {
         }
     }
 
-    /// Whether a run waits for somebody to go on with it, as far as that has been seen by now.
+    /// Whether a run waits to be resumed, as far as has been observed so far.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -257,7 +257,7 @@ impl Engine {
         Ok(self.unattended().await?.iter().any(|run| run.key == *key))
     }
 
-    /// The processes that are gone, as far as that has been seen by now.
+    /// Returns the processes that are gone, as far as has been observed so far.
     fn gone(&self, processes: &[StoredProcess]) -> Vec<ProcessId> {
         let Ownership { process: own, .. } = &self.0.ownership;
         let mut watched = self.0.ownership.watched();
@@ -270,10 +270,10 @@ impl Engine {
         processes.iter().filter(is_gone).map(|process| process.id.clone()).collect()
     }
 
-    /// Forgets processes that are gone for good and have nothing left.
+    /// Forgets processes that are gone for good and own no runs.
     ///
     /// # Errors
-    /// When the store does not do it.
+    /// When the store fails.
     pub async fn forget_processes(&self) -> Result<()> {
         let stores = self.stores()?;
         let processes = stores.processes.list().await?;
@@ -282,21 +282,21 @@ impl Engine {
             let known = process.place.as_ref().is_some_and(self.0.ownership.process.is_gone);
             let silent = self.0.ownership.watched().watch.silence(&process.id) >= FORGET_AFTER;
             if known || silent {
-                // By the count that was read: a process that has woken since keeps its row.
+                // Conditional on the heartbeat count that was read: a process that has woken up since keeps its row.
                 stores.processes.forget(&process.id, process.beat).await?;
             }
         }
         Ok(())
     }
 
-    /// Asks a run to stop, whichever process works on it, or none. Whether it was one that has not ended.
+    /// Requests that a run stop, whichever process works on it, if any. Returns whether the run was unfinished.
     ///
     /// # Errors
-    /// When the store cannot be written, and the run is not under way here.
+    /// When the store cannot be written and the run is not under way here.
     pub async fn cancel(&self, key: &RunKey) -> Result<bool> {
         let here = self.cancel_here(key);
         let Some(stores) = &self.0.stores else { return Ok(here) };
-        // Also when it is under way here: whoever goes on with it, should this process end now, is to know.
+        // Also when it is under way here: if this process ends now, the process that resumes the run must know.
         match stores.runs.request_cancel(key, self.now_ms()).await {
             Ok(asked) => Ok(asked || here),
             Err(_) if here => Ok(true),
@@ -304,7 +304,7 @@ impl Engine {
         }
     }
 
-    /// Asks every run of a session to stop. Whether there was one that has not ended.
+    /// Requests that every run of a session stop. Returns whether any of them was unfinished.
     ///
     /// # Errors
     /// When the store cannot be used.
@@ -322,7 +322,7 @@ impl Engine {
         Ok(asked)
     }
 
-    /// The run of a session that has not ended, whichever process has it.
+    /// Returns the unfinished run of a session, whichever process owns it.
     ///
     /// # Errors
     /// When the store cannot be used.
@@ -333,24 +333,24 @@ impl Engine {
         }
     }
 
-    /// Asks a run to stop that is under way in this process. Whether it is.
+    /// Cancels a run if it is under way in this process. Returns whether it is.
     pub fn cancel_here(&self, key: &RunKey) -> bool {
         let running = self.running();
         running.runs.get(key).map(|live| live.cancel.cancel()).is_some()
     }
 
-    /// Stops working on a run without ending it, and hands it over: another process goes on with it at once.
-    /// Whether it was under way.
+    /// Stops working on a run without ending it and hands it over: another process can resume it immediately.
+    /// Returns whether it was under way.
     pub fn leave(&self, key: &RunKey) -> bool {
         let running = self.running();
         running.runs.get(key).map(|live| live.leave.cancel()).is_some()
     }
 
-    /// Waits for the runs under way, at most `grace`, then hands over the rest: the next process goes on with
-    /// them at once. Nothing is cancelled.
+    /// Waits up to `grace` for the runs under way, then hands over the rest: the next process can resume them
+    /// immediately. Nothing is cancelled.
     pub async fn shut_down(&self, grace: Duration) {
-        // Closed first: the keeper then ends without waiting for a
-        // store to take what is left, which is done below.
+        // Closed first: the keeper then ends without waiting for the store to take what was released; that is
+        // done below.
         self.0.tasks.close();
         self.0.ownership.changed.notify_one();
         if tokio::time::timeout(grace, self.0.tasks.wait()).await.is_err() {
@@ -364,7 +364,7 @@ impl Engine {
         }
     }
 
-    /// Others need not watch whether this process falls silent.
+    /// Removes this process from the store, so that others need not wait for it to fall silent.
     async fn say_good_bye(&self, stores: &Stores) -> Result<()> {
         let own = &self.0.ownership.process.id;
         if self.0.ownership.said.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
@@ -381,15 +381,15 @@ impl Engine {
     }
 }
 
-/// The run of a session that has not ended, whichever process has it.
+/// Returns the unfinished run of a session, whichever process owns it.
 async fn at_work(stores: &Stores, key: &SessionKey) -> Result<Option<StoredRun>> {
     let filter =
         RunFilter { session: Some(key.id.clone()), unfinished: true, limit: 1, ..RunFilter::default() };
     Ok(stores.runs.list(&key.tenant, &filter).await?.pop())
 }
 
-/// A run that this process has taken, until it is known who looks after it. Unless somebody does it is handed
-/// over again.
+/// A run that this process has just claimed, until a task is responsible for it. If none becomes responsible,
+/// the run is released again.
 pub(super) struct TakenRun {
     engine: Engine,
     lease: Option<RunLease>,
@@ -400,7 +400,7 @@ impl TakenRun {
         Self { engine: engine.clone(), lease: Some(lease) }
     }
 
-    /// Somebody looks after it.
+    /// A task is responsible for the run now.
     pub(super) fn kept(mut self) {
         self.lease = None;
     }

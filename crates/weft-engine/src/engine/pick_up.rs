@@ -1,4 +1,4 @@
-//! Runs that were cut off by the end of their process: read back from their journals, and gone on with.
+//! Resumes runs that were interrupted by the end of their process: they are rebuilt from their journals.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -29,37 +29,38 @@ use crate::recover::JournalReader;
 use crate::secrets::SecretValues;
 use crate::session::SessionState;
 
-/// What is to become of a run that was taken over, unless it was over but for its last word.
+/// What to do with a run that was taken over, unless only its last record was missing.
 enum PickUpDecision {
-    /// It goes on, with the plan, in its place and with its session.
+    /// Resume it with this plan, run slot and session lock.
     GoOn(Arc<Plan>, OwnedSemaphorePermit, SessionLock),
-    /// It ends with this error.
+    /// End it with this error.
     GiveUp(Error),
 }
 
-/// What became of an interrupted run.
+/// The outcome of picking up an interrupted run.
 pub enum PickedUp {
-    /// It goes on.
+    /// It was resumed.
     Running(RunHandle),
-    /// It was over but for its last word, or it cannot go on; that has been written down now.
+    /// Only its last record was missing, or it cannot be resumed; its end has been recorded now.
     Ended(Ending),
 }
 
-/// A run that was cut off.
+/// An interrupted run.
 #[derive(Clone, Copy)]
 struct CutOffRun<'a> {
-    /// Held by whoever looks at it.
+    /// The lease, held by the process that examines the run.
     lease: &'a RunLease,
     /// Its journal so far.
     entries: &'a [Entry],
 }
 
 impl Engine {
-    /// Goes on with an interrupted run: what is finished is taken from its journal, what was under
-    /// way begins again with what it had got from outside. `plan` is the version its session is on.
+    /// Resumes an interrupted run: finished work is taken from its journal; work that was under way begins
+    /// again, with the outside results it already had. `plan` is the version its session is on.
     ///
     /// # Errors
-    /// `Conflict` when it or its session is under way, here or in another process; `RateLimited` when too many runs are under way; what the store says.
+    /// `Conflict` when it or its session is under way, here or in another process; `RateLimited` when too
+    /// many runs are under way; any error of the store.
     pub async fn pick_up(&self, run: &StoredRun, plan: Arc<Plan>) -> Result<PickedUp> {
         let stores = self.stores()?;
         let place = self.place()?;
@@ -73,10 +74,10 @@ impl Engine {
         Ok(picked_up)
     }
 
-    /// Ends an interrupted run that is not to go on.
+    /// Ends an interrupted run that is not to be resumed.
     ///
     /// # Errors
-    /// `Conflict` when it has ended, or its session or it is under way; what the store says.
+    /// `Conflict` when it has ended, or when it or its session is under way; any error of the store.
     pub async fn give_up(&self, run: &StoredRun, error: Error) -> Result<()> {
         let stores = self.stores()?;
         let _lock = SessionLock::take(self, &SessionKey::new(&run.key.tenant, run.session.clone()))?;
@@ -87,8 +88,8 @@ impl Engine {
         Ok(())
     }
 
-    /// What is to become of a run that this process has just taken over: ends it where it is over or cannot go on, otherwise does
-    /// what `next` says.
+    /// Decides what happens to a run that this process has just taken over: ends it where it is over or
+    /// cannot be resumed, and otherwise does what `next` says.
     async fn go_on_with(
         &self,
         stores: &Stores,
@@ -107,7 +108,7 @@ impl Engine {
         };
         let entries = self.whole_journal(stores, &run.key, &secrets).await?;
         if let Some(Entry { record: Record::RunFinished { ending, spent, uses, .. }, .. }) = entries.last() {
-            // Its process has ended before it could note this.
+            // Its process ended before it could store this.
             stores.runs.finish(lease, self.finished(*ending, *spent, uses)).await?;
             return Ok(PickedUp::Ended(*ending));
         }
@@ -115,11 +116,11 @@ impl Engine {
         let cut_off = CutOffRun { lease, entries: &entries };
         let begun = entries.first().map(|entry| &entry.record);
         let Some(Record::RunStarted { revision, .. }) = begun else {
-            // Nobody has seen anything of it, and nobody knows what it was asked.
+            // No one has seen anything of it, and its question is not known.
             let error = Error::new(ErrorKind::Interrupted, "the process was stopped before the run began");
             return self.close(stores, cut_off, Ending::Failed, Some(error.help("ask again"))).await;
         };
-        // Counted before the run goes on: if it ends this process again, nobody is left to count.
+        // Counted before the run is resumed: if it ends this process again, nothing is left to count.
         let fruitless = fruitless_pick_ups(&entries);
         if fruitless >= self.0.limits.pick_ups {
             let message = format!("the run was interrupted {} times without getting further", fruitless + 1);
@@ -128,7 +129,8 @@ impl Engine {
             return self.give_up_turn(stores, cut_off, stored, error).await;
         }
         if stored.revision != *revision {
-            // Its session is safe already, and only the last word is missing; or somebody went on with it.
+            // Its session is stored already and only the last record is missing, or another run has changed
+            // the session.
             let (ending, error) = told(&entries);
             return self.close(stores, cut_off, ending, error).await;
         }
@@ -155,7 +157,7 @@ impl Engine {
         }
     }
 
-    /// Ends a run that cannot go on. What was asked stays in its session, as after every failure.
+    /// Ends a run that cannot be resumed. Its question stays in the session, as after every failure.
     async fn give_up_turn(
         &self,
         stores: &Stores,
@@ -181,14 +183,15 @@ impl Engine {
             created_ms: self.now_ms(),
             feedback: None,
         };
-        // The answers to a form are no question of their own; the form stays open.
+        // The answers to a form are not a question of their own; the form stays open.
         let asked = (resumes.is_none() && !input.query.is_empty()).then_some(asked);
         let (state, messages) = (state.to_json()?, asked.as_slice());
         let (revision, lease_held) = (*revision, Some(lease));
         let commit = SessionCommit { revision, state: &state, messages, tasks: None, lease: lease_held };
         match stores.sessions.commit(&session.key, commit).await {
             Ok(()) => {}
-            // An earlier try came so far, somebody went on with the session, or it is gone: the run ends all the same.
+            // An earlier attempt got this far, another run has changed the session, or the session is gone:
+            // the run ends all the same.
             Err(error) if matches!(error.kind, ErrorKind::Conflict | ErrorKind::NotFound) => {
                 tracing::warn!(run.id = %lease.run.id, error = error.detail(), "an abandoned run changes no session");
             }
@@ -197,7 +200,7 @@ impl Engine {
         self.close(stores, cut_off, Ending::Failed, Some(error)).await
     }
 
-    /// A run ready to go on: its machine has taken in the journal, and its budgets know what it has used.
+    /// Prepares a run to be resumed: its machine has applied the journal, and its budgets include what it has used.
     async fn recovered(
         &self,
         stores: &Stores,
@@ -223,15 +226,15 @@ impl Engine {
         std::mem::swap(&mut prepared.machine, &mut recovered.machine);
         prepared.context.citations.number(recovered.sources.iter().map(|cited| (*cited.chunk).clone()));
         prepared.context.budget.note(recovered.spent);
-        // What was used since the last note before the cut is in the
-        // journal alone; it counts before more is used.
+        // What was used between the last report and the interruption is in the journal alone; it is counted
+        // before more is used.
         self.note_spent(stores, lease, recovered.spent.beyond(recovered.shared)).await?;
         self.account(stores, &run.key.tenant, &run.canvas).await?;
         prepared.recovered = Some(recovered);
         Ok(prepared)
     }
 
-    /// Writes the last word of a run that does not go on.
+    /// Writes the last record of a run that is not resumed.
     async fn close(
         &self,
         stores: &Stores,
@@ -240,7 +243,7 @@ impl Engine {
         error: Option<Error>,
     ) -> Result<PickedUp> {
         let clock = Arc::clone(&self.0.seams.clock);
-        // What is repeated at the end is for people.
+        // The end repeats journal content for people, so secrets are masked in it.
         let masked = if entries.is_empty() {
             Vec::new()
         } else {
@@ -274,16 +277,16 @@ impl Engine {
     }
 }
 
-/// So many times a run may be handed over for every time that its process may be gone. Whoever stops a process is
-/// not to blame the run; a store that never lets it go on is handed it again and again.
+/// Number of hand-overs that count as one interruption. Stopping a process must not count against its runs,
+/// but a run that a store never lets proceed would be handed over again and again.
 const HANDED_OVER_PER_CUT: usize = 20;
 
-/// How often a run was cut off since it last got further: since something came that stays when it is cut off
-/// again.
+/// Counts the interruptions since the run last made progress, that is, since a record that survives another
+/// interruption.
 fn fruitless_pick_ups(entries: &[Entry]) -> usize {
     let stays = |entry: &Entry| match &entry.record {
         Record::EffectFinished { .. } | Record::FrameOpened { .. } => true,
-        // What was under way when the run was cut off ends for now, and begins again.
+        // Work that was under way at the interruption is suspended, and begins again.
         Record::NodeFinished { route, suspension, .. } => {
             *route != NextEdges::Suspended || suspension.is_some()
         }
@@ -301,10 +304,10 @@ fn fruitless_pick_ups(entries: &[Entry]) -> usize {
     cut_off + handed_over / HANDED_OVER_PER_CUT
 }
 
-/// How a run ended whose session is safe, as far as its journal tells.
+/// Returns how a run whose session is stored ended, as far as its journal tells.
 fn told(entries: &[Entry]) -> (Ending, Option<Error>) {
     let waits = entries.iter().any(|entry| matches!(entry.record, Record::Waiting { .. }));
-    // From the end, so that what went on after a failure is known when the failure is met.
+    // From the end, so that when a failure is met it is already known what continued after it.
     let mut went_on = HashSet::new();
     let failure = entries.iter().rev().find_map(|entry| match &entry.record {
         Record::NodeFinished { who, error: Some(error), route: NextEdges::None, .. } => {
@@ -319,8 +322,8 @@ fn told(entries: &[Entry]) -> (Ending, Option<Error>) {
         }
         _ => None,
     });
-    // A turn that came to its end has ended what it began. This one was given up, and its process ended before it
-    // could say so.
+    // A turn that completed has ended everything it began. This one was given up, and its process ended
+    // before it could record that.
     let failure = failure.or_else(|| {
         (!waits && !ends(entries).is_empty())
             .then(|| Error::new(ErrorKind::Interrupted, "the run was interrupted and abandoned"))
@@ -332,7 +335,7 @@ fn told(entries: &[Entry]) -> (Ending, Option<Error>) {
     }
 }
 
-/// The last entry that a run shares with the one that it was forked from.
+/// Returns the number of the last entry that a run shares with the run that it was forked from.
 fn shared_to(entries: &[Entry]) -> u64 {
     match entries.first().map(|entry| &entry.record) {
         Some(Record::RunStarted { forks: Some(forks), .. }) => forks.seq,
@@ -340,7 +343,7 @@ fn shared_to(entries: &[Entry]) -> u64 {
     }
 }
 
-/// What a run's nodes have used of models, without that of the run whose beginning it shares.
+/// Returns the model usage of a run's nodes, without that of a run whose beginning it shares.
 fn uses_by(entries: &[Entry]) -> Vec<ModelUse> {
     let (shared, mut uses, mut nodes) = (shared_to(entries), Vec::new(), HashMap::new());
     for entry in entries {
@@ -360,7 +363,7 @@ fn uses_by(entries: &[Entry]) -> Vec<ModelUse> {
     uses
 }
 
-/// What a run's finished work has used, without that of the run whose beginning it shares.
+/// Returns what a run's finished work has used, without that of a run whose beginning it shares.
 fn spent_by(entries: &[Entry]) -> Spent {
     let shared = shared_to(entries);
     let own = entries.iter().filter(|entry| entry.seq > shared);
@@ -370,8 +373,8 @@ fn spent_by(entries: &[Entry]) -> Spent {
     })
 }
 
-/// The outputs of the last message, else of the last node, as a run that ends by itself tells them. What ended only for
-/// now has given nothing.
+/// Returns the outputs of the last message, or else of the last node, as a run that ends by itself reports
+/// them. Suspended work has no outputs.
 fn last_outputs(entries: &[Entry]) -> Arc<Outputs> {
     let ended = entries.iter().filter_map(|entry| match &entry.record {
         Record::MessageEnded { activation, .. } => Some(*activation),
@@ -390,7 +393,7 @@ fn last_outputs(entries: &[Entry]) -> Arc<Outputs> {
     of_message.or_else(|| finished().next()).map(|(_, outputs)| Arc::clone(outputs)).unwrap_or_default()
 }
 
-/// What the run has used, and the limits that have cut its agents' work short.
+/// Returns the run's model usage, and the limits that cut its agents' work short.
 fn used(entries: &[Entry]) -> (Usage, Vec<Limited>) {
     let (mut used, mut limited) = (Usage::default(), Vec::new());
     for entry in entries {
@@ -403,7 +406,7 @@ fn used(entries: &[Entry]) -> (Usage, Vec<Limited>) {
     (used, limited)
 }
 
-/// The ends of what was under way when the run was interrupted, latest first: every start has its end.
+/// Returns end records for the work that was under way at the interruption, latest first: every start has its end.
 fn ends(entries: &[Entry]) -> Vec<Record> {
     let mut open: Vec<&ActivationRef> = Vec::new();
     for entry in entries {

@@ -1,5 +1,4 @@
-//! A run as it was when it began, from its journal: what going on with it, doing it again and forking
-//! it have in common.
+//! Rebuilds a run as it was when it began from its journal; resuming, replaying and forking share this.
 
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ use crate::machine::MachineLimits;
 use crate::secrets::SecretValues;
 use crate::session::{SessionState, turns_looked_back};
 
-/// A run that has begun somewhere, with what is stored of it.
+/// A run that has begun, with what is stored of it.
 #[derive(Clone)]
 pub(super) struct BegunRun<'a> {
     /// The run.
@@ -31,11 +30,12 @@ pub(super) struct BegunRun<'a> {
 }
 
 impl Engine {
-    /// Everything a run began with, within the budgets `around` it. `plan` is the version of the canvas that it ran.
+    /// Rebuilds everything that a run began with, within the budgets `around` it. `plan` is the canvas
+    /// version that it ran.
     ///
     /// # Errors
-    /// `Conflict` when the plan is another version, or when the journal is from before journals kept the
-    /// state of the session and that has changed since; what the store says.
+    /// `Conflict` when the plan is another version, or when the journal dates from before journals stored the
+    /// session state and that state has changed since; any error of the store.
     pub(super) async fn as_begun(
         &self,
         stores: &Stores,
@@ -84,7 +84,7 @@ impl Engine {
             }
         };
         let turns = turns_looked_back(&plan);
-        // Only what was said up to that revision: the run has not seen what came later.
+        // Only messages up to that revision: the run has not seen later ones.
         let messages = stores.sessions.messages(&session.key, *revision, 2 * turns as u64).await?;
         let history = messages.into_iter().map(HistoryMessage::from);
         let mut input = (**input).clone();
@@ -93,8 +93,8 @@ impl Engine {
         }
         let (canvas, key) = (run.canvas.clone(), session.key.clone());
         let request = StartRun { plan, canvas, session: key, input, seed: Some(*seed), task: None };
-        // Those of its beginning: under other ones the machine starts
-        // nodes in an order that the journal does not tell.
+        // The limits it began with: under others the machine would start nodes in an order that differs from
+        // the journal's.
         let limits = limits.map_or(self.machine_limits(), |RunLimits { nodes_at_once, activations }| {
             MachineLimits { at_once: nodes_at_once, activations }
         });

@@ -1,4 +1,4 @@
-//! A run done again from its journal.
+//! Replays a run from its journal.
 
 use std::sync::Arc;
 
@@ -17,22 +17,22 @@ use crate::recover::JournalReader;
 use crate::replay::{Difference, Replay, ReplayLimits};
 use crate::secrets::StandInSecrets;
 
-/// A run that was done again.
+/// A run that was replayed.
 #[derive(Debug)]
 pub struct Replayed {
     /// Its journal.
     pub entries: Vec<Entry>,
-    /// Where it is no longer true.
+    /// Where the replay differs from the journal.
     pub differences: Vec<Difference>,
 }
 
 impl Engine {
-    /// Does a run again from its journal: with what it read and got then, and nothing from outside.
-    /// Nothing is stored. `plan` is the version of the canvas that it ran.
+    /// Replays a run from its journal, with the inputs and outside results it had then and without calling
+    /// anything outside. Nothing is stored. `plan` is the canvas version that it ran.
     ///
     /// # Errors
-    /// `NotFound` for an unknown run; `Conflict` when its journal does not fit the canvas or lacks what it
-    /// began with; what the store says.
+    /// `NotFound` for an unknown run; `Conflict` when its journal does not fit the canvas or lacks what the
+    /// run began with; any error of the store.
     pub async fn replay(&self, run: &StoredRun, plan: Arc<Plan>) -> Result<Replayed> {
         let stores = self.stores()?;
         let offline = self.offline();
@@ -43,8 +43,8 @@ impl Engine {
         let prepared = offline.as_begun(&stores, begun, None, secrets).await?;
         let Prepared { machine, context, .. } = prepared;
         let masks = context.masks.clone();
-        // All before the work begins: done again it finds sources in
-        // another order, and they keep their numbers.
+        // All before the work begins: the replay may find sources in another order, and they have to keep
+        // their numbers.
         for entry in &entries {
             if let Record::Sourced { sources } = &entry.record {
                 context.citations.note_search();
@@ -54,7 +54,7 @@ impl Engine {
         let reading = JournalReader::new(machine, context.input.inputs.clone());
         let EngineLimits { node_time, output_bytes, values_bytes, .. } = self.0.limits;
         let limits = ReplayLimits { node: node_time, output_bytes, values_bytes };
-        // Boxed, as it holds the work of all its activations.
+        // Boxed, because it holds the work of all its activations.
         let differences = Box::pin(Replay::new(reading, plan, context, limits).run(&entries)).await?;
         let entries = if masks.is_empty() {
             entries
@@ -65,8 +65,8 @@ impl Engine {
         Ok(Replayed { entries, differences })
     }
 
-    /// The same engine with models and secrets that need not be there: work that is done from a recording asks what
-    /// a model can do, but never the model.
+    /// Returns this engine with stand-ins for models and secrets that no longer exist: replayed work asks
+    /// what a model can do, but never calls the model.
     pub(super) fn offline(&self) -> Self {
         let seams = (*self.0.seams).clone();
         let models = Arc::new(StandIns(Arc::clone(&seams.models)));
@@ -76,17 +76,17 @@ impl Engine {
         Self::with_allowances(Arc::new(seams), self.0.stores.clone(), self.0.limits, allowances)
     }
 
-    /// The journal of a run, as anybody may see it.
+    /// Returns the journal of a run with its secrets masked.
     ///
     /// # Errors
-    /// `NotFound`; what the store says.
+    /// `NotFound`; any error of the store.
     pub async fn journal(&self, key: &RunKey) -> Result<Vec<Entry>> {
         let stores = &self.stores()?;
         self.read_journal(stores, key, SecretHandling::Masked).await
     }
 }
 
-/// Models that may be gone since the run was recorded.
+/// Models that may no longer exist since the run was recorded.
 struct StandIns(Arc<dyn ModelDirectory>);
 
 impl ModelDirectory for StandIns {
@@ -103,11 +103,11 @@ impl ModelDirectory for StandIns {
     }
 }
 
-/// A model that is not there.
+/// A model that does not exist.
 pub(super) struct StandIn(pub ModelInfo);
 
 impl StandIn {
-    /// Room enough for whatever was said.
+    /// Large enough for whatever was said.
     const WINDOW: usize = 1 << 20;
 
     pub(super) fn new(llm_id: &str) -> Self {

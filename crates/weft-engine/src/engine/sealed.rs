@@ -1,4 +1,4 @@
-//! Journals as they are read back: with the values of secrets for a run that goes on, without them for people.
+//! Reads journals back from the store: with the values of secrets to resume a run, and masked for people.
 
 use weft_core::masking;
 use weft_core::seam::secrets::PREFIX;
@@ -9,22 +9,22 @@ use crate::secrets::SecretValues;
 use crate::session::SessionState;
 use crate::values;
 
-/// Entries read from the store at a time.
-// A journal may have 256 MiB; read at once the store would hold it twice.
+/// Number of entries read from the store at a time.
+// A journal may have 256 MiB; read in one piece, it would be held twice.
 const PAGE: u64 = 512;
 
 /// How the secrets in a journal are read.
 #[derive(Clone, Copy)]
 pub(super) enum SecretHandling<'a> {
-    /// With their values, for a run that goes on. Of the tenant's secrets those that its plan names: whatever else
-    /// looks like the mark of one was written by somebody. They are looked up once, so that what is opened here is
-    /// masked from here on, whatever is put in the meantime.
+    /// With their values, to resume a run. Only the tenant's secrets that the plan names are opened: anything
+    /// else that looks like a secret's mark is ordinary text. Their values are looked up once, so that
+    /// whatever is opened here stays masked from here on, even if a secret is changed meanwhile.
     Opened(&'a SecretValues),
-    /// As anybody may see them.
+    /// Masked, as anyone may see them.
     Masked,
 }
 
-/// The values that marks stand for.
+/// The values behind the marks.
 struct Values {
     globals: serde_json::Map<String, weft_core::Json>,
     secrets: SecretValues,
@@ -41,8 +41,9 @@ impl Values {
 }
 
 impl Engine {
-    /// The values that marks in a journal stand for: those of the variables of its session, which the run names, and
-    /// of the secrets that its plan names. `begun` is the first record of its journal, if that can be read without them.
+    /// Returns the values that marks in a journal stand for: those of its session's variables and of the
+    /// secrets that its plan names. The session is named by `begun`, the first record of the journal, if that
+    /// can be read without the values.
     async fn values_of(
         &self,
         stores: &Stores,
@@ -87,8 +88,7 @@ impl Engine {
                 return Ok(entries);
             }
             for stored in page {
-                // Looked up when the first mark is met: most journals have
-                // none, and their sessions need not be read.
+                // Looked up at the first mark: most journals have none, and their sessions need not be read.
                 if let (SecretHandling::Opened(secrets), None) = (how, &values)
                     && masking::is_sealed(&stored.record)
                 {

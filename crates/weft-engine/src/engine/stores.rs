@@ -1,20 +1,20 @@
-//! Where an engine keeps what outlives its process.
+//! The stores of an engine, which outlive its process.
 
 use std::sync::Arc;
 
 use weft_core::seam::{ProcessStore, RunMessages, RunStore, SessionStore, SpendingStore};
 
-/// The stores an engine keeps runs and sessions in.
+/// The stores of an engine.
 #[derive(Clone)]
 pub struct Stores {
     /// Runs and journals.
     pub runs: Arc<dyn RunStore>,
     /// Conversations.
     pub sessions: Arc<dyn SessionStore>,
-    /// What runs have used.
+    /// Spending of runs.
     pub spending: Arc<dyn SpendingStore>,
-    /// Who is at work.
+    /// Processes and their heartbeats.
     pub processes: Arc<dyn ProcessStore>,
-    /// What waits for agents at work in other processes.
+    /// Messages that wait for agents at work in other processes.
     pub messages: Arc<dyn RunMessages>,
 }

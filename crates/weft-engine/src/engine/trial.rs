@@ -1,4 +1,4 @@
-//! Turns that are tried out: stored nowhere, and done from a recording when nothing may be called.
+//! Trial turns: stored nowhere, and answered from a recording when nothing outside may be called.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,62 +25,62 @@ use crate::recording::{RecordedAnswers, Recording, ReplayScript, note_questions}
 use crate::secrets::StandInSecrets;
 use crate::session::{SessionState, turns_looked_back};
 
-/// A turn to try out.
+/// A turn to try.
 #[derive(Debug)]
 pub struct Trial<'a> {
     /// The turn. Its session need not exist.
     pub request: StartRun,
-    /// What the session carries from the turns before.
+    /// The session state that earlier turns have left.
     pub state: SessionState,
-    /// What was said in them.
+    /// The messages of those turns.
     pub history: Vec<HistoryMessage>,
-    /// The time that the turn takes as its own, in milliseconds since 1970; absent: now.
+    /// The turn's time, in milliseconds since 1970; if absent, the current time.
     pub now_ms: Option<i64>,
-    /// Where answers come from.
+    /// Where its outside calls are answered from.
     pub source: AnswerSource<'a>,
 }
 
-/// Where the answers come from that a turn gets from outside.
+/// Where a turn's outside calls are answered from.
 #[derive(Clone, Copy, Debug)]
 pub enum AnswerSource<'a> {
-    /// From there.
+    /// Real calls.
     Outside,
-    /// From a recording, and from nowhere else.
+    /// A recording, and nothing else.
     Recorded {
-        /// What was recorded, in the order of the activations.
+        /// The recorded answers, in the order of the activations.
         answers: &'a [RecordedAnswers],
-        /// What the models were, by the ids that the canvas asks for; absent: as they are configured now,
-        /// without asking one.
+        /// The recorded models by the ids that the canvas uses; if absent, the configured ones are described,
+        /// but never called.
         models: Option<&'a BTreeMap<String, ModelInfo>>,
     },
 }
 
-/// A turn that was tried out.
+/// The result of a trial turn.
 #[derive(Debug)]
 pub struct Tried {
     /// Its journal.
     pub entries: Vec<Entry>,
-    /// How it went.
+    /// Its report.
     pub report: RunReport,
-    /// What a next turn begins with.
+    /// The session state that a next turn begins with.
     pub state: SessionState,
-    /// The conversation, this turn included.
+    /// The conversation, including this turn.
     pub history: Vec<HistoryMessage>,
-    /// What it got from outside, so that it can be done again from that. Of a turn that was done from a
-    /// recording: what it got from that, with the fingerprints of its questions.
+    /// The answers it got from outside, from which it can be replayed. For a replayed turn, the answers it
+    /// took from the recording, with the fingerprints of its questions.
     pub answers: Vec<RecordedAnswers>,
-    /// How each call was answered, when it was done from a recording.
+    /// How each call was answered, when the turn was run from a recording.
     pub calls: Vec<RecordedCall>,
     /// The models that it asked for, by the ids in the canvas.
     pub models: BTreeMap<String, ModelInfo>,
 }
 
 impl Engine {
-    /// Runs one turn that is stored nowhere. From a recording nothing outside is called: a call that the
-    /// recording has no answer to fails, and is told in [`Tried::calls`].
+    /// Runs one turn that is stored nowhere. With a recording, nothing outside is called: a call for which
+    /// the recording has no answer fails, and is listed in [`Tried::calls`].
     ///
     /// # Errors
-    /// When a waiting run cannot go on with this plan, or the turn's pins make no sense.
+    /// When a waiting run cannot be resumed with this plan, or when the turn's pins are invalid.
     pub async fn try_turn(&self, trial: Trial<'_>) -> Result<Tried> {
         let Trial { request, state, mut history, now_ms, source } = trial;
         let (engine, models) = self.with_source(source, now_ms);
@@ -119,12 +119,12 @@ impl Engine {
         Ok(Tried { entries, report, state, history, answers, calls, models: models.noted() })
     }
 
-    /// The same engine, without stores and with the outside as the source has it.
+    /// Returns this engine without stores, and with the outside replaced as the source says.
     fn with_source(&self, source: AnswerSource<'_>, now_ms: Option<i64>) -> (Self, Arc<Noting>) {
         let seams = (*self.0.seams).clone();
         let (known, tools, secrets) = match source {
             AnswerSource::Outside => (None, Arc::clone(&seams.tools), Arc::clone(&seams.secrets)),
-            // What servers offer is looked at outside of any call.
+            // The list of tools that a server offers is requested outside of any recorded call.
             AnswerSource::Recorded { models, .. } => {
                 let secrets = Arc::new(StandInSecrets(Arc::new(NoSecrets))) as Arc<dyn Secrets>;
                 (Some(models.cloned()), Arc::new(NoTools) as Arc<dyn ToolSource>, secrets)
@@ -151,11 +151,10 @@ async fn whole(feed: &Arc<Feed>) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// Remembers which models were asked for. In a turn that is done from a recording they only say what
-/// they are.
+/// Records which models were asked for. In a turn that is run from a recording, the models only describe themselves.
 struct Noting {
     directory: Arc<dyn ModelDirectory>,
-    /// Absent when models are asked; within that, what the recording knows of them.
+    /// Absent when models are really called; the inner value is what the recording knows of them.
     known: Option<Option<BTreeMap<String, ModelInfo>>>,
     noted: Mutex<BTreeMap<String, ModelInfo>>,
 }
@@ -175,8 +174,8 @@ impl ModelDirectory for Noting {
         let model = match &self.known {
             None => configured()?,
             Some(None) => stand_in(configured().ok().map(|model| model.info().clone())),
-            // What a model can do decides what is asked; taken from the recording, the questions stay those
-            // that were answered.
+            // What a model can do determines what it is asked; taking its description from the recording
+            // keeps the questions as they were answered.
             Some(Some(known)) => stand_in(known.get(llm_id).cloned()),
         };
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! One turn, from its first record to its last: the run itself, then the session, then the end.
+//! One turn from its first record to its last: the run, then the session, then the end.
 
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
@@ -32,14 +32,14 @@ use crate::retrying_store::may_pass;
 use crate::secrets;
 use crate::session::{SessionState, TurnOutcome};
 
-/// How long it is looked whether a run is over whose store did not answer.
+/// How long to keep checking whether a run is over when the store does not answer.
 const LOOK_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Who hears of a turn, and what stops it.
+/// Where a turn is shown, and what stops it.
 pub(super) struct TurnControl<'a> {
-    /// Where its entries are shown.
+    /// The feed that shows its entries.
     pub feed: &'a Arc<Feed>,
-    /// Cancelled when it is to stop.
+    /// Cancelled when the turn is to stop.
     pub cancel: CancellationToken,
 }
 
@@ -49,14 +49,14 @@ struct BegunTurn<'a> {
     feed: &'a Arc<Feed>,
     session: SessionKey,
     canvas: CanvasId,
-    /// The session before it, without its variables.
+    /// The session before the turn, without its variables.
     state: SessionState,
     revision: i64,
-    /// Whether it goes on with an earlier one that has waited.
+    /// Whether it resumes an earlier turn that waited.
     goes_on: bool,
 }
 
-/// A turn whose canvas has come to its end.
+/// A turn whose canvas has run to completion.
 struct DrivenTurn {
     report: RunReport,
     context: Arc<RunContext>,
@@ -64,8 +64,8 @@ struct DrivenTurn {
 
 impl Engine {
     /// Runs the machine and writes everything but the last record.
-    // Not `async`: what only the beginning needs would be kept for as long as the run goes on. And the future is large:
-    // one allocation keeps it off everybody's stack.
+    // Not `async`: otherwise values that only the beginning needs would be kept for as long as the run lasts.
+    // The future is large, so one allocation keeps it off every caller's stack.
     pub(super) fn drive<'a>(
         &self,
         prepared: Prepared,
@@ -76,14 +76,14 @@ impl Engine {
         let mut driver = self.driver(prepared, journal, cancel);
         let driving = async move {
             let began = Instant::now();
-            // By reference: a future that is given what it changes has room for it twice.
+            // By reference: a future that takes ownership of what it mutates reserves space for it twice.
             let result = driver.run(began).await;
             (driver.report(began, result), context)
         };
         driving.boxed()
     }
 
-    /// Writes down that a run begins, unless it goes on, and gives what runs it.
+    /// Records that a run begins, unless it is resumed, and returns its driver.
     fn driver<'a>(
         &self,
         prepared: Prepared,
@@ -110,7 +110,7 @@ impl Engine {
         let limits =
             DriveLimits { run: run_time, node: node_time, output_bytes, values_bytes, journal_bytes };
         if recovered.is_none() {
-            // What is kept nowhere is never done again.
+            // A run that is not stored is never resumed.
             let state = journal.is_stored().then(|| state.to_json().ok()).flatten();
             journal.note(Record::RunStarted {
                 version: JOURNAL_VERSION,
@@ -146,7 +146,7 @@ impl Engine {
         }
     }
 
-    /// The models of a plan in whose place others are asked, each with the first node that names it.
+    /// Returns the models of a plan that are substituted by others, each with the first node that names it.
     fn substitutions(&self, plan: &Plan, tenant: &TenantId) -> Vec<(ComponentId, String)> {
         let named = plan
             .nodes
@@ -185,15 +185,15 @@ impl Engine {
             Some(recovered) => journal.after(recovered.seq, recovered.event, recovered.bytes),
             None => journal,
         };
-        // Whatever breaks in here, the journal gets an ending, and nobody waits for one that never comes.
+        // Whatever breaks in here, the journal gets an ending, so that no reader waits for one that never comes.
         let driving = async { self.drive(*prepared, &mut journal, cancel).await };
         let driven = AssertUnwindSafe(driving).catch_unwind().await.ok();
         let driven = driven.map(|(report, context)| DrivenTurn { report, context });
-        // What the end needs is large, and nothing of it is kept while the run goes on.
+        // Boxed: what the end needs is large, and should not take up space while the run lasts.
         Box::pin(self.ended(stores, &begun, driven, &mut journal)).await
     }
 
-    /// Brings a turn to its end; nothing of it is known when it broke off in the middle of the engine.
+    /// Ends a turn; `driven` is `None` when the engine itself panicked during the run.
     async fn ended(
         &self,
         stores: &Stores,
@@ -214,7 +214,7 @@ impl Engine {
             Ok(became) => became,
             Err(error) if may_pass(&error) && is_over(stores, &lease.run).await => {
                 tracing::warn!(run.id = %lease.run.id, error = error.detail(), "a run is over, although its store did not say so");
-                // Its last entries are shown from the store.
+                // Its last entries are read from the store.
                 feed.break_off(BrokenOff { kind: ErrorKind::Conflict, message: "the run is over".into() });
                 Became::Ended
             }
@@ -222,11 +222,10 @@ impl Engine {
         }
     }
 
-    /// Stores the conversation, which is safe before anybody is told that the turn is over. The last
-    /// record of the run comes back.
+    /// Stores the conversation, before any reader learns that the turn is over. Returns the last record of the run.
     ///
     /// # Errors
-    /// When it cannot be known whether it is stored, or the run is not ours any more.
+    /// When it is not known whether the conversation is stored, or when this process no longer owns the run.
     async fn kept(
         &self,
         stores: &Stores,
@@ -234,8 +233,8 @@ impl Engine {
         DrivenTurn { mut report, context }: DrivenTurn,
         journal: &mut RunJournal,
     ) -> Result<Record> {
-        // The journal before the session: whoever picks the run up takes a session that has gone on for the
-        // sign that nothing but the last word is missing.
+        // The journal before the session: a process that picks up the run takes a changed session as the sign
+        // that only the last record is missing.
         let flushed = journal.flush().await;
         if let (Some(JournalFailure::Lost(_) | JournalFailure::Unsure(_)), Err(error)) =
             (journal.broken(), &flushed)
@@ -260,10 +259,10 @@ impl Engine {
         };
         match committed {
             Ok(()) => {}
-            // It may be stored all the same; whoever picks the run up will see.
+            // It may be stored all the same; the process that picks up the run will find out.
             Err(error) if may_pass(&error) => return Err(error),
             Err(error) if !self.still_ours(stores, lease).await? => return Err(error),
-            // Whoever has removed what it belongs to wants nothing of it any more.
+            // Whoever removed the session has no use for the run any more.
             Err(error) if error.kind == ErrorKind::NotFound => {
                 tracing::info!(run.id = %journal.run(), error = error.detail(), "a run is stopped that was removed");
                 report.ending = Ending::Cancelled;
@@ -279,11 +278,10 @@ impl Engine {
         Ok(last_record(&report))
     }
 
-    /// Writes the last record of a run. When there is no place for it any more, those who watch are told
-    /// that the run failed.
+    /// Writes the last record of a run. When there is no room for it any more, readers are shown that the run failed.
     ///
     /// # Errors
-    /// When the run is not ours any more, or the store does not say whether it took the record.
+    /// When this process no longer owns the run, or when the store does not say whether it took the record.
     pub(super) async fn end(
         &self,
         stores: &Stores,
@@ -324,8 +322,8 @@ impl Engine {
         Ok(self.note_ending(stores, lease, self.finished(ending, spent, &uses)).await)
     }
 
-    /// Notes how a run ended and what it has used in all. What the store does not take is noted by whoever goes on
-    /// with the run.
+    /// Stores how a run ended and what it used in total. If the store fails, the process that resumes the run
+    /// does it.
     pub(super) async fn note_ending(
         &self,
         stores: &Stores,
@@ -335,18 +333,18 @@ impl Engine {
         became(lease, stores.runs.finish(lease, finished).await)
     }
 
-    /// Whether nobody has taken a run over.
+    /// Whether no other process has taken over the run.
     async fn still_ours(&self, stores: &Stores, lease: &RunLease) -> Result<bool> {
         match stores.runs.get(&lease.run).await {
             Ok(run) => Ok(run.fence == lease.fence),
-            // Nobody can take over what was removed.
+            // A removed run cannot be taken over.
             Err(error) if error.kind == ErrorKind::NotFound => Ok(true),
             Err(error) => Err(error),
         }
     }
 }
 
-/// What becomes of a run whose end was noted, or was not.
+/// Returns the state of a run after the attempt to store its end.
 fn became(RunLease { run, .. }: &RunLease, noted: Result<()>) -> Became {
     let id = &run.id;
     match noted {
@@ -362,13 +360,13 @@ fn became(RunLease { run, .. }: &RunLease, noted: Result<()>) -> Became {
     }
 }
 
-/// Whether the store has the end of a run. It may have taken it and never answered.
+/// Whether the store has the end of a run. It may have stored it without answering.
 async fn is_over(stores: &Stores, run: &RunKey) -> bool {
     let found = tokio::time::timeout(LOOK_TIME_MAX, stores.runs.get(run)).await;
     matches!(found, Ok(Ok(run)) if run.ending.is_some())
 }
 
-/// Leaves a run that is not over to whoever picks it up, as the end of this process would.
+/// Leaves an unfinished run to whichever process picks it up, as if this process had ended.
 fn break_off(feed: &Feed, key: &RunKey, error: &Error) -> Became {
     let id = &key.id;
     let (became, why) = if error.kind == ErrorKind::Conflict {
@@ -384,12 +382,12 @@ fn break_off(feed: &Feed, key: &RunKey, error: &Error) -> Became {
     became
 }
 
-/// Why a run has stopped that is in no store any more.
+/// Returns the error of a run that was stopped because it is no longer in the store.
 fn removed() -> Error {
     Error::new(ErrorKind::Cancelled, "the run was stopped: the conversation that it belongs to was removed")
 }
 
-/// Another process has gone on with the session in the meantime: what it did stands.
+/// Returns the error for a session that another process has changed in the meantime: that change stands.
 fn overtaken(session: &SessionKey, error: Error) -> Error {
     if error.kind != ErrorKind::Conflict {
         return error;
@@ -410,7 +408,7 @@ pub(super) fn next_state(before: &SessionState, report: &RunReport, context: &Ru
     before.after(&context.run, machine.globals.clone(), left)
 }
 
-/// What becomes of the tasks of the session; nothing when there were none and there are none.
+/// Returns the changes to the session's tasks; `None` when there were none and there are none.
 fn tasks(
     before: &SessionState,
     report: &RunReport,
@@ -428,8 +426,8 @@ fn tasks(
     })
 }
 
-/// What a turn adds to the conversation; `question` is what was asked, unless the turn went on with an earlier one: the
-/// answers to a form are no question of their own.
+/// Returns the messages that a turn adds to the conversation. `question` is what was asked, or `None` if the
+/// turn resumed an earlier one: the answers to a form are not a question of their own.
 pub(super) fn messages(
     report: &RunReport,
     context: &RunContext,
@@ -448,7 +446,7 @@ pub(super) fn messages(
     if let Some(question) = question.filter(|question| !question.is_empty()) {
         messages.push(message("user", question, Json::Null));
     }
-    // Behind the question and before the answer, which has taken them in.
+    // After the question and before the answer, which takes them into account.
     messages.extend(report.heard.iter().map(|text| message("user", text, Json::Null)));
     if !report.said.is_empty() {
         let sources = if report.cited.is_empty() { Json::Null } else { reference(&report.cited) };
@@ -457,7 +455,7 @@ pub(super) fn messages(
     messages
 }
 
-/// The end of a run that broke off in the middle of the engine.
+/// Returns the last record of a run in which the engine itself panicked.
 pub(super) fn broken_record() -> Record {
     let error = Error::internal("the engine broke in the middle of the run");
     let error = error.help("this is a defect of Weft; please report it with the canvas");

@@ -1,4 +1,4 @@
-//! What a run has used is noted every few seconds, while it goes on.
+//! Reports a run's usage to the store every few seconds while it runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use weft_core::seam::run_store::RunLease;
 
 use super::{Engine, Prepared, Stores};
 
-/// How often it is noted what a run has used.
-// So much of what this process uses may be unknown to the others at a time.
+/// How often a run's usage is reported.
+// This bounds how much of this process's usage the other processes do not know of yet.
 const NOTED_EVERY: Duration = Duration::from_secs(5);
 
-/// What a run uses, while it goes on.
+/// The usage of a run in progress.
 pub(super) struct RunUsage {
     canvas: CanvasId,
     budget: Arc<Budget>,
-    /// What the run whose beginning it shares has used for that.
+    /// What the run whose beginning it shares used for that beginning.
     shared: Spent,
 }
 
@@ -33,7 +33,7 @@ impl RunUsage {
     }
 }
 
-/// Notes again and again what a run has used, and takes note of what others have.
+/// Periodically reports a run's usage and picks up that of other processes.
 pub(super) async fn note_again_and_again(
     stores: &Stores,
     lease: &RunLease,
@@ -42,7 +42,7 @@ pub(super) async fn note_again_and_again(
 ) -> std::convert::Infallible {
     loop {
         tokio::time::sleep(NOTED_EVERY).await;
-        // In a place of its own: for most of a run's time it is not under way.
+        // Boxed: most of the time it is not running.
         Box::pin(note_once(stores, lease, engine, used)).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Work that was under way when a run was cut off, put back so that it begins again.
+//! Requeues the work that was under way when a run was interrupted.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::output_dedup::SaidSoFar;
 use crate::scope::{EdgeState, Filled, Status, SuspendedNode};
 
 impl Machine {
-    /// Where an activation under way is.
+    /// Returns the scope and node of a running activation.
     pub(crate) fn place(&self, activation: u32) -> Option<ScopedNode> {
         self.running.get(&activation).map(|running| (running.scope, running.node))
     }
 
-    /// Whether a node that was cut off may still begin again: it is neither over nor put off until a person
+    /// Whether an interrupted node may still begin again: it is neither finished nor suspended until a person
     /// has answered.
     pub(crate) fn may_come(&self, place: ScopedNode) -> bool {
         let (scope, node) = place;
@@ -25,7 +25,7 @@ impl Machine {
         })
     }
 
-    /// An activation that was cut off begins again: whatever let it start the first time still holds.
+    /// Requeues an interrupted activation: whatever let it start the first time still holds.
     pub(super) fn begin_again(
         &mut self,
         activation: u32,
@@ -37,12 +37,12 @@ impl Machine {
         let Some(RunningNode { scope, node, works, took }) = self.running.remove(&activation) else { return };
         self.working -= usize::from(works);
         let plan = Arc::clone(&self.plan);
-        // What a person filled in is not asked for twice.
+        // What a person has filled in is not asked for again.
         if let Some(filled) = filled.filter(|_| plan.nodes[node].role == Role::Pause) {
             self.filled.insert((scope, node), filled);
         }
         let Some(run) = self.scopes.get_mut(&scope) else { return };
-        // Whoever is not the last to write is cut off as well, and will write again.
+        // Writers that have not finished are interrupted as well, and will write again.
         for edge in took {
             run.edges[edge] = match run.edges[edge] {
                 EdgeState::EarlyTaken => EdgeState::Open,
@@ -54,8 +54,8 @@ impl Machine {
         let listens = plan.nodes[node].shape.listens;
         run.change(plan.nodes[node].local, |state| {
             state.spoken = (!spoken.is_empty()).then(|| Box::new(spoken));
-            // A listener waits for those that wrote what it heard; nobody else waits for anything.
-            // What has reached a node in the middle of its work since is for later.
+            // A listener waits for the nodes that wrote what it heard; other nodes wait for nothing. What has
+            // reached a node in the middle of its work since then is for its next start.
             if suspended.is_none() {
                 state.pending = !listens || heard;
             }

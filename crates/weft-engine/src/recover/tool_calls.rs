@@ -1,4 +1,4 @@
-//! The calls of tools that a journal tells of.
+//! The tool calls in a journal.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ impl JournalReader {
 
     pub(super) fn call_finished(&mut self, activation: u32, call: &ToolFinished) {
         let Some(open) = self.active.get_mut(&activation) else { return };
-        // What was cut off then is made again, or told as interrupted, by the work that begins again.
+        // Calls interrupted in an earlier process are made again, or reported as interrupted, by the work
+        // that begins again.
         if activation >= self.lives_from {
             self.all.calls.note(&self.all.machine.plan.nodes[open.place.1], call);
             if took_too_long(call) {
@@ -30,14 +31,15 @@ impl JournalReader {
     }
 }
 
-/// Whether a limit of time has ended a call.
+/// Whether a call was ended by a time limit.
 fn took_too_long(call: &ToolFinished) -> bool {
     let kind = call.result.pointer("/error/kind").and_then(Json::as_str);
     call.failed && kind == Some(ErrorKind::Timeout.code())
 }
 
-/// What a call that took too long still waited for has failed with it. The work that begins again is told so as well, and
-/// neither waits for it anew nor takes it for cut off by the end of the process.
+/// Fails the outside calls that a timed-out tool call was still waiting for. The work that begins again sees
+/// the same failure; it neither waits for them again nor takes them for interrupted by the end of the
+/// process.
 fn give_up(effects: &mut HashMap<Arc<str>, Known>, call: &str) {
     let of_call = |key: &str| key.strip_prefix(call).is_some_and(|rest| rest.starts_with('/'));
     for (_, known) in effects.iter_mut().filter(|(key, _)| of_call(key)) {

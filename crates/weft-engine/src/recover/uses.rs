@@ -1,4 +1,4 @@
-//! What a run that was cut off has used: of models, and of time.
+//! What an interrupted run has used: models and time.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use weft_core::usage::{self, UsedModel};
 use super::{JournalReader, span};
 
 impl JournalReader {
-    /// A model was used. What the run whose beginning this one shares has used for that counts there.
+    /// Counts the use of a model. What the run whose beginning this one shares used for that beginning is
+    /// counted there.
     pub(super) fn used(&mut self, record: &Record) {
         let Record::ModelUsed { activation, usage, model, micros, .. } = record else { return };
         self.all.usage += *usage;
@@ -19,14 +20,14 @@ impl JournalReader {
         }
     }
 
-    /// Counts the time that was worked up to the last entry, when the process ended. A clock that was put
-    /// back takes nothing away.
+    /// Counts the time worked up to the last entry, when the process ended. A clock that was set back
+    /// subtracts nothing.
     pub(super) fn end_life(&mut self) {
         let last_ms = self.last_ms;
         if let Some(began_ms) = self.began_ms.take() {
             self.all.spent.millis += span(began_ms, last_ms);
         }
-        // Each activation has a limit of time of its own, which counts over all its lives.
+        // Each activation has its own time limit, which covers all processes that worked on it.
         for open in self.active.values_mut() {
             open.before.millis += span(open.began_ms, last_ms);
         }

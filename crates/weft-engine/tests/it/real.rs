@@ -152,7 +152,7 @@ struct AtOnce;
 
 #[async_trait]
 impl DocumentReader for AtOnce {
-    async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
+    async fn read(&self, _: &TenantId, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
         weft_parse::read(request, &bytes)
     }
 }

@@ -1,4 +1,4 @@
-//! Makes the table of contents of a document.
+//! Builds the table of contents of a document.
 
 use weft_core::id::ChunkId;
 use weft_core::seam::document_reader::Heading;
@@ -10,17 +10,17 @@ use crate::ask::{Ask, Step, ask_json, passes, unexpected};
 
 const HEADINGS: &str = include_str!("../prompts/contents.md");
 const LEVELS: &str = include_str!("../prompts/contents_levels.md");
-/// Characters of the passages that one request holds, about.
+/// Approximate number of characters of passages in one request.
 const PACK_CHARS_MAX: usize = 16_000;
-/// Characters of one passage that a model is shown.
+/// Maximum number of characters of one passage that a model is shown.
 const SHOWN_MAX: usize = 1_200;
-/// Characters of a heading.
+/// Maximum number of characters of a heading.
 const TITLE_MAX: usize = 200;
 /// The deepest level.
 // As deep as headings go in HTML and Markdown.
 const LEVEL_MAX: u64 = 6;
 
-/// The table of a file that marks its headings. `chunks` are those of the file's pieces, in their order.
+/// Builds the table of a file that marks its headings. `chunks` are those of the file's pieces, in order.
 pub fn from_headings(headings: &[Heading], chunks: &[ChunkId]) -> Vec<ContentsEntry> {
     let ends = headings.iter().skip(1).map(|next| next.piece).chain([chunks.len()]);
     let entry = |(heading, end): (&Heading, usize)| {
@@ -34,7 +34,7 @@ pub fn from_headings(headings: &[Heading], chunks: &[ChunkId]) -> Vec<ContentsEn
     headings.iter().zip(ends).take(ENTRIES_MAX).map(entry).collect()
 }
 
-/// The same from passages that know the headings they stand under, the outermost first.
+/// Builds the table from passages that know the headings they are under, outermost first.
 pub fn from_paths<'a>(passages: impl IntoIterator<Item = (&'a ChunkId, &'a [String])>) -> Vec<ContentsEntry> {
     let mut entries: Vec<ContentsEntry> = Vec::new();
     let mut open: &[String] = &[];
@@ -47,7 +47,7 @@ pub fn from_paths<'a>(passages: impl IntoIterator<Item = (&'a ChunkId, &'a [Stri
             let level = u8::try_from(depth + 1).unwrap_or(u8::MAX);
             entries.push(ContentsEntry { level, title: shortened(title), chunks: Vec::new() });
         }
-        // Back from a deeper heading to text of the one above it: that heading goes on.
+        // Text follows that belongs to the heading above a deeper one: that heading continues.
         let back = same == path.len() && open.len() > path.len();
         if back && let Some(title) = path.last() {
             let level = u8::try_from(path.len()).unwrap_or(u8::MAX);
@@ -65,9 +65,10 @@ fn shortened(title: &str) -> String {
     title.trim().chars().take(TITLE_MAX).collect()
 }
 
-/// The table of a document without marked headings, by a model: the headings pack by pack, then their
-/// levels; and what could not be read of its answers. Packs whose answers cannot be used are left out as long
-/// as others can be. The inner error is a model that cannot do it, or a failure that may pass.
+/// Builds the table of a document without marked headings, using a model: first the headings, pack by pack,
+/// then their levels. Also returns what could not be read in its answers. Packs with unusable answers are
+/// left out as long as others are usable. The inner error is a model that cannot do it, or a temporary
+/// failure.
 ///
 /// # Errors
 /// When the whole work has ended.
@@ -90,7 +91,7 @@ pub async fn by_model(
     let levels = match ask_json(model, Step::Contents, LEVELS, &listed).await? {
         Ok(answer) => levels(&answer).unwrap_or_default(),
         Err(error) if passes(error.kind) => return Ok(Err(error)),
-        // Without levels it is still a table, a flat one.
+        // Without levels it is still a table, but a flat one.
         Err(_) => Vec::new(),
     };
     let headings: Vec<Heading> = found
@@ -106,7 +107,7 @@ pub async fn by_model(
     Ok(Ok((from_headings(&headings, &chunks), notes)))
 }
 
-/// Titles, each with the number of its passage, and what could not be read.
+/// Titles, each with the number of its passage, and notes on what could not be read.
 type Found = (Vec<(String, usize)>, Vec<String>);
 
 async fn headings(model: &dyn Ask, passages: &[(ChunkId, String)]) -> Result<Result<Found>> {
@@ -124,7 +125,7 @@ async fn headings(model: &dyn Ask, passages: &[(ChunkId, String)]) -> Result<Res
         match answer.and_then(|json| titles(&json).ok_or_else(|| unexpected("a list of headings"))) {
             Ok(titles) => {
                 usable = true;
-                // A number of another part is one that the model has made up.
+                // A number that belongs to another part was made up by the model.
                 found.extend(titles.into_iter().filter(|(_, number)| pack.contains(number)));
             }
             Err(error) if passes(error.kind) => return Ok(Err(error)),
@@ -140,7 +141,7 @@ async fn headings(model: &dyn Ask, passages: &[(ChunkId, String)]) -> Result<Res
     })
 }
 
-/// Which passages go into one request.
+/// Groups the passages into requests.
 fn packs(passages: &[(ChunkId, String)]) -> Vec<std::ops::Range<usize>> {
     let mut packs = Vec::new();
     let (mut start, mut size) = (0, 0);
@@ -162,12 +163,12 @@ fn titles(json: &Json) -> Option<Vec<(String, usize)>> {
     let title = |item: &Json| {
         let title = shortened(item.get("title")?.as_str()?);
         let number = item.get("passage")?;
-        // Some write the number as they were shown it, in brackets.
+        // Some models write the number in brackets, as it was shown.
         let number =
             number.as_u64().or_else(|| number.as_str()?.trim_matches(['[', ']', ' ']).parse().ok())?;
         (!title.is_empty()).then_some((title, usize::try_from(number).ok()?))
     };
-    // One heading that cannot be placed does not make the others worthless.
+    // One heading that cannot be placed does not make the others useless.
     Some(json.as_array()?.iter().filter_map(title).collect())
 }
 

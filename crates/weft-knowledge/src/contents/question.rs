@@ -1,5 +1,5 @@
-//! A model says which entries of the best document's table of contents have to do with the question; what
-//! stands there gains in score.
+//! Asks a model which entries of the best document's table of contents are relevant to the question, and
+//! raises the scores of the passages they refer to.
 
 use std::collections::HashMap;
 
@@ -11,18 +11,18 @@ use crate::ask::{Step, ask_json, unexpected};
 use crate::retrieve::RetrievalSearch;
 
 const INSTRUCTIONS: &str = include_str!("../prompts/contents_choice.md");
-/// Passages that are looked at to find the best document.
+/// Number of passages examined to find the best document.
 const WINDOW: usize = 64;
-/// Entries that a model is shown, at most.
+/// Maximum number of entries that a model is shown.
 const SHOWN_MAX: usize = 300;
-// The grades from -1 to 5 and what they count are those of the engine whose `toc_enhance` this is.
+// The grades from -1 to 5 and their effect are those of the engine whose `toc_enhance` this implements.
 /// The best grade of an entry.
 const GRADE_MAX: f64 = 5.0;
-/// What the mean of a passage's entries has to be at least.
+/// Minimum mean grade of a passage's entries.
 const SCORE_MIN: f64 = 0.3;
 
-/// Lifts passages by the table of contents of the best document, and adds those that were not found: up to
-/// two for each of a page, which is the same for every page of one size. What goes wrong is noted.
+/// Raises passages according to the table of contents of the best document, and adds passages that were not
+/// found: up to two pages' worth, the same for every page of a given size. Failures are noted.
 ///
 /// # Errors
 /// When the table or its passages cannot be read, or the whole work has ended.
@@ -56,7 +56,7 @@ pub(crate) async fn enhance(
         .filter(|chunk| found.iter().all(|scored| scored.chunk != **chunk))
         .cloned()
         .collect();
-    // What was deleted since must not take the place of something that is there.
+    // Passages deleted since must not take the place of existing ones.
     let there = if missing.is_empty() {
         Vec::new()
     } else {
@@ -64,7 +64,7 @@ pub(crate) async fn enhance(
     };
     for (chunk, score) in chosen {
         if let Some(scored) = found.iter_mut().find(|scored| scored.chunk == chunk) {
-            // Scores lie between 0 and 1, also with what is added.
+            // Scores stay between 0 and 1, even with what is added.
             scored.similarity = (scored.similarity + score).min(1.0);
         } else if let Some(passage) = there.iter().find(|passage| passage.chunk.id == chunk.as_str()) {
             found.push(Scored {
@@ -82,7 +82,7 @@ pub(crate) async fn enhance(
     Ok(())
 }
 
-/// The document with the largest sum of scores; of equals the one that was found first.
+/// Returns the document with the largest sum of scores; among equals, the one found first.
 fn best_document(found: &[Scored]) -> Option<(DatasetId, DocumentId)> {
     let mut sums: Vec<(&Scored, f64)> = Vec::new();
     for scored in found {
@@ -103,7 +103,7 @@ fn listed(entries: &[ContentsEntry]) -> String {
     entries.iter().enumerate().map(line).collect()
 }
 
-/// Grades by the number of the entry: `{"3": 5}` or `[{"entry": 3, "grade": 5}]`.
+/// Reads grades by the number of the entry: `{"3": 5}` or `[{"entry": 3, "grade": 5}]`.
 fn grades(json: &Json) -> Option<HashMap<usize, f64>> {
     let number = |json: &Json| json.as_f64().or_else(|| json.as_str()?.trim().parse().ok());
     let whole = |json: &Json| json.as_u64().or_else(|| json.as_str()?.trim().parse().ok());
@@ -123,7 +123,7 @@ fn grades(json: &Json) -> Option<HashMap<usize, f64>> {
     Some(pairs?.into_iter().collect())
 }
 
-/// The passages that the grades speak for, best first: each has the mean of its entries' grades.
+/// Returns the passages that the grades favour, best first, each with the mean of its entries' grades.
 fn chosen(entries: &[ContentsEntry], grades: &HashMap<usize, f64>, count_max: usize) -> Vec<(ChunkId, f64)> {
     let mut order: Vec<&ChunkId> = Vec::new();
     let mut sums: HashMap<&ChunkId, (f64, f64)> = HashMap::new();

@@ -14,15 +14,15 @@ use weft_core::{ErrorKind, Json, Result};
 use super::{ROWS_AT_ONCE, address};
 use crate::{contents, pictures};
 
-/// Documents whose metadata is looked at, at most.
-// They are looked through for each question that a model makes a filter for.
+/// Maximum number of documents whose metadata is read.
+// They are read for each question for which a model chooses a filter.
 const DOCUMENTS_MAX: u64 = 10_000;
-/// Keys that are counted, at most.
+/// Maximum number of keys that are counted.
 const KEYS_MAX: usize = 200;
-/// Different values of a key that are counted, at most.
+/// Maximum number of different values of a key that are counted.
 const VALUES_MAX: usize = 10_000;
 
-/// The keys of the documents' metadata with their most frequent values.
+/// Returns the keys of the documents' metadata with their most frequent values.
 pub(super) async fn metadata(
     store: &dyn DatasetStore,
     tenant: &TenantId,
@@ -60,11 +60,10 @@ fn count(counts: &mut BTreeMap<String, HashMap<String, usize>>, metadata: &Metad
             Json::Array(values) => values.as_slice(),
             value => std::slice::from_ref(value),
         };
-        // A document counts once for a value, however often it names it.
+        // A document counts once per value, however often it contains that value.
         let values: HashSet<String> = values.iter().map(to_text).filter(|v| !v.trim().is_empty()).collect();
         for value in values {
-            // What is counted already goes on being counted; only new values are left out when there are
-            // many.
+            // Values already counted are still counted; only new ones are left out when there are many.
             if known.len() < VALUES_MAX || known.contains_key(&value) {
                 *known.entry(value).or_default() += 1;
             }
@@ -72,8 +71,9 @@ fn count(counts: &mut BTreeMap<String, HashMap<String, usize>>, metadata: &Metad
     }
 }
 
-/// The table of contents of a document, with what people may see of it: chunks can be hidden and taken out
-/// after it was made. It names no larger chunks. A document that has gone since it was found has none.
+/// Returns the table of contents of a document, restricted to what may be shown: chunks can be hidden or
+/// removed after it was built. It names no larger chunks. A document that has been deleted since it was found
+/// has none.
 pub(super) async fn contents(store: &dyn DatasetStore, document: &DocumentKey) -> Result<Vec<ContentsEntry>> {
     let mut entries = match store.extra(document, Extra::Contents).await {
         Ok(kept) => kept.map(contents::from_json).unwrap_or_default(),
@@ -91,7 +91,7 @@ pub(super) async fn contents(store: &dyn DatasetStore, document: &DocumentKey) -
     Ok(entries)
 }
 
-/// Passages of these datasets, in the order of the ids.
+/// Returns passages of these datasets, in the order of the ids.
 pub(super) async fn passages(
     store: &dyn DatasetStore,
     tenant: &TenantId,
@@ -99,7 +99,7 @@ pub(super) async fn passages(
     ids: &[ChunkId],
 ) -> Result<Vec<Passage>> {
     let mut chunks = store.chunks_by_id(tenant, ids).await?;
-    // They are looked up within the tenant, so those of other datasets may be among them.
+    // Chunks are looked up within the tenant, so those of other datasets may be among them.
     chunks.retain(|chunk| datasets.contains(&chunk.document.dataset.id));
     let mut wanted: HashMap<DatasetKey, Vec<DocumentId>> = HashMap::new();
     for chunk in &chunks {

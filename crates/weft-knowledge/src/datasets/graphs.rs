@@ -1,4 +1,4 @@
-//! Graphs of documents, put together when they are asked for and kept as long as nothing changes.
+//! Graphs of documents, merged on request and cached as long as nothing changes.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,11 +13,12 @@ use crate::graph::gather::{BYTES_MAX, GatheredGraphs};
 use crate::graph::merge::{Graph, merge};
 use crate::raptor::dataset::document_id;
 
-/// Graphs that are kept, at most.
+/// Maximum number of cached graphs.
 const KEPT_MAX: usize = 8;
 
-/// What a graph was made of: in each dataset the documents that have a part in it, and when each was changed.
-/// A document whose graph is removed is none of them any more, and one that is read again has been changed.
+/// What a graph was built from: for each dataset, the documents that contribute to it and when each was
+/// changed. A document whose graph is removed no longer contributes, and one that is processed again has been
+/// changed.
 type Made = Vec<(DatasetKey, Vec<(DocumentId, i64)>)>;
 
 #[derive(Debug)]
@@ -27,12 +28,12 @@ struct CachedGraph {
     graph: Arc<Graph>,
 }
 
-/// The graphs, those that were asked for last at the end.
+/// The cached graphs, most recently used last.
 #[derive(Debug, Default)]
 pub(super) struct Graphs(Mutex<Vec<CachedGraph>>);
 
 impl Graphs {
-    /// The graph of the documents of these datasets that are in the scope and can be found.
+    /// Returns the graph of those documents of the datasets that are in the scope and can be found.
     pub(super) async fn of(
         &self,
         store: &dyn DatasetStore,
@@ -44,7 +45,7 @@ impl Graphs {
             let heads = store.document_heads(&dataset.key, &Heads::With(Extra::Graph)).await?;
             made.push((dataset.key.clone(), passing(&dataset.key, heads, scope)));
         }
-        // The heads tell whether anything has changed, and are read far sooner than the graphs.
+        // The heads show whether anything has changed, and are read much faster than the graphs.
         if let Some(graph) = self.known(&made) {
             return Ok(graph);
         }
@@ -71,7 +72,7 @@ impl Graphs {
 
     fn keep(&self, kept: CachedGraph) {
         let mut graphs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // What was made of an earlier state of the same documents is of no more use.
+        // Graphs built from an earlier state of the same datasets are of no more use.
         let datasets = |one: &CachedGraph| one.made.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>();
         let own = datasets(&kept);
         graphs.retain(|other| other.scope != kept.scope || datasets(other) != own);
@@ -82,7 +83,7 @@ impl Graphs {
     }
 }
 
-/// Those of the scope, and what is known of the names of all of them.
+/// Returns the documents in the scope, and the one that holds what is known about the names of all of them.
 fn passing(dataset: &DatasetKey, heads: Vec<DocumentHead>, scope: &Scope) -> Vec<(DocumentId, i64)> {
     let chosen: Option<HashSet<&DocumentId>> = scope.documents.as_ref().map(|ids| ids.iter().collect());
     let together = document_id(dataset);

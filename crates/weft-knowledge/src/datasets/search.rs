@@ -1,4 +1,4 @@
-//! One search: every question by words and by vector, ranked once, then by a model where one is named.
+//! One search: every question by words and by vector, ranked once, and then by a reranking model if one is named.
 
 use std::collections::HashMap;
 
@@ -14,25 +14,25 @@ use weft_core::{Error, ErrorKind, Result, TenantId};
 use super::there;
 use crate::rank::{self, Fusion, RankSettings, Ranked};
 
-/// What a further word counts beside a word of the question.
+/// Weight of an additional keyword relative to a word of the question.
 const KEYWORD_WEIGHT: f32 = 0.5;
-/// Scores are given with this many parts of one, so that they read the same everywhere.
+/// Scores are rounded to this many parts of one, so that they read the same everywhere.
 const PARTS_OF_ONE: f64 = 1e6;
 
-/// What a search asks.
+/// What a search uses.
 #[derive(Clone, Copy)]
 pub(super) struct SearchSources<'a> {
-    /// Where chunks are kept.
+    /// Stores chunks.
     pub store: &'a dyn DatasetStore,
-    /// Where they are found.
+    /// Finds chunks.
     pub index: &'a dyn Index,
-    /// Who makes vectors and ranks.
+    /// Provides embedding and reranking models.
     pub models: &'a dyn ModelDirectory,
-    /// Whose.
+    /// The tenant.
     pub tenant: &'a TenantId,
 }
 
-/// Finds passages of these datasets.
+/// Searches these datasets for passages.
 pub(super) async fn search(
     parts: SearchSources<'_>,
     datasets: &[Dataset],
@@ -45,7 +45,7 @@ pub(super) async fn search(
     let vectors = vectors(parts, datasets, request, &mut found).await?;
     let answers = answers(parts, datasets, request, vectors.as_deref()).await?;
     if request.filter.is_some() {
-        // Each question has as many answers, which look at the same documents.
+        // Each question has the same number of answers, over the same documents.
         let of_one = answers.len() / request.questions.len().max(1);
         found.fitting = Some(answers.iter().take(of_one).map(|answer| answer.fitting as u64).sum());
     }
@@ -57,7 +57,7 @@ pub(super) async fn search(
                 note_used(&mut found, &request.reranker, tokens);
                 list
             }
-            // One that is not there is a mistake of who asks; one that fails is not.
+            // A model that does not exist is the caller's mistake; one that fails is not.
             Err(error) if error.kind == ErrorKind::NotFound => return Err(error),
             Err(error) => {
                 let name = &request.reranker;
@@ -73,14 +73,15 @@ pub(super) async fn search(
     Ok(found)
 }
 
-/// Notes what a model has read, where its provider tells.
+/// Notes how many tokens a model has read, if its provider reports it.
 fn note_used(found: &mut Found, model: &str, tokens: u64) {
     if tokens > 0 {
         found.used.push(TokensRead { model: model.to_owned(), tokens });
     }
 }
 
-/// What a model ranks is not left out before it has been asked, and is there: it costs.
+/// Ranks by a model. No candidate is dropped for its score before the model has ranked it, and candidates
+/// must still exist, because ranking costs.
 async fn ranked_by_model(
     parts: SearchSources<'_>,
     datasets: &[Dataset],
@@ -94,8 +95,8 @@ async fn ranked_by_model(
     Ok((list, tokens))
 }
 
-/// What the index says to each question. Datasets without vectors are asked apart, so that the words of
-/// their passages are the whole of their scores.
+/// Returns the index's answers to each question. Datasets without vectors are searched separately, so that
+/// their passages are scored by words alone.
 async fn answers(
     parts: SearchSources<'_>,
     datasets: &[Dataset],
@@ -117,7 +118,7 @@ async fn answers(
     Ok(answers)
 }
 
-/// One list of all answers: a passage has the best of its scores.
+/// Merges all answers into one list: a passage gets its best score.
 fn ranked(
     answers: &[IndexAnswer],
     datasets: &[Dataset],
@@ -129,7 +130,7 @@ fn ranked(
     let pageranks = datasets.iter().map(|dataset| (dataset.key.id.clone(), dataset.pagerank)).collect();
     let settings = RankSettings { fusion: Fusion::Weighted { vector_weight }, threshold, pageranks };
     if let [answer] = answers {
-        // No passage is there twice.
+        // With a single answer, no passage occurs twice.
         let mut list: Vec<Scored> = rank::rank(answer, &settings).into_iter().map(scored).collect();
         in_order(&mut list);
         return list;
@@ -146,8 +147,8 @@ fn ranked(
     list
 }
 
-/// The vectors of the questions, unless no dataset has an embedder, or words alone count. An embedder that
-/// fails ends the search where vectors alone count; elsewhere it is noted.
+/// Returns the vectors of the questions, unless no dataset has an embedder or only words count. A failing
+/// embedder ends the search if only vectors count; otherwise it is noted.
 async fn vectors(
     parts: SearchSources<'_>,
     datasets: &[Dataset],
@@ -162,11 +163,11 @@ async fn vectors(
         let message = format!("the datasets have vectors of different models: `{name}` and `{other}`");
         return Err(Error::invalid(message).help("search them one after the other"));
     }
-    // Words alone need no vectors; datasets that do not go together are told all the same.
+    // Words alone need no vectors; but incompatible datasets are reported all the same.
     if request.vector_weight <= 0.0 {
         return Ok(None);
     }
-    // Where no dataset has vectors nobody misses them.
+    // If no dataset has vectors, their absence is not worth a note.
     let without = datasets.iter().filter(|dataset| dataset.embedder.is_empty());
     let without: Vec<String> = without.map(|dataset| format!("`{}`", dataset.name)).collect();
     match without.as_slice() {
@@ -199,7 +200,7 @@ async fn vectors(
     }
 }
 
-/// What was found, under the names of the datasets: those of their indexes are others when vectors were made anew.
+/// Replaces the ids of indexes in an answer by those of their datasets: they differ if vectors have been rebuilt.
 fn named(mut answer: IndexAnswer, datasets: &[&Dataset]) -> IndexAnswer {
     let renamed = datasets.iter().map(|dataset| (dataset.index().id, &dataset.key.id));
     let renamed: HashMap<DatasetId, &DatasetId> = renamed.filter(|(index, id)| index != *id).collect();
@@ -224,10 +225,10 @@ fn query(
         datasets: datasets.iter().map(|dataset| dataset.index().id).collect(),
         documents: request.documents.clone(),
         filter: request.filter.clone(),
-        // Further words count where words are looked for: mixed into the question they would move its vector.
+        // Additional keywords count in the search for words: mixed into the question they would shift its vector.
         text: Some(TextQuery { text: question.to_owned(), keywords }),
-        // How near a vector is counts in the score, and the score has the one threshold. What is near differs from model
-        // to model, so no cosine is too small.
+        // A vector's similarity counts in the score, and only the score has a threshold. Typical cosines
+        // differ between models, so none is too small.
         vector: vector.map(|vector| VectorQuery { vector: vector.clone(), cosine_min: -1.0 }),
         count_max: request.candidates_max.clamp(1, CANDIDATES_MAX),
     }
@@ -249,7 +250,7 @@ fn scored(ranked: Ranked) -> Scored {
     }
 }
 
-/// Best first; equal ones by their words, then by their ids.
+/// Sorts by score, best first; ties by the score of the words, then by id.
 fn in_order(list: &mut [Scored]) {
     list.sort_by(|one, other| {
         let by_score = other.similarity.total_cmp(&one.similarity);
@@ -257,20 +258,20 @@ fn in_order(list: &mut [Scored]) {
     });
 }
 
-/// The best passages, ranked by a model: its score takes the place of the vectors' share. Beside them the tokens that it
-/// has read.
+/// Ranks the best passages by a model, whose score replaces the vectors' share. Also returns the number of
+/// tokens that it has read.
 async fn reranked(
     parts: SearchSources<'_>,
     datasets: &[Dataset],
     request: &SearchRequest,
     mut list: Vec<Scored>,
 ) -> Result<(Vec<Scored>, u64)> {
-    // One that is not there is told also where nothing is found.
+    // A model that does not exist is reported even if nothing is found.
     let reranker = parts.models.reranker(parts.tenant, &request.reranker)?;
     let question = request.questions.first().map(String::as_str).unwrap_or_default();
     let ids: Vec<ChunkId> = list.iter().map(|scored| scored.chunk.clone()).collect();
     let chunks = parts.store.chunks_by_id(parts.tenant, &ids).await?;
-    // As people wrote them: rerankers have learned to read texts, and not lists of stems.
+    // As written by people: rerankers are trained on texts, not on lists of stems.
     let texts: Vec<String> = chunks.iter().map(text).collect();
     if texts.is_empty() {
         return Ok((Vec::new(), 0));
@@ -279,7 +280,7 @@ async fn reranked(
     if scores.len() != texts.len() {
         return Err(Error::new(ErrorKind::Garbled, "it returned no score for each passage"));
     }
-    // Scores mean the same everywhere as long as they lie between 0 and 1.
+    // Scores are comparable everywhere as long as they lie between 0 and 1.
     let scores: HashMap<&ChunkId, f64> =
         chunks.iter().zip(scores).map(|(chunk, score)| (&chunk.id, rounded(score.clamp(0.0, 1.0)))).collect();
     let weight = request.vector_weight.clamp(0.0, 1.0);
@@ -301,7 +302,7 @@ fn preferred(similarity: f64, id: &DatasetId, datasets: &[Dataset]) -> f64 {
     rounded(lifted)
 }
 
-/// What a model reads of a passage: its text as it was written, with the headings it stands under.
+/// Returns what a model reads of a passage: its text as written, with the headings it is under.
 fn text(chunk: &StoredChunk) -> String {
     if chunk.headings.is_empty() {
         chunk.content.clone()
@@ -310,7 +311,7 @@ fn text(chunk: &StoredChunk) -> String {
     }
 }
 
-/// The documents of a list, most passages first; as many: the better first.
+/// Returns the documents of a list by number of passages, largest first; among equals, the better one first.
 fn counted(answers: &[IndexAnswer], list: &[Scored]) -> Vec<DocumentCount> {
     let mut counts: Vec<DocumentCount> = Vec::new();
     let mut places: HashMap<&DocumentId, usize> = HashMap::new();

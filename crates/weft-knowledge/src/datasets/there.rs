@@ -1,9 +1,10 @@
-//! What of a ranked list can be shown.
+//! Selects what can be shown of a ranked list.
 //!
-//! An index is written after the store, so for moments, and after a crash, it may know of passages that are gone or
-//! hidden: these take nobody's place and are not counted. The store is asked for those alone that a page shows, and
-//! for the larger passages that some are parts of: one that is gone leaves its parts standing for themselves.
-//! Only when one of them is not there it is asked for all.
+//! An index is written after the store, so for a moment, and after a crash, it may contain passages that have
+//! been removed or hidden: these take no other passage's place and are not counted. The store is only asked
+//! about the passages on the requested page, and about the larger passages that some are parts of: if a
+//! larger one is gone, its parts stand for themselves. Only if one of them is missing is the store asked
+//! about all.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +16,7 @@ use weft_core::seam::knowledge::{CANDIDATES_MAX, Expansion, Scored, SearchReques
 use super::search::SearchSources;
 use crate::retrieve::parents;
 
-/// The list as its pages show it. What is on them up to the end of the page that is asked for is there.
+/// Returns the list as its pages show it. Everything up to the end of the requested page is known to exist.
 pub(super) async fn shown(
     parts: SearchSources<'_>,
     mut list: Vec<Scored>,
@@ -30,7 +31,7 @@ pub(super) async fn shown(
     };
     let best_of_all = || list.iter().take(CANDIDATES_MAX);
     let needed: Vec<&Scored> = best_of_all().filter(on_page).collect();
-    // Which passages stand for themselves decides about all pages.
+    // Which passages stand for themselves affects all pages.
     let wholes = best_of_all().filter_map(|scored| scored.parent.as_ref()).collect();
     if are_all(parts, &needed, wholes).await? {
         return Ok(pages);
@@ -47,7 +48,7 @@ fn given(list: Vec<Scored>, given: Expansion) -> Vec<Scored> {
     }
 }
 
-/// Whether all of these can be shown, and what is shown in their places.
+/// Whether all of these, and what is shown in their places, can be shown.
 async fn are_all(parts: SearchSources<'_>, list: &[&Scored], wholes: HashSet<&ChunkId>) -> Result<bool> {
     let needed = list.iter().map(|scored| &scored.chunk).chain(wholes.iter().copied()).cloned().collect();
     let heads = heads(parts, needed).await?;
@@ -71,14 +72,14 @@ async fn heads(parts: SearchSources<'_>, ids: HashSet<ChunkId>) -> Result<HashMa
     Ok(heads.into_iter().map(|head| (head.id.clone(), head)).collect())
 }
 
-/// The best of a list that can be shown, with what is shown in their place.
+/// Returns the best entries of a list that can be shown, with what is shown in their place.
 pub(super) async fn best(
     parts: SearchSources<'_>,
     list: Vec<Scored>,
     count_max: usize,
 ) -> Result<Vec<Scored>> {
     let mut there = Vec::new();
-    // Some at a time, since the first are mostly enough.
+    // In batches, since the first one is usually enough.
     for some in list.chunks(CANDIDATES_MAX) {
         let mut heads = heads(parts, some.iter().map(|scored| scored.chunk.clone()).collect()).await?;
         for scored in some {
@@ -93,7 +94,7 @@ pub(super) async fn best(
     Ok(there)
 }
 
-/// A passage whose larger one is gone stands for itself.
+/// Lets passages whose larger passage is gone stand for themselves.
 async fn with_wholes(parts: SearchSources<'_>, list: &mut [Scored]) -> Result<()> {
     let there = heads(parts, list.iter().filter_map(|scored| scored.parent.clone()).collect()).await?;
     for scored in list {

@@ -1,13 +1,14 @@
-//! Entities that have more to do with each other than with others (Louvain: Blondel et al. 2008).
+//! Detects communities: entities that are more closely related to each other than to others (Louvain: Blondel
+//! et al. 2008).
 
-/// Rounds over all entities on one level, at most.
+/// Maximum number of rounds over all entities on one level.
 const ROUNDS_MAX: usize = 20;
-/// Times that communities are put together to larger ones, at most.
+/// Maximum number of times that communities are merged into larger ones.
 const LEVELS_MAX: usize = 8;
-/// A gain that is smaller is none.
+/// Smallest gain that counts.
 const GAIN_MIN: f64 = 1e-9;
 
-/// The community of each of `count` nodes, numbered from 0 on. Edges count both ways.
+/// Returns the community of each of `count` nodes, numbered from 0. Edges count in both directions.
 pub(super) fn communities(count: usize, edges: &[(usize, usize, f64)]) -> Vec<usize> {
     let mut of: Vec<usize> = (0..count).collect();
     let mut graph = EntityNetwork::new(count, edges.iter().copied());
@@ -23,7 +24,7 @@ pub(super) fn communities(count: usize, edges: &[(usize, usize, f64)]) -> Vec<us
     numbered(&of).0
 }
 
-/// The same groups with numbers from 0 on, in the order in which they come, and how many there are.
+/// Renumbers groups from 0 in order of appearance, and returns how many there are.
 fn numbered(groups: &[usize]) -> (Vec<usize>, usize) {
     let mut numbers = std::collections::HashMap::new();
     let of = groups
@@ -37,11 +38,11 @@ fn numbered(groups: &[usize]) -> (Vec<usize>, usize) {
 }
 
 struct EntityNetwork {
-    /// Of each node its neighbours with the weights between them.
+    /// The neighbours of each node, with the weights of the edges.
     neighbours: Vec<Vec<(usize, f64)>>,
-    /// What lies within a node that stands for several, twice.
+    /// Twice the weight inside each node that stands for several.
     within: Vec<f64>,
-    /// All weights, twice.
+    /// Twice the sum of all weights.
     total: f64,
 }
 
@@ -67,7 +68,7 @@ impl EntityNetwork {
         self.within[node] + self.neighbours[node].iter().map(|(_, weight)| weight).sum::<f64>()
     }
 
-    /// Each node goes where modularity gains most, until none gains.
+    /// Moves each node to where modularity gains most, until no move gains anything.
     fn moved(&self) -> Vec<usize> {
         let count = self.neighbours.len();
         let mut of: Vec<usize> = (0..count).collect();
@@ -103,7 +104,7 @@ impl EntityNetwork {
         of
     }
 
-    /// The network whose nodes are the groups.
+    /// Returns the network whose nodes are the groups.
     fn together(&self, of: &[usize], groups: usize) -> Self {
         let mut graph =
             Self { neighbours: vec![Vec::new(); groups], within: vec![0.0; groups], total: self.total };

@@ -1,4 +1,4 @@
-//! Finds entities and relations in the passages of a document, by a model.
+//! Extracts entities and relations from the passages of a document, using a model.
 
 use weft_core::{Error, Json, Result};
 
@@ -7,38 +7,38 @@ use crate::ask::{Ask, Step, ask_json, passes, unexpected};
 
 const INSTRUCTIONS: &str = include_str!("../prompts/graph.md");
 const MORE: &str = include_str!("../prompts/graph_more.md");
-/// Characters of the passages that one request holds, about.
+/// Approximate number of characters of passages in one request.
 const PACK_CHARS_MAX: usize = 12_000;
-/// Characters of one passage.
+/// Maximum number of characters of one passage.
 const PASSAGE_CHARS_MAX: usize = 8_000;
-/// How often the careful method asks what was missed.
+/// How often the general method asks for what was missed.
 const GLEANINGS_MAX: usize = 2;
-/// Entities that one answer may hold.
+/// Maximum number of entities in one answer.
 const ENTITIES_MAX: usize = 200;
-/// The weight of a relation when none is given, and the largest.
+/// The default weight of a relation, and the largest.
 const WEIGHT: f64 = 1.0;
 const WEIGHT_MAX: f64 = 10.0;
 
-/// How thoroughly.
+/// How thoroughly to extract.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ExtractionMethod {
-    /// Each text is looked at once.
+    /// Each text is examined once.
     #[default]
     Light,
-    /// The model is asked again what it has missed.
+    /// The model is asked again for what it has missed.
     General,
 }
 
 impl ExtractionMethod {
-    /// As `graphrag.method` says it.
+    /// Parses `graphrag.method`.
     pub fn parse(text: &str) -> Self {
         if text.trim().eq_ignore_ascii_case("general") { Self::General } else { Self::Light }
     }
 }
 
-/// What a document says, and what could not be read of the model's answers. Packs of passages whose answers
-/// cannot be used are left out as long as others can be; when none can, that is the inner error. So is a
-/// failure that may pass: what a model did not get to say is not what it has nothing to say of.
+/// Extracts the graph of a document. Also returns notes on what could not be read in the model's answers.
+/// Packs of passages with unusable answers are left out as long as others are usable; if none is, that is the
+/// inner error. So is a temporary failure: a missing answer does not mean that the model found nothing.
 ///
 /// # Errors
 /// When the whole work has ended.
@@ -89,7 +89,7 @@ async fn pack(
     for _ in 0..GLEANINGS_MAX {
         let names: Vec<&str> = graph.entities.iter().map(|entity| entity.name.as_str()).collect();
         let question = format!("{question}\n\nFound so far: {}", names.join(", "));
-        // What was found stays, also when the answer to the second look is no use.
+        // What was found is kept even if the answer to the second request is unusable.
         let more = ask_json(model, Step::Graph, MORE, &question).await?.and_then(|json| read(&json));
         let more = match more {
             Ok(more) => more,
@@ -109,7 +109,7 @@ async fn pack(
     Ok(Ok(graph))
 }
 
-/// Passages put together, up to the size of a request.
+/// Packs passages together, up to the size of a request.
 pub(crate) fn packs(passages: &[String]) -> Vec<String> {
     let mut packs = vec![String::new()];
     let mut size = 0;
@@ -130,7 +130,7 @@ pub(crate) fn packs(passages: &[String]) -> Vec<String> {
     packs
 }
 
-/// Reads an answer. What is no entity or relation in it is passed over.
+/// Reads an answer, ignoring items that are neither entities nor relations.
 fn read(answer: &Json) -> Result<Subgraph> {
     let list = |key: &str| answer.get(key).and_then(Json::as_array);
     let (entities, relations) = (list("entities"), list("relations").or_else(|| list("relationships")));
@@ -169,7 +169,7 @@ fn read(answer: &Json) -> Result<Subgraph> {
     })
 }
 
-/// The graph of one document, with each name once.
+/// Returns the graph of one document with each name once.
 fn tidy(graph: Subgraph) -> Subgraph {
     let merged = super::merge::merge([graph]);
     Subgraph {

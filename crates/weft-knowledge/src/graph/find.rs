@@ -1,4 +1,4 @@
-//! The part of a graph that has to do with a question.
+//! Finds the part of a graph that is relevant to a question.
 
 use std::collections::HashSet;
 
@@ -7,18 +7,19 @@ use weft_core::seam::knowledge::{GraphEntity, GraphFound, GraphRelation, GraphRe
 use super::merge::Graph;
 use super::{CommunityReport, folded};
 
-// These numbers are those of the engine whose settings people bring along: 0.3, 56 looked at, 6 of each told.
-/// How near a name has to be.
+// These numbers are those of the engine whose settings users bring along: 0.3, 56 candidates, 6 of each shown.
+/// Minimum similarity of a name.
 const NEARNESS_MIN: f64 = 0.3;
-/// Entities and relations that are looked at closer, at most.
+/// Maximum number of entities, and of relations, that are scored.
 const CANDIDATES_MAX: usize = 56;
-/// Entities that are given, at most.
+/// Maximum number of entities returned.
 pub const ENTITIES_MAX: usize = 6;
-/// Relations that are given, at most.
+/// Maximum number of relations returned.
 pub const RELATIONS_MAX: usize = 6;
 
-/// Entities near the names that the question is about, and relations near the question, weighed by their
-/// importance. An entity of a wanted kind counts double, and so does a relation for each end that is one.
+/// Finds entities whose names are similar to those in the question, and relations near the question, weighted
+/// by their importance. An entity of a wanted kind counts double, and so does a relation for each of its ends
+/// that is one.
 pub fn find(graph: &Graph, request: &GraphRequest) -> GraphFound {
     let names: Vec<Grams> = request.entities.iter().map(|name| Grams::of(name)).collect();
     let question = Grams::of(&request.question);
@@ -33,11 +34,11 @@ pub fn find(graph: &Graph, request: &GraphRequest) -> GraphFound {
     GraphFound { relations: relations(graph, &nearness, &wanted), entities, report, notes }
 }
 
-/// The report on the community that most of what was found belongs to.
+/// Returns the report on the community that best covers what was found.
 fn report(graph: &Graph, found: &[GraphEntity]) -> Option<GraphReport> {
     let found: Vec<(String, f64)> = found.iter().map(|entity| (folded(&entity.name), entity.score)).collect();
     let score = |report: &CommunityReport| {
-        // Each name is folded once: a report may be on thousands of them, and there may be thousands of reports.
+        // Each name is folded once: a report may list thousands of names, and there may be thousands of reports.
         let names: HashSet<String> = report.entities.iter().map(|name| folded(name)).collect();
         found.iter().filter(|(name, _)| names.contains(name)).map(|(_, score)| score).sum::<f64>()
     };
@@ -51,7 +52,7 @@ fn entities(graph: &Graph, nearness: &[f64], wanted: &[bool]) -> Vec<GraphEntity
     let all = graph.entities.iter().zip(nearness).zip(wanted);
     let near = all.filter(|((_, nearness), _)| **nearness >= NEARNESS_MIN);
     let mut near: Vec<_> = near.map(|((entity, nearness), wanted)| (entity, *nearness, *wanted)).collect();
-    // Only the nearest are scored: a graph may have more than anybody wants to read.
+    // Only the nearest are scored: a graph may have far more entities than are useful.
     near.sort_by(|(_, one, _), (_, other, _)| other.total_cmp(one));
     near.truncate(CANDIDATES_MAX);
     let mut found: Vec<GraphEntity> = near
@@ -63,13 +64,13 @@ fn entities(graph: &Graph, nearness: &[f64], wanted: &[bool]) -> Vec<GraphEntity
             score: nearness * if wanted { 2.0 } else { 1.0 } * rank,
         })
         .collect();
-    // By name among equals: the same question finds the same.
+    // Ties are ordered by name, so that the same question finds the same entities.
     found.sort_by(|one, other| other.score.total_cmp(&one.score).then_with(|| one.name.cmp(&other.name)));
     found.truncate(ENTITIES_MAX);
     found
 }
 
-/// A relation is as near as its ends are in the mean.
+/// Finds relations. A relation's similarity is the mean of those of its ends.
 fn relations(graph: &Graph, nearness: &[f64], wanted: &[bool]) -> Vec<GraphRelation> {
     let near = |&(source, target, _): &(usize, usize, _)| f64::midpoint(nearness[source], nearness[target]);
     let mut candidates: Vec<_> = graph
@@ -100,7 +101,7 @@ fn relations(graph: &Graph, nearness: &[f64], wanted: &[bool]) -> Vec<GraphRelat
     found
 }
 
-/// Pairs of neighbouring characters, of which names that are alike have many in common.
+/// The character bigrams of a name; similar names share many.
 pub(super) struct Grams {
     text: String,
     pairs: HashSet<(char, char)>,
@@ -114,7 +115,7 @@ impl Grams {
         Self { text, pairs }
     }
 
-    /// The share of pairs in common (Dice 1945), 0 to 1.
+    /// Returns the share of common bigrams (Dice 1945), from 0 to 1.
     pub(super) fn alike(&self, other: &Self) -> f64 {
         if self.text == other.text {
             return 1.0;
@@ -125,7 +126,7 @@ impl Grams {
         if all == 0 { 0.0 } else { 2.0 * count(both) / count(all) }
     }
 
-    /// Whether this stands in a text as a word, or anywhere in writing that does not part words.
+    /// Whether the name occurs in a text as a whole word or, in scripts that do not separate words, anywhere.
     fn stands_in(&self, text: &str) -> bool {
         let parted = self.text.is_ascii();
         let touches = |c: Option<char>| parted && c.is_some_and(char::is_alphanumeric);

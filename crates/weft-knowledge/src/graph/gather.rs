@@ -1,4 +1,4 @@
-//! The graphs of the documents of datasets, read some at a time, as far as there is room for them.
+//! Gathers the graphs of documents from datasets, in batches, as far as there is room.
 
 use weft_core::Result;
 use weft_core::error::found;
@@ -9,28 +9,28 @@ use weft_core::seam::dataset_store::Extra;
 use super::{Entity, Relation, Subgraph};
 use crate::raptor::dataset::document_id;
 
-/// Documents whose graphs are read at once.
+/// Number of documents whose graphs are read at a time.
 pub const DOCUMENTS_AT_ONCE: u64 = 20;
-/// Bytes that graphs of documents may take together while they are put together.
+/// Maximum size in bytes of all documents' graphs while they are merged.
 pub const BYTES_MAX: usize = 256 << 20;
 
-/// Graphs of documents.
+/// Gathered graphs of documents.
 #[derive(Debug)]
 pub struct GatheredGraphs {
-    /// What each document says.
+    /// The graph of each document.
     pub parts: Vec<Subgraph>,
     room: usize,
     is_full: bool,
 }
 
 impl GatheredGraphs {
-    /// None, with room for so many bytes.
+    /// Creates an empty collection with room for `bytes_max` bytes.
     pub fn within(bytes_max: usize) -> Self {
         Self { parts: Vec::new(), room: bytes_max, is_full: false }
     }
 
-    /// Adds the graphs of those documents of a dataset that pass, in the order of their ids and what is known of the names of all
-    /// of them first, until there is no more room.
+    /// Adds the graphs of the documents of a dataset that pass, until there is no more room: first what is
+    /// known about the names of all documents, then the documents in the order of their ids.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -72,7 +72,7 @@ impl GatheredGraphs {
         }
     }
 
-    /// What is to be told, when documents have no part for want of room.
+    /// Returns a note if documents were left out for lack of room.
     pub fn note(&self) -> Option<String> {
         let documents = self.parts.len();
         self.is_full.then(|| {
@@ -81,7 +81,7 @@ impl GatheredGraphs {
     }
 }
 
-/// What a graph takes in memory, roughly.
+/// Approximate size of a graph in memory, in bytes.
 fn bytes(part: &Subgraph) -> usize {
     let entity = |one: &Entity| size_of::<Entity>() + one.name.len() + one.kind.len() + one.description.len();
     let relation =

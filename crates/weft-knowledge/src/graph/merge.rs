@@ -1,4 +1,4 @@
-//! The graphs of documents, put together.
+//! Merges the graphs of documents.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,13 +10,13 @@ use super::names::{key, plurals};
 use super::pagerank::pagerank;
 use super::{CommunityReport, DESCRIPTION_MAX, Entity, Relation, Subgraph, cut};
 
-/// Entities of one graph, at most; those that are named later are left out.
+/// Maximum number of entities of a graph; further ones are left out.
 pub const ENTITIES_MAX: usize = 50_000;
-/// Relations of one graph, at most.
+/// Maximum number of relations of a graph.
 pub const RELATIONS_MAX: usize = 200_000;
-/// Names that show what a kind is, at most.
+/// Maximum number of sample names per kind.
 const SAMPLES_MAX: usize = 12;
-/// Kinds that are shown, at most.
+/// Maximum number of kinds that are listed.
 const KINDS_SHOWN_MAX: usize = 30;
 
 /// The graph of a dataset.
@@ -24,27 +24,27 @@ const KINDS_SHOWN_MAX: usize = 30;
 pub struct Graph {
     /// Entities with their importance, which sums up to 1.
     pub entities: Vec<(Entity, f64)>,
-    /// Relations, each between two of the entities, by their places.
+    /// Relations, each between two entities given by their indexes.
     pub relations: Vec<(usize, usize, Relation)>,
-    /// Reports on communities, of all documents.
+    /// Reports on communities, from all documents.
     pub reports: Vec<CommunityReport>,
-    /// What is to be told of it, such as that it is not whole.
+    /// A note about the graph, such as that it is incomplete.
     pub note: Option<String>,
 }
 
-/// Reports of one graph, at most.
+/// Maximum number of reports of a graph.
 const REPORTS_MAX: usize = 10_000;
-/// Documents that are listed of an entity and of a relation, at most.
+/// Maximum number of documents listed per entity and relation.
 const SOURCES_MAX: usize = 100;
 
-/// Names that mean the same: each leads to another one, and in the end to the one that counts.
+/// Names for the same entity: each leads to another one, and finally to the canonical one.
 #[derive(Default)]
 struct EntityAliases(HashMap<String, String>);
 
 impl EntityAliases {
     fn of(&self, name: &str) -> String {
         let mut name = key(name);
-        // Only names at the end of such ways are joined, so none leads back to itself.
+        // Only names at the ends of such chains are joined, so no chain leads back to itself.
         while let Some(next) = self.0.get(&name) {
             name.clone_from(next);
         }
@@ -54,7 +54,8 @@ impl EntityAliases {
     fn join(&mut self, one: &str, other: &str) {
         let (one, other) = (self.of(one), self.of(other));
         if one != other && !one.is_empty() && !other.is_empty() {
-            // The longer name says more; of equals the first in the alphabet, so that order is all one.
+            // The longer name says more; ties are resolved alphabetically, so that the order of parts does
+            // not matter.
             let longer = |name: &String| (std::cmp::Reverse(name.chars().count()), name.clone());
             let (kept, left) = if longer(&one) <= longer(&other) { (one, other) } else { (other, one) };
             self.0.insert(left, kept);
@@ -62,16 +63,16 @@ impl EntityAliases {
     }
 }
 
-/// How often each kind is said of each name, or each is written in which way.
+/// For each name, how often each kind or spelling was given.
 type Said = HashMap<String, BTreeMap<String, usize>>;
 
-/// How the names that count are written.
+/// Returns the spellings of the canonical names.
 fn spellings(parts: &[Subgraph], names: &EntityAliases) -> Said {
     let mut written = Said::new();
     for part in parts {
         let ends = part.relations.iter().flat_map(|relation| [&relation.source, &relation.target]);
         for name in part.entities.iter().map(|entity| &entity.name).chain(ends) {
-            // Another name of the same thing is no way to write this one.
+            // Another name for the same entity is not a spelling of this one.
             let of = names.of(name);
             if of == key(name) {
                 let name = name.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -82,21 +83,21 @@ fn spellings(parts: &[Subgraph], names: &EntityAliases) -> Said {
     written
 }
 
-/// The way that is most usual; of equals one with small and large letters, and then the first in the alphabet.
+/// Returns the most frequent spelling; among equals one in mixed case, then the alphabetically first.
 fn most_usual(written: &BTreeMap<String, usize>) -> Option<&String> {
     let mixed = |name: &str| name.chars().any(char::is_uppercase) && name.chars().any(char::is_lowercase);
     let best = written.iter().rev().max_by_key(|(name, count)| (**count, mixed(name)));
     best.map(|(name, _)| name)
 }
 
-/// Puts graphs together: what has the same name, whatever its case, punctuation and number, is the same, and so is what a
-/// part says to be; weights are added, descriptions joined and the documents listed, as far as there is room. In which order
-/// the parts come is all one.
+/// Merges graphs: entities whose names differ only in case, punctuation and number are the same, and so are
+/// those that a part declares to be; weights are added, descriptions are joined and documents are listed, as
+/// far as there is room. The order of the parts does not matter.
 pub fn merge(parts: impl IntoIterator<Item = Subgraph>) -> Graph {
     let parts = in_order(parts);
     let mut names = EntityAliases::default();
     for (plural, singular) in plurals(&kinds_said(&parts)) {
-        // Each leads to a shorter name, so none of these ways leads back to where it began.
+        // Each leads to a shorter name, so none of these chains leads back to its start.
         names.0.insert(plural, singular);
     }
     for alias in parts.iter().flat_map(|part| &part.aliases) {
@@ -120,7 +121,7 @@ pub fn merge(parts: impl IntoIterator<Item = Subgraph>) -> Graph {
         reports.extend(part.reports.into_iter().take(room));
     }
     for (name, entity) in &mut entities {
-        // The kind that is said most often; of equals the first in the alphabet, so that order is all one.
+        // The kind given most often; ties are resolved alphabetically, so that the order of parts does not matter.
         let best = kinds.get(name).and_then(|said| said.iter().rev().max_by_key(|(_, count)| **count));
         if let Some((kind, _)) = best {
             entity.kind.clone_from(kind);
@@ -137,11 +138,11 @@ pub fn merge(parts: impl IntoIterator<Item = Subgraph>) -> Graph {
     Graph { reports, ..placed(entities, relations) }
 }
 
-/// The parts in an order that follows from what they say.
+/// Sorts the parts by their content.
 fn in_order(parts: impl IntoIterator<Item = Subgraph>) -> Vec<Subgraph> {
     let mut parts: Vec<Subgraph> = parts.into_iter().collect();
     let content = |part: &Subgraph| {
-        // A graph can always be written; should it not, it comes first.
+        // A graph can always be serialized; if it could not, it would come first.
         let json = serde_json::to_vec(part).unwrap_or_default();
         (*blake3::hash(&json).as_bytes(), part.document.clone())
     };
@@ -149,7 +150,7 @@ fn in_order(parts: impl IntoIterator<Item = Subgraph>) -> Vec<Subgraph> {
     parts
 }
 
-/// What each name is said to be, by its key.
+/// Returns the kinds given for each name, by its key.
 fn kinds_said(parts: &[Subgraph]) -> HashMap<String, BTreeSet<String>> {
     let mut said: HashMap<String, BTreeSet<String>> = HashMap::new();
     for part in parts {
@@ -163,7 +164,7 @@ fn kinds_said(parts: &[Subgraph]) -> HashMap<String, BTreeSet<String>> {
     said
 }
 
-/// Adds documents to those that are listed; which ones these are does not follow from the order.
+/// Adds documents to the listed ones; which ones are kept does not depend on the order.
 fn add_sources(known: &mut BTreeSet<DocumentId>, more: BTreeSet<DocumentId>) {
     known.extend(more);
     while known.len() > SOURCES_MAX {
@@ -208,7 +209,7 @@ fn add_relation(
         return;
     }
     let weight = if relation.weight.is_finite() { relation.weight.max(0.0) } else { 1.0 };
-    // An end that no entity describes is still one.
+    // An end that no entity describes is still an entity.
     for (folded, name) in [(&ends.0, &relation.source), (&ends.1, &relation.target)] {
         if !entities.contains_key(folded) && entities.len() < ENTITIES_MAX {
             let sources = relation.sources.clone();
@@ -259,7 +260,7 @@ fn placed(entities: IndexMap<String, Entity>, relations: IndexMap<(String, Strin
 }
 
 impl Graph {
-    /// The kinds of entities with the most important ones, the most frequent kind first.
+    /// Returns the kinds of entities with the most important entities of each, the most frequent kind first.
     pub fn kinds(&self) -> Vec<EntityKind> {
         let mut kinds: IndexMap<&str, Vec<(&str, f64)>> = IndexMap::new();
         for (entity, rank) in &self.entities {
@@ -268,7 +269,7 @@ impl Graph {
             }
         }
         let mut kinds: Vec<(&str, Vec<(&str, f64)>)> = kinds.into_iter().collect();
-        // The map has no order; equals get one, or each question to the model would be another one.
+        // The map has no order; ties need one, or the question to the model would differ each time.
         kinds.sort_by(|(one, a), (other, b)| b.len().cmp(&a.len()).then_with(|| one.cmp(other)));
         kinds.truncate(KINDS_SHOWN_MAX);
         let kind = |(kind, mut names): (&str, Vec<(&str, f64)>)| {

@@ -1,4 +1,4 @@
-//! Which names are one name that is written in another way.
+//! Recognises different spellings of the same name.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,8 +6,9 @@ use std::collections::{BTreeSet, HashMap};
 const WITHOUT_PLURAL: [&str; 7] =
     ["person", "people", "organization", "organisation", "company", "geo", "location"];
 
-/// A name whatever its case, its blanks and its punctuation: `U.S.`, `us` and `U. S` are the same, and so are `X-Ray` and
-/// `x ray`. Signs that make another name stay: `C++`, `C#`, `.NET`, `3.1`.
+/// Returns the key of a name, which ignores case, whitespace and punctuation: `U.S.`, `us` and `U. S` have
+/// the same key, and so have `X-Ray` and `x ray`. Signs that distinguish names are kept: `C++`, `C#`, `.NET`,
+/// `3.1`.
 pub(super) fn key(name: &str) -> String {
     let chars: Vec<char> = name.chars().map(narrow).flat_map(char::to_lowercase).collect();
     let mut key = String::with_capacity(name.len());
@@ -19,7 +20,7 @@ pub(super) fn key(name: &str) -> String {
             '.' if before.is_none_or(char::is_whitespace) && after.is_some_and(char::is_alphanumeric) => {
                 key.push(c);
             }
-            // What stands between the letters of a short form, or marks a possessive, parts nothing.
+            // Marks between the letters of an abbreviation, or of a possessive, separate nothing.
             '.' | '\'' | '’' | '‘' | '`' | '´' => {}
             c if c.is_alphanumeric()
                 || matches!(c, '+' | '#' | '&' | '$' | '€' | '%' | '@' | '*' | '=' | '<' | '>' | '~') =>
@@ -36,7 +37,7 @@ pub(super) fn key(name: &str) -> String {
     if key.is_empty() { super::folded(name) } else { key }
 }
 
-/// Words with a blank between them, and letters that stand alone in a row without: `u s` is `us`.
+/// Joins words with spaces, except single letters in a row: `u s` becomes `us`.
 fn joined(words: &[&str]) -> String {
     let mut joined = String::new();
     let single = |word: &str| word.len() == 1 && word.chars().all(|c| c.is_ascii_alphabetic());
@@ -54,7 +55,7 @@ fn digit(c: Option<char>) -> bool {
     c.is_some_and(|c| c.is_ascii_digit())
 }
 
-/// The ordinary form of a full-width character.
+/// Returns the normal-width form of a full-width character.
 fn narrow(c: char) -> char {
     match c {
         '\u{ff01}'..='\u{ff5e}' => char::from_u32(c as u32 - 0xfee0).unwrap_or(c),
@@ -62,17 +63,17 @@ fn narrow(c: char) -> char {
     }
 }
 
-/// Dashes, quotation marks, brackets and stops of other writings.
+/// Whether the character is a dash, quotation mark, bracket or stop that separates words.
 fn parts_words(c: char) -> bool {
     matches!(c,
         '\u{a1}' | '\u{ab}' | '\u{b7}' | '\u{bb}' | '\u{bf}' | '\u{2010}'..='\u{2027}' | '\u{2030}'..='\u{205e}'
         | '\u{3001}'..='\u{3003}' | '\u{3008}'..='\u{3011}' | '\u{3014}'..='\u{301f}' | '\u{30fb}')
 }
 
-/// The singular of an English key, if it looks like a plural.
+/// Returns the singular of an English key, if it looks like a plural.
 fn singular(key: &str) -> Option<String> {
     let word = key.rsplit(' ').next().unwrap_or(key);
-    // Short words that end so are rarely plurals: gas, bus.
+    // Short words with this ending are rarely plurals: gas, bus.
     if word.len() < 4 || !word.is_ascii() || !word.ends_with('s') {
         return None;
     }
@@ -87,8 +88,8 @@ fn singular(key: &str) -> Option<String> {
     key.strip_suffix(if hissing { "es" } else { "s" }).map(str::to_owned)
 }
 
-/// Each plural among some keys with its singular, where that is there, too, and neither is said to be of a kind whose names
-/// have none. In the order of the keys.
+/// Returns each plural among the keys with its singular, if that is a key too and neither is of a kind whose
+/// names have no plural. In the order of the keys.
 pub(super) fn plurals(kinds: &HashMap<String, BTreeSet<String>>) -> Vec<(String, String)> {
     let proper = |key: &str| {
         let said = kinds.get(key).into_iter().flatten();

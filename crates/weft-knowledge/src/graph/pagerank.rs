@@ -1,14 +1,14 @@
-//! How important each node of a graph is.
+//! The importance of the nodes of a graph.
 
-/// The share that is handed on along relations; the rest goes to all alike.
+/// The share that is passed on along relations; the rest is distributed equally.
 const DAMPING: f64 = 0.85;
-/// Rounds, at most.
+/// Maximum number of rounds.
 const ROUNDS_MAX: usize = 100;
-/// It is done when nothing changes by more than this.
+/// Iteration ends when no value changes by more than this.
 const CHANGE_MIN: f64 = 1e-9;
 
-/// PageRank (Page, Brin 1998) over weighted relations in both directions. The values are above 0 and sum up
-/// to 1; nodes without any relation share what is left evenly.
+/// Computes PageRank (Page, Brin 1998) over weighted relations in both directions. The values are above 0 and
+/// sum up to 1; what nodes without relations hold is distributed equally.
 pub(super) fn pagerank(nodes: usize, edges: &[(usize, usize, f64)]) -> Vec<f64> {
     if nodes == 0 {
         return Vec::new();

@@ -9,17 +9,17 @@ use crate::retrieve::RetrievalSearch;
 use crate::tokens;
 
 const INSTRUCTIONS: &str = include_str!("../prompts/graph_question.md");
-/// The name that the passage is shown by.
+/// The name under which the passage is shown.
 pub const TITLE: &str = "Related content in Knowledge Graph";
-// As people know the passage from the engine that they come from.
-/// Tokens of the passage, at most.
+// As users know the passage from the engine that they come from.
+/// Maximum number of tokens of the passage.
 const TOKENS_MAX: usize = 8_196;
-/// Names that a question is about, at most.
+/// Maximum number of names that a question is about.
 const NAMES_MAX: usize = 5;
-/// Kinds that answer it, at most.
+/// Maximum number of kinds that answer it.
 const KINDS_MAX: usize = 3;
 
-/// The passage, if the graph has anything to say. What goes wrong is noted.
+/// Returns the passage, if the graph has anything to say. Failures are noted.
 ///
 /// # Errors
 /// When the graph cannot be read, or the whole work has ended.
@@ -62,7 +62,7 @@ fn read(answer: &Json) -> Option<(Vec<String>, Vec<String>)> {
     (!names.is_empty() || !kinds.is_empty()).then_some((kinds, names))
 }
 
-/// The passage: two tables, as much of them as there is room for, and a report.
+/// Builds the passage: two tables, as much of them as there is room for, and a report.
 fn told(found: &GraphFound) -> Option<Passage> {
     let mut content = String::new();
     let mut room = TOKENS_MAX;
@@ -76,7 +76,7 @@ fn told(found: &GraphFound) -> Option<Passage> {
     table("Relations\nfrom,to,description", found.relations.iter().map(relation), &mut content, &mut room);
     if let Some(report) = &found.report {
         let text = format!("---- Report: {}\n{}\n", report.title, report.text);
-        // A report is there as a whole or not at all.
+        // A report is included as a whole or not at all.
         if tokens::at_most(&text) <= room {
             content.push_str(&text);
         }
@@ -114,13 +114,13 @@ fn table(title: &str, rows: impl Iterator<Item = Vec<String>>, text: &mut String
     }
 }
 
-/// A cell of a table in RFC 4180's form, on one line.
+/// Formats a cell of a table according to RFC 4180, on one line.
 fn quoted(cell: &str) -> String {
     let line = cell.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.contains([',', '"']) { format!("\"{}\"", line.replace('"', "\"\"")) } else { line }
 }
 
-/// FNV-1a: what is said twice in a turn is one source.
+/// Returns an FNV-1a hash: a passage repeated within a turn is one source.
 fn fingerprint(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))

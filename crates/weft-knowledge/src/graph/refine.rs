@@ -1,4 +1,4 @@
-//! What a model adds to the graph of a document: which names mean the same thing, and reports on what belongs together.
+//! What a model adds to the graph of a document: which names mean the same entity, and reports on communities.
 
 use std::collections::HashMap;
 
@@ -13,27 +13,28 @@ use crate::ask::{Ask, Step, ask_json, passes, unexpected};
 
 const SAME: &str = include_str!("../prompts/graph_same.md");
 const REPORT: &str = include_str!("../prompts/graph_report.md");
-/// How much of their letters two names have in common that a model is asked about.
+/// Minimum similarity of two names about which a model is asked.
 pub(super) const ALIKE_MIN: f64 = 0.5;
-/// Pairs of names that a model is asked about, at most: those that are most alike.
+/// Maximum number of pairs of names about which a model is asked: the most similar ones.
 const PAIRS_MAX: usize = 200;
-/// Pairs that are held before the likeliest of them are chosen: all pairs of names are far too many to be held.
+/// Maximum number of pairs held before the most likely are selected: there are far too many pairs of names to
+/// hold them all.
 const PAIRS_HELD_MAX: usize = 10_000;
-/// Pairs of one request.
+/// Number of pairs in one request.
 const PAIRS_AT_ONCE: usize = 50;
-/// Entities of one graph that are compared, at most.
+/// Maximum number of entities of a graph that are compared.
 pub(super) const COMPARED_MAX: usize = 2_000;
-/// Communities that are reported on, at most: the largest.
+/// Maximum number of communities that are reported on: the largest ones.
 const REPORTS_MAX: usize = 20;
-/// A community of fewer entities says nothing that they do not say.
+/// Minimum number of entities of a community; a report on fewer says nothing that they do not.
 const ENTITIES_MIN: usize = 3;
-/// Characters of what a model is shown of a community, about.
+/// Approximate number of characters that a model is shown of a community.
 const SHOWN_MAX: usize = 12_000;
-/// Characters of a report.
+/// Maximum number of characters of a report.
 const REPORT_MAX: usize = 4_000;
 
-/// Notes which names of the graph mean the same thing, as a model finds among those that are alike. What could not be
-/// read is noted; the inner error is a failure that may pass.
+/// Asks a model which similar names of the graph mean the same entity, and adds them as aliases. What could
+/// not be read is noted; the inner error is a temporary failure.
 ///
 /// # Errors
 /// When the whole work has ended.
@@ -49,10 +50,10 @@ pub async fn same_names(model: &dyn Ask, graph: &mut Subgraph) -> Result<Result<
     Ok(Ok(notes))
 }
 
-/// The pairs whose names mean the same, those whose do not, and what could not be read.
+/// The pairs of names that mean the same, the pairs that do not, and notes on what could not be read.
 pub(super) type ComparedPairs = (Vec<Vec<String>>, Vec<Vec<String>>, Vec<String>);
 
-/// Has a model compare pairs of names. The inner error is a failure that may pass.
+/// Lets a model compare pairs of names. The inner error is a temporary failure.
 ///
 /// # Errors
 /// When the whole work has ended.
@@ -68,7 +69,7 @@ pub(super) async fn compared(model: &dyn Ask, pairs: &[(String, String)]) -> Res
             Ok(answer) => match numbers(&answer) {
                 Some(numbers) => {
                     for (number, (one, other)) in some.iter().enumerate() {
-                        // A pair that the model does not name means two things.
+                        // Pairs that the model does not list have different meanings.
                         let list = if numbers.contains(&number) { &mut same } else { &mut different };
                         list.push(vec![one.clone(), other.clone()]);
                     }
@@ -82,11 +83,11 @@ pub(super) async fn compared(model: &dyn Ask, pairs: &[(String, String)]) -> Res
     Ok(Ok((same, different, notes)))
 }
 
-/// The pairs of names that are most alike.
+/// Selects the most similar pairs of names.
 #[derive(Default)]
 pub(super) struct LikeliestPairs {
     held: Vec<(f64, String, String)>,
-    /// What is less alike than this is not among them.
+    /// Pairs with a similarity below this are not among them.
     least: f64,
 }
 
@@ -102,7 +103,7 @@ impl LikeliestPairs {
     }
 
     fn choose(&mut self) {
-        // Equals in the order of their names, so that the same graph asks the same, and a recording fits.
+        // Ties are ordered by name, so that the same graph asks the same question and a recording fits.
         self.held.sort_by(|one, other| {
             other.0.total_cmp(&one.0).then_with(|| (&one.1, &one.2).cmp(&(&other.1, &other.2)))
         });
@@ -110,16 +111,16 @@ impl LikeliestPairs {
         self.least = self.held.last().map_or(0.0, |(near, ..)| *near);
     }
 
-    /// The likeliest first.
+    /// Returns the pairs, most similar first.
     pub(super) fn into_names(mut self) -> Vec<(String, String)> {
         self.choose();
         self.held.into_iter().map(|(_, one, other)| (one, other)).collect()
     }
 }
 
-/// Pairs of names that are alike, the likeliest first.
+/// Returns pairs of similar names, most similar first.
 fn pairs(names: &[String]) -> Vec<(String, String)> {
-    // Each name is taken into its letters once, and not once for each other one.
+    // Each name is split into bigrams once, not once for every comparison.
     let names: Vec<(&String, String, Grams)> =
         names.iter().map(|name| (name, key(name), Grams::of(name))).collect();
     let mut pairs = LikeliestPairs::default();
@@ -139,7 +140,7 @@ fn numbers(answer: &Json) -> Option<Vec<usize>> {
     Some(list.iter().filter_map(|number| usize::try_from(number.as_u64()?).ok()).collect())
 }
 
-/// Has a model report on each of the larger communities. As [`same_names`] otherwise.
+/// Lets a model report on each of the larger communities. Otherwise as [`same_names`].
 ///
 /// # Errors
 /// When the whole work has ended.
@@ -163,7 +164,7 @@ fn missing(error: &Error) -> String {
     format!("a report is missing: {}", error.full())
 }
 
-/// The larger communities: the names of their entities, and what a model is shown.
+/// Returns the larger communities: the names of their entities, and what a model is shown of them.
 fn shown(graph: &Subgraph) -> Vec<(Vec<String>, String)> {
     let merged = merge([graph.clone()]);
     let edges: Vec<(usize, usize, f64)> =
@@ -173,7 +174,7 @@ fn shown(graph: &Subgraph) -> Vec<(Vec<String>, String)> {
     of.iter().enumerate().for_each(|(entity, community)| members.entry(*community).or_default().push(entity));
     let mut groups: Vec<Vec<usize>> =
         members.into_values().filter(|group| group.len() >= ENTITIES_MIN).collect();
-    // The map has no order; equals get one, or the same graph would be told in another way each time.
+    // The map has no order; ties need one, or the same graph would be described differently each time.
     groups.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
     groups.truncate(REPORTS_MAX);
     let tell = |group: Vec<usize>| {
@@ -192,7 +193,7 @@ fn shown(graph: &Subgraph) -> Vec<(Vec<String>, String)> {
         let lines = title("Entities:\n").chain(entities).chain(title("\nRelations:\n")).chain(relations);
         let (mut text, mut length) = (String::new(), 0);
         for line in lines {
-            // Lines that nobody would be shown are not even put together: a community may be the whole graph.
+            // Lines beyond what is shown are not even built: a community may be the whole graph.
             if length >= SHOWN_MAX {
                 break;
             }

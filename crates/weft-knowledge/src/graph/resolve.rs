@@ -1,4 +1,4 @@
-//! Names that mean the same thing in the graphs of different documents, as a model finds among those that are alike.
+//! Finds names in the graphs of different documents that mean the same entity, using a model to compare similar ones.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -11,9 +11,9 @@ use super::refine::{ALIKE_MIN, COMPARED_MAX, LikeliestPairs, compared};
 use super::{Subgraph, apart};
 use crate::ask::Ask;
 
-/// What names of different documents mean the same, as a graph that has nothing but these. What was found earlier
-/// (`known`) is kept as far as there are such names still, and not asked again. The notes say what could not be read; the
-/// inner error is a failure that may pass.
+/// Returns which names of different documents mean the same, as a graph that contains nothing else. Earlier
+/// results (`known`) are kept as long as their names still exist, and are not asked for again. The notes say
+/// what could not be read; the inner error is a temporary failure.
 ///
 /// # Errors
 /// When the whole work has ended.
@@ -38,13 +38,13 @@ pub async fn names_across(
     Ok(Ok((found, notes)))
 }
 
-/// The keys of all names of a graph.
+/// Returns the keys of all names in a graph.
 fn keys(part: &Subgraph) -> BTreeSet<String> {
     let ends = part.relations.iter().flat_map(|relation| [&relation.source, &relation.target]);
     part.entities.iter().map(|entity| &entity.name).chain(ends).map(|name| key(name)).collect()
 }
 
-/// What was said of names that are still there.
+/// Returns the earlier results whose names still exist.
 fn kept(known: Subgraph, parts: &[Subgraph]) -> Subgraph {
     let there: HashSet<String> = parts.iter().flat_map(keys).collect();
     let still = |names: &Vec<String>| names.iter().all(|name| there.contains(&key(name)));
@@ -52,8 +52,8 @@ fn kept(known: Subgraph, parts: &[Subgraph]) -> Subgraph {
     Subgraph { aliases: of(known.aliases), different: of(known.different), ..Subgraph::default() }
 }
 
-/// Pairs of names that are alike, that no document has both of, and that nothing is known of; the likeliest first. In which
-/// order the documents come is all one.
+/// Returns pairs of similar names that no single document contains both of and about which nothing is known
+/// yet, most similar first. The order of the documents does not matter.
 fn pairs_across(parts: &[Subgraph], known: &Subgraph) -> Vec<(String, String)> {
     let mut documents: HashMap<String, BTreeSet<usize>> = HashMap::new();
     for (number, part) in parts.iter().enumerate() {

@@ -1,10 +1,10 @@
-//! How the index follows what is kept of a document.
+//! Keeps the index in step with what is stored of a document.
 //!
-//! Each change of what is kept is noted, in the same step and with the next number, until the index holds it. Small
-//! changes are handed to the index to be written together with others, which it does within a second and before it
-//! answers a question. Until then the note stays, so that a crash in between is mended; and this process knows up to
-//! which number the index will hold the document, so that the next change need not begin with putting all of it
-//! there anew.
+//! Each change of what is stored is noted, in the same step and with the next number, until the index
+//! contains it. Small changes are passed to the index to be written together with others, which happens
+//! within a second and before the index answers a question. Until then the note stays, so that a crash in
+//! between is repaired; and this process knows up to which number the index will contain the document, so
+//! that the next change need not first index the whole document again.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ use weft_core::{Error, ErrorKind, Result};
 
 use super::library::Library;
 
-/// Up to which number the index will hold documents, as soon as what it has accepted is written.
+/// The number up to which the index will contain each document, once what it has accepted is written.
 #[derive(Debug, Default)]
 pub(super) struct Behind(Mutex<HashMap<DocumentKey, i64>>);
 
@@ -28,7 +28,7 @@ impl Behind {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether something of a document was accepted and is not written yet.
+    /// Whether something of a document has been accepted but not written yet.
     pub(super) fn holds(&self, key: &DocumentKey) -> bool {
         self.lock().contains_key(key)
     }
@@ -37,7 +37,7 @@ impl Behind {
         self.lock().get(key) == Some(&number)
     }
 
-    /// The datasets of all of them.
+    /// Returns the datasets of all these documents.
     fn datasets(&self) -> HashSet<DatasetKey> {
         self.lock().keys().map(|key| key.dataset.clone()).collect()
     }
@@ -51,25 +51,26 @@ impl Behind {
     }
 }
 
-/// A change of what is kept of a document, as it was noted.
+/// A change of what is stored of a document, as it was noted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Noted {
-    /// The number with the change.
+    /// The number that includes the change.
     pub number: i64,
-    /// Whether the index held the document as it was before, or will as soon as what it has accepted is written.
+    /// Whether the index contained the document as it was before, or will once what it has accepted is written.
     pub level: bool,
-    /// Whether a worker is putting the document into the index.
+    /// Whether a worker is currently indexing the document.
     pub busy: bool,
 }
 
 impl Library {
-    /// Has the indexes write what they have accepted, and waits for the changes under way, before a process ends: the next
-    /// one finds everything there and nothing to mend. What an index refuses stays noted.
+    /// Makes the indexes write what they have accepted, and waits for changes in progress, before a process
+    /// ends, so that the next one finds everything in place and nothing to repair. What an index refuses
+    /// stays noted.
     pub async fn close(&self) {
         for dataset in self.behind.datasets() {
             let write = async {
                 let Some(index) = found(self.index_of(&dataset).await)? else { return Ok(()) };
-                // A change of nothing is written with all that waits.
+                // An empty change is written together with everything that is waiting.
                 self.parts.index.write(&index, Vec::new()).await
             };
             if let Err(error) = write.await {
@@ -79,21 +80,21 @@ impl Library {
         self.changed().await;
     }
 
-    /// What a change means that noted itself.
+    /// Returns the meaning of a change that created its own note.
     pub(super) fn of_change(&self, key: &DocumentKey, note: IndexNote) -> Noted {
         let level = note.first || self.behind.is_at(key, note.number - 1);
         Noted { number: note.number, level, busy: note.busy }
     }
 
-    /// What one change means that follows a note.
+    /// Returns the meaning of one change that follows a note.
     pub(super) fn of_next_change(&self, key: &DocumentKey, note: IndexNote) -> Noted {
         Noted { number: note.number + 1, ..self.of_change(key, note) }
     }
 
-    /// Makes one change of what is kept of a document, which is noted before. Under its lock.
+    /// Makes one change of what is stored of a document, after noting it. Requires the document's lock.
     ///
     /// # Errors
-    /// What the change fails with: then it is as if it had not been tried.
+    /// Any error of the change, after which it is as if it had not been attempted.
     pub(super) async fn noted<T>(
         &self,
         key: &DocumentKey,
@@ -103,10 +104,10 @@ impl Library {
         made.ok_or_else(|| Error::internal("a change was not made, and nothing says why"))
     }
 
-    /// The same for a change that may not be made after all, which gives nothing then.
+    /// Like [`Self::noted`], for a change that may turn out not to be made, in which case it returns `None`.
     ///
     /// # Errors
-    /// What the change fails with: then, and when it was not made, it is as if it had not been tried.
+    /// Any error of the change. After an error, and when it was not made, it is as if it had not been attempted.
     pub(super) async fn noted_if<T>(
         &self,
         key: &DocumentKey,
@@ -116,7 +117,7 @@ impl Library {
         match change.await {
             Ok(Some(done)) => Ok(Some((done, self.of_next_change(key, note)))),
             undone => {
-                // Should it have been made all the same, the number says so.
+                // Should it have been made all the same, the number shows it.
                 if note.first {
                     self.parts.queue.indexed(key, note.number).await?;
                 }
@@ -125,8 +126,8 @@ impl Library {
         }
     }
 
-    /// Brings the index to a document after one change of what is kept of it: by what is to be changed there
-    /// when the two were the same before, and otherwise by all of it. Under its lock.
+    /// Updates the index after one change of what is stored of a document: by `changes` if the two agreed
+    /// before, and otherwise by indexing the whole document. Requires the document's lock.
     pub(super) async fn follow(
         &self,
         key: &DocumentKey,
@@ -141,7 +142,8 @@ impl Library {
         self.followed(key, noted).await
     }
 
-    /// The same, where the index need not have written it when this returns: every question from here on finds it.
+    /// Like [`Self::follow`], but the index need not have written the changes on return; every question from
+    /// here on finds them.
     pub(super) async fn follow_behind(
         &self,
         key: &DocumentKey,
@@ -156,7 +158,7 @@ impl Library {
         self.will_follow(key, noted, vec![kept]).await
     }
 
-    /// The same, when the index has accepted everything. Under the lock of the document.
+    /// Completes the update once the index has accepted everything. Requires the document's lock.
     pub(super) async fn will_follow(
         &self,
         key: &DocumentKey,
@@ -168,7 +170,7 @@ impl Library {
             kept?;
             return self.followed(key, noted).await;
         }
-        // Known before the lock is given back, so that the next change finds it.
+        // Recorded before the lock is released, so that the next change finds it.
         self.behind.set(key, noted.number);
         let (library, key) = (self.clone(), key.clone());
         let follow = async move { library.when_kept(&key, noted, kept.await.map(drop)).await };
@@ -179,30 +181,30 @@ impl Library {
     async fn when_kept(&self, key: &DocumentKey, noted: Noted, kept: Result<()>) {
         let _lock = self.lock(key).await;
         let done = match kept {
-            // What has come after it says so when it is kept, too.
+            // A later change will be confirmed separately.
             Ok(()) if !self.behind.is_at(key, noted.number) => Ok(()),
             Ok(()) => self.followed(key, noted).await,
             Err(error) => {
                 tracing::warn!(document.id = %key.id, error = error.detail(), "an index did not take a change");
-                // Before anything else can fail: what is about to be written is nothing that others would mend.
+                // Before anything else can fail: other tasks do not repair what is recorded as about to be written.
                 self.behind.forget(key);
                 self.sync(key).await
             }
         };
         match done {
             Err(error) if error.kind != ErrorKind::NotFound => {
-                // It stays noted, and is mended.
+                // It stays noted, and is repaired later.
                 tracing::warn!(document.id = %key.id, error = error.detail(), "an index is left as it is");
             }
             _ => {}
         }
     }
 
-    /// Takes the note away that the index may differ, when it was brought to a document. Under its lock.
+    /// Removes the note that the index may differ, after the index was updated. Requires the document's lock.
     pub(super) async fn followed(&self, key: &DocumentKey, noted: Noted) -> Result<()> {
         self.behind.forget(key);
         self.document_changed(key);
-        // Whoever is putting all of it there sees that it has changed.
+        // The process that is indexing the whole document sees that it has changed.
         if noted.busy || self.parts.queue.indexed(key, noted.number).await? {
             return Ok(());
         }

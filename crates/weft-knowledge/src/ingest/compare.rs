@@ -1,4 +1,4 @@
-//! How much the vectors of another model are like those that a dataset has.
+//! Compares the vectors of another model with those of a dataset.
 
 use weft_core::Result;
 use weft_core::id::{ChunkId, DatasetKey, DocumentId};
@@ -6,24 +6,24 @@ use weft_core::seam::dataset_store::{ChunkFilter, DocumentFilter, DocumentState}
 
 use super::library::Library;
 
-/// A chunk with a vector, and what another model makes of it.
+/// The comparison of a chunk's vector with that of another model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComparedChunk {
-    /// Which chunk.
+    /// The chunk's id.
     pub id: ChunkId,
-    /// Of which document.
+    /// The document that it belongs to.
     pub document: DocumentId,
-    /// What that is called.
+    /// The name of that document.
     pub name: String,
-    /// The cosine of the angle between both vectors; 0 where they have different lengths.
+    /// The cosine of the angle between both vectors; 0 if their dimensions differ.
     pub similarity: f64,
 }
 
 impl Library {
-    /// Compares the vectors of some chunks, of as many documents as there are, with those of another model.
+    /// Compares the vectors of some chunks, spread over as many documents as possible, with those of another model.
     ///
     /// # Errors
-    /// `NotFound` without the model; what it fails with.
+    /// `NotFound` if the model does not exist; any error of the model.
     pub async fn compared(
         &self,
         dataset: &DatasetKey,

@@ -1,24 +1,24 @@
-//! What a library counts of the work on its documents, for whoever looks after the process.
+//! Counters of a library's work on documents, for whoever operates the process.
 
 use weft_core::counts::{Counts, Label, Success};
 use weft_core::seam::ingest_queue::IngestOutcome;
 
-/// How the work on a document has ended, for now or for good.
+/// How work on a document ended, whether temporarily or for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IngestEnding {
-    /// Its new chunks are found.
+    /// Its new chunks can be found.
     Done,
-    /// It cannot be read.
+    /// The file cannot be read.
     Failed,
-    /// It was tried too often.
+    /// It was attempted too often.
     Abandoned,
-    /// It is tried again later.
+    /// It will be attempted again later.
     PutOff,
-    /// Somebody wanted it to stop.
+    /// It was stopped on request.
     Stopped,
-    /// Its worker had to go.
+    /// Its worker had to stop.
     Released,
-    /// Another worker has it, or it is gone.
+    /// Another worker has it, or it was removed.
     Lost,
 }
 
@@ -52,10 +52,10 @@ impl From<&IngestOutcome> for IngestEnding {
     }
 }
 
-/// What has become of the work of this process on documents.
+/// Outcomes of this process's work on documents.
 #[derive(Debug, Default)]
 pub struct IngestCounts {
-    /// Documents that were read, by how that has ended.
+    /// Documents that were processed, by outcome.
     pub documents: Counts<IngestEnding>,
     /// Datasets that were to get new vectors, by whether they are searched by them.
     pub reembeddings: Counts<Success>,

@@ -1,4 +1,4 @@
-//! Chunks that people add and change by hand.
+//! Chunks that are added and changed by hand.
 
 use std::collections::HashSet;
 
@@ -20,47 +20,47 @@ use super::indexing::{adding, indexed_document, missing_chunk, stem};
 use super::library::Library;
 use super::plan::IngestPlan;
 
-/// A chunk that somebody writes.
+/// A chunk written by hand.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NewChunk {
     /// Its text.
     pub content: String,
-    /// Words that it is to be found by.
+    /// Keywords by which it is found.
     pub keywords: Vec<String>,
     /// Questions that it answers.
     pub questions: Vec<String>,
-    /// Tags that it is kept with.
+    /// Its tags.
     pub tags: Vec<String>,
 }
 
-/// What is to change of a chunk. What is absent stays as it is.
+/// Changes of a chunk. Whatever is absent stays as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChunkEdit {
     /// Its text.
     pub content: Option<String>,
-    /// Words that it is to be found by.
+    /// Keywords by which it is found.
     pub keywords: Option<Vec<String>>,
     /// Questions that it answers.
     pub questions: Option<Vec<String>>,
-    /// Tags that it is kept with.
+    /// Its tags.
     pub tags: Option<Vec<String>>,
-    /// Where it is in the document.
+    /// Its positions in the document.
     pub positions: Option<Vec<Position>>,
-    /// Whether it is found.
+    /// Whether it can be found.
     pub available: Option<bool>,
 }
 
-/// Whether chunks are found.
+/// Whether chunks can be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Availability {
-    /// They are.
+    /// They can be found.
     Found,
-    /// They are kept, and not found.
+    /// They are stored, but not found.
     Hidden,
 }
 
-/// About as many tokens as a text has: one for each character of scripts without blanks, and for four of
-/// others.
+/// Estimates the number of tokens of a text: one per character in scripts without spaces, and one per four
+/// characters in others.
 fn tokens(text: &str) -> u32 {
     let wide = text.chars().filter(|c| ('\u{2e80}'..='\u{d7ff}').contains(c)).count();
     let narrow = text.chars().count() - wide;
@@ -68,16 +68,17 @@ fn tokens(text: &str) -> u32 {
 }
 
 impl Library {
-    /// Adds a chunk to a document, at its end.
+    /// Adds a chunk at the end of a document.
     ///
     /// # Errors
-    /// `NotFound`; `Invalid` without a text; `Conflict` while the document is read; what its embedder fails with.
+    /// `NotFound`; `Invalid` without text; `Conflict` while the document is being processed; any error of its
+    /// embedder.
     pub async fn add_chunk(&self, key: &DocumentKey, new: NewChunk) -> Result<StoredChunk> {
         if new.content.trim().is_empty() {
             return Err(Error::invalid("the chunk has no text"));
         }
         let mut chunk = StoredChunk {
-            // This and its place are found when nobody else can take them.
+            // The id and the ordinal are assigned under the lock.
             id: ChunkId::from(""),
             document: key.clone(),
             ordinal: 0,
@@ -99,9 +100,9 @@ impl Library {
         chunk.set_tags(new.tags);
         for _ in 0..TRIES_MAX {
             let document = self.parts.store.document(key).await?;
-            // What comes of the reading takes the place of all chunks.
+            // The result of the processing will replace all chunks.
             not_being_read(&document)?;
-            // Without the lock: a model may take long, and others wait for it.
+            // Without the lock: a model may take long, and other changes would have to wait.
             let dataset = self.parts.store.dataset_uncounted(&key.dataset).await?;
             chunk.vector = self.vector(&dataset, &document, &chunk).await?;
             let (new, generation) = (chunk.clone(), dataset.generation);
@@ -113,8 +114,8 @@ impl Library {
         Err(restless(key))
     }
 
-    /// Adds a chunk whose vector was made for a document, unless that has changed since. What others add
-    /// meanwhile comes along: one transaction and one commit of the index for all of it.
+    /// Adds a chunk whose vector was computed for a state of a document, unless that has changed since.
+    /// Chunks added concurrently are included: one transaction and one index commit for all of them.
     async fn add_if(
         &self,
         before: Document,
@@ -126,7 +127,7 @@ impl Library {
         self.arrivals.add(&key, Arriving { before, chunk, generation, done });
         loop {
             let _lock = self.lock(&key).await;
-            // Whoever had the lock before may have added it together with theirs.
+            // The previous holder of the lock may have added it together with its own.
             match told.try_recv() {
                 Ok(outcome) => return outcome,
                 Err(oneshot::error::TryRecvError::Empty) => self.add_arrived(&key).await,
@@ -137,7 +138,7 @@ impl Library {
         }
     }
 
-    /// Adds what waits to be added to a document, as much as makes one change. Under its lock.
+    /// Adds the chunks waiting for a document, up to the size of one change. Requires the document's lock.
     async fn add_arrived(&self, key: &DocumentKey) {
         let arrived = self.arrivals.take(key);
         let (mut chunks, mut added) = (Vec::new(), Vec::new());
@@ -146,7 +147,7 @@ impl Library {
             Err(error) => return gather::failed(arrived.into_iter().map(|one| one.done), &error),
         };
         if let Err(error) = not_being_read(&document) {
-            // The reading began while vectors were made, and its end would take the chunks away.
+            // Processing began while vectors were being computed, and its end would remove the chunks.
             return gather::failed(arrived.into_iter().map(|one| one.done), &error);
         }
         for Arriving { before, chunk, generation, done } in arrived {
@@ -154,7 +155,7 @@ impl Library {
                 chunks.push(chunk);
                 added.push(done);
             } else {
-                // Who has gone away needs no answer.
+                // A caller that has gone away needs no answer.
                 let _ = done.send(Ok(None));
             }
         }
@@ -165,7 +166,7 @@ impl Library {
                 if self.put(&document, new, dataset.generation).await? {
                     return Ok(());
                 }
-                // Another process has given the same ids, which follow from the texts, to chunks of its own.
+                // Another process has given the same ids, which derive from the texts, to chunks of its own.
             }
             Err(restless(key))
         };
@@ -182,7 +183,7 @@ impl Library {
         Ok((store.dataset_uncounted(&key.dataset).await?, store.document(key).await?))
     }
 
-    /// Gives chunks ids that no chunk of the document has, and the places after the last one.
+    /// Assigns ids that no chunk of the document has, and ordinals after the last one.
     async fn name(&self, key: &DocumentKey, chunks: &mut [StoredChunk]) -> Result<()> {
         if chunks.is_empty() {
             return Ok(());
@@ -199,17 +200,18 @@ impl Library {
             if taken.is_empty() {
                 return Ok(());
             }
-            // A text that the document has already has used up the first of the ids that follow from it.
+            // A text that the document already contains has used up the first ids derived from it.
             for chunk in chunks.iter_mut().filter(|chunk| taken.contains(&chunk.id)) {
                 chunk.id = namer.chunk(&chunk.content);
             }
         }
     }
 
-    /// Changes a chunk, which keeps its id. As it is then.
+    /// Changes a chunk, which keeps its id. Returns the changed chunk.
     ///
     /// # Errors
-    /// `NotFound`; `Invalid` without a text; `Conflict` while the document is read; what its embedder fails with.
+    /// `NotFound`; `Invalid` without text; `Conflict` while the document is being processed; any error of its
+    /// embedder.
     pub async fn update_chunk(
         &self,
         key: &DocumentKey,
@@ -227,7 +229,7 @@ impl Library {
                 return Ok(after);
             }
         }
-        // Others are faster each time. Now they wait while the vector is made.
+        // Other changes were faster each time. Now they have to wait while the vector is computed.
         let (key, id) = (key.clone(), id.clone());
         let replace = async move |library: Self| {
             let _lock = library.lock(&key).await;
@@ -239,7 +241,7 @@ impl Library {
         self.whole(replace).await
     }
 
-    /// What a change makes of a chunk as it is now.
+    /// Applies an edit to a chunk as it is now.
     async fn edited(&self, key: &DocumentKey, id: &ChunkId, edit: ChunkEdit) -> Result<EditedChunk> {
         let (dataset, document) = self.dataset_and_document(key).await?;
         not_being_read(&document)?;
@@ -251,13 +253,13 @@ impl Library {
         Ok(EditedChunk { dataset, document, before, after })
     }
 
-    /// Puts a chunk in the place of another one, unless that, the document or the model has changed since.
+    /// Replaces a chunk, unless it, the document or the model has changed since. Returns whether it was replaced.
     async fn replace_if(&self, edited: EditedChunk) -> Result<bool> {
         let EditedChunk { dataset, document: before, before: old, after } = edited;
         let key = &before.key;
         let _lock = self.lock(key).await;
         let (within, document) = self.dataset_and_document(key).await?;
-        // Its reading may have begun while a vector was made.
+        // Processing may have begun while a vector was being computed.
         not_being_read(&document)?;
         if within.generation != dataset.generation || !same_vectors(&before, &document) {
             return Ok(false);
@@ -266,11 +268,11 @@ impl Library {
         self.put(&document, vec![changed], dataset.generation).await
     }
 
-    /// Makes chunks of a document found or not found; ids that it does not have are passed over. How many
-    /// there were.
+    /// Makes chunks of a document found or hidden; ids that it does not have are ignored. Returns how many
+    /// chunks there were.
     ///
     /// # Errors
-    /// `NotFound` without the document.
+    /// `NotFound` if the document does not exist.
     pub async fn switch_chunks(&self, key: &DocumentKey, ids: &[ChunkId], into: Availability) -> Result<u64> {
         let available = into == Availability::Found;
         let mut count = 0;
@@ -279,7 +281,7 @@ impl Library {
             let switch = async move |library: Self| {
                 let _lock = library.lock(&key).await;
                 let with = |chunk: StoredChunk| StoredChunk { available, ..chunk };
-                // The lock is of this process; others may change the same chunks.
+                // The lock is local to this process; others may change the same chunks.
                 changes::made("chunk", || async {
                     let (dataset, document) = library.dataset_and_document(&key).await?;
                     let chunks = library.parts.store.chunks_with_vectors(&key, &some).await?;
@@ -295,10 +297,11 @@ impl Library {
         Ok(count)
     }
 
-    /// Removes chunks of a document, and the pictures beside it that no other chunk is shown with. How many were there.
+    /// Removes chunks of a document, and the pictures beside it that no other chunk is shown with. Returns
+    /// how many chunks there were.
     ///
     /// # Errors
-    /// `NotFound` without the document.
+    /// `NotFound` if the document does not exist.
     pub async fn remove_chunks(&self, key: &DocumentKey, ids: &[ChunkId]) -> Result<u64> {
         let (key, ids) = (key.clone(), ids.to_vec());
         let remove = async move |library: Self| {
@@ -308,7 +311,7 @@ impl Library {
             library.chunks_changed(&key).await?;
             library.follow_behind(&key, note, vec![IndexChange::RemoveChunks(ids.clone())]).await?;
             if let Err(error) = library.remove_pictures(&key, &removed.pictures).await {
-                // They go when it is read again, or with it.
+                // They are removed when the document is processed again, or together with it.
                 tracing::warn!(document.id = %key.id, error = error.detail(), "pictures that nobody names are left");
             }
             Ok(removed.count)
@@ -321,7 +324,7 @@ impl Library {
         found.pop().ok_or_else(|| missing_chunk(id))
     }
 
-    /// The vector of a chunk, with the share of its file's name; nothing without an embedder.
+    /// Returns the vector of a chunk, including the share of its file's name; `None` without an embedder.
     async fn vector(
         &self,
         dataset: &Dataset,
@@ -338,7 +341,7 @@ impl Library {
         vector
     }
 
-    /// The vector that a model makes of a chunk.
+    /// Returns a model's vector of a chunk.
     pub(super) async fn vector_by(
         embedder: &dyn Embedder,
         document: &Document,
@@ -351,8 +354,9 @@ impl Library {
         Ok(text.map(|text| embed::mixed(text, name.as_deref(), share)))
     }
 
-    /// Keeps chunks with vectors of a generation and brings the index to them. Under the lock of the document, which was
-    /// read under it. Not when another process has changed one of them since it was read.
+    /// Stores chunks with vectors of the given generation and updates the index. Requires the lock of the
+    /// document, which must have been read under it. Returns `false` if another process has changed one of
+    /// the chunks since it was read.
     pub(super) async fn put(
         &self,
         document: &Document,
@@ -378,7 +382,8 @@ impl Library {
         Ok(true)
     }
 
-    /// Changes a document. Under its lock. As it is then; absent when it is not at the revision of the change any more.
+    /// Changes a document and returns it; `None` if it is no longer at the revision of the change. Requires
+    /// the document's lock.
     pub(super) async fn change_document(
         &self,
         key: &DocumentKey,
@@ -387,19 +392,19 @@ impl Library {
         let before = self.parts.store.document(key).await?;
         let recut = change.method.is_some_and(|method| method != before.method);
         let resets = change.settings.as_ref().is_some_and(|settings| *settings != before.settings);
-        // The reading began under the method and the settings that were, and what comes of it would belie the new ones.
+        // Processing began with the previous method and settings, so its result would contradict the new ones.
         if recut || resets {
             not_being_read(&before)?;
         }
         let update = self.parts.store.update_document(key, change, self.now_ms());
         let Some((changed, note)) = self.noted_if(key, update).await? else { return Ok(None) };
         if recut {
-            // Chunks that were cut in another way must not be found beside the new method.
+            // Chunks produced by another method must not be found under the new one.
             self.reset_document(key).await?;
             return self.parts.store.document(key).await.map(Some);
         }
         if note.level && changed.name != before.name {
-            // The name is part of what its chunks are found by. They stay where they are meanwhile.
+            // The name is one of the things by which its chunks are found. The chunks stay in the index meanwhile.
             self.fill(&changed, Vec::new()).await?;
             self.followed(key, note).await?;
         } else {
@@ -408,7 +413,7 @@ impl Library {
         Ok(Some(changed))
     }
 
-    /// Takes a document back to where it was before it was read. Under its lock.
+    /// Resets a document to its state before it was processed. Requires the document's lock.
     pub(super) async fn reset_document(&self, key: &DocumentKey) -> Result<()> {
         let reset = self.parts.store.reset_document(key, self.now_ms());
         let ((), note) = self.noted(key, reset).await?;
@@ -425,13 +430,13 @@ struct EditedChunk {
     after: StoredChunk,
 }
 
-/// Chunks that are switched in one step.
+/// Number of chunks switched in one step.
 const CHUNKS_AT_ONCE: usize = 500;
 
-/// How often a vector is made for a document that is something else by then.
+/// How often a vector is computed for a document that has changed by the time it is ready.
 const TRIES_MAX: u32 = 4;
 
-/// Whether vectors that were made for a document are those that it would get now.
+/// Whether vectors computed for a document are the same as those that it would get now.
 fn same_vectors(before: &Document, now: &Document) -> bool {
     before.name == now.name && before.settings == now.settings
 }
@@ -450,13 +455,13 @@ fn restless(key: &DocumentKey) -> Error {
 }
 
 impl ChunkEdit {
-    /// What it makes of a chunk. The vector stays as it was.
+    /// Returns the edited chunk. The vector is kept.
     fn of(self, mut chunk: StoredChunk) -> StoredChunk {
         let Self { content, keywords, questions, tags, positions, available } = self;
         if let Some(content) = content.filter(|content| *content != chunk.content) {
             chunk.tokens = tokens(&content);
             chunk.content = content;
-            // What was searched in its place was made of the old text.
+            // The text that was searched in its place was derived from the old text.
             chunk.searched = None;
         }
         chunk.keywords = keywords.unwrap_or(chunk.keywords);

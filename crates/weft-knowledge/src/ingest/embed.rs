@@ -1,10 +1,10 @@
-//! What of a chunk becomes its vector.
+//! How a chunk becomes a vector.
 
 use weft_core::seam::dataset_store::StoredChunk;
 use weft_core::seam::document_reader::PieceKind;
 
-/// The text whose vector a chunk gets: the questions that it answers if it has any, and otherwise its
-/// content, of a question with its answer both.
+/// Returns the text from which a chunk's vector is computed: the questions that it answers, if there are any,
+/// and otherwise its content; for a question with its answer, both.
 pub(super) fn text(chunk: &StoredChunk) -> String {
     if chunk.questions.iter().any(|question| !question.trim().is_empty()) {
         return chunk.questions.join("\n");
@@ -12,7 +12,7 @@ pub(super) fn text(chunk: &StoredChunk) -> String {
     plain(chunk.kind, &chunk.content)
 }
 
-/// A text without the tags of a table.
+/// Returns a text without the tags of a table.
 pub(super) fn plain(kind: PieceKind, content: &str) -> String {
     if kind != PieceKind::Table || !content.trim_start().starts_with('<') {
         return content.to_owned();
@@ -24,7 +24,7 @@ pub(super) fn plain(kind: PieceKind, content: &str) -> String {
             rest = &rest[begin..];
             break;
         };
-        // Cells next to each other are words apart, and rows lines.
+        // Adjacent cells become separate words, and rows become lines.
         if rest[begin..].starts_with("</tr") {
             text.truncate(text.trim_end().len());
             text.push('\n');
@@ -34,20 +34,20 @@ pub(super) fn plain(kind: PieceKind, content: &str) -> String {
         rest = &rest[begin + end + 1..];
     }
     text.push_str(rest);
-    // `&amp;` comes last, or `&amp;lt;` would become a sign.
+    // `&amp;` comes last, or `&amp;lt;` would become `<`.
     let entities =
         [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&nbsp;", " "), ("&amp;", "&")];
     let text = entities.into_iter().fold(text, |text, (entity, sign)| text.replace(entity, sign));
     text.trim_end().to_owned()
 }
 
-/// The vector of a chunk with a share of that of its file's name, of length 1 again.
+/// Mixes a chunk's vector with a share of that of its file's name, normalised to length 1.
 pub(super) fn mixed(text: Vec<f32>, name: Option<&[f32]>, share: f64) -> Vec<f32> {
     let Some(name) = name.filter(|name| share > 0.0 && name.len() == text.len()) else { return text };
     let mix = |(text, name): (&f32, &f32)| f64::from(*name) * share + f64::from(*text) * (1.0 - share);
     let sum: Vec<f64> = text.iter().zip(name).map(mix).collect();
     let length = sum.iter().map(|value| value * value).sum::<f64>().sqrt();
-    // Opposite vectors may leave nothing.
+    // Opposite vectors may cancel out.
     if length < 1e-6 {
         return text;
     }

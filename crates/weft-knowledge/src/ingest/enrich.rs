@@ -1,5 +1,5 @@
-//! What a model adds to chunks and documents: keywords, questions, metadata, and what else is made of a
-//! document.
+//! What a model adds to chunks and documents: keywords, questions, metadata, and whatever else is derived
+//! from a document.
 
 use async_trait::async_trait;
 use weft_core::Result;
@@ -11,29 +11,29 @@ use weft_core::value::Json;
 use super::plan::{IngestPlan, KEYWORDS_MAX, QUESTIONS_MAX};
 use crate::ask::{answer, request};
 
-/// Characters of a text that a model is shown.
+/// Maximum number of characters of a text that a model is shown.
 const SHOWN_MAX: usize = 8_000;
 
-/// Characters of a keyword or a question; what is longer is none.
+/// Maximum number of characters of a keyword or a question; longer ones are discarded.
 const ANSWER_LINE_MAX: usize = 300;
 
-/// Something that is made of a document beside its chunks, such as its table of contents or its graph.
+/// Something derived from a document besides its chunks, such as its table of contents or its graph.
 ///
-/// It is made again when a worker has to begin again, so an implementation gives the same kind of answer
-/// whenever it is asked.
+/// It is built again when a worker has to start over, so an implementation should return the same kind of
+/// result each time.
 #[async_trait]
 pub trait Addition: Send + Sync {
-    /// What it is.
+    /// What it builds.
     fn extra(&self) -> Extra;
 
     /// Whether these settings ask for it.
     fn wanted(&self, settings: &Settings) -> bool;
 
-    /// Makes it of the chunks of a document, which come in their order and without parents.
+    /// Builds it from the chunks of a document, which come in order and without parents.
     ///
     /// # Errors
-    /// Of a kind that passes, to be asked again later; otherwise the document goes on without it, and says
-    /// so.
+    /// A temporary failure, after which it is requested again later; after any other, the document is
+    /// completed without it, with a note.
     async fn make(
         &self,
         models: &dyn ModelDirectory,
@@ -42,16 +42,16 @@ pub trait Addition: Send + Sync {
     ) -> Result<MadeAddition>;
 }
 
-/// What was made of a document.
+/// What was derived from a document.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MadeAddition {
-    /// The thing itself; null: there is nothing.
+    /// The result; null if there is none.
     pub value: Json,
-    /// What is missing of it, for people.
+    /// What is missing from it, for people to read.
     pub notes: Vec<String>,
 }
 
-/// What a model adds to one chunk.
+/// What a model adds to a chunk.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ChunkAdditions {
     pub(super) keywords: Option<Vec<String>>,
@@ -61,14 +61,14 @@ pub(super) struct ChunkAdditions {
 /// What a model lists about a passage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listing {
-    /// Words that it is to be found by.
+    /// Keywords by which it is found.
     Keywords,
     /// Questions that it answers.
     Questions,
 }
 
 impl Listing {
-    /// How many there are, at most.
+    /// Returns the maximum number of entries.
     pub fn most(self) -> u64 {
         match self {
             Self::Keywords => KEYWORDS_MAX,
@@ -76,7 +76,7 @@ impl Listing {
         }
     }
 
-    /// What a model is told that is to write so many.
+    /// Returns the instructions for a model that is to list `count` entries.
     pub fn instructions(self, count: u64) -> String {
         match self {
             Self::Keywords => format!(
@@ -90,7 +90,7 @@ impl Listing {
         }
     }
 
-    /// The first of those in its answer.
+    /// Parses up to `count` entries from the model's answer.
     pub fn read(self, answer: &str, count: u64) -> Vec<String> {
         let between: &[char] = match self {
             Self::Keywords => &[',', '，', '、', ';', '；', '\n'],
@@ -104,7 +104,7 @@ impl Listing {
     }
 }
 
-/// Asks for what a chunk lacks of what is wanted. What is there stays.
+/// Requests what is wanted but missing from a chunk. Existing entries are kept.
 pub(super) async fn chunk(
     model: &dyn ChatModel,
     plan: &IngestPlan,
@@ -120,14 +120,14 @@ pub(super) async fn chunk(
     Ok(added)
 }
 
-/// Asks for the metadata of a document.
+/// Requests the metadata of a document.
 pub(super) async fn metadata(model: &dyn ChatModel, plan: &IngestPlan, text: &str) -> Result<Metadata> {
     let instructions = form_instructions("the beginning", &plan.metadata);
     Ok(filled_in(&ask(model, &instructions, text).await?, &plan.metadata))
 }
 
-/// What a model is told that is to find out metadata of a document of which it reads a part, such as the beginning: the
-/// keys, each with what is said of it.
+/// Returns the instructions for a model that is to determine metadata of a document of which it reads a part,
+/// such as the beginning: the keys, each with its description.
 pub fn form_instructions(part: &str, wanted: &[(String, String)]) -> String {
     let mut instructions = format!(
         "You read {part} of a document and fill in a form about the document. Answer with one JSON object with the keys below \
@@ -139,9 +139,9 @@ pub fn form_instructions(part: &str, wanted: &[(String, String)]) -> String {
     instructions
 }
 
-/// The values of an answer that a filter can look at, of keys that were asked for.
+/// Returns the values of an answer that filters can use, for keys that were requested.
 pub fn filled_in(answer: &str, wanted: &[(String, String)]) -> Metadata {
-    // Models write more around the object.
+    // Models often add text around the object.
     let object = answer.find('{').zip(answer.rfind('}')).filter(|(begin, end)| begin < end);
     let object = object.and_then(|(begin, end)| serde_json::from_str::<Metadata>(&answer[begin..=end]).ok());
     let plain = |value: &Json| match value {
@@ -158,14 +158,14 @@ pub fn filled_in(answer: &str, wanted: &[(String, String)]) -> Metadata {
     object
 }
 
-/// The entries of a list as a model writes it: without numbers, bullets, quotes and repetitions.
+/// Parses the entries of a list as models write it, removing numbers, bullets, quotes and repetitions.
 fn listed(answer: &str, between: &[char], most: u64) -> Vec<String> {
     let mut entries: Vec<String> = Vec::new();
     for entry in answer.split(between) {
         let entry = entry.trim().trim_start_matches(['-', '*', '•', '·']).trim_start();
         let digits = entry.chars().take_while(char::is_ascii_digit).count();
         let entry = match entry[digits..].strip_prefix(['.', ')', '、']) {
-            // `3.5 million` is no numbered entry.
+            // `3.5 million` is not a numbered entry.
             Some(rest) if digits > 0 && !rest.starts_with(|c: char| c.is_ascii_digit()) => rest,
             _ => entry,
         };

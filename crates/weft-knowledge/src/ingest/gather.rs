@@ -1,5 +1,5 @@
-//! Chunks that several callers add to one document at the same time become one change of it: whoever has the
-//! document's lock takes in what all the others have brought meanwhile.
+//! Combines chunks that several callers add to a document concurrently into one change: the holder of the
+//! document's lock includes whatever the others have brought meanwhile.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,23 +9,23 @@ use weft_core::id::DocumentKey;
 use weft_core::seam::dataset_store::{Document, StoredChunk};
 use weft_core::{Error, Result};
 
-/// Chunks of one change. More of them would be held in memory at once, and callers wait for the whole of it.
+/// Maximum number of chunks per change. All of them are held in memory, and their callers wait for the whole change.
 const CHUNKS_AT_ONCE_MAX: usize = 256;
 
-/// A chunk on its way into a document.
+/// A chunk that is being added to a document.
 #[derive(Debug)]
 pub(super) struct Arriving {
-    /// The document that its vector was made for.
+    /// The document for which its vector was computed.
     pub before: Document,
-    /// The chunk, without its id and its place.
+    /// The chunk, without its id and ordinal.
     pub chunk: StoredChunk,
-    /// The generation of the dataset that its vector is of.
+    /// The generation of the dataset that its vector belongs to.
     pub generation: u64,
-    /// Tells what has become of it; nothing when the document is something else by now.
+    /// Receives the outcome; `None` if the document has changed by now.
     pub done: oneshot::Sender<Result<Option<StoredChunk>>>,
 }
 
-/// What waits for the lock of its document, first come first served.
+/// Chunks waiting for the lock of their document, in order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals(Mutex<HashMap<DocumentKey, Vec<Arriving>>>);
 
@@ -38,11 +38,11 @@ impl Arrivals {
         self.lock().entry(key.clone()).or_default().push(arriving);
     }
 
-    /// Takes what is to become one change. Under the lock of the document.
+    /// Takes the chunks for one change. Requires the document's lock.
     pub(super) fn take(&self, key: &DocumentKey) -> Vec<Arriving> {
         let mut all = self.lock();
         let Some(waiting) = all.get_mut(key) else { return Vec::new() };
-        // The others have the lock next, and their callers wait no longer than these did.
+        // The rest gets the lock next, and its callers wait no longer than these did.
         let taken = waiting.drain(..waiting.len().min(CHUNKS_AT_ONCE_MAX)).collect();
         if waiting.is_empty() {
             all.remove(key);
@@ -51,13 +51,13 @@ impl Arrivals {
     }
 }
 
-/// Tells all of a change that it failed.
+/// Sends all callers of a change the error with which it failed.
 pub(super) fn failed(
     all: impl IntoIterator<Item = oneshot::Sender<Result<Option<StoredChunk>>>>,
     error: &Error,
 ) {
     for done in all {
-        // Who has gone away needs no answer.
+        // A caller that has gone away needs no answer.
         let _ = done.send(Err(Error::new(error.kind, error.full())));
     }
 }

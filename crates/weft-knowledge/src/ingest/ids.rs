@@ -1,4 +1,4 @@
-//! What chunks are called.
+//! Ids of chunks.
 
 use std::collections::HashMap;
 
@@ -7,18 +7,18 @@ use weft_core::seam::dataset_store::StoredChunk;
 use weft_core::seam::document_reader::{DocumentPiece, ReadDocument};
 
 // As long as the ids that existing clients have seen so far: 64 bits.
-/// Bytes of an id; it is written as twice as many characters.
+/// Number of bytes of an id; it is written as twice as many characters.
 const ID_BYTES: usize = 8;
 
-/// Tells ids of parents from those of chunks with the same text.
+/// Distinguishes the ids of parents from those of chunks with the same text.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum ChunkRole {
     Chunk,
     Parent,
 }
 
-/// Names the chunks of one document. An id follows from the document, the text, and how often the text
-/// came before, so that what does not change keeps its id and no two share one.
+/// Assigns the ids of a document's chunks. An id derives from the document, the text, and how often the text
+/// occurred before, so that unchanged chunks keep their ids and no two share one.
 pub(super) struct Namer<'a> {
     document: &'a DocumentId,
     seen: HashMap<(ChunkRole, blake3::Hash), u64>,
@@ -29,7 +29,7 @@ impl<'a> Namer<'a> {
         Self { document, seen: HashMap::new() }
     }
 
-    /// The id of the next chunk with this text.
+    /// Returns the id of the next chunk with this text.
     pub(super) fn chunk(&mut self, content: &str) -> ChunkId {
         self.name(ChunkRole::Chunk, content)
     }
@@ -38,7 +38,7 @@ impl<'a> Namer<'a> {
         let before = self.seen.entry((role, blake3::hash(content.as_bytes()))).or_default();
         let mut hasher = blake3::Hasher::new();
         let document = self.document.as_str().as_bytes();
-        // Its length keeps the end of the id apart from the beginning of the text.
+        // The length separates the end of the document's id from the beginning of the text.
         hasher.update(&(document.len() as u64).to_le_bytes()).update(document);
         hasher.update(&[u8::from(role == ChunkRole::Parent)]).update(&before.to_le_bytes());
         hasher.update(content.as_bytes());
@@ -48,10 +48,11 @@ impl<'a> Namer<'a> {
     }
 }
 
-/// What the pictures of a document are called that are kept, by their numbers.
+/// The names under which a document's pictures are stored, by their numbers.
 pub(crate) type PictureNames = HashMap<u32, String>;
 
-/// What was read, as chunks: those that are found, in reading order, then their parents, which are not.
+/// Converts what was read into chunks: first those that are found, in reading order, then their parents,
+/// which are not.
 pub(crate) fn chunks(
     document: &DocumentKey,
     read: ReadDocument,

@@ -1,4 +1,4 @@
-//! Puts what is kept into the index.
+//! Writes stored documents to the index.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -13,18 +13,18 @@ use weft_core::{Error, ErrorKind};
 use super::embed::plain;
 use super::library::Library;
 
-/// Chunks that go into the index in one step. More of them would be held in memory at once.
+/// Maximum number of chunks indexed in one step, since all of them are held in memory.
 pub(super) const CHUNKS_AT_ONCE: u64 = 1_000;
 
-/// Noted documents that are listed at once.
+/// Number of noted documents listed at a time.
 const NOTED_AT_ONCE: u64 = 100;
 
-/// A name without its ending.
+/// Returns a name without its extension.
 pub(super) fn stem(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(stem, _)| if stem.is_empty() { name } else { stem })
 }
 
-/// A document as it is searched.
+/// Converts a document for the index.
 pub(crate) fn indexed_document(document: &Document) -> IndexedDocument {
     IndexedDocument {
         id: document.key.id.clone(),
@@ -34,9 +34,9 @@ pub(crate) fn indexed_document(document: &Document) -> IndexedDocument {
     }
 }
 
-/// A chunk as it is searched.
+/// Converts a chunk for the index.
 pub(super) fn indexed_chunk(name: &str, chunk: StoredChunk) -> (ChunkId, IndexedChunk) {
-    // A word of a heading counts as one of the title: what stands below it rarely repeats it.
+    // A word of a heading counts as one of the title: the text below it rarely repeats it.
     let mut title = stem(name).to_owned();
     for heading in &chunk.headings {
         title.push('\n');
@@ -50,7 +50,7 @@ pub(super) fn indexed_chunk(name: &str, chunk: StoredChunk) -> (ChunkId, Indexed
     (id, IndexedChunk { title, content, keywords, questions, vector, parent })
 }
 
-/// A change that adds those of some chunks that are found.
+/// Returns a change that adds those of the chunks that can be found.
 pub(crate) fn adding(document: &Document, chunks: Vec<StoredChunk>) -> IndexChange {
     let found = chunks.into_iter().filter(|chunk| chunk.available);
     let found = found.map(|chunk| indexed_chunk(&document.name, chunk)).collect();
@@ -58,14 +58,14 @@ pub(crate) fn adding(document: &Document, chunks: Vec<StoredChunk>) -> IndexChan
 }
 
 impl Library {
-    /// The ids of the chunks of a document that can be found.
+    /// Returns the ids of a document's chunks that can be found.
     pub(super) async fn found_ids(&self, key: &DocumentKey) -> Result<HashSet<ChunkId>> {
         let filter = ChunkFilter { limit: CHUNKS_AT_ONCE, ..ChunkFilter::default() };
         Ok(self.pages(key, filter).ids(|_| true).await?.into_iter().collect())
     }
 
-    /// Puts what is kept of a document into the index, in place of whatever that has of it, and takes the
-    /// note away that the two may differ. Under the lock of the document.
+    /// Indexes what is stored of a document, replacing whatever the index has of it, and removes the note
+    /// that the two may differ. Requires the document's lock.
     pub(super) async fn sync(&self, key: &DocumentKey) -> Result<()> {
         let note = self.parts.queue.unindexed(key).await?;
         self.sync_noted(key, note).await
@@ -75,14 +75,14 @@ impl Library {
         self.behind.forget(key);
         self.document_changed(key);
         let document = self.parts.store.document(key).await?;
-        // What another process is putting there is not to be taken out again.
+        // Chunks that another process is currently adding must not be removed.
         let first = if note.busy { Vec::new() } else { vec![IndexChange::Clear(key.id.clone())] };
         self.fill(&document, first).await?;
-        // Who has changed it in between has noted it, and it stays noted.
+        // A process that has changed the document in between has noted that, and its note stays.
         self.parts.queue.indexed(key, note.number).await.map(drop)
     }
 
-    /// The same, unless whoever had the lock has done it in the meantime. Whether it was to be done.
+    /// Indexes a document, unless the previous holder of the lock has done so. Returns whether it had to be done.
     async fn sync_if_noted(&self, key: &DocumentKey) -> Result<bool> {
         match self.parts.queue.unindexed(key).await {
             Ok(note) if note.first => self.parts.queue.indexed(key, note.number).await.map(|_| false),
@@ -92,8 +92,7 @@ impl Library {
         }
     }
 
-    /// Puts what is found of a document into the index, in place of what has the same ids, after some
-    /// other changes.
+    /// Indexes what can be found of a document, replacing entries with the same ids, after the changes in `first`.
     pub(super) async fn fill(&self, document: &Document, first: Vec<IndexChange>) -> Result<()> {
         let key = &document.key;
         let index = self.index_of(&key.dataset).await?;
@@ -109,19 +108,20 @@ impl Library {
         Ok(())
     }
 
-    /// Clears away what is left of what was removed, and puts documents into the index anew of which it is
-    /// noted that it may differ, for example because a process ended in between. How many there were. Those
-    /// that somebody is changing at this moment are passed over.
+    /// Clears away remains of what was removed, and reindexes documents for which it is noted that the index
+    /// may differ, for example because a process ended in between. Returns how many there were. Documents
+    /// that are being changed at this moment are skipped.
     ///
     /// # Errors
-    /// When the store cannot be read. What cannot be indexed is left noted, and the log says why.
+    /// When the store cannot be read. What cannot be indexed stays noted, and the reason is logged.
     pub async fn mend(&self) -> Result<usize> {
         self.clear_away().await?;
         self.mend_noted(None).await
     }
 
-    /// The same for the documents of one dataset. A command that has read documents does this before it ends: those that
-    /// a process read which was killed may be noted still, and nobody else may come for a long time.
+    /// Like [`Self::mend`], for the documents of one dataset. A command that has processed documents calls
+    /// this before it ends: documents of a process that was killed may still be noted, and it may be long
+    /// before another process comes.
     ///
     /// # Errors
     /// As [`Self::mend`].
@@ -156,7 +156,7 @@ impl Library {
                     }
                 }
             }
-            // What cannot be indexed must not keep the others from it.
+            // A document that cannot be indexed must not keep the others from being indexed.
             match noted.last() {
                 Some(last) if noted.len() as u64 == NOTED_AT_ONCE => filter.after = Some(last.id.clone()),
                 _ => return Ok(mended),
@@ -164,16 +164,16 @@ impl Library {
         }
     }
 
-    /// Makes the index of a dataset anew from what is kept. How many documents it has. While that goes on
-    /// only what is in it already is found.
+    /// Rebuilds the index of a dataset from what is stored. Returns the number of its documents. In the
+    /// meantime, only what is already in the new index is found.
     ///
     /// # Errors
     /// `NotFound`; otherwise when the store cannot be read or the index cannot be written.
     pub async fn reindex(&self, dataset: &DatasetKey) -> Result<u64> {
         let index = self.index_of(dataset).await?;
-        // First of all: whatever ends this, the rest is mended.
+        // First of all: whatever interrupts this, the rest is repaired later.
         self.parts.queue.all_unindexed(dataset).await?;
-        // Not document by document: what belongs to no document that there is would stay.
+        // Not document by document: entries that belong to no existing document would remain.
         self.parts.index.remove(&index).await?;
         let mut done = 0;
         let mut filter = NotedFilter {
@@ -196,13 +196,13 @@ impl Library {
         }
     }
 
-    /// Mends what is noted, then compares the index of every dataset with what is kept. Of those that hold
-    /// another number of chunks, because their folder was lost or taken from elsewhere, every document is put
-    /// there anew, one by one; what is in them is found meanwhile, and others may work on them. An index
-    /// that cannot be opened at all is made anew. These datasets.
+    /// Repairs what is noted, then compares the index of every dataset with what is stored. If an index holds
+    /// another number of chunks, because its folder was lost or taken from elsewhere, every document is
+    /// reindexed, one by one; its content can be found meanwhile, and other processes may work on it. An
+    /// index that cannot be opened at all is rebuilt. Returns these datasets.
     ///
     /// # Errors
-    /// When the store cannot be read. What cannot be indexed is left noted, and the log says why.
+    /// When the store cannot be read. What cannot be indexed stays noted, and the reason is logged.
     pub async fn check(&self) -> Result<Vec<DatasetKey>> {
         self.mend().await?;
         let mut renewed = Vec::new();
@@ -231,7 +231,7 @@ impl Library {
         Ok(renewed)
     }
 
-    /// How the index of a dataset stands to what is kept, as far as nobody is changing the two.
+    /// Compares the index of a dataset with what is stored, as far as neither is being changed.
     async fn held(&self, dataset: &DatasetKey) -> Result<IndexState> {
         let before = self.parts.queue.to_be_found(dataset).await?;
         if before.changing {
@@ -244,33 +244,33 @@ impl Library {
                 tracing::warn!(dataset.id = %dataset.id, error = error.detail(), "an index cannot be read");
                 tokio::time::sleep(SECOND_LOOK).await;
                 return match self.parts.index.size(&index).await {
-                    // Any other failure may pass, and to make an index anew takes away what is found
+                    // Any other failure may be temporary, and rebuilding an index removes what could be found
                     // meanwhile.
                     Err(error) if error.kind == ErrorKind::Internal => Ok(IndexState::Unreadable),
                     _ => Ok(IndexState::InSync),
                 };
             }
         };
-        // What somebody did between the two is no difference.
+        // A change between the two reads is not a difference.
         let differs = held != before.chunks && self.parts.queue.to_be_found(dataset).await? == before;
         Ok(if differs { IndexState::Differs } else { IndexState::InSync })
     }
 }
 
-/// How an index stands to what is kept.
+/// How an index compares with what is stored.
 enum IndexState {
-    /// It holds as many chunks, or that cannot be said now.
+    /// It holds the same number of chunks, or the number is not known now.
     InSync,
-    /// It holds more or less of them.
+    /// It holds more or fewer chunks.
     Differs,
     /// It cannot be opened.
     Unreadable,
 }
 
-/// After this time an index that could not be read is looked at again: it may have been for a moment only.
+/// How long to wait before reading an unreadable index again: the failure may have been temporary.
 const SECOND_LOOK: Duration = Duration::from_secs(2);
 
-/// An error for a chunk that is not there.
+/// Returns the error for a chunk that does not exist.
 pub(super) fn missing_chunk(id: &ChunkId) -> Error {
     Error::not_found(format!("there is no chunk `{id}`"))
 }

@@ -1,4 +1,4 @@
-//! The public face: datasets, their documents and chunks, with the index in step.
+//! The public interface: datasets, their documents and chunks, with the index kept in step.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,55 +26,55 @@ use super::naming::{WantedName, under_free_name};
 use super::summaries::ChangedDatasets;
 use crate::used::WorkModels;
 
-/// What a library is made of.
+/// The parts that a library is built from.
 #[derive(Clone)]
 pub struct LibraryParts {
-    /// Where datasets, documents and chunks are kept.
+    /// Stores datasets, documents and chunks.
     pub store: Arc<dyn DatasetStore>,
-    /// Where documents wait to be read; another face of the store.
+    /// Queues documents to be processed; another interface of the store.
     pub queue: Arc<dyn IngestQueue>,
-    /// Where the files are.
+    /// Stores the files.
     pub blobs: Arc<dyn BlobStore>,
-    /// What is searched.
+    /// The search index.
     pub index: Arc<dyn Index>,
     /// Reads files.
     pub reader: Arc<dyn DocumentReader>,
-    /// Models that write keywords and make vectors.
+    /// Models that write keywords and compute vectors.
     pub models: Arc<dyn ModelDirectory>,
-    /// What time it is.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// What else is made of documents when their settings ask for it.
+    /// What else is derived from documents if their settings ask for it.
     pub additions: Vec<Arc<dyn Addition>>,
 }
 
-/// What a library takes.
+/// Limits of a library.
 #[derive(Clone, Copy, Debug)]
 pub struct LibraryLimits {
-    /// Bytes of a file, at most.
+    /// Maximum size of a file, in bytes.
     pub file_bytes_max: u64,
-    /// Bytes of the documents of a tenant with the pictures that are kept beside them, beyond which no further picture is kept;
-    /// 0: any.
+    /// Maximum size in bytes of a tenant's documents and the pictures stored beside them, beyond which no
+    /// further picture is stored; 0 means no limit.
     pub tenant_bytes_max: u64,
 }
 
 impl Default for LibraryLimits {
     fn default() -> Self {
-        // What clients of the compatible API are used to send.
+        // As large as clients of the compatible API expect.
         Self { file_bytes_max: 128 << 20, tenant_bytes_max: 0 }
     }
 }
 
-/// What becomes of a new name that is there already.
+/// How a new name that already exists is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Naming {
-    /// It is refused.
+    /// It is rejected.
     Exact,
     /// It gets a number: `name(1)`.
     Numbered,
 }
 
-/// Datasets with everything that belongs to them. All changes go through here, so that index and files
-/// follow what is kept. A clone is another handle to the same library.
+/// Datasets with everything that belongs to them. All changes go through here, so that the index and the
+/// files follow what is stored. A clone is another handle to the same library.
 #[derive(Clone)]
 pub struct Library {
     pub(super) parts: LibraryParts,
@@ -96,7 +96,7 @@ impl fmt::Debug for Library {
 }
 
 impl Library {
-    /// A library of these parts.
+    /// Creates a library from these parts.
     pub fn new(parts: LibraryParts, limits: LibraryLimits) -> Self {
         Self {
             parts,
@@ -112,45 +112,45 @@ impl Library {
         }
     }
 
-    /// The same library, which notes here what its work uses of models.
+    /// Returns the library with usage tracking: its work reports model usage to `uses`.
     #[must_use]
     pub fn noting_usage(self, uses: Arc<dyn UsageStore>) -> Self {
         Self { uses: Some(uses), ..self }
     }
 
-    /// Its models, for work on a dataset that notes what it uses of them.
+    /// Returns its models for work on a dataset, with usage tracking.
     pub(super) fn models_for(&self, dataset: &DatasetKey) -> WorkModels {
         let owner = UsageOwner::Dataset(dataset.clone());
         WorkModels::new(Arc::clone(&self.parts.models), self.uses.clone(), owner)
     }
 
-    /// What has become of the work on its documents in this process.
+    /// Returns the counters of this process's work on its documents.
     pub fn counts(&self) -> &IngestCounts {
         &self.counts
     }
 
-    /// What is kept, for reading. Who changes it here leaves the index behind.
+    /// Returns the store, for reading only: a change made there directly is not reflected in the index.
     pub fn store(&self) -> &Arc<dyn DatasetStore> {
         &self.parts.store
     }
 
-    /// Bytes of a file, at most.
+    /// Maximum size of a file, in bytes.
     pub fn file_bytes_max(&self) -> u64 {
         self.limits.file_bytes_max
     }
 
-    /// Whether the ending of a file's name is that of a kind which is read.
+    /// Whether the extension of a file's name is that of a supported format.
     pub fn knows(&self, name: &str) -> bool {
         self.parts.reader.knows(name)
     }
 
-    /// The index, for searching.
+    /// Returns the index, for searching.
     pub fn index(&self) -> &Arc<dyn Index> {
         &self.parts.index
     }
 
-    /// What the index calls the one by which a dataset is searched now. To be asked for after what is kept has changed: a
-    /// dataset whose vectors were made anew is in another one.
+    /// Returns the key of the index by which a dataset is currently searched. Must be read after what is
+    /// stored has changed: a dataset with rebuilt vectors is in another index.
     pub(super) async fn index_of(&self, dataset: &DatasetKey) -> Result<DatasetKey> {
         Ok(self.parts.store.dataset_uncounted(dataset).await?.index())
     }
@@ -159,13 +159,13 @@ impl Library {
         self.parts.clock.now_ms()
     }
 
-    /// The right to change what the index holds of a document.
+    /// Acquires the right to change what the index holds of a document.
     pub(super) async fn lock(&self, document: &DocumentKey) -> OwnedMutexGuard<()> {
         self.locks.lock(document).await
     }
 
-    /// Makes a change to its end, also when whoever asked for it has gone meanwhile: half a change would
-    /// leave the index behind until it is mended.
+    /// Completes a change even if its caller goes away: half a change would leave the index behind until it
+    /// is repaired.
     pub(super) async fn whole<T, F>(&self, change: impl FnOnce(Self) -> F) -> Result<T>
     where
         T: Send + 'static,
@@ -175,17 +175,17 @@ impl Library {
         done.map_err(|cause| Error::internal("a change of a dataset stopped unexpectedly").because(cause))?
     }
 
-    /// Waits for changes that are under way.
+    /// Waits for changes in progress.
     pub(super) async fn changed(&self) {
         self.changes.close();
         self.changes.wait().await;
     }
 
-    /// Keeps a new dataset, which is stamped with the time. As it is then.
+    /// Stores a new dataset, stamped with the current time, and returns it.
     ///
     /// # Errors
-    /// `Conflict` for a name that the tenant has, unless it may be numbered; `NotFound` for an embedder
-    /// that is not there.
+    /// `Conflict` for a name that the tenant already has, unless it may be numbered; `NotFound` for an
+    /// embedder that does not exist.
     pub async fn create_dataset(&self, dataset: Dataset, naming: Naming) -> Result<Dataset> {
         let now_ms = self.now_ms();
         let mut made = Dataset { created_ms: now_ms, updated_ms: now_ms, ..dataset };
@@ -210,11 +210,11 @@ impl Library {
         Ok(!self.parts.store.datasets(tenant, &filter).await?.0.is_empty())
     }
 
-    /// Changes a dataset: `change` says what it is to be, of what it is. It is asked again when somebody else changes the
-    /// dataset meanwhile. As it is then.
+    /// Changes a dataset and returns it: `change` computes the new dataset from the current one. It is called
+    /// again if the dataset is changed concurrently.
     ///
     /// # Errors
-    /// `NotFound`; those of `change`; as [`Library::update_dataset`].
+    /// `NotFound`; errors of `change`; otherwise as [`Library::update_dataset`].
     pub async fn change_dataset<E: From<Error>>(
         &self,
         key: &DatasetKey,
@@ -227,32 +227,34 @@ impl Library {
         .await
     }
 
-    /// Replaces what is known of a dataset that is still at the revision of `dataset`. As it is then; absent when somebody
-    /// has changed it in the meantime.
+    /// Replaces a dataset that is still at the revision of `dataset`, and returns it; `None` if it has been
+    /// changed in the meantime.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` for a name that another one has, and for another embedder while it has
-    /// chunks or documents that are being read: their vectors could not be compared with new ones.
+    /// `NotFound`; `Conflict` for a name that another dataset has, and for another embedder while the dataset
+    /// has chunks, or documents that are being processed: their vectors could not be compared with new ones.
     pub async fn update_dataset(&self, dataset: Dataset) -> Result<Option<Dataset>> {
         let before = self.parts.store.dataset(&dataset.key).await?;
-        // Its embedder may be the one before all vectors were made anew, which is no change that anybody asks for.
+        // Its embedder may be the one from before all vectors were rebuilt; that is not a change the caller
+        // asked for.
         if (before.revision, before.generation) != (dataset.revision, dataset.generation) {
             return Ok(None);
         }
         let mut changed = Dataset { updated_ms: self.now_ms(), ..dataset };
-        // Two names of one model are no other model.
+        // Two names of the same model are not a different model.
         if changed.embedder != before.embedder {
             self.check_embedder(&mut changed)?;
         }
-        // The store looks at the revision once more: another process may have been faster since the look above. Whether the
-        // embedder may be another one only the store can say, where no document is queued between its look and its change.
+        // The store checks the revision again: another process may have been faster since the check above.
+        // Only the store can decide whether the embedder may change, because there no document is queued
+        // between its check and its change.
         if !self.parts.store.update(&changed).await? {
             return Ok(None);
         }
         self.parts.store.dataset(&changed.key).await.map(Some)
     }
 
-    /// The name of its embedder as that says it itself.
+    /// Replaces the name of its embedder by the name that the embedder itself reports.
     fn check_embedder(&self, dataset: &mut Dataset) -> Result<()> {
         if !dataset.embedder.is_empty() {
             let embedder = self.parts.models.embedder(&dataset.key.tenant, &dataset.embedder)?;
@@ -261,7 +263,7 @@ impl Library {
         Ok(())
     }
 
-    /// The file of a document.
+    /// Returns the file of a document.
     ///
     /// # Errors
     /// `NotFound`.
@@ -270,21 +272,22 @@ impl Library {
         self.parts.blobs.get(&key.dataset.tenant, &document.blob).await
     }
 
-    /// Changes a document; its chunks are found by what they are then. Another method takes it back to
-    /// where it was before it was read.
+    /// Changes a document; its chunks are found according to the changed document. Another method resets it
+    /// to its state before it was processed.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` when another one of the dataset has this name, when it is not at the revision of the change
-    /// any more, and for another method or other settings while the document is being read.
+    /// `NotFound`; `Conflict` when another document of the dataset has this name, when the document is no
+    /// longer at the revision of the change, and for another method or other settings while it is being
+    /// processed.
     pub async fn update_document(&self, key: &DocumentKey, change: &DocumentChange) -> Result<Document> {
         self.try_document(key, change).await?.ok_or_else(|| changes::overtaken("document"))
     }
 
-    /// Changes a document: `change` says what is to be changed, of what it is, if anything is. It is asked again when somebody
-    /// else changes the document meanwhile. As it is then.
+    /// Changes a document and returns it: `change` computes the change from the current document, if there is
+    /// anything to change. It is called again if the document is changed concurrently.
     ///
     /// # Errors
-    /// Those of `change`; as [`Library::update_document`].
+    /// Errors of `change`; otherwise as [`Library::update_document`].
     pub async fn rework_document<E: From<Error>>(
         &self,
         key: &DocumentKey,
@@ -299,11 +302,13 @@ impl Library {
         .await
     }
 
-    /// Makes the same change of several documents, one after the other, each as [`Library::rework_document`] does. Those that are
-    /// gone by then are passed over. How many have changed.
+    /// Makes the same change to several documents, one after the other, each as with
+    /// [`Library::rework_document`]. Documents that have been removed by then are skipped. Returns how many
+    /// have changed.
     ///
     /// # Errors
-    /// Those of `change`; as [`Library::update_document`], but for documents that are gone. What has changed before stays so.
+    /// Errors of `change`; otherwise as [`Library::update_document`], except for removed documents. Earlier
+    /// changes are kept.
     pub async fn rework_documents<E: From<Error>>(
         &self,
         dataset: &DatasetKey,
@@ -328,18 +333,18 @@ impl Library {
         Ok(count)
     }
 
-    /// As [`Library::update_document`]; absent when the document is not at the revision of the change any more, and then
-    /// nothing was changed.
+    /// Like [`Library::update_document`], but returns `None`, with nothing changed, when the document is no
+    /// longer at the revision of the change.
     ///
     /// # Errors
-    /// As [`Library::update_document`], but for that.
+    /// As [`Library::update_document`], except for that case.
     pub async fn try_document(&self, key: &DocumentKey, change: &DocumentChange) -> Result<Option<Document>> {
         let (key, change) = (key.clone(), change.clone());
         let change = async move |library: Self| {
             let _lock = library.lock(&key).await;
             let changed = library.change_document(&key, &change).await?;
             if changed.as_ref().is_some_and(|changed| !changed.enabled) {
-                // A summary would go on saying what the document says that is found no more.
+                // A summary would still contain statements of the document, which is no longer found.
                 library.remove_summaries_of(&key).await?;
             }
             Ok(changed)
@@ -347,10 +352,10 @@ impl Library {
         self.whole(change).await
     }
 
-    /// Takes documents back to where they were before they were read.
+    /// Resets documents to their state before they were processed.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` while one is being read.
+    /// `NotFound`; `Conflict` while one of them is being processed.
     pub async fn reset_documents(&self, dataset: &DatasetKey, ids: &[DocumentId]) -> Result<()> {
         for id in ids {
             let key = DocumentKey::new(dataset, id.clone());
@@ -364,27 +369,27 @@ impl Library {
         Ok(())
     }
 
-    /// Asks for documents to be read, from the beginning or from where they were paused. Which ones were
-    /// queued; the others are being read already.
+    /// Queues documents for processing, from the beginning or from where they were paused. Returns those that
+    /// were queued; the others are being processed already.
     ///
     /// # Errors
-    /// `NotFound` naming a document that is not there, and then none is queued.
+    /// `NotFound` naming a document that does not exist, in which case none is queued.
     pub async fn queue(&self, dataset: &DatasetKey, ids: &[DocumentId]) -> Result<Vec<DocumentId>> {
         let queued = self.parts.queue.queue(dataset, ids, self.now_ms()).await?;
-        // After it is stored: whoever wakes up looks there.
+        // After it is stored: a worker that is woken up looks there.
         self.wake.notify_waiters();
         Ok(queued)
     }
 
-    /// Asks for a document to be stopped; a worker hears of it within a second.
+    /// Requests that the work on a document stop; its worker notices within a second.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` when it is neither waiting, being read nor paused.
+    /// `NotFound`; `Conflict` when it is neither queued, being processed nor paused.
     pub async fn stop(&self, document: &DocumentKey, wanted: Wanted) -> Result<()> {
         self.parts.queue.stop(document, wanted, self.now_ms()).await
     }
 
-    /// All datasets of all tenants.
+    /// Returns all datasets of all tenants.
     pub(super) async fn every_dataset(&self) -> Result<Vec<DatasetKey>> {
         const PAGE: u64 = 200;
         let mut all = Vec::new();

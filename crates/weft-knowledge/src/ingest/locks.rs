@@ -1,4 +1,4 @@
-//! One lock for each document that somebody changes.
+//! One lock per document that is being changed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use weft_core::id::DocumentKey;
 
-/// The locks of documents. Those that nobody has any more are forgotten.
+/// The locks of documents. Locks that are no longer held are forgotten.
 #[derive(Debug, Default)]
 pub(super) struct Locks(Mutex<HashMap<DocumentKey, Weak<AsyncMutex<()>>>>);
 
@@ -16,7 +16,7 @@ impl Locks {
         if let Some(lock) = all.get(document).and_then(Weak::upgrade) {
             return lock;
         }
-        // Looked through only when the map would grow, so that a lock costs next to nothing on average.
+        // Cleaned up only when the map would grow, so that a lock costs next to nothing on average.
         if all.len() == all.capacity() {
             all.retain(|_, lock| lock.strong_count() > 0);
         }
@@ -30,7 +30,7 @@ impl Locks {
         self.of(document).lock_owned().await
     }
 
-    /// The same, unless somebody else has it.
+    /// Acquires the lock unless it is held already.
     pub(super) fn try_lock(&self, document: &DocumentKey) -> Option<OwnedMutexGuard<()>> {
         self.of(document).try_lock_owned().ok()
     }

@@ -1,14 +1,14 @@
-//! Names that are free: what is taken gets a number, documents, datasets and files of the file manager alike.
+//! Finds free names: a taken name gets a number, for documents, datasets and files of the file manager alike.
 
 use weft_core::{Error, ErrorKind, Result};
 
-/// Bytes of the name of a document or a file, at most; of a path within a folder all of it.
+/// Maximum size in bytes of the name of a document or file; for a path within a folder, of the whole path.
 pub const NAME_BYTES_MAX: usize = 255;
 
-/// The largest number that a name gets which is there already.
+/// The largest number that a taken name may get.
 const NUMBERS_MAX: u32 = 10_000;
 
-/// A name with a number before its ending: `report(1).pdf`. It is cut to leave room for both.
+/// Returns a name with a number before its extension: `report(1).pdf`. It is truncated to leave room for both.
 pub fn numbered(name: &str, number: u32) -> String {
     let (stem, ending) = match name.rsplit_once('.') {
         Some((stem, ending)) if !stem.is_empty() && !stem.ends_with('/') && !ending.contains('/') => {
@@ -21,8 +21,9 @@ pub fn numbered(name: &str, number: u32) -> String {
     format!("{}{ending}", &stem[..cut])
 }
 
-/// The number after those that are taken, where they follow each other; otherwise one that is free, if there is any. Twice
-/// as far each time, then half as far: whoever gives one name a thousand times must not have a thousand looked up for each.
+/// Returns the first free number if the taken ones are contiguous, and otherwise some free number, if there
+/// is any. Doubles the step and then bisects, so that using one name a thousand times does not take a
+/// thousand look-ups each time.
 async fn free_number<F>(is_taken: impl Fn(u32) -> F) -> Result<u32>
 where
     F: Future<Output = Result<bool>>,
@@ -42,20 +43,20 @@ where
     Ok(free)
 }
 
-/// A name that somebody would like, and how it gets a number.
+/// A desired name, and how it gets a number.
 #[derive(Clone, Copy, Debug)]
 pub struct WantedName<'n> {
-    /// As it would be without one.
+    /// The name without a number.
     pub name: &'n str,
-    /// The name with a number.
+    /// Returns the name with a number.
     pub with_number: fn(&str, u32) -> String,
 }
 
-/// Stores something under a name that is free: the wanted one, or that with a number. `store` stores it under a name and fails with
-/// `Conflict` for one that is taken; `is_taken` looks whether one is.
+/// Stores something under a free name: the desired one, or that with a number. `store` stores it under a name
+/// and fails with `Conflict` if that is taken; `is_taken` checks whether a name is.
 ///
 /// # Errors
-/// `Conflict` when every number is taken; those of `store` and `is_taken`.
+/// `Conflict` when every number is taken; errors of `store` and `is_taken`.
 pub async fn under_free_name<T, S, L>(
     wanted: WantedName<'_>,
     store: impl Fn(String) -> S,
@@ -66,7 +67,7 @@ where
     L: Future<Output = Result<bool>>,
 {
     let WantedName { name, with_number } = wanted;
-    // Whether a name is free only the store can say: a look beforehand could be overtaken.
+    // Only the store can decide whether a name is free: a check beforehand could be overtaken.
     let is_conflict =
         |outcome: &Result<T>| matches!(outcome, Err(error) if error.kind == ErrorKind::Conflict);
     let stored = store(name.to_owned()).await;
@@ -74,7 +75,7 @@ where
         return stored;
     }
     let first = free_number(|number| is_taken(with_number(name, number))).await?;
-    // More than the first only where somebody else was faster.
+    // More than the first only if another process was faster.
     for number in first..=NUMBERS_MAX {
         let stored = store(with_number(name, number)).await;
         if !is_conflict(&stored) {
@@ -84,7 +85,7 @@ where
     Err(every_number_taken(name))
 }
 
-/// What is told when a name has no number left.
+/// Returns the error for a name with no number left.
 fn every_number_taken(name: &str) -> Error {
     let message = format!("the name `{name}` is taken with every number up to {NUMBERS_MAX}");
     Error::new(ErrorKind::Conflict, message).help("choose another name")

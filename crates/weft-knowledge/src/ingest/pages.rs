@@ -1,4 +1,4 @@
-//! The chunks of a document, some at a time: all of them may not fit into memory.
+//! Iterates over the chunks of a document in pages: they may not all fit into memory.
 
 use weft_core::Result;
 use weft_core::id::{ChunkId, DocumentKey};
@@ -7,12 +7,12 @@ use weft_core::seam::dataset_store::{ChunkFilter, StoredChunk};
 
 use super::library::Library;
 
-/// A walk through the chunks of a document. Chunks that are removed during it move the pages behind them, so whoever removes some
-/// finds all of them before.
+/// Iterates over the chunks of a document. Removing chunks during the iteration shifts later pages, so a
+/// caller that removes some must find all of them first.
 pub struct ChunkPages<'a> {
     store: &'a dyn DatasetStore,
     document: &'a DocumentKey,
-    /// With the place of the next page.
+    /// Its offset is that of the next page.
     filter: ChunkFilter,
     is_over: bool,
 }
@@ -24,15 +24,15 @@ impl std::fmt::Debug for ChunkPages<'_> {
 }
 
 impl<'a> ChunkPages<'a> {
-    /// The chunks that a filter lets through, from its offset on, as many in a page as its limit says.
+    /// Iterates over the chunks that a filter accepts, from its offset on; its limit is the page size.
     pub fn new(store: &'a dyn DatasetStore, document: &'a DocumentKey, filter: ChunkFilter) -> Self {
         Self { store, document, filter, is_over: false }
     }
 
-    /// The next page; absent behind the last one. There is a first one, which may be empty.
+    /// Returns the next page; `None` after the last one. There is always a first page, which may be empty.
     ///
     /// # Errors
-    /// `NotFound` without the document; otherwise when the store cannot be read.
+    /// `NotFound` if the document does not exist; otherwise when the store cannot be read.
     pub async fn next(&mut self) -> Result<Option<Vec<StoredChunk>>> {
         if self.is_over {
             return Ok(None);
@@ -43,7 +43,7 @@ impl<'a> ChunkPages<'a> {
         Ok(Some(page))
     }
 
-    /// The ids of all chunks that are like this.
+    /// Returns the ids of all chunks that satisfy `are_wanted`.
     ///
     /// # Errors
     /// As [`ChunkPages::next`].

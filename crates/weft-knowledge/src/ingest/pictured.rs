@@ -1,4 +1,4 @@
-//! The pictures in documents, which are kept beside them.
+//! The pictures in documents, which are stored beside them.
 
 use std::collections::HashSet;
 
@@ -16,10 +16,10 @@ use super::library::Library;
 use crate::pictures;
 
 impl Library {
-    /// A picture in a document, by the name that its chunks have for it.
+    /// Returns a picture of a document by the name that its chunks use for it.
     ///
     /// # Errors
-    /// `NotFound` for one that is not kept; `Invalid` for what is no name.
+    /// `NotFound` for a picture that is not stored; `Invalid` for an invalid name.
     pub async fn picture(&self, document: &Document, name: &str) -> Result<Bytes> {
         if document.blob.is_empty() {
             return Err(Error::not_found("nothing is kept beside this document"));
@@ -28,8 +28,8 @@ impl Library {
         self.parts.blobs.get(&document.key.dataset.tenant, &blob).await
     }
 
-    /// Keeps pictures beside a document that is being read; those that are of another kind than their reader says are left out.
-    /// What each is called, and how many more there are than the tenant has room for.
+    /// Stores pictures beside a document that is being processed; those of another type than their reader
+    /// claims are left out. Returns their names, and how many more there are than the tenant has room for.
     pub(super) async fn put_pictures(
         &self,
         taken: &TakenDocument,
@@ -52,7 +52,8 @@ impl Library {
             bytes: bytes.len() as u64,
         };
         let sizes: Vec<PictureSize> = found.iter().map(size).collect();
-        // Before they are there: of several documents that are read at the same time none takes the room of another.
+        // Counted before they are stored, so that of several documents processed concurrently none takes the
+        // room of another.
         let most = self.limits.tenant_bytes_max;
         let counted = self.parts.queue.count_pictures(&taken.lease, &sizes, most).await?;
         let counted: HashSet<String> = counted.into_iter().collect();
@@ -73,8 +74,9 @@ impl Library {
         Ok((names, left_out.len()))
     }
 
-    /// Removes pictures beside a document that none of its chunks is shown with any more, unless it is being read again by now:
-    /// then they may be those that come, and what is too much goes at the end of that. Under the lock of the document.
+    /// Removes pictures beside a document that none of its chunks is shown with any more, unless the document
+    /// is being processed again: then they may be among the new ones, and surplus ones are removed at the end
+    /// of that. Requires the document's lock.
     pub(super) async fn remove_pictures(&self, key: &DocumentKey, names: &[String]) -> Result<()> {
         if names.is_empty() {
             return Ok(());
@@ -90,8 +92,8 @@ impl Library {
         Ok(())
     }
 
-    /// Removes the pictures beside a document but those with these names, unless it is being read again by now: then they may
-    /// be those that come. Under the lock of the document.
+    /// Removes the pictures beside a document except those with the given names, unless the document is being
+    /// processed again: then they may be among the new ones. Requires the document's lock.
     pub(super) async fn clear_pictures(&self, key: &DocumentKey, named: &HashSet<String>) -> Result<()> {
         let Some(document) = found(self.parts.store.document(key).await)? else { return Ok(()) };
         if document.blob.is_empty() || document.state == DocumentState::Running {
@@ -107,11 +109,11 @@ impl Library {
         Ok(())
     }
 
-    /// Removes the pictures beside a document that none of its chunks is shown with: a process may have ended between the
-    /// removal of these and that of their pictures. Under the lock of the document.
+    /// Removes the pictures beside a document that none of its chunks is shown with: a process may have ended
+    /// between removing chunks and removing their pictures. Requires the document's lock.
     pub(super) async fn clear_unnamed_pictures(&self, key: &DocumentKey) -> Result<()> {
         let Some(document) = found(self.parts.store.document(key).await)? else { return Ok(()) };
-        // What is to be read, or goes on with that later, has chunks that nobody sees yet.
+        // A document that is queued, or will be continued later, has chunks that are not visible yet.
         if document.blob.is_empty() || document.state != DocumentState::Done {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! Documents that go through an ingestion pipeline of somebody's own instead of a method.
+//! Documents that go through a custom ingestion pipeline instead of a built-in method.
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ use weft_core::seam::dataset_store::{Document, Settings};
 use weft_core::value::Json;
 use weft_core::{Error, ErrorKind, Result};
 
-/// The setting of a dataset or a document that names its pipeline: the id of a canvas.
+/// The setting of a dataset or document that names its pipeline: the id of a canvas.
 pub const PIPELINE: &str = "pipeline_id";
 
-/// The pipeline that settings name.
+/// Returns the pipeline that settings name.
 pub fn pipeline_of(settings: &Settings) -> Option<CanvasId> {
     settings.get(PIPELINE).and_then(Json::as_str).filter(|id| !id.is_empty()).map(Into::into)
 }
@@ -21,19 +21,19 @@ pub fn pipeline_of(settings: &Settings) -> Option<CanvasId> {
 /// Runs pipelines.
 #[async_trait]
 pub trait PipelineRunner: Send + Sync + fmt::Debug {
-    /// Runs a pipeline on a document to its end: the outputs of its last component. Called again after a crash for the
-    /// same reading of a document, it goes on with the run that was cut off.
+    /// Runs a pipeline on a document to its end, and returns the outputs of its last component. When called
+    /// again after a crash for the same processing of a document, it resumes the interrupted run.
     ///
     /// # Errors
-    /// `NotFound` for a pipeline that is not there; `Invalid` when it has errors or fails; what may pass, such as
-    /// `Unavailable` and `RateLimited`, when it could not begin.
+    /// `NotFound` for a pipeline that does not exist; `Invalid` when it has errors or fails; a temporary
+    /// error such as `Unavailable` or `RateLimited` when it could not start.
     async fn run(&self, pipeline: &CanvasId, document: &Document) -> Result<Json>;
 
-    /// Stops what is under way for a document.
+    /// Stops the run in progress for a document.
     async fn stop(&self, document: &DocumentKey);
 }
 
-/// Where no pipeline runs.
+/// A runner for places where pipelines cannot be run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoPipelines;
 
@@ -48,10 +48,10 @@ impl PipelineRunner for NoPipelines {
     async fn stop(&self, _: &DocumentKey) {}
 }
 
-/// What the last component of a pipeline hands over.
+/// Parses the outputs of a pipeline's last component.
 ///
 /// # Errors
-/// `Invalid` when it has not cut the document.
+/// `Invalid` when the pipeline has not split the document into chunks.
 pub(super) fn handed_over(outputs: &Json) -> Result<(PipelineDocument, Vec<PipelineChunk>)> {
     let wrong = |what: &str| {
         Error::invalid(format!("the pipeline ends without {what}"))

@@ -1,4 +1,4 @@
-//! Decides what comes next in the work on a document. Nothing here waits.
+//! Decides what comes next in the work on a document, without waiting for anything.
 
 use weft_core::Error;
 use weft_core::seam::dataset_store::{IngestStage, Settings};
@@ -7,43 +7,43 @@ use weft_core::value::Json;
 
 use crate::ask::passes;
 
-/// How often a worker begins with a document before it is given up. It may be what ends its worker.
+/// How often work on a document is started before it is abandoned. The document itself may be what ends its worker.
 pub(super) const ATTEMPTS_MAX: u32 = 6;
 
-// The bounds and defaults of these settings are those of the API that existing clients write them by.
+// The bounds and defaults of these settings are those of the API that existing clients use.
 pub(super) const KEYWORDS_MAX: u64 = 32;
 pub(super) const QUESTIONS_MAX: u64 = 10;
-/// Tags of a chunk, at most, when nothing is said.
+/// Default maximum number of tags per chunk.
 const TAGS: usize = 3;
 const TAGS_MAX: u64 = 10;
-/// Sets of tags of one document, at most.
+/// Maximum number of tag sets of a document.
 const TAG_SETS_MAX: usize = 16;
 
-/// How much of a chunk's vector is that of the file's name, when nothing is said.
+/// Default share of the file's name in a chunk's vector.
 const NAME_SHARE: f64 = 0.1;
 
 /// What the settings of a document ask for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct IngestPlan {
-    /// Keywords for each chunk.
+    /// Number of keywords per chunk.
     pub(super) keywords: u64,
-    /// Questions for each chunk.
+    /// Number of questions per chunk.
     pub(super) questions: u64,
-    /// The keys that a model is to find metadata for, each with what is said of it.
+    /// The keys for which a model is to find metadata, each with its description.
     pub(super) metadata: Vec<(String, String)>,
-    /// Sets of tags that chunks get their tags from.
+    /// Tag sets from which chunks get their tags.
     pub(super) tag_sets: Vec<String>,
-    /// Tags of a chunk, at most.
+    /// Maximum number of tags per chunk.
     pub(super) tags_max: usize,
-    /// Whether something else is made of the document.
+    /// Whether anything else is derived from the document.
     pub(super) additions: bool,
-    /// Whether what belongs together is summed up, for which there must be vectors.
+    /// Whether related chunks are summarized, for which there must be vectors.
     pub(super) summaries: bool,
     /// Whether there is an embedder.
     pub(super) vectors: bool,
     /// The share of the file's name in vectors.
     pub(super) name_share: f64,
-    /// The language model; empty: the default one.
+    /// The language model; empty for the default one.
     pub(super) model: String,
 }
 
@@ -89,22 +89,22 @@ impl IngestPlan {
         }
     }
 
-    /// The stage to do now: this one, or the first after it that is asked for.
+    /// Returns the stage to do now: this one, or the first one after it that is requested.
     pub(super) fn stage_from(&self, stage: IngestStage) -> IngestStage {
         if self.wants(stage) { stage } else { after(stage).map_or(stage, |next| self.stage_from(next)) }
     }
 
-    /// What comes after a stage; nothing after the last.
+    /// Returns the stage after this one; `None` after the last.
     pub(super) fn next(&self, stage: IngestStage) -> Option<IngestStage> {
         after(stage).map(|next| self.stage_from(next))
     }
 
-    /// What comes after a document was read that is to be found by words alone.
+    /// Returns the stage after reading for a document that is to be found by words alone.
     pub(super) fn next_without_vectors(&self) -> IngestStage {
         self.stage_from(IngestStage::EnrichingWords)
     }
 
-    /// The share of the whole work that is done when so much of a stage is.
+    /// Returns the share of the whole work that is done when `part` of a stage is.
     pub(super) fn share(&self, stage: IngestStage, part: f64) -> f64 {
         let stage = match stage {
             IngestStage::EnrichingWords => IngestStage::Enriching,
@@ -128,7 +128,7 @@ impl IngestPlan {
         ];
         let before: f64 = all.into_iter().filter(|one| *one < stage).map(weight).sum();
         let whole: f64 = all.into_iter().map(weight).sum();
-        // Whole it is only when it is settled.
+        // The work is complete only when its outcome is stored.
         ((before + weight(stage) * part.clamp(0.0, 1.0)) / whole).min(0.99)
     }
 }
@@ -147,14 +147,14 @@ fn is_true(settings: &Settings, key: &str) -> bool {
     settings.get(key).and_then(Json::as_bool).unwrap_or_default()
 }
 
-/// The ids of sets of tags.
+/// Returns the ids of tag sets.
 fn tag_sets(settings: &Settings) -> Vec<String> {
     let ids = settings.get("tag_kb_ids").and_then(Json::as_array).into_iter().flatten();
     ids.filter_map(Json::as_str).map(str::to_owned).take(TAG_SETS_MAX).collect()
 }
 
-/// The keys of a schema of metadata, each with what is said of it: a list of names or of objects with `key` and
-/// `description`, or an object with `properties`.
+/// Returns the keys of a metadata schema, each with its description. The schema is a list of names, or of
+/// objects with `key` and `description`, or an object with `properties`.
 pub fn wanted_metadata(schema: Option<&Json>) -> Vec<(String, String)> {
     let text = |json: Option<&Json>| json.and_then(Json::as_str).unwrap_or_default().to_owned();
     let said = |of: &Json| {
@@ -180,7 +180,7 @@ pub fn wanted_metadata(schema: Option<&Json>) -> Vec<(String, String)> {
     keys
 }
 
-/// The words for a stage.
+/// Returns the text shown for a stage.
 pub(super) fn doing(stage: IngestStage) -> &'static str {
     match stage {
         IngestStage::Reading => "Reading the file",
@@ -191,10 +191,10 @@ pub(super) fn doing(stage: IngestStage) -> &'static str {
     }
 }
 
-/// What is said of a document in a dataset that has no vectors.
+/// The note for a document in a dataset that has no vectors.
 pub const WORDS_ALONE: &str = "The dataset has no embedder: it is searched by words alone";
 
-/// What is said of a document that has come to its end.
+/// Returns the outcome of a document that is complete.
 pub(super) fn done(plan: &IngestPlan, warnings: &[String]) -> IngestOutcome {
     let mut message = "Task done".to_owned();
     if !plan.vectors {
@@ -208,7 +208,7 @@ pub(super) fn done(plan: &IngestPlan, warnings: &[String]) -> IngestOutcome {
     IngestOutcome::Done { message }
 }
 
-/// Whether a document has been begun too often, and what is said of it then.
+/// Returns the outcome for a document that was started too often.
 pub(super) fn given_up(taken: &TakenDocument) -> Option<IngestOutcome> {
     if taken.attempts <= ATTEMPTS_MAX {
         return None;
@@ -216,18 +216,18 @@ pub(super) fn given_up(taken: &TakenDocument) -> Option<IngestOutcome> {
     Some(IngestOutcome::Failed { reason: begun_too_often(&taken.document.message) })
 }
 
-/// What is said of work that was begun too often, the last time with this message.
+/// Returns the message for work that was started too often, the last time with this message.
 pub(super) fn begun_too_often(message: &str) -> String {
     let last = if message.is_empty() { "its worker ended each time" } else { message };
     format!("it was begun {ATTEMPTS_MAX} times without success: {last}")
 }
 
-/// What follows from a failure. What may pass is tried again, each time after a longer pause unless the work
-/// goes on between, and given up at last; with everything else the document has failed.
+/// Returns the outcome of a failure. After a temporary one the work is tried again, after growing pauses
+/// unless it makes progress in between, and finally abandoned; after any other the document has failed.
 pub(super) fn failed(error: &Error, attempts: u32, now_ms: i64) -> IngestOutcome {
     const PAUSE_MIN_MS: i64 = 5_000;
     const PAUSE_MAX_MS: i64 = 600_000;
-    // Who is asked to wait for longer than this is asked for too much.
+    // No provider may ask for a longer wait than this.
     const ASKED_MAX_MS: i64 = 6 * 3_600_000;
     let reason = error.full();
     if !passes(error.kind) {
@@ -237,9 +237,9 @@ pub(super) fn failed(error: &Error, attempts: u32, now_ms: i64) -> IngestOutcome
         return IngestOutcome::Abandoned { reason };
     }
     let asked = error.retry_after.map_or(0, |wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
-    // Four times as long each time, and never shifted out.
+    // Four times as long each time, without overflowing the shift.
     let pause = PAUSE_MIN_MS << (2 * attempts.saturating_sub(1)).min(16);
-    // Who says when to come back knows better than the table of pauses.
+    // A provider that says when to retry knows better than the computed pause.
     let pause = pause.min(PAUSE_MAX_MS).max(asked.min(ASKED_MAX_MS));
     IngestOutcome::RetryAt { from_ms: now_ms.saturating_add(pause), reason }
 }

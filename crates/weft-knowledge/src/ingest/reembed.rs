@@ -1,10 +1,11 @@
-//! Makes all vectors of a dataset anew by another model, while it is searched by those that it has.
+//! Rebuilds all vectors of a dataset with another model, while it is searched by the existing ones.
 //!
-//! The new vectors are kept beside the old ones, batch by batch, and gather with everything else that is searched in a second index. When
-//! every document is there as it is now, one transaction makes the dataset one of the next model and the next index: a
-//! question reads both from the dataset's row, so it never meets vectors of another model than its own. A document that
-//! changes meanwhile is staged again, of which only those chunks are embedded that have changed. What a crash cuts off goes on with the vectors that were
-//! kept.
+//! The new vectors are stored beside the old ones, batch by batch, and are collected with everything else
+//! that is searched in a second index. Once every document is there in its current state, one transaction
+//! switches the dataset to the new model and the new index: a question reads both from the dataset's row, so
+//! it never meets vectors of another model than its own. A document that changes meanwhile is staged again,
+//! and only its changed chunks are embedded. After a crash the work continues with the vectors already
+//! stored.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,27 +33,27 @@ use super::work::vectors;
 use super::worker::ms;
 use crate::used::WorkModels;
 
-/// Documents that are listed at once.
+/// Number of documents listed at a time.
 const LISTED_AT_ONCE: u64 = 50;
-/// Documents that are staged at the same time.
+/// Number of documents staged concurrently.
 const DOCUMENTS_AT_ONCE: usize = 4;
-/// Chunks that are read at once.
+/// Number of chunks read at a time.
 const CHUNKS_AT_ONCE: u64 = 200;
-/// Texts that an embedder gets at once.
+/// Number of texts passed to an embedder at a time.
 const TEXTS_AT_ONCE: usize = 32;
-/// How long a question may be under way that has read the dataset before the switch.
+/// How long a question that read the dataset before the switch may still be in progress.
 const OLD_KEPT: Duration = Duration::from_secs(60);
-/// What is said while documents keep it from the switch.
+/// The message while documents being processed delay the switch.
 const WAITING: &str = "All vectors are made; waiting until no document of the dataset is being read";
 
-/// How such a worker works.
+/// Intervals of the worker.
 #[derive(Clone, Copy, Debug)]
 pub struct ReembedderPace {
     /// How often it looks for a task.
     pub look_every: Duration,
-    /// How long a task is a worker's that falls silent.
+    /// How long a task stays with a worker that has gone silent.
     pub lease: Duration,
-    /// How often it tells how far it has come.
+    /// How often it reports progress.
     pub tell_every: Duration,
 }
 
@@ -66,7 +67,7 @@ impl Default for ReembedderPace {
     }
 }
 
-/// Makes vectors anew, one dataset at a time.
+/// Rebuilds vectors, one dataset at a time.
 #[derive(Clone)]
 pub struct Reembedder {
     library: Arc<Library>,
@@ -81,12 +82,12 @@ impl std::fmt::Debug for Reembedder {
 }
 
 impl Reembedder {
-    /// A worker for this library; the tasks are another face of its store.
+    /// Creates a worker for this library; `tasks` is another interface of its store.
     pub fn new(library: Arc<Library>, tasks: Arc<dyn ReembeddingStore>, pace: ReembedderPace) -> Self {
         Self { library, tasks, pace }
     }
 
-    /// Works until `stop` fires. What is under way is left for another worker then, with what was kept of it.
+    /// Works until `stop` fires. Unfinished work, with what was stored of it, is then left to another worker.
     pub async fn run(&self, stop: &CancellationToken) {
         while !stop.is_cancelled() {
             let worked = match Box::pin(self.next(stop)).await {
@@ -106,7 +107,7 @@ impl Reembedder {
         }
     }
 
-    /// Does a task as far as it can be done now. Whether there was one.
+    /// Works on a task as far as possible now. Returns whether there was one.
     ///
     /// # Errors
     /// When the store cannot be used.
@@ -124,7 +125,7 @@ impl Reembedder {
             self.library.counts.reembeddings.add(Success::Failed, 1);
             tracing::info!(dataset.id = %id, reason, "a dataset keeps the vectors that it has");
         }
-        // What is not settled comes back when its time has passed.
+        // A task whose outcome is not stored becomes available again when its lease expires.
         if let Err(error) = self.tasks.settle(&taken.lease, &outcome, self.library.now_ms()).await {
             let error = error.detail();
             tracing::warn!(dataset.id = %id, error, "the outcome of new vectors could not be stored");
@@ -132,7 +133,7 @@ impl Reembedder {
         Ok(true)
     }
 
-    /// Takes away what may have been put into the index after the dataset was removed.
+    /// Removes what may have been added to the index after the dataset was removed.
     async fn forget_if_gone(&self, dataset: &DatasetKey) -> Result<()> {
         if found(self.library.store().dataset_uncounted(dataset).await)?.is_none() {
             self.library.remove_indexes(dataset).await?;
@@ -140,7 +141,7 @@ impl Reembedder {
         Ok(())
     }
 
-    /// What has become of a task; nothing when that is said already or not ours to say.
+    /// Returns the outcome of a task; `None` if it is stored already, or if the task belongs to another worker.
     async fn outcome(
         &self,
         taken: &TakenReembedding,
@@ -153,7 +154,7 @@ impl Reembedder {
         }
         let dataset = match self.library.store().dataset(&taken.lease.dataset).await {
             Ok(dataset) => dataset,
-            // It is gone, and the task with it.
+            // The dataset is gone, and the task with it.
             Err(error) if error.kind == ErrorKind::NotFound => return None,
             Err(error) => return Some(self.failed(taken, &error)),
         };
@@ -184,7 +185,8 @@ impl Reembedder {
             _ => None,
         };
         if taken.task.state != ReembeddingState::Running {
-            // What is left has to go, sooner or later, and how the task has ended stays what is said of it.
+            // The remains have to be removed sooner or later; until then the task keeps the message with
+            // which it ended.
             let from_ms = again.unwrap_or_else(|| now_ms.saturating_add(ms(OLD_KEPT)));
             return ReembeddingOutcome::RetryAt { from_ms, reason: taken.task.message.clone() };
         }
@@ -195,13 +197,13 @@ impl Reembedder {
     }
 }
 
-/// How far the work on a dataset could be done.
+/// How far the work on a dataset got.
 enum WorkEnd {
-    /// It is searched by the new vectors.
+    /// The dataset is searched by the new vectors.
     Switched,
-    /// Documents are being read.
+    /// It has to wait for documents being processed.
     Waits,
-    /// What was left is gone.
+    /// The remains were removed.
     Cleared,
 }
 
@@ -211,9 +213,9 @@ struct DatasetWork<'a> {
     taken: &'a TakenReembedding,
     dataset: Dataset,
     models: WorkModels,
-    /// The index in which the new vectors gather.
+    /// The index in which the new vectors are collected.
     next: DatasetKey,
-    /// Chunks that were looked at.
+    /// Number of chunks examined.
     done: AtomicU64,
     said: Mutex<String>,
 }
@@ -232,7 +234,7 @@ impl<'a> DatasetWork<'a> {
         if self.taken.task.state != ReembeddingState::Running {
             return ReembeddingProgress { share: self.taken.task.progress, message };
         }
-        // Whole it is only after the switch; chunks may have come since they were counted.
+        // Complete only after the switch; chunks may have been added since they were counted.
         let share = if total == 0 { 0.0 } else { done.min(total) as f64 / total as f64 };
         ReembeddingProgress { share: share.min(0.99), message }
     }
@@ -246,14 +248,14 @@ impl<'a> DatasetWork<'a> {
         self.by.tasks.report(&self.taken.lease, &self.progress(), until_ms).await
     }
 
-    /// Tells every now and then how far it is. Returns when the task is somebody else's.
+    /// Reports progress periodically. Returns when the task belongs to another worker.
     async fn keep(&self) {
         loop {
             tokio::time::sleep(self.by.pace.tell_every).await;
             match self.tell().await {
                 Ok(()) => {}
                 Err(error) if error.kind == ErrorKind::Conflict => {
-                    // The switch lets go of the task, too; then the work has ended by itself.
+                    // The switch releases the task as well; in that case the work ends by itself.
                     tokio::time::sleep(self.by.pace.tell_every).await;
                     return;
                 }
@@ -266,8 +268,8 @@ impl<'a> DatasetWork<'a> {
 
     async fn run(&self) -> Result<WorkEnd> {
         let Reembedder { library, tasks, .. } = self.by;
-        // What is there is of another task or of the generation before: its vectors are of another model, and would be
-        // found together with the new ones.
+        // What is there belongs to another task or to an earlier generation: its vectors are of another
+        // model, and would be found together with the new ones.
         if self.taken.is_littered {
             library.index().remove(&self.next).await?;
             tasks.clear(&self.taken.lease).await?;
@@ -279,10 +281,11 @@ impl<'a> DatasetWork<'a> {
             "" => None,
             name => Some(self.models.directory().embedder(&self.dataset.key.tenant, name)?),
         };
-        // After each crash people would see it begin from nothing, though what was made is there still.
+        // Otherwise progress would appear to start from zero after each crash, although earlier results are
+        // still there.
         self.count_staged().await?;
         self.stage_all(embedder.as_deref()).await?;
-        // Documents that were removed after they were staged are in no list of what is to be done; only a count tells.
+        // Documents removed after they were staged are in no list of pending work; only a count reveals them.
         let held = library.index().size(&self.next).await?.documents as u64;
         let now_ms = library.now_ms();
         let clear_from_ms = now_ms.saturating_add(ms(OLD_KEPT));
@@ -297,7 +300,7 @@ impl<'a> DatasetWork<'a> {
                 self.say(WAITING.to_owned());
                 self.tell().await?;
             } else {
-                // Something was removed that the index has still: it is made once more, of the vectors that are there.
+                // Something was removed that is still in the index: it is built once more, from the existing vectors.
                 self.unstage_all().await?;
             }
         }
@@ -309,7 +312,7 @@ impl<'a> DatasetWork<'a> {
         Ok(self.by.library.store().documents(&self.dataset.key, &none).await?.1)
     }
 
-    /// Counts what others have staged already.
+    /// Counts what earlier workers have already staged.
     async fn count_staged(&self) -> Result<()> {
         let (mut left, mut after) = (0, None);
         loop {
@@ -339,7 +342,7 @@ impl<'a> DatasetWork<'a> {
         }
     }
 
-    /// Stages every document that is not staged as it is.
+    /// Stages every document that is not staged in its current state.
     async fn stage_all(&self, embedder: Option<&dyn Embedder>) -> Result<()> {
         let mut after: Option<DocumentId> = None;
         loop {
@@ -350,21 +353,21 @@ impl<'a> DatasetWork<'a> {
                 page.into_iter().map(|one| self.stage_document(one, embedder).boxed()).collect();
             let staged: Vec<_> =
                 futures::stream::iter(all).buffer_unordered(DOCUMENTS_AT_ONCE).collect().await;
-            // What was staged is noted, also when something was not.
+            // What was staged is recorded, even if something else failed.
             let (staged, failed): (Vec<_>, Vec<_>) = staged.into_iter().partition(Result::is_ok);
             let staged: Vec<NumberedDocument> = staged.into_iter().flatten().flatten().collect();
             self.by.tasks.staged(&self.taken.lease, &staged).await?;
             if let Some(Err(error)) = failed.into_iter().next() {
                 return Err(error);
             }
-            // Such work may go on for days: what it has used by now is not kept back until its end.
+            // This work may take days: its usage is not held back until the end.
             self.models.note(self.by.library.now_ms()).await;
-            // Before each further page: whoever has lost the task must not go on filling the index.
+            // Before each further page: a worker that has lost the task must not continue to fill the index.
             self.tell().await?;
         }
     }
 
-    /// Stages one document. Nothing when it has changed meanwhile or is gone: then it comes again.
+    /// Stages one document. `None` if it has changed meanwhile or is gone: a changed document is staged again.
     async fn stage_document(
         &self,
         numbered: NumberedDocument,
@@ -375,7 +378,7 @@ impl<'a> DatasetWork<'a> {
         let Some(document) = found(library.store().document(&key).await)? else { return Ok(None) };
         let mut staging = StagedDocument { document, numbered, name: None };
         let mut changes = vec![
-            // An earlier attempt may have put chunks there that the document has no more.
+            // An earlier attempt may have added chunks that the document no longer has.
             IndexChange::Clear(key.id.clone()),
             IndexChange::Document(indexed_document(&staging.document)),
         ];
@@ -394,8 +397,8 @@ impl<'a> DatasetWork<'a> {
         Ok(Some(staging.numbered))
     }
 
-    /// Puts the new vectors of some chunks in the place of the old ones, and keeps those that are made. Whether the document
-    /// is still the same.
+    /// Replaces the vectors of some chunks by the new ones, computing and storing those that are missing.
+    /// Returns whether the document is still the same.
     async fn embed(
         &self,
         staging: &mut StagedDocument,
@@ -405,7 +408,7 @@ impl<'a> DatasetWork<'a> {
         let key = &staging.document.key;
         let ids: Vec<ChunkId> = chunks.iter().map(|chunk| chunk.id.clone()).collect();
         let mut staged = self.by.tasks.staged_vectors(key, &ids).await?;
-        // Of a dataset that has vectors those chunks have none that are to be found by their words alone.
+        // In a dataset with vectors, chunks without one are to be found by their words alone.
         let is_wanted = |chunk: &&StoredChunk| self.dataset.embedder.is_empty() || chunk.vector.is_some();
         let lacking: Vec<&StoredChunk> =
             chunks.iter().filter(is_wanted).filter(|chunk| !staged.contains_key(&chunk.id)).collect();
@@ -428,11 +431,11 @@ impl<'a> DatasetWork<'a> {
     }
 }
 
-/// A document whose vectors are made anew.
+/// A document whose vectors are being rebuilt.
 struct StagedDocument {
     document: Document,
     numbered: NumberedDocument,
-    /// The vector of its name, once one is needed.
+    /// The vector of its name, computed when first needed.
     name: Option<Vec<f32>>,
 }
 

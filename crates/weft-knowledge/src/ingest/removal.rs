@@ -1,7 +1,7 @@
-//! Things that are removed, from all the places where they are.
+//! Removes things from all the places where they are stored.
 //!
-//! They are removed from the store first, where the same step notes that something may be left of them; then
-//! from the index, and files at the end. What a crash leaves is cleared away when the index is mended.
+//! They are removed from the store first, where the same step notes that something may remain of them; then
+//! from the index, and files last. What a crash leaves behind is cleared away when the index is repaired.
 
 use std::collections::HashSet;
 
@@ -15,14 +15,14 @@ use weft_core::seam::ingest_queue::Removed;
 use super::library::Library;
 use crate::pictures;
 
-/// What was removed and is cleared away in one go.
+/// Number of removed things cleared away in one go.
 const REMOVED_AT_ONCE: u64 = 200;
 
 impl Library {
     /// Removes a dataset with everything in it.
     ///
     /// # Errors
-    /// `NotFound`; otherwise when something cannot be removed: the dataset is gone all the same.
+    /// `NotFound`; otherwise when something cannot be removed, in which case the dataset is still gone.
     pub async fn remove_dataset(&self, key: &DatasetKey) -> Result<()> {
         let key = key.clone();
         let remove = async move |library: Self| {
@@ -51,11 +51,11 @@ impl Library {
         Ok(())
     }
 
-    /// Removes documents with their chunks and files; those that are not there are passed over. How many
+    /// Removes documents with their chunks and files; those that do not exist are skipped. Returns how many
     /// there were.
     ///
     /// # Errors
-    /// When something cannot be removed: the documents are gone all the same.
+    /// When something cannot be removed, in which case the documents are still gone.
     pub async fn remove_documents(&self, dataset: &DatasetKey, ids: &[DocumentId]) -> Result<u64> {
         let mut removed = 0;
         for id in ids {
@@ -66,17 +66,17 @@ impl Library {
     }
 
     async fn remove_document(&self, key: &DocumentKey) -> Result<u64> {
-        // A worker that is about to put it into the index is let through first, or comes too late.
+        // A worker about to add it to the index either finishes first or comes too late.
         let _lock = self.lock(key).await;
         let blobs = self.parts.store.remove_documents(&key.dataset, std::slice::from_ref(&key.id)).await?;
         self.clear_after(key, &blobs).await?;
         Ok(blobs.len() as u64)
     }
 
-    /// Clears away what is left of a document that the store has removed. Under its lock.
+    /// Clears away what remains of a document that the store has removed. Requires the document's lock.
     pub(super) async fn clear_after(&self, key: &DocumentKey, blobs: &[String]) -> Result<()> {
         let dataset = &key.dataset;
-        // Without the dataset there is no index any more, and this would begin a new one.
+        // Without the dataset there is no index any more, and a write would create a new one.
         if let Some(index) = found(self.index_of(dataset).await)? {
             self.parts.index.write(&index, vec![IndexChange::RemoveDocument(key.id.clone())]).await?;
         }
@@ -86,16 +86,17 @@ impl Library {
         self.parts.queue.forget(dataset, Some(&key.id), self.now_ms()).await
     }
 
-    /// Clears away what is left of what was removed.
+    /// Clears away the remains of removed things.
     ///
     /// # Errors
-    /// When the store cannot be read. What cannot be cleared away stays noted, and the log says why.
+    /// When the store cannot be read. What cannot be cleared away stays noted, and the reason is logged.
     pub(super) async fn clear_away(&self) -> Result<()> {
         loop {
             let removed = self.parts.queue.removed(self.now_ms(), REMOVED_AT_ONCE).await?;
             let mut stuck: HashSet<&DatasetKey> = HashSet::new();
             for one in &removed {
-                // A dataset is forgotten with its documents, so these have to be gone.
+                // The note of a dataset is removed only after those of its documents, so these have to be
+                // cleared away first.
                 if one.document.is_none() && stuck.contains(&one.dataset) {
                     continue;
                 }
@@ -115,7 +116,7 @@ impl Library {
         }
     }
 
-    /// Whether that was possible at this moment.
+    /// Clears away the remains of one removed thing. Returns whether that was possible at this moment.
     async fn clear_one_away(&self, one: &Removed) -> Result<bool> {
         let Removed { dataset, document, blob } = one;
         let _lock = match document {
@@ -126,7 +127,8 @@ impl Library {
             Some(id) => {
                 let key = DocumentKey::new(dataset, id.clone());
                 let Some(lock) = self.locks.try_lock(&key) else { return Ok(false) };
-                // One with the same id may have been added again, such as that with the summaries: then all of it is its own.
+                // A document with the same id may have been added again, such as the one with the summaries:
+                // then everything there belongs to the new one.
                 let is_back = found(self.parts.store.document(&key).await)?.is_some();
                 if !is_back {
                     if let Some(index) = found(self.index_of(dataset).await)? {
@@ -143,12 +145,12 @@ impl Library {
         Ok(true)
     }
 
-    /// Takes out of the index and from the files what a worker may have put there after the document was removed.
+    /// Removes from the index and from the files what a worker may have written after the document was removed.
     pub(super) async fn forget_if_gone(&self, document: &Document) -> Result<()> {
         let (key, blobs) = (&document.key, std::slice::from_ref(&document.blob));
         let Some(index) = found(self.index_of(&key.dataset).await)? else {
             self.remove_blobs(&key.dataset, blobs).await?;
-            // A worker that wrote after the dataset was removed has begun a new index, which belongs to nobody.
+            // A worker that wrote after the dataset was removed has created a new index, which has no owner.
             return self.remove_indexes(&key.dataset).await;
         };
         let _lock = self.lock(key).await;

@@ -1,4 +1,4 @@
-//! Tags of all chunks of a document: counted, renamed and removed.
+//! Counts, renames and removes the tags of all chunks of a document.
 
 use std::collections::BTreeMap;
 
@@ -11,20 +11,20 @@ use super::edit::not_being_read;
 use super::library::Library;
 use super::pages::ChunkPages;
 
-/// Chunks that are looked at in one step.
+/// Number of chunks examined in one step.
 const CHUNKS_AT_ONCE: u64 = 500;
 
-/// What becomes of tags.
+/// A change of tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TagChange {
-    /// One gets another name.
+    /// Renames a tag.
     Rename {
-        /// What it is called.
+        /// Its current name.
         from: String,
-        /// What it is to be called; chunks that have this one already keep it once.
+        /// Its new name; chunks that already have a tag of this name keep it once.
         to: String,
     },
-    /// These are taken away.
+    /// Removes these tags.
     Remove(Vec<String>),
 }
 
@@ -51,7 +51,7 @@ impl TagChange {
         changed
     }
 
-    /// What it makes of a chunk of a document.
+    /// Applies the change to a chunk of a document.
     fn in_chunk(&self, document: &Document, mut chunk: StoredChunk) -> StoredChunk {
         let own: Vec<String> = chunk.tags().into_iter().map(str::to_owned).collect();
         chunk.set_tags(self.of(&own));
@@ -62,12 +62,12 @@ impl TagChange {
     }
 }
 
-/// Whether the tags of a document's chunks are among their keywords: those of a set of tags are.
+/// Whether the tags of a document's chunks are among their keywords, as in a tag set.
 fn is_tag_set(document: &Document) -> bool {
     document.method == ChunkMethod::Tag
 }
 
-/// The tags of a chunk of a document.
+/// Returns the tags of a document's chunk.
 fn tags<'a>(document: &Document, chunk: &'a StoredChunk) -> Vec<&'a str> {
     let mut tags = chunk.tags();
     if is_tag_set(document) {
@@ -79,7 +79,7 @@ fn tags<'a>(document: &Document, chunk: &'a StoredChunk) -> Vec<&'a str> {
 }
 
 impl Library {
-    /// The tags of a document's chunks, each with how many of them have it, added to a count.
+    /// Adds the tags of a document's chunks to `counts`, each with the number of chunks that have it.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -93,17 +93,17 @@ impl Library {
         Ok(())
     }
 
-    /// Changes tags of all chunks of a document. How many chunks have changed.
+    /// Changes tags of all chunks of a document. Returns how many chunks have changed.
     ///
     /// # Errors
-    /// `NotFound` without the document; `Conflict` while it is read.
+    /// `NotFound` if the document does not exist; `Conflict` while it is being processed.
     pub async fn retag(&self, document: &Document, change: &TagChange) -> Result<u64> {
         let mut count = 0;
-        // A change of tags moves no chunk, so the pages stay where they are.
+        // A change of tags moves no chunk, so the pages stay the same.
         let mut pages = self.tagged_pages(&document.key);
         while let Some(chunks) = pages.next().await? {
             let touched = |chunk: &&StoredChunk| tags(document, chunk).iter().any(|tag| change.touches(tag));
-            // Only those are put anew: each change of a chunk goes to the index, too.
+            // Only these are stored again: each change of a chunk also goes to the index.
             let ids: Vec<ChunkId> = chunks.iter().filter(touched).map(|chunk| chunk.id.clone()).collect();
             if !ids.is_empty() {
                 count += self.retag_some(document.key.clone(), ids, change.clone()).await?;
@@ -115,13 +115,12 @@ impl Library {
     async fn retag_some(&self, key: DocumentKey, ids: Vec<ChunkId>, change: TagChange) -> Result<u64> {
         let retag = async move |library: Self| {
             let _lock = library.lock(&key).await;
-            // The lock is of this process; others may change the same chunks.
+            // The lock is local to this process; others may change the same chunks.
             changes::made("chunk", || async {
                 let (dataset, document) = library.dataset_and_document(&key).await?;
-                // What comes of the reading takes the place of all chunks.
+                // The result of the processing will replace all chunks.
                 not_being_read(&document)?;
-                // Read anew under the lock: the page was read without it, and somebody may have changed them
-                // since.
+                // Read again under the lock: the page was read without it, and the chunks may have changed since.
                 let chunks = library.parts.store.chunks_with_vectors(&key, &ids).await?;
                 let count = chunks.len() as u64;
                 let with = |chunk: StoredChunk| change.in_chunk(&document, chunk);

@@ -1,9 +1,10 @@
-//! Summaries over all documents of a dataset, and what names of their graphs mean the same, are made anew when these
+//! Rebuilds summaries over all documents of a dataset, and the synonyms found across their graphs, when these
 //! documents change.
 //!
-//! Each change of a document notes its dataset here, and a worker looks at the noted ones: where the documents that take part
-//! are others than those that the summaries were made of, the document with the summaries is queued like any other, when
-//! nothing else of the dataset is being read. What a process forgets that ends in between, the next one finds that starts.
+//! Each change of a document notes its dataset here, and a worker examines the noted ones: if the
+//! participating documents differ from those that the summaries were built from, the document with the
+//! summaries is queued like any other, once nothing else of the dataset is being processed. Notes lost when a
+//! process ends are recreated by the next process that starts.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,10 +24,10 @@ use super::library::{Library, Naming};
 use super::upload::NewDocument;
 use crate::raptor::dataset::{self, FILE, NAME, is_resolved, is_summed_up, is_wanted, may_be_of};
 
-/// Documents that are looked at together.
+/// Number of documents examined at a time.
 const PAGE: u64 = 200;
 
-/// Datasets of which documents have changed since their summaries were looked at.
+/// Datasets whose documents have changed since their summaries were checked.
 #[derive(Debug, Default)]
 pub(super) struct ChangedDatasets(Mutex<HashSet<DatasetKey>>);
 
@@ -36,14 +37,14 @@ impl ChangedDatasets {
     }
 }
 
-/// The documents of a dataset that something is made of together.
+/// The documents of a dataset from which something is built jointly.
 #[derive(Debug, Default)]
 pub(super) struct SummarizedDocuments {
-    /// The names of those that are summed up.
+    /// The names of those that are summarized.
     pub(super) names: HashMap<DocumentId, String>,
-    /// In the order in which they were added.
+    /// Ids, in the order in which the documents were added.
     ids: Vec<DocumentId>,
-    /// Of what they hold.
+    /// Hash of what they contain.
     hasher: blake3::Hasher,
     /// What the first of them ask for.
     settings: Settings,
@@ -75,12 +76,12 @@ impl SummarizedDocuments {
             }
         }
         if let Some(Json::Object(raptor)) = self.settings.get_mut("raptor") {
-            // What is made of them is no table, whatever they are.
+            // The summaries are not structured data, whatever the documents are.
             raptor.remove("auto_disable_for_structured_data");
         }
     }
 
-    /// What is another one when the documents are others, or hold something else.
+    /// Returns a value that changes when the set of documents, or what they contain, changes.
     pub(super) fn stamp(&self) -> Json {
         Json::from(weft_core::hex(&self.hasher.finalize().as_bytes()[..16]))
     }
@@ -90,59 +91,59 @@ impl SummarizedDocuments {
     }
 }
 
-/// What has become of a dataset that was looked at.
+/// The outcome of checking a dataset.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Looked {
     /// There is nothing to do, or it is queued.
     Settled,
-    /// Something of it is being read.
+    /// Part of it is being processed.
     Later,
 }
 
 impl Library {
-    /// Notes that something of a document has changed that summaries may be of.
+    /// Notes that a document has changed in a way that may affect summaries.
     pub(super) fn document_changed(&self, key: &DocumentKey) {
-        // What is made of the others is no reason to make it again.
+        // A change of the document that is built from the others is no reason to rebuild it.
         if key.id != dataset::document_id(&key.dataset) {
             self.summaries.lock().insert(key.dataset.clone());
         }
     }
 
-    /// Notes that the summaries of a dataset may be others.
+    /// Notes that the summaries of a dataset may be outdated.
     pub(super) fn look_at_summaries(&self, key: &DatasetKey) {
         self.summaries.lock().insert(key.clone());
     }
 
-    /// Notes that people have changed chunks of a document, which its counts and times do not tell.
+    /// Notes that chunks of a document were changed by hand, which its counts and times do not show.
     ///
     /// # Errors
     /// When the store cannot be used.
     pub(super) async fn chunks_changed(&self, document: &DocumentKey) -> Result<()> {
         let key = DocumentKey::new(&document.dataset, dataset::document_id(&document.dataset));
-        // Hardly any dataset has such a document, so it is looked for before anything is written. One that comes after this
-        // look reads the chunks as they are now.
+        // Few datasets have such a document, so its existence is checked before anything is written. One
+        // created after this check reads the chunks as they are now.
         if key.id != document.id && found(self.parts.store.document(&key).await)?.is_some() {
             found(self.parts.store.put_extra(&key, Extra::Summaries, &Json::Null).await)?;
         }
         Ok(())
     }
 
-    /// Whether summaries are to be looked at.
+    /// Whether there are summaries to check.
     pub(super) fn has_changed_datasets(&self) -> bool {
         !self.summaries.lock().is_empty()
     }
 
-    /// Has the summaries of changed datasets made anew that are not what they would be now.
+    /// Queues the outdated summaries of changed datasets to be rebuilt.
     pub(super) async fn renew_summaries(&self) -> Result<()> {
         let noted: Vec<DatasetKey> = self.summaries.lock().iter().cloned().collect();
         let mut outcome = Ok(());
         for key in noted {
-            // What changes from here on is noted again.
+            // Changes from here on are noted again.
             self.summaries.lock().remove(&key);
             match self.renew_of(&key).await {
                 Ok(Looked::Settled) => {}
                 Ok(Looked::Later) => self.look_at_summaries(&key),
-                // One whose index takes nothing must not keep the others from theirs.
+                // A dataset whose index accepts nothing must not keep the others from being rebuilt.
                 Err(error) => {
                     self.look_at_summaries(&key);
                     outcome = outcome.and(Err(error));
@@ -161,24 +162,25 @@ impl Library {
             return Ok(Looked::Settled);
         }
         let states = vec![DocumentState::Running];
-        // Each document that is read changes what they would be made of, and each time a model would have to be paid.
+        // Each processed document changes what the summaries would be built from, and every rebuild costs
+        // model calls.
         let running = DocumentFilter { states, limit: 1, ..DocumentFilter::default() };
         if store.documents(dataset, &running).await?.1 > 0 {
             return Ok(Looked::Later);
         }
         let taking_part = self.summarized_documents(dataset).await?;
         let settings = &taking_part.settings;
-        // Summaries need vectors; to compare names a model is enough.
+        // Summaries need vectors; comparing names needs only a model.
         if within.embedder.is_empty() && !settings.contains_key("graphrag") {
             return Ok(Looked::Settled);
         }
         if settings.is_empty() {
-            // What nobody asks for any more would go on being found.
+            // Summaries that are no longer requested would still be found.
             self.remove_documents(dataset, &[key.id]).await?;
             return Ok(Looked::Settled);
         }
         if let Some(known) = known {
-            // What people have stopped stays so until they ask for it.
+            // What was stopped by a user stays stopped until the user requests it.
             let stopped = matches!(known.state, DocumentState::Paused | DocumentState::Cancelled);
             if stopped || store.extra(&key, Extra::Summaries).await? == Some(taking_part.stamp()) {
                 return Ok(Looked::Settled);
@@ -192,8 +194,8 @@ impl Library {
         Ok(Looked::Settled)
     }
 
-    /// Has the summaries of a dataset looked at, even when somebody has stopped them or they have failed, as soon as
-    /// nothing of it is being read any more.
+    /// Requests that the summaries of a dataset be checked, even if they were stopped or have failed, as soon
+    /// as nothing of it is being processed.
     ///
     /// # Errors
     /// When the store cannot be written.
@@ -201,7 +203,7 @@ impl Library {
         let key = DocumentKey::new(dataset, dataset::document_id(dataset));
         match found(self.parts.store.document(&key).await)? {
             Some(known) if known.state != DocumentState::Running => {
-                // Without a stamp it is not what it would be now, so the next look has it made anew.
+                // Without a stamp it counts as outdated, so the next check rebuilds it.
                 self.parts.store.put_extra(&key, Extra::Summaries, &Json::Null).await?;
                 if matches!(known.state, DocumentState::Paused | DocumentState::Cancelled) {
                     self.queue(dataset, &[key.id]).await?;
@@ -214,7 +216,7 @@ impl Library {
         Ok(())
     }
 
-    /// Whether the document with the summaries was added, and not by somebody else at the same time.
+    /// Adds the document with the summaries. Returns `false` if another process has added it at the same time.
     async fn add_summaries(&self, within: &Dataset) -> Result<bool> {
         let new = NewDocument {
             id: dataset::document_id(&within.key),
@@ -230,7 +232,7 @@ impl Library {
         }
     }
 
-    /// The documents that something is made of together.
+    /// Returns the documents from which something is built jointly.
     pub(super) async fn summarized_documents(&self, dataset: &DatasetKey) -> Result<SummarizedDocuments> {
         let mut all = SummarizedDocuments::default();
         for offset in (0..).step_by(PAGE as usize) {
@@ -245,8 +247,8 @@ impl Library {
         Ok(all)
     }
 
-    /// Takes away the summaries that may say something of a document that is found no more: nobody waits for better ones
-    /// to be made.
+    /// Removes the summaries that may contain statements of a document that is no longer found, without
+    /// waiting until new ones are built.
     pub(super) async fn remove_summaries_of(&self, document: &DocumentKey) -> Result<()> {
         let key = DocumentKey::new(&document.dataset, dataset::document_id(&document.dataset));
         if key.id == document.id {

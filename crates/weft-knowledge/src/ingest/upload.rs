@@ -1,4 +1,4 @@
-//! Files that people give.
+//! Files that are uploaded.
 
 use bytes::Bytes;
 use weft_core::error::found;
@@ -10,8 +10,8 @@ use weft_core::{Error, ErrorKind, Result};
 use super::library::{Library, Naming};
 use super::naming::{NAME_BYTES_MAX, WantedName, numbered, under_free_name};
 
-/// After this time a file whose document was not added is one that its process has left behind: longer than the slowest
-/// place for files takes to store one.
+/// After this time, a file whose document was not added counts as left behind by its process: longer than the
+/// slowest file store takes to store one.
 const ADDED_WITHIN_MS: i64 = 24 * 3_600_000;
 
 /// A file that is about to become a document.
@@ -21,12 +21,12 @@ pub(super) struct NewDocument {
     pub(super) bytes: Bytes,
     pub(super) method: ChunkMethod,
     pub(super) settings: Settings,
-    /// What there may be of documents with it.
+    /// The tenant's limits, which include this document.
     pub(super) quota: DocumentQuota,
 }
 
 impl NewDocument {
-    /// The document as it is before anybody reads it, and its file.
+    /// Returns the document in its unprocessed state, and its file.
     fn unread(self, dataset: &DatasetKey, now_ms: i64) -> (Document, Bytes) {
         let document = Document {
             blob: format!("documents/{}", self.id),
@@ -40,15 +40,15 @@ impl NewDocument {
 }
 
 impl Library {
-    /// Keeps a file as a new document of a dataset, with the method and the settings of that. Nobody reads
-    /// it yet. Its name may be a path within a folder, `guide/start.md`.
+    /// Stores a file as a new document of a dataset, with the dataset's method and settings. It is not
+    /// processed yet. Its name may be a path within a folder, `guide/start.md`.
     ///
-    /// The file is stored before the document is, so there is no document without its file; a file whose document never came is
-    /// cleared away after a day.
+    /// The file is stored before the document, so there is no document without its file; a file whose
+    /// document was never added is cleared away after a day.
     ///
     /// # Errors
-    /// `NotFound` without the dataset; `Invalid` for a file that is too large, or a name that
-    /// is empty or too long; `Conflict` for a name that is there already and is to be this one exactly.
+    /// `NotFound` if the dataset does not exist; `Invalid` for a file that is too large, or a name that is
+    /// empty or too long; `Conflict` for a name that already exists when it has to be exactly this one.
     pub async fn upload(
         &self,
         dataset: &DatasetKey,
@@ -59,7 +59,7 @@ impl Library {
         self.upload_within(dataset, (name, bytes), naming, DocumentQuota::default()).await
     }
 
-    /// The same where the tenant may have so much and no more.
+    /// Like [`Library::upload`], within the tenant's limits.
     ///
     /// # Errors
     /// As [`Library::upload`]; `QuotaExceeded`.
@@ -72,11 +72,11 @@ impl Library {
     ) -> Result<Document> {
         let new = NewDocument { quota, ..self.new_document(dataset, name, bytes).await? };
         let dataset = dataset.clone();
-        // Bytes that are there without a document would be found by nobody.
+        // A file without a document could not be found by anyone.
         self.whole(async move |library: Self| library.add_file(&dataset, new, naming).await).await
     }
 
-    /// Keeps a file as a document. Nothing may cut it off between the file and the document.
+    /// Stores a file as a document. Must not be interrupted between storing the file and the document.
     pub(super) async fn add_file(
         &self,
         dataset: &DatasetKey,
@@ -100,7 +100,7 @@ impl Library {
         match added {
             Ok(outcome) => outcome,
             Err(error) => {
-                // A store that fails may have added it all the same; if not, the note is found.
+                // A store that fails may still have added it; if not, the note is found.
                 if is_refusal(error.kind) {
                     self.take_back(&document, expected_ms).await;
                 }
@@ -109,24 +109,25 @@ impl Library {
         }
     }
 
-    /// Stores the file of a document that is not there yet. Until when the document is expected.
+    /// Stores the file of a document that does not exist yet. Returns the time until which the document is expected.
     async fn put_file(&self, document: &Document, bytes: Bytes) -> Result<i64> {
-        // Before the file is there: whatever ends this in between, somebody finds the note, and with that the file.
+        // Before the file exists: if this is interrupted, the note, and with it the file, will be found.
         let expected_ms = self.now_ms().saturating_add(ADDED_WITHIN_MS);
         self.parts.queue.expect_file(&document.key, &document.blob, expected_ms).await?;
         self.parts.blobs.put(&document.key.dataset.tenant, &document.blob, bytes).await?;
         Ok(expected_ms)
     }
 
-    /// Has a file take the place of a document, whose name it may have. It is a document of its own with the method and the
-    /// settings of the dataset, but for what `change` makes of these, and nobody reads it yet.
+    /// Replaces a document by a new one with the given file, which may have the same name. The new document
+    /// has the method and the settings of the dataset, modified by `change`, and is not processed yet.
     ///
-    /// The store exchanges the two in one step. Whatever ends this before leaves the old one whole, and after that the new one;
-    /// what is left of either is noted and cleared away. Whoever reads the old one at the time finds it gone.
+    /// The store exchanges the two in one step. An interruption before that leaves the old document intact,
+    /// and afterwards the new one; the remains of either are noted and cleared away. A worker that is
+    /// processing the old one finds it gone.
     ///
     /// # Errors
-    /// `NotFound` without the document; `Invalid` for a file that is too large, or a name that is none; `Conflict` for a name
-    /// that another document has. Then nothing has changed.
+    /// `NotFound` if the document does not exist; `Invalid` for a file that is too large, or an invalid name;
+    /// `Conflict` for a name that another document has. In these cases nothing has changed.
     pub async fn replace_document(
         &self,
         replaced: &DocumentKey,
@@ -145,13 +146,13 @@ impl Library {
             ..made
         };
         let replaced = replaced.clone();
-        // Bytes that are there without a document would be found by nobody.
+        // A file without a document could not be found by anyone.
         self.whole(async move |library: Self| library.exchange(&replaced, document, bytes).await).await
     }
 
     async fn exchange(&self, replaced: &DocumentKey, document: Document, bytes: Bytes) -> Result<Document> {
         let expected_ms = self.put_file(&document, bytes).await?;
-        // A worker that is about to put the old one into the index is let through first, or comes too late.
+        // A worker about to add the old one to the index either finishes first or comes too late.
         let _lock = self.lock(replaced).await;
         let blob = match self.parts.store.replace_document(&document, &replaced.id).await {
             Ok(blob) => blob,
@@ -170,8 +171,8 @@ impl Library {
         Ok(document)
     }
 
-    /// Adds a document under its name. The inner error is that somebody else has added the same one, whose file this is as well: no
-    /// other name is free for it.
+    /// Adds a document under its name. The inner error means that another process has added the same
+    /// document, to which this file belongs as well: no other name can be tried for it.
     async fn add_named(&self, document: Document, quota: DocumentQuota) -> Result<Result<Document>> {
         let Err(error) = self.parts.store.add_document_within(&document, quota).await else {
             return Ok(Ok(document));
@@ -187,7 +188,7 @@ impl Library {
         Ok(self.parts.store.documents(dataset, &filter).await?.1 > 0)
     }
 
-    /// Removes a file whose document was refused. What is told is why that was; a file that stays is noted still.
+    /// Removes a file whose document was rejected. The caller reports why it was; a file that remains is still noted.
     async fn take_back(&self, document: &Document, expected_ms: i64) {
         let DocumentKey { dataset, id } = &document.key;
         if self.parts.blobs.remove(&dataset.tenant, &document.blob).await.is_ok() {
@@ -199,7 +200,7 @@ impl Library {
         Ok(found(self.parts.store.document(key).await)?.is_some())
     }
 
-    /// A file as a document that has the method and the settings of its dataset.
+    /// Prepares a file as a document with the method and the settings of its dataset.
     async fn new_document(&self, dataset: &DatasetKey, name: &str, bytes: Bytes) -> Result<NewDocument> {
         let within = self.parts.store.dataset_uncounted(dataset).await?;
         self.check_file(name, &bytes)?;
@@ -234,7 +235,7 @@ impl Library {
     }
 }
 
-/// Whether a document that fails like this is not there.
+/// Whether a document is certain not to exist after this error.
 fn is_refusal(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Conflict | ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::QuotaExceeded)
 }

@@ -1,4 +1,4 @@
-//! The work on one document: does what [`super::plan`] decides.
+//! The work on one document: carries out what [`super::plan`] decides.
 
 mod indexed;
 mod names;
@@ -30,27 +30,27 @@ use super::{embed, ids};
 use crate::raptor::{Raptor, SummaryScope, dataset as of_dataset};
 use crate::used::WorkModels;
 
-/// Texts that an embedder gets at once.
+/// Number of texts passed to an embedder at a time.
 const TEXTS_AT_ONCE: u64 = 32;
 
-/// Chunks that are enriched before what was added is kept.
+/// Number of chunks enriched before the results are stored.
 const ENRICHED_AT_ONCE: u64 = 16;
 
-/// Questions to a model at the same time.
+/// Number of concurrent requests to a model.
 const QUESTIONS_AT_ONCE: usize = 4;
 
-/// Chunks whose beginning a model is shown of a document.
+/// Number of a document's chunks whose beginning a model is shown.
 const FIRST_CHUNKS: u64 = 40;
 
-/// Warnings that are said of a document, at most.
+/// Maximum number of warnings reported for a document.
 const WARNINGS_MAX: usize = 5;
 
-/// How the work on a document has come to its end.
+/// How the work on a document ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum IngestEnd {
-    /// It is settled.
+    /// Its outcome is stored.
     Settled,
-    /// It was stopped as somebody wanted.
+    /// It was stopped on request.
     Stopped,
     /// Another worker has it.
     Lost,
@@ -65,18 +65,18 @@ pub(super) struct DocumentWork<'a> {
     models: WorkModels,
     plan: IngestPlan,
     lease_ms: i64,
-    /// Its pipeline wants no vectors, as far as this attempt has asked it; from then on the stage says so.
+    /// Set if the pipeline was run in this attempt and wants no vectors; afterwards the stage implies it.
     words_alone: AtomicBool,
     said: Mutex<IngestReport>,
 }
 
-/// What is told of the work.
+/// What is reported about the work.
 struct IngestReport {
     progress: IngestProgress,
     warnings: Vec<String>,
-    /// From here on nobody else's word counts.
+    /// The outcome is being stored; from here on no progress is reported.
     settled: bool,
-    /// Something of the work was kept.
+    /// Some results have been stored.
     kept: bool,
 }
 
@@ -91,7 +91,7 @@ impl<'a> DocumentWork<'a> {
         let dataset = library.parts.store.dataset_uncounted(&document.key.dataset).await?;
         let mut plan = IngestPlan::new(&document.settings);
         plan.vectors = !dataset.embedder.is_empty();
-        // Summaries over several documents are made where they are kept, in a document of their own.
+        // Summaries over several documents are built where they are stored, in a separate document.
         let scope = Raptor::of(document).map(|raptor| raptor.scope);
         plan.summaries = match scope {
             Some(SummaryScope::Dataset) => of_dataset::is_of_dataset(document),
@@ -115,22 +115,22 @@ impl<'a> DocumentWork<'a> {
         change(&mut self.said.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// How often somebody has begun with it since it went on the last time.
+    /// Returns how often work on it was started since it last made progress.
     pub(super) fn attempts(&self) -> u32 {
         if self.said(|said| said.kept) { 1 } else { self.taken.attempts }
     }
 
-    /// Notes what it has used of models, however it has ended.
+    /// Reports the model usage of the work, however it ended.
     pub(super) async fn note_usage(&self) {
         self.models.note(self.library.now_ms()).await;
     }
 
-    /// Whether nothing is left but what comes with the end.
+    /// Whether only the final steps are left.
     pub(super) fn is_settling(&self) -> bool {
         self.said(|said| said.settled)
     }
 
-    /// Keeps what was added to new chunks.
+    /// Stores what was added to new chunks.
     async fn amend(&self, amended: &[Amended]) -> Result<()> {
         self.library.parts.queue.amend_new(&self.taken.lease, amended).await?;
         self.said(|said| said.kept |= !amended.is_empty());
@@ -143,10 +143,10 @@ impl<'a> DocumentWork<'a> {
         self.said(|said| said.progress = IngestProgress { stage, share, message });
     }
 
-    /// Tells how far it has come and keeps the right to it.
+    /// Reports progress and renews the lease.
     ///
     /// # Errors
-    /// `Cancelled` when somebody wants it to stop, `Conflict` when it is lost.
+    /// `Cancelled` when a stop was requested, `Conflict` when the lease is lost.
     async fn tell(&self) -> Result<()> {
         let progress = self.said(|said| said.progress.clone());
         let until_ms = self.library.now_ms().saturating_add(self.lease_ms);
@@ -156,17 +156,18 @@ impl<'a> DocumentWork<'a> {
         }
     }
 
-    /// Tells so every now and then. Returns when the work is to end.
+    /// Reports progress periodically. Returns when the work has to end.
     pub(super) async fn keep(&self, every: std::time::Duration) -> IngestEnd {
         loop {
             tokio::time::sleep(every).await;
-            // The queue has had its last word by then, and there is nothing more to tell.
+            // The outcome has been passed to the queue by then, and there is nothing more to report.
             if self.said(|said| said.settled) {
                 continue;
             }
             match self.tell().await {
                 Ok(()) => {}
-                // The last word was said while this one was on its way, so that the lease is over is no news.
+                // The outcome was stored while this report was in progress, so it is expected that the lease
+                // has ended.
                 Err(error) if self.said(|said| said.settled) => drop(error),
                 Err(error) if error.kind == ErrorKind::Cancelled => return IngestEnd::Stopped,
                 Err(error) if error.kind == ErrorKind::Conflict => return IngestEnd::Lost,
@@ -177,10 +178,11 @@ impl<'a> DocumentWork<'a> {
         }
     }
 
-    /// Does all that is left to do.
+    /// Does everything that is left to do.
     ///
     /// # Errors
-    /// `Cancelled` when it is to stop, `Conflict` when it is lost, otherwise what it failed with.
+    /// `Cancelled` when a stop was requested, `Conflict` when the lease is lost, otherwise the error with
+    /// which it failed.
     pub(super) async fn run(&self) -> Result<()> {
         let mut stage = self.plan.stage_from(self.taken.stage);
         self.warn_of_summaries();
@@ -201,7 +203,7 @@ impl<'a> DocumentWork<'a> {
         }
     }
 
-    /// Says which summaries that are asked for there will not be.
+    /// Warns of requested summaries that will not be built.
     fn warn_of_summaries(&self) {
         let Some(asked) = Raptor::of(&self.taken.document) else { return };
         let within = SummaryScope::of(&self.dataset.settings);
@@ -224,15 +226,16 @@ impl<'a> DocumentWork<'a> {
         }
         let parts = &self.library.parts;
         let document = &self.taken.document;
-        let bytes = parts.blobs.get(&document.key.dataset.tenant, &document.blob).await?;
+        let tenant = &document.key.dataset.tenant;
+        let bytes = parts.blobs.get(tenant, &document.blob).await?;
         let request = ReadRequest {
             name: document.name.clone(),
             method: document.method,
             settings: document.settings.clone(),
         };
         let reader = self.models.reader(&parts.reader);
-        let mut read = reader.read(&request, bytes).await.map_err(|error| match error.kind {
-            // What takes too long once does so again.
+        let mut read = reader.read(tenant, &request, bytes).await.map_err(|error| match error.kind {
+            // What takes too long once will do so again.
             ErrorKind::Timeout => Error { kind: ErrorKind::Invalid, ..error },
             _ => error,
         })?;
@@ -240,7 +243,7 @@ impl<'a> DocumentWork<'a> {
             return Err(Error::invalid("there is no text in the file"));
         }
         for addition in &parts.additions {
-            // What an earlier reading has made of it must not stay.
+            // Results of an earlier processing must not remain.
             if !addition.wanted(&document.settings) {
                 parts.queue.put_new_extra(&self.taken.lease, addition.extra(), &Json::Null).await?;
             }
@@ -261,14 +264,14 @@ impl<'a> DocumentWork<'a> {
         });
     }
 
-    /// New chunks after one of them, and the place of the last of these.
+    /// Returns a page of new chunks after the given ordinal, and the ordinal of its last one.
     async fn page(&self, after: Option<u64>, limit: u64) -> Result<(Vec<StoredChunk>, Option<u64>)> {
         let page = self.library.parts.queue.new_chunks(&self.taken.lease, after, limit).await?;
         let last = page.last().map(|chunk| chunk.ordinal);
         Ok((page, last))
     }
 
-    /// How many new chunks there are.
+    /// Returns the number of new chunks.
     async fn count(&self) -> Result<u64> {
         let (mut count, mut after) = (0, None);
         loop {
@@ -314,7 +317,8 @@ impl<'a> DocumentWork<'a> {
             after = last;
             done += page.len() as u64;
             let ask = |chunk| async move { enrich::chunk(model, &self.plan, chunk).await }.boxed();
-            // Parents are shown in the place of their parts and never found, so words to find them by are of no use.
+            // Parents are shown in place of their parts and are never found themselves, so keywords for them
+            // would be useless.
             let available: Vec<&StoredChunk> = page.iter().filter(|chunk| chunk.available).collect();
             let asked: Vec<BoxFuture<'_, Result<ChunkAdditions>>> =
                 available.iter().copied().map(ask).collect();
@@ -330,8 +334,8 @@ impl<'a> DocumentWork<'a> {
                     Err(error) => broken = Some(error),
                 }
             }
-            // What was answered is kept, also when something was not.
-            // Only what is kept counts as progress, and a chunk that had all of it already is none.
+            // Answers are stored even if others failed. Only what is stored counts as progress, which
+            // excludes chunks that had everything already.
             amended.retain(|one| one.keywords.is_some() || one.questions.is_some());
             self.amend(&amended).await?;
             if let Some(error) = broken {
@@ -341,7 +345,7 @@ impl<'a> DocumentWork<'a> {
         }
     }
 
-    /// A document goes on without what a model cannot answer.
+    /// Handles a model's answer: the document is completed without what a model cannot answer.
     fn bearable<T>(&self, answer: Result<T>) -> Result<Option<T>> {
         match answer {
             Ok(answer) => Ok(Some(answer)),
@@ -359,7 +363,8 @@ impl<'a> DocumentWork<'a> {
         let store = &self.library.parts.store;
         let key = &self.taken.document.key;
         let known = store.document(key).await?.metadata;
-        // What people or an earlier reading have filled in would win against the answer, so nobody pays for it.
+        // What users or an earlier processing have filled in takes precedence over the answer, so the model
+        // need not be paid.
         if self.plan.metadata.iter().all(|(wanted, _)| known.contains_key(wanted)) {
             return Ok(());
         }
@@ -382,7 +387,7 @@ impl<'a> DocumentWork<'a> {
         changes::made("document", || async {
             let there = store.document(key).await?;
             let mut metadata = metadata.clone();
-            // What people have written counts more, also what they wrote while the model was asked.
+            // What users have written takes precedence, including what they wrote while the model was asked.
             metadata.extend(there.metadata);
             let (revision, metadata) = (Some(there.revision), Some(metadata));
             let change = DocumentChange { revision, metadata, ..DocumentChange::default() };
@@ -392,7 +397,7 @@ impl<'a> DocumentWork<'a> {
         .map(drop)
     }
 
-    /// Makes what else is made of a document.
+    /// Builds whatever else is derived from the document.
     async fn add(&self) -> Result<()> {
         let parts = &self.library.parts;
         let document = &self.taken.document;
@@ -409,7 +414,7 @@ impl<'a> DocumentWork<'a> {
                 break;
             }
             after = last;
-            // A parent holds the text of its parts once more.
+            // A parent repeats the text of its parts.
             chunks.extend(page.into_iter().filter(|chunk| chunk.available));
         }
         for addition in &parts.additions {
@@ -425,7 +430,7 @@ impl<'a> DocumentWork<'a> {
         Ok(())
     }
 
-    /// What was made of the document, when it is told what is missing of it.
+    /// Returns what was derived from the document, after warning of what is missing from it.
     fn told(&self, made: MadeAddition) -> Json {
         made.notes.iter().for_each(|note| self.warn(format!("Incomplete: {note}")));
         made.value
@@ -446,7 +451,7 @@ impl<'a> DocumentWork<'a> {
             let lacking: Vec<StoredChunk> =
                 page.into_iter().filter(|chunk| chunk.available && chunk.vector.is_none()).collect();
             if !lacking.is_empty() {
-                // Made once, and only when a chunk lacks its vector.
+                // Computed once, and only when a chunk lacks its vector.
                 if name.is_none() && self.plan.name_share > 0.0 {
                     let stem = stem(&self.taken.document.name).to_owned();
                     name = vectors(&*embedder, &[stem]).await?.pop();
@@ -480,7 +485,7 @@ fn part(done: u64, count: u64) -> f64 {
     if count == 0 { 1.0 } else { done as f64 / count as f64 }
 }
 
-/// One vector for each text.
+/// Returns one vector for each text.
 pub(super) async fn vectors(embedder: &dyn Embedder, texts: &[String]) -> Result<Vec<Vec<f32>>> {
     let made = embedder.embed(EmbeddingPurpose::Passage, texts).await?.vectors;
     if made.len() != texts.len() {

@@ -1,4 +1,4 @@
-//! Reads what is queued, until told to stop.
+//! Processes queued documents until told to stop.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use super::pipeline::{NoPipelines, PipelineRunner};
 use super::plan;
 use super::work::{DocumentWork, IngestEnd};
 
-/// How a worker works.
+/// Concurrency and intervals of a worker.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerPace {
-    /// Documents at the same time.
+    /// Maximum number of documents processed concurrently.
     pub concurrency: usize,
-    /// How often it looks for documents when nobody wakes it. Other processes cannot.
+    /// How often it looks for documents when it is not woken up. Other processes cannot wake it.
     pub look_every: Duration,
-    /// How long a document is a worker's that falls silent.
+    /// How long a document stays with a worker that has gone silent.
     pub lease: Duration,
-    /// How often it tells how far it has come, and hears that it is to stop.
+    /// How often it reports progress and checks whether it has to stop.
     pub tell_every: Duration,
-    /// How often it looks for documents that have to be put into the index again.
+    /// How often it looks for documents that have to be reindexed.
     pub mend_every: Duration,
 }
 
@@ -43,43 +43,43 @@ impl Default for WorkerPace {
     }
 }
 
-/// How long a worker that has to go stays for a document that is done but for the end.
+/// How long a worker that has to stop waits for a document of which only the final steps are left.
 const SETTLING_MAX: Duration = Duration::from_secs(10);
 
-/// Reads the documents of a queue, several at a time.
+/// Processes the documents of a queue, several at a time.
 #[derive(Clone, Debug)]
 pub struct IngestWorker {
     library: Arc<Library>,
     pace: WorkerPace,
     pipelines: Arc<dyn PipelineRunner>,
-    /// Fires when what is under way is to be handed back.
+    /// Fires when unfinished work is to be released.
     leaving: CancellationToken,
 }
 
 impl IngestWorker {
-    /// A worker for this library.
+    /// Creates a worker for this library.
     pub fn new(library: Arc<Library>, pace: WorkerPace) -> Self {
         Self { library, pace, pipelines: Arc::new(NoPipelines), leaving: CancellationToken::new() }
     }
 
-    /// The same, with what runs pipelines.
+    /// Sets the runner of pipelines.
     #[must_use]
     pub fn with_pipelines(self, pipelines: Arc<dyn PipelineRunner>) -> Self {
         Self { pipelines, ..self }
     }
 
-    /// Works until `stop` fires, and checks the indexes beside that. From then on it takes nothing more; what
-    /// is under way gets `grace` to end, and is left for another worker then.
+    /// Works until `stop` fires, and checks the indexes at the same time. After that it takes no more
+    /// documents; work in progress gets `grace` to finish, and is then left to another worker.
     pub async fn run(&self, stop: &CancellationToken, grace: Duration) {
         let (mut busy, mut mending) = (JoinSet::new(), JoinSet::new());
         let library = Arc::clone(&self.library);
         self.mend(&mut mending, async move { library.check().await.map(drop) });
         let mut due = self.next_mend();
         while !stop.is_cancelled() {
-            // Listened for before the look, so that a call in between is not missed.
+            // Created before the look, so that a wake-up in between is not missed.
             let woken = self.library.wake.notified();
             self.look(&mut busy).await;
-            // A mending that broke is of no interest: what it has not done is noted still.
+            // The result of a repair is ignored: what it has not done is still noted.
             while mending.try_join_next().is_some() {}
             if Instant::now() >= due && mending.is_empty() {
                 due = self.next_mend();
@@ -90,7 +90,7 @@ impl IngestWorker {
                 self.mend(&mut mending, async move { library.renew_summaries().await });
             }
             tokio::select! {
-                // A stop first: there may be no end of documents that wait.
+                // A stop takes precedence: there may be an endless supply of documents.
                 biased;
                 () = stop.cancelled() => {}
                 Some(_) = busy.join_next() => while busy.try_join_next().is_some() {},
@@ -101,7 +101,8 @@ impl IngestWorker {
         let all = async {
             while busy.join_next().await.is_some() {}
             while mending.join_next().await.is_some() {}
-            // Callers do not wait for all that their changes do in the index, and the process may end when this returns.
+            // Callers do not wait for everything that their changes do in the index, and the process may end
+            // when this returns.
             self.library.changed().await;
         };
         if tokio::time::timeout(grace, all).await.is_err() {
@@ -111,12 +112,12 @@ impl IngestWorker {
         }
     }
 
-    /// Mends beside the work, one thing at a time. What is cut off is noted still.
+    /// Runs repairs alongside the work, one at a time. What is interrupted stays noted.
     fn mend(&self, mending: &mut JoinSet<()>, mend: impl Future<Output = Result<()>> + Send + 'static) {
         let leaving = self.leaving.clone();
         mending.spawn(async move {
             tokio::select! {
-                // What is cut off is noted still, so a process that has to go does not wait for it.
+                // What is interrupted stays noted, so a process that has to stop does not wait for it.
                 biased;
                 () = leaving.cancelled() => {}
                 mended = mend => if let Err(error) = mended {
@@ -126,14 +127,14 @@ impl IngestWorker {
         });
     }
 
-    /// Processes that were started together do not mend the same at the same time for ever.
+    /// Randomised, so that processes started together do not keep repairing the same things at the same time.
     fn next_mend(&self) -> Instant {
         let random = RandomState::new().hash_one(()) % 1_000;
         let share = 0.75 + random as f64 / 2_000.0;
         Instant::now() + self.pace.mend_every.mul_f64(share)
     }
 
-    /// Takes what there is room for.
+    /// Takes as many documents as there is room for.
     async fn look(&self, busy: &mut JoinSet<()>) {
         let room = self.pace.concurrency.saturating_sub(busy.len());
         if room == 0 {
@@ -152,7 +153,7 @@ impl IngestWorker {
         }
     }
 
-    /// Reads one document to its end, unless it is somebody else's by then.
+    /// Processes one document to its end, unless it has been taken by another worker by then.
     async fn finish(&self, taken: &TakenDocument) {
         let id = &taken.document.key.id;
         let Some(settled) = self.work(taken).await else { return };
@@ -166,14 +167,15 @@ impl IngestWorker {
             }
             IngestOutcome::Done { .. } | IngestOutcome::Stopped | IngestOutcome::Released => {}
         }
-        // What is not settled comes back when its time has passed.
+        // A document whose outcome is not stored becomes available again when its lease expires.
         let settled = self.library.parts.queue.settle(&taken.lease, &settled, self.library.now_ms()).await;
         if let Err(error) = settled {
             tracing::warn!(document.id = %id, error = error.detail(), "the outcome of a document could not be stored");
         }
     }
 
-    /// What has become of a document; nothing when that is said already or not ours to say.
+    /// Returns the outcome of a document; `None` if it is stored already, or if the document belongs to
+    /// another worker.
     async fn work(&self, taken: &TakenDocument) -> Option<IngestOutcome> {
         if let Some(given_up) = plan::given_up(taken) {
             return Some(given_up);
@@ -188,17 +190,17 @@ impl IngestWorker {
         outcome
     }
 
-    /// Does the work until it ends, for now or for good.
+    /// Does the work until it ends, temporarily or for good.
     async fn worked(&self, work: &DocumentWork<'_>, taken: &TakenDocument) -> Option<IngestOutcome> {
         let has_to_go = async {
             self.leaving.cancelled().await;
             if work.is_settling() {
-                // It is done, and only the last change of the index makes it found.
+                // It is complete, and only the last change of the index makes it searchable.
                 tokio::time::sleep(SETTLING_MAX).await;
             }
         };
         let ended = tokio::select! {
-            // The lease is kept beside the work, which may take many times as long as a lease lasts.
+            // The lease is renewed alongside the work, which may take many times as long as a lease lasts.
             biased;
             () = has_to_go => return Some(IngestOutcome::Released),
             ended = work.keep(self.pace.tell_every) => ended,
@@ -215,7 +217,7 @@ impl IngestWorker {
                 None
             }
             IngestEnd::Stopped => {
-                // Its run is one like any other and would go on by itself.
+                // The pipeline's run is an ordinary one and would otherwise continue by itself.
                 self.pipelines.stop(&taken.document.key).await;
                 Some(IngestOutcome::Stopped)
             }
@@ -231,7 +233,7 @@ impl IngestWorker {
     }
 }
 
-/// A time as leases have it.
+/// Returns a duration in milliseconds, as leases use it.
 pub(super) fn ms(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! What a model finds in a turn.
+//! Extracts facts from a turn with a model.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -15,25 +15,25 @@ use super::ConversationMemories;
 use super::recall::vectors;
 use crate::ask::{answer, passes, request};
 
-/// How long the model may take.
+/// Time limit of the model's answer.
 const ANSWER_TIME: Duration = Duration::from_secs(120);
-/// How long vectors may take.
+/// Time limit of computing vectors.
 const VECTORS_TIME: Duration = Duration::from_secs(60);
-/// Notes of one type that a turn gives, at most.
+/// Maximum number of notes of one type extracted from a turn.
 const NOTES_MAX: usize = 32;
-/// How often a turn is looked at, at most.
+/// Maximum number of attempts per turn.
 pub(super) const ATTEMPTS_MAX: u32 = 5;
-/// How long to wait before the second look; twice as long before each further one.
+/// Pause before the second attempt; it doubles with each further one.
 const AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 impl ConversationMemories {
-    /// Looks at a turn: what is found in it, and the vectors of both.
+    /// Processes a turn: extracts facts from it, and computes the vectors of both.
     pub(super) async fn extract(
         &self,
         taken: &TakenMessage,
         models: &dyn ModelDirectory,
     ) -> Result<ExtractionOutcome> {
-        // It has ended its process each time, or nobody was left to say what came of it.
+        // It ended its process each time, or its outcome could not be stored.
         if taken.attempts > ATTEMPTS_MAX {
             let problem = format!("it was begun {ATTEMPTS_MAX} times and never ended");
             return Ok(ExtractionOutcome::Failed { vector: Vec::new(), problem });
@@ -46,7 +46,7 @@ impl ConversationMemories {
                 Err(error) => problem = Some(error),
             }
         }
-        // Before vectors are made, which would have to be made again as well.
+        // Before vectors are computed, since these would have to be computed again as well.
         if let Some(error) = problem.as_ref().filter(|error| passes(error.kind))
             && let Some(again) = self.again(taken, error)
         {
@@ -77,12 +77,12 @@ impl ConversationMemories {
         notes.iter_mut().zip(found).for_each(|(message, vector)| message.vector = vector);
         Ok(match problem {
             Some(error) if notes.is_empty() => ExtractionOutcome::Failed { vector, problem: error.full() },
-            // What was found is kept without vectors: it is found by its words.
+            // What was found is stored without vectors: it is found by its words.
             Some(_) | None => ExtractionOutcome::Done { vector, derived: notes },
         })
     }
 
-    /// When to look once more, if at all.
+    /// Returns when to try again, if at all.
     fn again(&self, taken: &TakenMessage, error: &Error) -> Option<ExtractionOutcome> {
         let wait = AGAIN_AFTER.saturating_mul(1 << taken.attempts.clamp(1, ATTEMPTS_MAX).saturating_sub(1));
         let wait = i64::try_from(wait.as_millis()).unwrap_or(i64::MAX);
@@ -101,7 +101,7 @@ async fn derived(
     let model = models.resolve(&memory.key.tenant, &settings.llm_id)?;
     let instructions = match settings.system_prompt.trim() {
         "" => instructions(&types),
-        // Whatever the instructions are, what is answered has to be readable.
+        // Whatever the instructions are, the answer has to be readable.
         own => format!("{own}\n\n{}", shape(&types)),
     };
     let mut asked = request(&instructions, &question(&settings.user_prompt, turn));
@@ -117,7 +117,7 @@ async fn in_time<T>(limit: Duration, work: impl Future<Output = Result<T>>) -> R
         .unwrap_or_else(|_| Err(Error::new(ErrorKind::Timeout, "the model did not answer in time")))
 }
 
-/// The keys of the answer, each with what belongs there.
+/// Returns the keys of the answer, each with a description.
 fn kinds(types: &[MessageType]) -> String {
     let mut kinds = String::new();
     for kind in types {
@@ -155,7 +155,7 @@ fn question(own: &str, turn: &NewMessage) -> String {
     format!("{opening}\n\nTime: {time:.0}\n\n{}", turn.content)
 }
 
-/// The notes of a model's answer. What is not asked for is left out.
+/// Parses the notes in a model's answer. Types that were not asked for are left out.
 fn notes(answer: &Json, types: &[MessageType], turn: &NewMessage) -> Result<Vec<NewMessage>> {
     let object = answer.as_object().ok_or_else(|| crate::ask::unexpected("notes"))?;
     let mut messages = Vec::new();
@@ -182,7 +182,7 @@ fn message(kind: MessageType, note: &Json, turn: &NewMessage) -> Option<NewMessa
     })
 }
 
-/// A time as models write it, with or without the zone or the hours.
+/// Parses a time as models write it, with or without a time zone or the time of day.
 fn milliseconds(text: &str) -> Option<i64> {
     let text = text.trim();
     let time = text.parse::<jiff::Timestamp>().ok().or_else(|| {

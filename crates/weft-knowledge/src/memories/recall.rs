@@ -1,5 +1,5 @@
-//! Searches memories. They are read whole, by pages, into an index in memory: what a memory may hold is
-//! bounded, everything in it is looked at, and nothing has to be kept in step.
+//! Searches memories. They are read completely, page by page, into an index in memory: the size of a memory
+//! is bounded, everything in it is examined, and no index has to be kept in step.
 
 use std::collections::HashMap;
 
@@ -16,12 +16,12 @@ use weft_core::{Error, ErrorKind, Result};
 use super::ConversationMemories;
 use crate::rank::{Fusion, RankSettings, rank};
 
-/// Messages that are read at once.
+/// Number of messages read at a time.
 const PAGE: u64 = 200;
-/// Messages that one search gives, at most.
+/// Maximum number of messages returned by one search.
 const LIMIT_MAX: usize = 1_024;
 
-/// The vectors of texts, one for each.
+/// Returns the vectors of texts, one for each.
 pub(super) async fn vectors(
     models: &dyn ModelDirectory,
     tenant: &TenantId,
@@ -54,10 +54,10 @@ impl ConversationMemories {
             return Ok(found);
         }
         let vector = self.question_vector(tenant, &memories, query, &mut found.notes).await?;
-        // Taken after the model was asked, so that nobody waits for a model of somebody else.
+        // Acquired after the model was asked, so that no search waits for another one's model.
         let _turn =
             self.searches.acquire().await.map_err(|_| Error::internal("no searches are made any more"))?;
-        // Memories without vectors are asked apart, so that words are the whole of their scores.
+        // Memories without vectors are searched separately, so that they are scored by words alone.
         let (with, without): (Vec<&Memory>, Vec<&Memory>) =
             memories.iter().partition(|memory| vector.is_some() && !memory.settings.embedder.is_empty());
         for (group, vector) in [(with, vector.as_deref()), (without, None)] {
@@ -70,7 +70,7 @@ impl ConversationMemories {
         Ok(found)
     }
 
-    /// The vector of the question, unless words alone count.
+    /// Returns the vector of the question, unless only words count.
     async fn question_vector(
         &self,
         tenant: &TenantId,
@@ -99,7 +99,8 @@ impl ConversationMemories {
         }
     }
 
-    /// What fits in some memories, all in one index: how rare a word is counts over all of them.
+    /// Returns what matches in some memories, all in one index, so that the rarity of words is computed over
+    /// all of them.
     async fn find_in(
         &self,
         memories: &[&Memory],
@@ -126,7 +127,7 @@ impl ConversationMemories {
                     break;
                 }
                 filter.offset += page.len() as u64;
-                // Each page is a part of its own: an index takes changes as a whole.
+                // Each page is a separate part: an index applies changes as a whole.
                 let part = DatasetId::new(parts.len().to_string());
                 let chunks = page.iter().map(|message| indexed(place, message, vector.map(<[f32]>::len)));
                 index
@@ -136,7 +137,7 @@ impl ConversationMemories {
                 contents.extend(
                     page.into_iter().map(|message| (id(place, message.number), recalled(memory, message))),
                 );
-                // Cutting texts into words takes a while.
+                // Splitting texts into words takes a while.
                 tokio::task::yield_now().await;
                 if filter.offset >= total {
                     break;
@@ -147,7 +148,7 @@ impl ConversationMemories {
             datasets: parts,
             text: Some(TextQuery { text: query.question.clone(), keywords: Vec::new() }),
             vector: vector.map(|vector| VectorQuery { vector: vector.to_vec(), cosine_min: -1.0 }),
-            // Everything fits on the list: the threshold decides, and not a number.
+            // The list has room for everything: the threshold decides, not a number.
             count_max: contents.len().max(1),
             ..IndexQuery::default()
         };
@@ -164,7 +165,7 @@ impl ConversationMemories {
     }
 }
 
-/// The latest go first among equally good ones.
+/// Returns an id that sorts later messages first among equally good ones.
 fn id(place: usize, number: i64) -> ChunkId {
     ChunkId::new(format!("{place}-{:020}", i64::MAX - number))
 }
@@ -185,7 +186,7 @@ fn as_document(part: &DatasetId, chunks: Vec<(ChunkId, IndexedChunk)>) -> Vec<In
     vec![IndexChange::Document(there), IndexChange::Chunks(id, chunks)]
 }
 
-/// A vector of another length is of no use to the question.
+/// A vector of another dimension cannot be compared with the question.
 fn indexed(place: usize, message: &MemoryMessage, dimension: Option<usize>) -> (ChunkId, IndexedChunk) {
     let vector = &message.message.vector;
     let vector = (!vector.is_empty() && Some(vector.len()) == dimension).then(|| vector.clone());
@@ -195,7 +196,7 @@ fn indexed(place: usize, message: &MemoryMessage, dimension: Option<usize>) -> (
     )
 }
 
-/// Best first; of equal ones the latest.
+/// Sorts by score, best first; among equal ones of a memory, the latest first.
 fn in_order(one: &Recalled, other: &Recalled) -> std::cmp::Ordering {
     let by_score = other.similarity.total_cmp(&one.similarity);
     by_score.then_with(|| one.memory.cmp(&other.memory)).then_with(|| other.number.cmp(&one.number))

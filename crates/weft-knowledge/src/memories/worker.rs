@@ -1,4 +1,4 @@
-//! Looks at turns that were remembered, until told to stop.
+//! Processes remembered turns until told to stop.
 
 use std::time::Duration;
 
@@ -9,33 +9,33 @@ use weft_core::seam::memory_store::{ExtractionOutcome, TakenMessage};
 
 use super::ConversationMemories;
 
-/// Turns at the same time.
+/// Maximum number of turns processed concurrently.
 const AT_ONCE: usize = 2;
-/// How often it looks for turns when nobody wakes it. Other processes cannot.
+/// How often it looks for turns when it is not woken up. Other processes cannot wake it.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// How long a turn is a worker's that falls silent; longer than one takes.
+/// How long a turn stays with a worker that has gone silent; longer than processing takes.
 const LEASE: Duration = Duration::from_secs(300);
 
-/// Looks at turns, several at a time.
+/// Processes turns, several at a time.
 #[derive(Clone, Debug)]
 pub struct MemoryWorker(ConversationMemories);
 
 impl MemoryWorker {
-    /// A worker for these memories.
+    /// Creates a worker for these memories.
     pub fn new(memories: ConversationMemories) -> Self {
         Self(memories)
     }
 
-    /// Works until `stop` fires. What is under way then gets `grace` to end, and is handed back after that.
+    /// Works until `stop` fires. Work in progress then gets `grace` to finish, and is released after that.
     pub async fn run(&self, stop: &CancellationToken, grace: Duration) {
         let mut busy = JoinSet::new();
         let leaving = CancellationToken::new();
         while !stop.is_cancelled() {
-            // Listened for before the look, so that a call in between is not missed.
+            // Created before the look, so that a wake-up in between is not missed.
             let woken = self.0.wake.notified();
             self.look(&mut busy, &leaving).await;
             tokio::select! {
-                // A stop first: there may be no end of turns that wait.
+                // A stop takes precedence: there may be an endless supply of turns.
                 biased;
                 () = stop.cancelled() => {}
                 Some(_) = busy.join_next() => {}
@@ -69,14 +69,14 @@ impl MemoryWorker {
         }
     }
 
-    /// Looks at one turn, unless its memory is gone by then.
+    /// Processes one turn, unless its memory is gone by then.
     async fn finish(&self, taken: &TakenMessage, leaving: &CancellationToken) {
         let (memory, number) = (&taken.memory.id, taken.message.number);
         let models = self.0.models_for(&taken.memory);
         let outcome = tokio::select! {
             biased;
             () = leaving.cancelled() => {
-                // Nothing has failed, so that whoever is there next need not wait.
+                // Nothing has failed, so the next worker need not wait.
                 let from_ms = self.0.clock.now_ms();
                 Ok(ExtractionOutcome::RetryAt { from_ms, problem: String::new() })
             }
@@ -97,7 +97,7 @@ impl MemoryWorker {
             Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Conflict) => {
                 tracing::debug!(%memory, number, "a turn was forgotten while it was looked at");
             }
-            // It comes back when its time has passed.
+            // It becomes available again when its lease expires.
             Err(error) => tracing::warn!(%memory, number, error = error.detail(), "a turn was not looked at"),
         }
     }

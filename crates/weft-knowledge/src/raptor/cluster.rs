@@ -1,23 +1,24 @@
-//! What belongs together: vectors drawn together to a few numbers (principal components), in groups of normal distributions
-//! (Gaussian mixture, expectation maximisation), as many as the Bayesian information criterion finds right.
+//! Clusters related vectors: they are reduced to a few numbers (principal components) and grouped by normal
+//! distributions (Gaussian mixture, expectation maximisation), with as many groups as the Bayesian
+//! information criterion favours.
 
 use super::Raptor;
 
-/// Numbers that a vector is drawn together to, at most.
+/// Maximum number of components that a vector is reduced to.
 const COMPONENTS_MAX: usize = 12;
-/// For each of these numbers there are so many vectors: of few vectors many numbers say more than they know.
+/// Minimum number of vectors per component: with few vectors, many components would say more than the data supports.
 const VECTORS_A_COMPONENT: usize = 6;
-/// Vectors that are looked at together, at most; more are taken in blocks, as they stand in the document.
+/// Maximum number of vectors clustered together; more are split into blocks, in document order.
 pub const BLOCK_MAX: usize = 1_000;
-/// Rounds of a power iteration, and of an expectation maximisation, at most.
+/// Maximum number of rounds of a power iteration, and of an expectation maximisation.
 const ROUNDS_MAX: usize = 30;
-/// So many further groups without a better criterion end the search.
+/// The search ends after this many further group counts without a better criterion.
 const WORSE_MAX: usize = 6;
-/// The least variance of a group, as a share of that of all: one vector alone has none.
+/// Minimum variance of a group, as a share of the overall variance: a single vector has none.
 const VARIANCE_SHARE_MIN: f64 = 1e-2;
 
-/// Groups of places of vectors, each with one at least. There are fewer groups than vectors, and each vector is in one or
-/// several.
+/// Returns groups of the vectors' indexes, each with at least one. There are fewer groups than vectors, and
+/// each vector is in one or more.
 pub fn clusters(vectors: &[&[f32]], settings: &Raptor) -> Vec<Vec<usize>> {
     let blocks = vectors.len().div_ceil(BLOCK_MAX).max(1);
     let size = vectors.len().div_ceil(blocks).max(1);
@@ -33,7 +34,7 @@ pub fn clusters(vectors: &[&[f32]], settings: &Raptor) -> Vec<Vec<usize>> {
 
 fn block_clusters(vectors: &[&[f32]], settings: &Raptor) -> Vec<Vec<usize>> {
     let count = vectors.len();
-    // Two are a group or they are not; a mixture of distributions cannot tell that of two points.
+    // Two points are either a group or not; a mixture of distributions cannot tell.
     if count <= 2 {
         return vec![(0..count).collect()];
     }
@@ -56,11 +57,11 @@ fn block_clusters(vectors: &[&[f32]], settings: &Raptor) -> Vec<Vec<usize>> {
     mixture.groups(settings.threshold)
 }
 
-/// A little generator of numbers, the same for the same seed.
+/// A simple random number generator with a seed.
 struct Chance(u64);
 
 impl Chance {
-    /// From 0 to below 1.
+    /// Returns a number from 0 to below 1.
     fn share(&mut self) -> f64 {
         // The constants are Knuth's (MMIX).
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -68,7 +69,7 @@ impl Chance {
     }
 }
 
-/// The first principal components of each vector.
+/// Returns the first principal components of each vector.
 fn components(vectors: &[&[f32]], wanted: usize, seed: u64) -> Vec<Vec<f64>> {
     let width = vectors.first().map_or(0, |vector| vector.len());
     let count = vectors.len() as f64;
@@ -96,13 +97,13 @@ fn components(vectors: &[&[f32]], wanted: usize, seed: u64) -> Vec<Vec<f64>> {
             }
             axis = next.into_iter().map(|value| value / length).collect();
         }
-        // When the rounds break off at once the axis has not been brought to length 1.
+        // If the iteration ends immediately, the axis has not been normalised to length 1.
         let length = dot(&axis, &axis).sqrt().max(f64::MIN_POSITIVE);
         axis.iter_mut().for_each(|value| *value /= length);
         for (row, point) in rest.iter_mut().zip(&mut points) {
             let share = dot(row, &axis);
             point.push(share);
-            // What this axis says is taken out, so that the next one says something else.
+            // The part along this axis is removed, so that the next axis is a different one.
             row.iter_mut().zip(&axis).for_each(|(value, axis)| *value -= share * axis);
         }
     }
@@ -113,12 +114,12 @@ fn dot(one: &[f64], other: &[f64]) -> f64 {
     one.iter().zip(other).map(|(a, b)| a * b).sum()
 }
 
-/// A mixture of normal distributions without correlations.
+/// A mixture of uncorrelated normal distributions.
 struct Mixture {
     weights: Vec<f64>,
     means: Vec<Vec<f64>>,
     variances: Vec<Vec<f64>>,
-    /// For each point its probability to be of each group.
+    /// The probabilities of each point to belong to each group.
     shares: Vec<Vec<f64>>,
     likelihood: f64,
 }
@@ -190,14 +191,14 @@ impl Mixture {
         }
     }
 
-    /// The Bayesian information criterion; less is better.
+    /// Returns the Bayesian information criterion; lower is better.
     fn criterion(&self, count: usize) -> f64 {
         let width = self.means.first().map_or(0, Vec::len);
         let free = self.weights.len() * (2 * width + 1) - 1;
         free as f64 * (count as f64).ln() - 2.0 * self.likelihood
     }
 
-    /// Each point in the groups that it is likely of, in the likeliest one in any case.
+    /// Assigns each point to the groups that it is likely to belong to, and always to the likeliest one.
     fn groups(&self, threshold: f64) -> Vec<Vec<usize>> {
         let mut groups = vec![Vec::new(); self.weights.len()];
         for (at, shares) in self.shares.iter().enumerate() {
@@ -213,7 +214,7 @@ impl Mixture {
     }
 }
 
-/// Points that are far apart, the first one by chance (k-means++).
+/// Selects points that are far apart, the first one at random (k-means++).
 fn begin(points: &[Vec<f64>], groups: usize, seed: u64) -> Vec<Vec<f64>> {
     let mut chance = Chance(seed.wrapping_add(7));
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place among few")]
@@ -227,7 +228,7 @@ fn begin(points: &[Vec<f64>], groups: usize, seed: u64) -> Vec<Vec<f64>> {
             left -= far;
             left < 0.0
         });
-        // All points may lie on the means already.
+        // All points may already coincide with the means.
         let mean = points[next.unwrap_or(means.len() % points.len())].clone();
         nearest.iter_mut().zip(points).for_each(|(known, point)| *known = known.min(far(point, &mean)));
         means.push(mean);
@@ -235,7 +236,7 @@ fn begin(points: &[Vec<f64>], groups: usize, seed: u64) -> Vec<Vec<f64>> {
     means
 }
 
-/// The variance of all points in each direction.
+/// Returns the variance of all points in each dimension.
 fn spread(points: &[Vec<f64>], width: usize) -> Vec<f64> {
     let count = points.len().max(1) as f64;
     let of = |at: usize| {

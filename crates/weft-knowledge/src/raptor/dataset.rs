@@ -1,6 +1,6 @@
-//! What is made of all documents of a dataset together. The summaries over them are the chunks of a document of their own, so
-//! that an answer that uses one names that as its source, and whoever removes it removes them all; what names of their
-//! graphs mean the same is kept with that document, too.
+//! What is built from all documents of a dataset jointly. The summaries over them are the chunks of a
+//! separate document, so that an answer that uses one names that document as its source, and removing it
+//! removes them all; the synonyms found across the documents' graphs are stored with that document, too.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,23 +10,24 @@ use weft_core::seam::dataset_store::{Document, Settings, StoredChunk};
 
 use super::{Raptor, SummaryScope};
 
-/// What that document is called.
+/// The name of that document.
 pub const NAME: &str = "All documents together.md";
-/// What stands in its file.
+/// The content of its file.
 pub const FILE: &str = "# All documents together\n\nThe chunks of this document are summaries over all documents of the dataset \
 that ask for them (`raptor.scope` is `dataset`). They are made anew when these documents change.\n";
-/// The column with the ids of the documents that a summary is of.
+/// The field with the ids of the documents that a summary covers.
 pub const DOCUMENTS: &str = "raptor_documents";
-/// Chunks of a dataset that are summed up, at most: the ones of the documents that were added first.
+/// Maximum number of chunks of a dataset that are summarized: those of the documents that were added first.
 pub const CHUNKS_MAX: usize = 100_000;
-/// Documents that a summary lists. A summary of more lists none.
+/// Maximum number of documents that a summary lists. A summary of more lists none.
 const DOCUMENTS_LISTED_MAX: usize = 200;
-/// Documents that a summary names.
+/// Maximum number of documents that a summary names.
 const NAMED_MAX: usize = 5;
-/// How the line with these names begins.
+/// Prefix of the line with these names.
 const NAMED: &str = "Sums up: ";
 
-/// The id of the document with the summaries of a dataset: there is one at most, whichever process makes it.
+/// Returns the id of the document with the summaries of a dataset: there is at most one, whichever process
+/// creates it.
 pub fn document_id(dataset: &DatasetKey) -> DocumentId {
     let mut hasher = blake3::Hasher::new();
     for part in ["summaries", dataset.tenant.as_str(), dataset.id.as_str()] {
@@ -40,33 +41,33 @@ pub fn is_of_dataset(document: &Document) -> bool {
     document.key.id == document_id(&document.key.dataset)
 }
 
-/// Whether the settings of a dataset ask for something that is made of all its documents together.
+/// Whether the settings of a dataset ask for anything that is built from all its documents jointly.
 pub fn is_wanted(settings: &Settings) -> bool {
     SummaryScope::of(settings) == SummaryScope::Dataset || has_resolution(settings)
 }
 
-/// Whether names of graphs that mean the same are to be found.
+/// Whether names that mean the same are to be found across graphs.
 pub fn has_resolution(settings: &Settings) -> bool {
     settings.get("graphrag").and_then(|graph| graph.get("resolution")).and_then(Json::as_bool) == Some(true)
 }
 
-/// Whether a document is part of anything that is made of all documents together.
+/// Whether a document contributes to anything that is built from all documents jointly.
 pub fn takes_part(document: &Document) -> bool {
     document.enabled && document.chunk_count > 0 && !is_of_dataset(document)
 }
 
-/// Whether its chunks are summed up together with those of other documents.
+/// Whether its chunks are summarized jointly with those of other documents.
 pub fn is_summed_up(document: &Document) -> bool {
     takes_part(document) && Raptor::of(document).is_some_and(|raptor| raptor.scope == SummaryScope::Dataset)
 }
 
-/// Whether the names of its graph are compared with those of other documents.
+/// Whether the names in its graph are compared with those of other documents.
 pub fn is_resolved(document: &Document) -> bool {
     let graph = document.settings.get("graphrag").and_then(|graph| graph.get("use_graphrag"));
     takes_part(document) && graph.and_then(Json::as_bool) == Some(true) && has_resolution(&document.settings)
 }
 
-/// The text of a chunk; of a summary over documents without the line that names these.
+/// Returns the text of a chunk; for a summary over documents, without the line that names these.
 pub fn summary_text(chunk: &StoredChunk) -> &str {
     if !chunk.fields.contains_key(DOCUMENTS) {
         return &chunk.content;
@@ -74,13 +75,13 @@ pub fn summary_text(chunk: &StoredChunk) -> &str {
     chunk.content.split_once("\n\n").map_or(&chunk.content, |(_, text)| text)
 }
 
-/// The documents that some chunks come from; nothing when these are too many to be listed.
+/// Returns the documents that some chunks come from; `None` if there are too many to be listed.
 pub fn documents_of<'a>(chunks: impl Iterator<Item = &'a StoredChunk>) -> Option<BTreeSet<String>> {
     let mut ids = BTreeSet::new();
     for chunk in chunks {
         match chunk.fields.get(DOCUMENTS) {
             None => drop(ids.insert(chunk.document.id.as_str().to_owned())),
-            // A summary that lists none is of too many to be listed here, too.
+            // A summary that lists none covers too many documents to be listed here, too.
             Some(listed) => ids.extend(listed.as_array()?.iter().filter_map(Json::as_str).map(str::to_owned)),
         }
         if ids.len() > DOCUMENTS_LISTED_MAX {
@@ -90,13 +91,13 @@ pub fn documents_of<'a>(chunks: impl Iterator<Item = &'a StoredChunk>) -> Option
     Some(ids)
 }
 
-/// Notes in the columns of a summary which documents it is of.
+/// Adds the documents that a summary covers to its fields.
 pub fn note_documents(fields: &mut Settings, documents: Option<&BTreeSet<String>>) {
     let listed = documents.map_or(Json::Null, |ids| ids.iter().cloned().map(Json::from).collect());
     fields.insert(DOCUMENTS.to_owned(), listed);
 }
 
-/// Whether a summary may say something of a document.
+/// Whether a summary may contain statements of a document.
 pub fn may_be_of(summary: &StoredChunk, document: &DocumentId) -> bool {
     match summary.fields.get(DOCUMENTS) {
         Some(Json::Array(ids)) => ids.iter().any(|id| id.as_str() == Some(document.as_str())),
@@ -105,7 +106,7 @@ pub fn may_be_of(summary: &StoredChunk, document: &DocumentId) -> bool {
     }
 }
 
-/// A summary as it is shown: behind a line that names the documents it is of.
+/// Returns a summary as it is shown: after a line that names the documents it covers.
 pub fn shown(
     text: &str,
     documents: Option<&BTreeSet<String>>,
@@ -119,7 +120,7 @@ pub fn shown(
     named.sort_unstable();
     let more = named.len().saturating_sub(NAMED_MAX);
     named.truncate(NAMED_MAX);
-    // A line break in a name would end the line of the names.
+    // A line break in a name would end the line of names.
     let mut line = format!("{NAMED}{}", named.join(", ").replace(['\n', '\r'], " "));
     if more > 0 {
         line.push_str(&format!(" and {more} more"));

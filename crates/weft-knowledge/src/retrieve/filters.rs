@@ -1,4 +1,4 @@
-//! Which documents a search looks at: as people say, or as a model makes out of the question.
+//! Which documents a search covers: as the caller says, or as a model infers from the question.
 
 use jiff::Timestamp;
 use weft_core::filter::{Condition, Filter, FilterOperator, Logic};
@@ -11,13 +11,13 @@ use super::RetrievalSearch;
 use crate::ask::{Ask, Step, ask_json, unexpected};
 
 const INSTRUCTIONS: &str = include_str!("../prompts/filter.md");
-/// Keys that a model is shown, at most.
+/// Maximum number of keys that a model is shown.
 const KEYS_MAX: usize = 50;
-/// Values of a key that a model is shown, at most.
+/// Maximum number of values per key that a model is shown.
 const VALUES_MAX: usize = 20;
-/// Characters of a value that a model is shown.
+/// Maximum number of characters of a value that a model is shown.
 const VALUE_SHOWN_MAX: usize = 80;
-/// Conditions that a model may set, at most.
+/// Maximum number of conditions that a model may set.
 const CONDITIONS_MAX: usize = 20;
 
 /// Which documents are searched.
@@ -26,31 +26,31 @@ pub enum FilterChoice {
     /// All.
     #[default]
     All,
-    /// Those that fit. When none does, nothing is found.
+    /// Those that match. If none does, nothing is found.
     Given(Filter),
-    /// Those that a model thinks of. When none fits, all.
+    /// Those that match conditions set by a model. If none does, all.
     ByModel {
-        /// The keys that it may use, some with the operator that it has to use; none means any key.
+        /// The keys that it may use, some with a fixed operator; if empty, any key.
         keys: Vec<(String, Option<FilterOperator>)>,
     },
 }
 
-/// What became of it.
+/// The outcome of the filter.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Filtered {
     /// There was no filter.
     #[default]
     No,
-    /// These conditions held.
+    /// These conditions were applied.
     By(Filter),
-    /// No document fits these conditions, and people had set them: nothing is found.
+    /// No document matches these conditions, which were set by the caller: nothing is found.
     Empty(Filter),
-    /// No document fits these conditions of a model: they were dropped.
+    /// No document matches these conditions, which were set by a model: they were dropped.
     Relaxed(Filter),
 }
 
 impl Filtered {
-    /// What becomes of it when no document fits: what people said holds, what a model said does not.
+    /// Returns the outcome when no document matches: the caller's conditions hold, those of a model do not.
     pub(super) fn by_nothing(self, choice: &FilterChoice, notes: &mut Vec<String>) -> Self {
         match (self, choice) {
             (Self::By(filter), FilterChoice::ByModel { .. }) => {
@@ -63,7 +63,7 @@ impl Filtered {
         }
     }
 
-    /// What the search is given.
+    /// Returns the filter that the search applies.
     pub(super) fn in_force(&self) -> Option<Filter> {
         match self {
             Self::By(filter) => Some(filter.clone()),
@@ -71,7 +71,7 @@ impl Filtered {
         }
     }
 
-    /// One word for outputs and traces; absent without a filter.
+    /// Returns a keyword for outputs and traces; `None` without a filter.
     pub fn word(&self) -> Option<&'static str> {
         match self {
             Self::No => None,
@@ -82,8 +82,8 @@ impl Filtered {
     }
 }
 
-/// Decides which conditions hold, unless the search finds that no document fits them. What went wrong goes to
-/// `notes`.
+/// Decides which conditions apply, unless the search finds that no document matches them. Failures are added
+/// to `notes`.
 ///
 /// # Errors
 /// When the datasets cannot be read, or the whole work has ended.
@@ -141,7 +141,7 @@ fn today(now_ms: i64) -> String {
         .unwrap_or_default()
 }
 
-/// The keys with some of their values, a line each.
+/// Describes the keys with some of their values, one line each.
 fn described(known: &[MetadataKey], keys: &[(String, Option<FilterOperator>)]) -> String {
     let line = |key: &MetadataKey| {
         let shown = |(value, _): &(String, usize)| value.chars().take(VALUE_SHOWN_MAX).collect::<String>();
@@ -161,7 +161,7 @@ fn spelled(operator: FilterOperator) -> String {
     serde_json::to_value(operator).map(|json| to_text(&json)).unwrap_or_default()
 }
 
-/// The conditions in a model's answer. What cannot be meant is left out and noted.
+/// Parses the conditions in a model's answer. Invalid ones are left out and noted.
 fn read(
     answer: &Json,
     known: &[MetadataKey],
@@ -194,8 +194,8 @@ fn condition(
     keys: &[(String, Option<FilterOperator>)],
 ) -> Option<Condition> {
     let key = item.get("key").or_else(|| item.get("name"))?.as_str()?.trim();
-    // In the key's own spelling: models write it with other capitals. One that they write as it is may stand behind another
-    // that differs in these alone.
+    // In the key's own spelling, since models may change its case. An exact match takes precedence over an
+    // earlier key that differs only in case.
     let alike = || known.iter().find(|known| known.key.eq_ignore_ascii_case(key));
     let key = &known.iter().find(|known| known.key == key).or_else(alike)?.key;
     let fixed = keys.iter().find(|(name, _)| name == key).and_then(|(_, operator)| *operator);
@@ -206,11 +206,11 @@ fn condition(
     (!needs_value || !value.is_null()).then(|| Condition { key: key.clone(), operator, value })
 }
 
-/// What is wrong with a setting: its place below the setting, and why.
+/// An error in a setting: its place within the setting, and what is wrong.
 pub type Misfit = (String, String);
 
-/// Reads `meta_data_filter` as canvases and assistants keep it. Values of conditions set by hand go through
-/// `value`, which may fill in references.
+/// Reads `meta_data_filter` as canvases and assistants store it. Values of manually set conditions are passed
+/// through `value`, which may fill in references.
 ///
 /// # Errors
 /// What is wrong, with its place.
@@ -239,8 +239,9 @@ pub fn choice(setting: &Json, value: impl Fn(&Json) -> Json) -> Result<FilterCho
     }
 }
 
-/// Reads conditions below a key, with `logic` beside them: `{logic, conditions: [{name, comparison_operator,
-/// value}]}` of the HTTP API, or with the names that canvases have.
+/// Reads conditions under a key, with `logic` beside them:
+/// `{logic, conditions: [{name, comparison_operator, value}]}` as in the HTTP API, or with the names that
+/// canvases use.
 ///
 /// # Errors
 /// What is wrong, with its place.

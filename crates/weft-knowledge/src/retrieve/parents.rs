@@ -1,12 +1,12 @@
-//! Small passages that are shown as the larger ones around them.
+//! Replaces small passages by the larger ones around them.
 
 use std::collections::HashMap;
 
 use weft_core::id::ChunkId;
 use weft_core::seam::knowledge::Scored;
 
-/// Puts the larger passage in the place of those of its parts that were found. Its scores are the means of
-/// theirs; equal ones keep the order of their first parts.
+/// Replaces those passages that are parts of a larger one by that larger passage. Its scores are the means of
+/// theirs; ties keep the order of their first parts.
 pub(crate) fn substituted(found: &[Scored]) -> Vec<Scored> {
     let mut groups: Vec<Vec<&Scored>> = Vec::new();
     let mut places: HashMap<&ChunkId, usize> = HashMap::new();

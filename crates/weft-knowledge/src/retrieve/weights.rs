@@ -1,16 +1,16 @@
-//! The names that interfaces have for one number: the share of the vectors in a score.
+//! The names that interfaces use for one number: the share of the vectors in a score.
 //!
-//! Inside there is the vector weight and nothing else. It is translated here, at the edge.
+//! Internally there is only the vector weight. It is converted here, at the boundary.
 
 use crate::rank::VECTOR_WEIGHT;
 
-/// Weights are shown with so many digits.
+/// Weights are rounded to this many parts of one.
 const PARTS_OF_ONE: f64 = 1e12;
 
-/// Where a weight comes from, or goes to.
+/// The interface that a weight comes from, or is passed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Interface {
-    /// The Retrieval component, and the tool made of it.
+    /// The Retrieval component, and the tool built from it.
     Component,
     /// `POST /api/v1/retrieval`.
     Http,
@@ -18,13 +18,13 @@ pub enum Interface {
     Dataset,
     /// The settings of a chat assistant.
     Chat,
-    /// The endpoint in the shape of Dify's external knowledge.
+    /// The endpoint that follows Dify's external knowledge API.
     Dify,
-    /// The search of memories: its parameter is named after the words and counts the vectors.
+    /// The search of memories: its parameter is named after the words but weighs the vectors.
     Memory,
 }
 
-/// What a weight counts.
+/// What a weight applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WeightMeaning {
     Words,
@@ -32,11 +32,11 @@ enum WeightMeaning {
 }
 
 impl Interface {
-    /// All of them, in the order of the documentation.
+    /// All interfaces, in the order of the documentation.
     pub const ALL: [Self; 6] =
         [Self::Component, Self::Http, Self::Dataset, Self::Chat, Self::Dify, Self::Memory];
 
-    /// The name of its parameter; absent where there is none.
+    /// Returns the name of its parameter; `None` if it has none.
     pub fn parameter(self) -> Option<&'static str> {
         match self {
             Self::Component | Self::Chat | Self::Memory => Some("keywords_similarity_weight"),
@@ -52,9 +52,9 @@ impl Interface {
         }
     }
 
-    /// The vector weight when nothing is given. A search that says nothing leaves the choice to Weft and gets the
-    /// equal parts that docs/quality.md measures. The settings of datasets and chats keep the number of RAGFlow's API,
-    /// since their clients read it back and compare.
+    /// Returns the default vector weight. A search without a weight leaves the choice to Weft and gets the
+    /// equal shares that docs/quality.md measures. The settings of datasets and chats keep the value of
+    /// RAGFlow's API, since their clients read it back and compare.
     pub fn default_vector_weight(self) -> f64 {
         match self {
             Self::Component | Self::Http | Self::Dify => f64::from(VECTOR_WEIGHT),
@@ -63,7 +63,7 @@ impl Interface {
         }
     }
 
-    /// The smallest score that counts when nothing is given.
+    /// Returns the default minimum score.
     pub const fn default_threshold(self) -> f64 {
         match self {
             Self::Component | Self::Http | Self::Dataset | Self::Chat | Self::Memory => 0.2,
@@ -71,7 +71,7 @@ impl Interface {
         }
     }
 
-    /// The vector weight that a parameter stands for.
+    /// Returns the vector weight for a parameter.
     pub fn vector_weight(self, given: Option<f64>) -> f64 {
         match (given.filter(|given| given.is_finite()), self.counts()) {
             (None, _) => self.default_vector_weight(),
@@ -80,10 +80,11 @@ impl Interface {
         }
     }
 
-    /// The parameter for a vector weight: what was written is what is read.
+    /// Returns the parameter for a vector weight: reading returns what was written.
     pub fn parameter_for(self, vector_weight: f64) -> f64 {
         match self.counts() {
-            // Two subtractions of binary fractions do not give 0.1 back, and clients compare what they read with what they wrote.
+            // Two subtractions of binary fractions do not yield 0.1 again, and clients compare what they read
+            // with what they wrote.
             WeightMeaning::Words => ((1.0 - vector_weight) * PARTS_OF_ONE).round() / PARTS_OF_ONE,
             WeightMeaning::Vectors => vector_weight,
         }

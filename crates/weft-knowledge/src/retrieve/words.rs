@@ -1,4 +1,4 @@
-//! The question in other languages, and further words for it.
+//! Translations of the question, and additional keywords for it.
 
 use weft_core::{Json, Result};
 
@@ -6,15 +6,15 @@ use crate::ask::{Ask, Step, ask_json, unexpected};
 
 const TRANSLATE: &str = include_str!("../prompts/translate.md");
 const KEYWORDS: &str = include_str!("../prompts/keywords.md");
-/// Languages that a question is translated into, at most.
+/// Maximum number of languages that a question is translated into.
 pub const LANGUAGES_MAX: usize = 8;
-/// Further words for a question, at most.
+/// Maximum number of additional keywords for a question.
 pub const KEYWORDS_MAX: usize = 5;
-/// Characters of a translation or a word that are looked at.
+/// Maximum number of characters of a translation or keyword.
 const TEXT_MAX: usize = 2_000;
 
-/// The question, and behind it its translations. Where they cannot be had, that is noted and the question
-/// stands alone.
+/// Returns the question, followed by its translations. If these cannot be obtained, that is noted and the
+/// question is returned alone.
 ///
 /// # Errors
 /// When the whole work has ended.
@@ -24,7 +24,7 @@ pub(super) async fn questions(
     languages: &[String],
     notes: &mut Vec<String>,
 ) -> Result<Vec<String>> {
-    // The question stays among them: a translation may miss what it asks for.
+    // The original question is kept: a translation may miss what it asks for.
     let mut questions = vec![question.to_owned()];
     let languages = &languages[..languages.len().min(LANGUAGES_MAX)];
     if languages.is_empty() {
@@ -51,7 +51,7 @@ pub(super) async fn questions(
     Ok(questions)
 }
 
-/// Words that a good passage would hold. Where they cannot be had, that is noted.
+/// Returns keywords that a good passage would contain. If they cannot be obtained, that is noted.
 ///
 /// # Errors
 /// When the whole work has ended.
@@ -69,7 +69,7 @@ pub(super) async fn keywords(
     }))
 }
 
-/// The texts of a list, also of one that stands in an object by itself; none for anything else.
+/// Returns the texts of a list, or of a list that is the only member of an object; `None` for anything else.
 fn texts(json: &Json, count_max: usize) -> Option<Vec<String>> {
     let list = match json {
         Json::Array(list) => list,

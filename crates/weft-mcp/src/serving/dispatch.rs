@@ -226,6 +226,7 @@ async fn call(
         let call = Call {
             name: name.to_owned(),
             arguments: arguments.clone(),
+            text: request.text.clone(),
             answers,
             state,
             client: context.client.clone(),

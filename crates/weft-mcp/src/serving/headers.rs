@@ -115,7 +115,7 @@ mod tests {
 
     fn request(method: &str, params: Json) -> RpcRequest {
         let Json::Object(params) = params else { panic!("{params}") };
-        RpcRequest { id: json!(1), method: method.to_owned(), params }
+        RpcRequest { id: json!(1), method: method.to_owned(), params, text: bytes::Bytes::new() }
     }
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {

@@ -35,6 +35,8 @@ pub struct Posted<'a> {
     pub headers: &'a HeaderMap,
     /// The message.
     pub message: Map<String, Json>,
+    /// The same as it came.
+    pub text: Bytes,
 }
 
 /// What is answered.
@@ -81,8 +83,8 @@ pub struct Host {
 impl Host {
     /// Takes a message.
     pub async fn post(&self, service: Arc<dyn Service>, posted: Posted<'_>) -> Reply {
-        let Posted { owner, headers, message } = posted;
-        let message = match ClientMessage::read(message) {
+        let Posted { owner, headers, message, text } = posted;
+        let message = match ClientMessage::read(message, text) {
             Ok(message) => message,
             Err(refused) => return Reply::refused(StatusCode::BAD_REQUEST, &refused.id, refused.error),
         };

@@ -1,5 +1,6 @@
 //! JSON-RPC messages, as far as a server reads and writes them.
 
+use bytes::Bytes;
 use serde_json::{Map, json};
 use weft_core::{ErrorKind, Json};
 
@@ -127,6 +128,8 @@ pub(crate) struct RpcRequest {
     pub(crate) id: Json,
     pub(crate) method: String,
     pub(crate) params: Map<String, Json>,
+    /// The message as it came.
+    pub(crate) text: Bytes,
 }
 
 impl RpcRequest {
@@ -137,8 +140,8 @@ impl RpcRequest {
 }
 
 impl ClientMessage {
-    /// Reads a message. What is wrong with it is told with its id, as far as it has one.
-    pub(crate) fn read(mut json: Map<String, Json>) -> Result<Self, Box<InvalidMessage>> {
+    /// Reads a message, which came as this text. What is wrong with it is told with its id, as far as it has one.
+    pub(crate) fn read(mut json: Map<String, Json>, text: Bytes) -> Result<Self, Box<InvalidMessage>> {
         // Read first, so that a refusal reaches whoever waits under it.
         let id = json.remove("id");
         let refused = |why: &str| {
@@ -169,7 +172,7 @@ impl ClientMessage {
             Some(_) => return refused("`params` must be an object"),
         };
         Ok(match id {
-            Some(id) => Self::Request(RpcRequest { id, method, params }),
+            Some(id) => Self::Request(RpcRequest { id, method, params, text }),
             None => Self::Notification { method, params },
         })
     }
@@ -203,7 +206,7 @@ mod tests {
 
     fn read(json: Json) -> Result<ClientMessage, (Json, i64)> {
         let Json::Object(map) = json else { panic!("{json}") };
-        ClientMessage::read(map).map_err(|refused| (refused.id, refused.error.code))
+        ClientMessage::read(map, Bytes::new()).map_err(|refused| (refused.id, refused.error.code))
     }
 
     #[test]

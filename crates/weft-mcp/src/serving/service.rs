@@ -1,6 +1,7 @@
 //! What is offered to clients.
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use serde_json::Map;
 use tokio_util::sync::CancellationToken;
 use weft_core::Json;
@@ -106,6 +107,8 @@ pub struct Call {
     pub name: String,
     /// The arguments.
     pub arguments: Map<String, Json>,
+    /// The message as it came: a number may have more digits there than the arguments keep of it.
+    pub text: Bytes,
     /// What the client has answered to [`Outcome::AsksFor`].
     pub answers: Map<String, Json>,
     /// What was to be handed back with it.

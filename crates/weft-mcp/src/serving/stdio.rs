@@ -57,7 +57,7 @@ pub async fn converse(
             }
             line = lines.next(), if open => match line.map_err(unread)? {
                 Some(line) => {
-                    if let Some(refused) = talk.take(&line, &works) {
+                    if let Some(refused) = talk.take(line, &works) {
                         write(&mut sink, &refused).await?;
                     }
                 }
@@ -105,12 +105,12 @@ struct Talk {
 
 impl Talk {
     /// Takes a line. What cannot be worked on is answered at once.
-    fn take(&mut self, line: &[u8], works: &Works) -> Option<Json> {
+    fn take(&mut self, line: Vec<u8>, works: &Works) -> Option<Json> {
         let refused = |id: &Json, error: RpcError| Some(answer(id, &Err(error)));
         if line.iter().all(u8::is_ascii_whitespace) {
             return None;
         }
-        let map: Map<String, Json> = match serde_json::from_slice(line) {
+        let map: Map<String, Json> = match serde_json::from_slice(&line) {
             Ok(Json::Object(map)) => map,
             Ok(_) => {
                 return refused(&Json::Null, RpcError::new(code::INVALID_REQUEST, "a message is an object"));
@@ -119,7 +119,7 @@ impl Talk {
                 return refused(&Json::Null, RpcError::new(code::PARSE, format!("no JSON: {error}")));
             }
         };
-        let request = match ClientMessage::read(map) {
+        let request = match ClientMessage::read(map, line.into()) {
             Err(no_message) => return refused(&no_message.id, no_message.error),
             Ok(ClientMessage::Notification { method, params }) => {
                 if method == "notifications/cancelled" {

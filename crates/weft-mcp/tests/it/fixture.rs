@@ -148,7 +148,8 @@ async fn posted(State(place): State<Place>, headers: HeaderMap, body: Bytes) -> 
         let error = RpcError::new(code::PARSE, "no JSON");
         return response(Reply::refused(StatusCode::BAD_REQUEST, &Json::Null, error));
     };
-    response(place.host.post(place.fixture, Posted { owner: "all", headers: &headers, message }).await)
+    let posted = Posted { owner: "all", headers: &headers, message, text: body };
+    response(place.host.post(place.fixture, posted).await)
 }
 
 async fn deleted(State(place): State<Place>, headers: HeaderMap) -> Response {

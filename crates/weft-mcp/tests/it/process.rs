@@ -10,8 +10,11 @@ use weft_core::seam::ToolSource as _;
 use weft_mcp::Servers;
 
 use crate::fake::Fake;
+use crate::http_fake::HttpFake;
 use crate::kit::{call, names, servers, tenant, tool_of};
 
+/// What the process offers.
+const TOOLS: [&str; 3] = ["echo", "die", "variables"];
 /// Says what the process is to do.
 const ROLE: &str = "WEFT_MCP_TEST_ROLE";
 /// Says which file it leaves the numbers of its processes in.
@@ -53,7 +56,7 @@ fn speak(role: &str) {
         if let Some(file) = variable(NUMBERS) {
             std::fs::write(file, serde_json::to_string(&numbers).unwrap()).unwrap();
         }
-        let fake = Fake::new(&["echo", "die", "variables"]);
+        let fake = Fake::new(&TOOLS);
         if role == "answers variables" {
             let variables: Vec<_> = std::env::vars().map(|(name, _)| name).collect();
             fake.tools.lock().unwrap()[2]["description"] = json!(variables.join(" "));
@@ -119,6 +122,29 @@ async fn a_process_is_started_spoken_to_and_ended() {
     assert!(runs(numbers[0]));
     servers.close().await;
     assert!(!runs(numbers[0]));
+}
+
+/// Row 107: over the pipes of a process a server offers what it offers at an address.
+#[tokio::test]
+async fn a_process_offers_the_same_definitions_as_a_server_at_an_address() {
+    let told = async |servers: &Servers, name: &str| -> Vec<_> {
+        let offered = servers.tools(&tenant(), name).await.map_err(|error| error.full()).unwrap();
+        let tools = offered.tools.iter();
+        tools
+            .map(|t| (t.name.clone(), t.description.clone(), t.parameters.clone(), t.traits.clone()))
+            .collect()
+    };
+    let process = own("speaks", None, "");
+    let expected = told(&process, "own").await;
+    let names: Vec<_> = expected.iter().map(|(name, ..)| name.as_str()).collect();
+    assert_eq!(names, TOOLS);
+    process.close().await;
+    let http = HttpFake::start(&Fake::new(&TOOLS));
+    for (kind, path) in [("streamable-http", "mcp"), ("sse", "sse")] {
+        let web = servers(&format!("[servers.web]\nurl = '{}'\ntype = '{kind}'", http.url(path)));
+        assert_eq!(told(&web, "web").await, expected, "{kind}");
+        web.close().await;
+    }
 }
 
 #[tokio::test]

@@ -26,11 +26,12 @@ struct Place {
 
 impl Place {
     async fn post(&self, owner: &str, headers: &[(&str, &str)], message: Json) -> Reply {
+        let text = message.to_string().into();
         let Json::Object(message) = message else { panic!("{message}") };
         let pair =
             |(name, value): &(&str, &str)| (name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
         let headers: HeaderMap = headers.iter().map(pair).collect();
-        self.host.post(self.fixture.clone(), Posted { owner, headers: &headers, message }).await
+        self.host.post(self.fixture.clone(), Posted { owner, headers: &headers, message, text }).await
     }
 
     /// Begins a conversation.

@@ -1,4 +1,4 @@
-//! From an entry of the configuration to its model.
+//! Creates the model of a configured entry.
 
 use std::sync::Arc;
 
@@ -34,10 +34,10 @@ fn info(entry: &ModelEntry) -> ModelInfo {
     }
 }
 
-/// The model of an entry, and what is known about it.
+/// The model of an entry, and its properties.
 ///
 /// # Errors
-/// `Invalid` for an entry that makes no sense.
+/// `Invalid` for an inconsistent entry.
 pub(super) fn known(entry: &ModelEntry, client: &reqwest::Client) -> Result<KnownModel> {
     let model = match entry.kind {
         ModelKind::Chat | ModelKind::Vision => Model::Answers(model(entry, client)?),
@@ -60,7 +60,7 @@ pub(super) fn known(entry: &ModelEntry, client: &reqwest::Client) -> Result<Know
 /// The chat model of an entry.
 ///
 /// # Errors
-/// As [`known`].
+/// As for [`known`].
 pub(super) fn model(entry: &ModelEntry, client: &reqwest::Client) -> Result<Arc<dyn ChatModel>> {
     let provider = entry.wire();
     let info = ModelInfo { deferred_tools_max: deferred_tools_max(entry)?, ..info(entry) };
@@ -92,7 +92,7 @@ pub(super) fn model(entry: &ModelEntry, client: &reqwest::Client) -> Result<Arc<
 }
 
 fn dependable(wire: impl ChatModel + 'static, entry: &ModelEntry) -> Result<Arc<dyn ChatModel>> {
-    // From the inside out: each try has its own deadline, and what is refused for its form is asked without
+    // From the inside out: each try has its own deadline, and a request rejected for its schema is repeated without
     // it before it counts as a try.
     let held = AnswerForm::new(Deadlines::new(wire, entry.limits()?));
     Ok(Arc::new(Retrying::new(held, entry.retry_policy()?)))
@@ -109,7 +109,7 @@ fn scripted(entry: &ModelEntry) -> Result<Arc<dyn ChatModel>> {
     let model = ScriptedModel::named(&entry.name, entry.provider_name(), script);
     Ok(Arc::new(model.with_info(|info| {
         (info.tools, info.kind, info.prices) = (entry.tools, entry.kind, entry.prices);
-        // Else nobody has said one, and a script keeps its own.
+        // Otherwise none was configured, and a script keeps its own.
         if entry.window != WINDOW {
             info.window = entry.window;
         }

@@ -1,11 +1,11 @@
-//! What models are for.
+//! The tasks of models.
 
 use std::sync::Arc;
 
 use weft_core::seam::chat_model::ChatModel;
 use weft_core::seam::{Embedder, PictureReader, Reranker, SpeechModel, TranscriptionModel};
 
-/// A model by what it does.
+/// A model, by its task.
 pub(super) enum Model {
     Answers(Arc<dyn ChatModel>),
     Embeds(Arc<dyn Embedder>),
@@ -28,7 +28,7 @@ impl Model {
     }
 }
 
-/// What a model is wanted for.
+/// The task for which a model is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ModelTask {
     Answer,
@@ -51,7 +51,7 @@ impl ModelTask {
         }
     }
 
-    /// What to do when there is none at all, and the setting that chooses among several.
+    /// The remedy when there is no model for the task, and the setting that selects one of several.
     pub(super) fn remedy(self) -> (&'static str, &'static str) {
         match self {
             Self::Answer => ("add it to `models`, or set OPENAI_API_KEY or start Ollama", "models.default"),

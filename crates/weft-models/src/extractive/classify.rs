@@ -1,5 +1,5 @@
-//! Chooses one of several categories: the one whose name, description and examples have most in common
-//! with what the user said.
+//! Selects one of several categories: the one whose name, description and examples have the most in common with the
+//! user's message.
 
 use serde_json::Value as Json;
 use weft_core::seam::chat_model::{Author, ChatRequest};
@@ -8,17 +8,17 @@ use super::last_words;
 use super::material::last_paragraph;
 use super::terms::DistinctTerms;
 
-/// What a shared term of the name counts, next to one of the description.
-// A description is long and shares something with most of what is said.
+/// The weight of a shared term in the name, relative to one in the description.
+// A description is long and shares something with most messages.
 const NAME_WEIGHT: usize = 3;
 
-/// The category for a request whose schema lists them under `properties.category.enum`. The last one
-/// when nothing fits, since that is where canvases put the rest; `None` for any other schema.
+/// The category for a request whose schema lists the categories under `properties.category.enum`. The last one when
+/// nothing matches, because that is where canvases put the rest; `None` for any other schema.
 pub(super) fn category(schema: &Json, request: &ChatRequest) -> Option<String> {
     let names: Vec<&str> =
         schema.pointer("/properties/category/enum")?.as_array()?.iter().filter_map(Json::as_str).collect();
     let words = last_words(request);
-    // A conversation may stand before the message to sort; it decides when the message says nothing.
+    // A conversation may precede the message to classify; it decides when the message itself is inconclusive.
     let (message, all) = (DistinctTerms::of(last_paragraph(words)), DistinctTerms::of(words));
     let system: String = request
         .messages
@@ -42,7 +42,7 @@ pub(super) fn category(schema: &Json, request: &ChatRequest) -> Option<String> {
     Some(best.0.to_owned())
 }
 
-/// A line of the instructions, the longest category that it names, and how many it names.
+/// A line of the instructions, the longest category name in it, and the number of names in it.
 struct NamedLine<'a> {
     line: &'a str,
     longest: Option<&'a str>,
@@ -50,7 +50,8 @@ struct NamedLine<'a> {
 }
 
 /// The lines of the instructions.
-// Once for all categories: a thousand of them stand in a thousand lines, and each would look for every other one in all.
+// Computed once for all categories: with a thousand categories in a thousand lines, each would otherwise search all
+// lines for all others.
 fn named_lines<'a>(system: &'a str, names: &[&'a str]) -> Vec<NamedLine<'a>> {
     let folded: Vec<(String, &'a str)> = names.iter().map(|name| (name.to_lowercase(), *name)).collect();
     let named_line = |line: &'a str| {
@@ -63,13 +64,13 @@ fn named_lines<'a>(system: &'a str, names: &[&'a str]) -> Vec<NamedLine<'a>> {
     system.lines().map(named_line).collect()
 }
 
-/// The lines about one category: from each line that names it to the next that names another.
+/// The lines about one category: from each line that names it to the next line that names another.
 fn section(instructions: &[NamedLine<'_>], name: &str) -> String {
     let mut lines = String::new();
     let mut inside = false;
     for NamedLine { line, longest, count } in instructions {
         inside = match longest {
-            // A line that lists several of them describes none.
+            // A line that lists several categories describes none of them.
             Some(_) if *count > 2 => false,
             Some(found) => *found == name || (inside && !begins(line, found)),
             None => inside,
@@ -82,7 +83,7 @@ fn section(instructions: &[NamedLine<'_>], name: &str) -> String {
     lines
 }
 
-/// Whether the line is about `name`, and does not only mention it.
+/// Whether the line is about `name`, rather than only mentioning it.
 fn begins(line: &str, name: &str) -> bool {
     let start: String = line.to_lowercase().chars().skip_while(|c| !c.is_alphanumeric()).collect();
     ["", "category: ", "name: ", "category ", "name "].iter().any(|word| {

@@ -2,12 +2,12 @@
 
 use weft_core::seam::chat_model::Author;
 
-/// Characters of a heading, at most.
+/// Maximum length of a heading in characters.
 const HEADING_CHARS_MAX: usize = 100;
-/// A longer run without an end of sentence is cut into pieces of this many characters.
+/// Longer text without an end of sentence is split into pieces of this many characters.
 const SENTENCE_CHARS_MAX: usize = 400;
-/// Sentences of one block that are looked at.
-// Each is compared with the question; a block of megabytes has no more to quote than its beginning.
+/// Maximum number of sentences per block that are considered.
+// Each is compared with the question; of a block of megabytes, only the beginning is quoted.
 const SENTENCES_MAX: usize = 2000;
 
 /// A block of material.
@@ -15,9 +15,9 @@ const SENTENCES_MAX: usize = 2000;
 pub(super) struct MaterialBlock {
     /// The number in its citation mark.
     pub id: String,
-    /// What it is called.
+    /// Its title.
     pub title: String,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
@@ -29,9 +29,9 @@ pub(super) struct Sentence {
     pub text: String,
 }
 
-/// Takes the blocks out of a text: the blocks, and what is left. A block ends at a line of dashes or at
-/// the next one. Nothing says where the last one ends: its paragraphs after the first also stay in what
-/// is left, and those that explain citation marks are not of it, nor is the end of what a user says.
+/// Separates the blocks from the rest of a text. A block ends at a line of dashes or at the next block. Nothing marks
+/// the end of the last one: its paragraphs after the first also stay in the rest; those that explain citation marks
+/// do not belong to it, and neither does the end of a user's message.
 pub(super) fn read(text: &str, author: Author) -> (Vec<MaterialBlock>, String) {
     let lines: Vec<&str> = text.lines().collect();
     let starts: Vec<usize> = (0..lines.len()).filter(|at| id(lines[*at]).is_some()).collect();
@@ -41,7 +41,7 @@ pub(super) fn read(text: &str, author: Author) -> (Vec<MaterialBlock>, String) {
         let next = starts.get(nth + 1).copied();
         let block = &lines[start + 1..next.unwrap_or(lines.len())];
         let end = block.iter().position(|line| is_rule(line)).unwrap_or(block.len());
-        // The line right below the id may be empty without ending anything.
+        // The line right after the id may be empty without ending the block.
         let skip = block.iter().take_while(|line| line.trim().is_empty()).count();
         let first =
             block[skip..end].iter().position(|line| line.trim().is_empty()).map_or(end, |at| skip + at);
@@ -54,7 +54,7 @@ pub(super) fn read(text: &str, author: Author) -> (Vec<MaterialBlock>, String) {
     (sources, rest.join("\n").trim().to_owned())
 }
 
-/// The lines after the first paragraph of the last block that are likely of it.
+/// The lines after the first paragraph of the last block that probably belong to it.
 fn likely<'a>(lines: &[&'a str], author: Author) -> Vec<&'a str> {
     let paragraphs: Vec<&[&str]> =
         lines.split(|line| line.trim().is_empty()).filter(|paragraph| !paragraph.is_empty()).collect();
@@ -105,11 +105,11 @@ fn source(id: &str, lines: &[&str]) -> MaterialBlock {
     source
 }
 
-/// The sentences of a block: up to a full stop of either script, or the end of the line. Headings are none.
+/// The sentences of a block: up to a full stop of either script, or the end of the line. Headings are skipped.
 pub(super) fn sentences(source: &MaterialBlock) -> Vec<Sentence> {
     let mut found = Vec::new();
-    // Up to the last with a word: a heading has text below it, and to look for that from each of a million empty lines
-    // would be a way to the end.
+    // Up to the last line with text: a heading has text below it, and searching for that from each of a million empty
+    // lines would take quadratic time.
     let lines: Vec<&str> = source.text.trim_end().lines().collect();
     let spoken = lines.iter().enumerate().filter(|(at, line)| !is_heading(line, &lines[at + 1..]));
     for (_, line) in spoken {
@@ -137,7 +137,7 @@ pub(super) fn sentences(source: &MaterialBlock) -> Vec<Sentence> {
     found
 }
 
-/// Whether a line stands alone above other text, of which the last line is not empty, and does not end as sentences do.
+/// Whether a line stands alone above other text, whose last line is not empty, and does not end like a sentence.
 fn is_heading(line: &str, below: &[&str]) -> bool {
     let line = line.trim();
     let ends = ['.', '!', '?', '。', '！', '？', '；'];

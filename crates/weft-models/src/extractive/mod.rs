@@ -1,8 +1,7 @@
-//! The answerer that needs no network and no weights: it quotes the sentences of the given material
-//! that fit the question best, with their citation marks. It is no language model and says so when
-//! it is asked for more.
+//! An answerer that needs neither network nor weights: it quotes the sentences of the given material that best match
+//! the question, with their citation marks. It is not a language model and says so when it is asked for more.
 //!
-//! Material is what stands in the prompt as blocks:
+//! Material consists of blocks in the prompt:
 //!
 //! ```text
 //! ID: 3
@@ -29,11 +28,11 @@ use crate::estimate;
 use material::{Sentence, last_paragraph, read, sentences};
 use terms::{DistinctTerms, has_ideographs, weigh};
 
-/// Sentences quoted at most.
+/// Maximum number of quoted sentences.
 const QUOTES_MAX: usize = 4;
 /// A sentence is quoted when it reaches this share of the best one's score.
 const SCORE_SHARE_MIN: f64 = 0.45;
-/// The window it says it has; it reads anything.
+/// The window that it reports; it has no actual limit.
 const WINDOW: usize = 1 << 20;
 
 /// Quotes the material in its prompt.
@@ -43,7 +42,7 @@ pub struct Extractive {
 }
 
 impl Extractive {
-    /// A quoting answerer under this name.
+    /// Creates an answerer with this name.
     pub fn new(name: &str) -> Self {
         let info = ModelInfo {
             name: name.to_owned(),
@@ -132,7 +131,7 @@ fn best<'a>(question: &str, candidates: &'a [Sentence]) -> Vec<&'a Sentence> {
         })
         .filter(|(score, _)| *score > 0.0)
         .collect();
-    // Of equals the one that stands first, so that the same question is answered the same.
+    // Equal scores keep their order, so that the same question always has the same answer.
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     let least = scored.first().map_or(0.0, |(score, _)| score * SCORE_SHARE_MIN);
     let mut chosen: Vec<usize> = Vec::new();
@@ -142,7 +141,7 @@ fn best<'a>(question: &str, candidates: &'a [Sentence]) -> Vec<&'a Sentence> {
             chosen.push(at);
         }
     }
-    // Quoted in the order of the material: sentences refer to those before them.
+    // Quoted in the order of the material: sentences refer to earlier ones.
     chosen.sort_unstable();
     chosen.into_iter().map(|at| &candidates[at]).collect()
 }

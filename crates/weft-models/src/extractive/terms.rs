@@ -1,10 +1,10 @@
-//! What texts have in common: words of alphabets, pairs of ideographs.
+//! Finds what texts have in common: words of alphabets, pairs of ideographs.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::estimate::is_ideograph;
 
-/// Words that say nothing about a topic.
+/// Words that carry no topic.
 const STOP_WORDS: &[&str] = &[
     "a", "about", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can", "could", "did",
     "do", "does", "for", "from", "had", "has", "have", "how", "i", "if", "in", "into", "is", "it", "its",
@@ -12,7 +12,7 @@ const STOP_WORDS: &[&str] = &[
     "tell", "than", "that", "the", "their", "them", "there", "these", "they", "this", "those", "to", "was",
     "we", "were", "what", "when", "where", "which", "who", "why", "will", "with", "would", "you", "your",
 ];
-/// Ideographs of questions and grammar, which join words rather than being part of them.
+/// Ideographs of questions and grammar, which separate words rather than being part of them.
 const STOP_IDEOGRAPHS: &str = "的了吗呢么是在和与或有我你他她它们这那哪谁吧啊请";
 
 /// The distinct terms of a text.
@@ -24,7 +24,7 @@ impl DistinctTerms {
         let mut terms = HashSet::new();
         let mut word = String::new();
         let mut run: Vec<char> = Vec::new();
-        // One more character, which closes the last word and the last run.
+        // One more character, to close the last word and the last run.
         for c in text.chars().chain([' ']) {
             let ideograph = is_ideograph(c);
             if c.is_alphanumeric() && !ideograph {
@@ -45,7 +45,7 @@ impl DistinctTerms {
         self.0.is_empty()
     }
 
-    /// How many terms both have.
+    /// The number of common terms.
     pub(super) fn shared(&self, other: &Self) -> usize {
         self.0.intersection(&other.0).count()
     }
@@ -63,12 +63,12 @@ fn pairs(run: &[char]) -> Vec<String> {
     run.windows(2).map(|pair| pair.iter().collect()).collect()
 }
 
-/// Takes the commonest English endings off, so that `costs` finds `cost`.
+/// Removes the most common English endings, so that `costs` matches `cost`.
 fn stem(word: &str) -> Option<String> {
     if STOP_WORDS.contains(&word) {
         return None;
     }
-    // Of a short word the rest would be another one, and other scripts have other endings.
+    // A short word would become a different one, and other scripts have other endings.
     if word.len() > 4 && word.is_ascii() {
         for (ending, instead) in [("ies", "y"), ("ing", ""), ("ed", ""), ("es", ""), ("s", ""), ("e", "")] {
             if let Some(start) =
@@ -81,13 +81,14 @@ fn stem(word: &str) -> Option<String> {
     Some(word.to_owned())
 }
 
-/// What each term of a question is worth. In order: sums of the same numbers differ with the order, and an answer must
-/// not change from run to run.
+/// The weight of each term of a question. Ordered: floating-point sums depend on the order, and an answer must not
+/// change from run to run.
 pub(super) struct TermWeights(BTreeMap<String, f64>);
 
-/// A term is worth more the fewer of the texts have it.
+/// A term has more weight the fewer texts contain it.
 pub(super) fn weigh(question: &DistinctTerms, texts: &[DistinctTerms]) -> TermWeights {
-    // By the terms of the texts: a question may be as long as a prompt, and each of its terms would be asked of each text.
+    // Iterates over the terms of the texts: a question may be as long as a prompt, and each of its terms would be
+    // looked up in each text.
     let mut having: HashMap<&str, usize> = HashMap::new();
     for term in texts.iter().flat_map(|text| &text.0).filter(|term| question.0.contains(*term)) {
         *having.entry(term.as_str()).or_default() += 1;
@@ -102,9 +103,10 @@ pub(super) fn weigh(question: &DistinctTerms, texts: &[DistinctTerms]) -> TermWe
 }
 
 impl TermWeights {
-    /// The worth of what a text shares with the question; long texts do not win by length alone.
+    /// The weight of the terms that a text shares with the question, adjusted so that long texts do not win by length
+    /// alone.
     pub(super) fn overlap(&self, text: &DistinctTerms) -> f64 {
-        // By the terms of the text, as there; in order, as the sum wants them.
+        // Iterates over the terms of the text, as above; sorted for a deterministic sum.
         let mut shared: Vec<(&String, &f64)> =
             text.0.iter().filter_map(|term| self.0.get_key_value(term)).collect();
         shared.sort_unstable_by_key(|(term, _)| *term);

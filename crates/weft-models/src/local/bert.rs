@@ -1,8 +1,8 @@
-//! The forward pass of BERT models (and those of RoBERTa's kind) that turn a text into one vector, or a pair of texts into
+//! The forward pass of BERT models (and RoBERTa variants) that convert a text to one vector, or a pair of texts to
 //! one score.
 //!
-//! The tokens of all texts of a batch stand in one matrix, one text below the other, so that nothing is
-//! computed for padding and no mask is needed; only attention looks at each text by itself.
+//! The tokens of all texts of a batch are rows of one matrix, one text after the other, so that nothing is computed
+//! for padding and no mask is needed; only attention treats each text separately.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use super::gelu::Gelu;
 
 type Computed<T> = candle_core::Result<T>;
 
-/// What `config.json` says, as far as it matters here.
+/// The relevant parts of `config.json`.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct BertShape {
     pub model_type: String,
@@ -24,11 +24,11 @@ pub(super) struct BertShape {
     pub num_hidden_layers: usize,
     pub max_position_embeddings: usize,
     pub layer_norm_eps: f64,
-    /// The token that fills gaps; RoBERTa counts places from the number after it on.
+    /// The padding token; RoBERTa numbers positions starting from the number after it.
     pad_token_id: Option<usize>,
 }
 
-/// What becomes of the last layer.
+/// How the output of the last layer is pooled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pooling {
     /// The mean over all tokens.
@@ -41,13 +41,13 @@ pub(super) enum Pooling {
 #[derive(Clone, Debug, Default)]
 pub(super) struct TokenIds {
     pub ids: Vec<u32>,
-    /// For each token whether it is of the second text (1); empty when there is none.
+    /// For each token, 1 if it belongs to the second text; empty when there is only one.
     pub kinds: Vec<u32>,
 }
 
 impl BertShape {
     /// # Errors
-    /// Why it is no model that is understood here.
+    /// Why the model is not supported.
     pub(super) fn check(&self) -> Result<(), String> {
         let is_known = matches!(self.model_type.as_str(), "bert" | "roberta" | "xlm-roberta");
         if !is_known || self.hidden_act != "gelu" {
@@ -69,12 +69,12 @@ impl BertShape {
         }
     }
 
-    /// The place of the first token.
+    /// The position of the first token.
     fn first_place(&self) -> usize {
         if self.model_type == "bert" { 0 } else { self.pad_token_id.unwrap_or(1).saturating_add(1) }
     }
 
-    /// How many tokens a text may have.
+    /// The maximum number of tokens in a text.
     pub(super) fn tokens_max(&self) -> usize {
         self.max_position_embeddings.saturating_sub(self.first_place())
     }
@@ -83,9 +83,9 @@ impl BertShape {
 /// A model with its weights.
 pub(super) struct Bert {
     words: Tensor,
-    /// The place of a token, and that it is of the first text.
+    /// The embedding of each position, including that of the first text's token type.
     places: Tensor,
-    /// What is different for tokens of the second text; models without such a difference have none.
+    /// The difference between the token types of the second and the first text; absent in models without it.
     second: Option<Tensor>,
     first_place: u32,
     norm: LayerNorm,
@@ -93,7 +93,7 @@ pub(super) struct Bert {
 }
 
 struct BertLayer {
-    /// Query, key and value beside each other: one large product is faster than three.
+    /// Query, key and value side by side: one large product is faster than three.
     attention: Dense,
     heads: usize,
     joined: Dense,
@@ -103,27 +103,27 @@ struct BertLayer {
     norm: LayerNorm,
 }
 
-/// A product with a matrix, and a row that is added.
+/// A linear layer: a matrix product plus a bias row.
 struct Dense {
     matrix: Tensor,
     row: Tensor,
 }
 
-/// Where the tokens of one text are.
+/// The rows of one text's tokens.
 #[derive(Clone, Copy)]
 struct TokenSpan {
     start: usize,
     length: usize,
 }
 
-/// Weights by name, all of which must be there.
+/// Weights by name, all of which have to exist.
 struct NamedWeights<'a> {
     by_name: &'a HashMap<String, Tensor>,
     prefix: &'static str,
 }
 
 impl<'a> NamedWeights<'a> {
-    /// The weights of the model itself; those of a head stand beside it.
+    /// The weights of the model itself, without those of a head.
     fn of(by_name: &'a HashMap<String, Tensor>) -> Self {
         let wrapped =
             |prefix: &&str| by_name.contains_key(&format!("{prefix}embeddings.word_embeddings.weight"));
@@ -148,7 +148,7 @@ impl NamedWeights<'_> {
     }
 
     fn attention(&self, name: &str, width_of_head: f64) -> Computed<Dense> {
-        // The scale of the scores is put into the weights of the query.
+        // The scale of the scores is folded into the weights of the query.
         let scale = 1.0 / width_of_head.sqrt();
         let [query, key, value] = ["query", "key", "value"].map(|part| self.dense(&format!("{name}.{part}")));
         let (query, key, value) = (query?, key?, value?);
@@ -165,7 +165,7 @@ impl Dense {
 }
 
 impl Bert {
-    /// Takes the weights of a model of `shape` from all tensors of its file.
+    /// Selects the weights of a model of `shape` from all tensors in its file.
     pub(super) fn new(shape: &BertShape, tensors: &HashMap<String, Tensor>) -> Computed<Self> {
         let weights = NamedWeights::of(tensors);
         let kinds = weights.get("embeddings.token_type_embeddings.weight")?;
@@ -187,7 +187,7 @@ impl Bert {
         })
     }
 
-    /// A vector for each text, brought to length 1. No text is empty.
+    /// A vector of length 1 for each text. No text may be empty.
     pub(super) fn vectors(&self, texts: &[&TokenIds], pooling: Pooling) -> Computed<Vec<Vec<f32>>> {
         let (rows, spans) = self.rows(texts)?;
         let pooled = spans.iter().map(|span| match pooling {
@@ -197,7 +197,7 @@ impl Bert {
         pooled.map(|vector| vector.map(crate::vectors::normalised)).collect()
     }
 
-    /// The first token of each text as the last layer has it, one below the other. No text is empty.
+    /// The last layer's output for the first token of each text, as rows. No text may be empty.
     pub(super) fn firsts(&self, texts: &[&TokenIds]) -> Computed<Tensor> {
         let (rows, spans) = self.rows(texts)?;
         let firsts: Vec<Tensor> =
@@ -205,7 +205,7 @@ impl Bert {
         Tensor::cat(&firsts, 0)
     }
 
-    /// The last layer of all texts.
+    /// The last layer's output for all texts.
     fn rows(&self, texts: &[&TokenIds]) -> Computed<(Tensor, Vec<TokenSpan>)> {
         let mut spans = Vec::with_capacity(texts.len());
         let (mut ids, mut places, mut kinds) = (Vec::new(), Vec::new(), Vec::new());
@@ -231,25 +231,25 @@ impl Bert {
         Ok((rows, spans))
     }
 
-    /// How many words it knows.
+    /// The size of the vocabulary.
     pub(super) fn words(&self) -> usize {
         self.words.dims().first().copied().unwrap_or_default()
     }
 
-    /// How many places there are, also those that no token has.
+    /// The number of positions, including unused ones.
     pub(super) fn places(&self) -> usize {
         self.places.dims().first().copied().unwrap_or_default()
     }
 }
 
-/// What makes one score of the first token of a pair.
+/// Computes a score from the first token of a pair.
 pub(super) struct ScoreHead {
     dense: Dense,
     score: Dense,
 }
 
 impl ScoreHead {
-    /// Takes the weights of the head from all tensors of a model's file.
+    /// Selects the weights of the head from all tensors in a model's file.
     pub(super) fn new(tensors: &HashMap<String, Tensor>) -> Computed<Self> {
         let (inner, outer) = (NamedWeights::of(tensors), NamedWeights { by_name: tensors, prefix: "" });
         let of_roberta = tensors.contains_key("classifier.out_proj.weight");
@@ -298,10 +298,10 @@ impl BertLayer {
         self.norm.forward(&(self.narrow.forward(&wide)? + rows)?)
     }
 
-    /// What the tokens of one text take from each other.
+    /// Self-attention among the tokens of one text.
     fn attend(&self, projected: &Tensor, span: TokenSpan) -> Computed<Tensor> {
         let part = projected.narrow(0, span.start, span.length)?.reshape((span.length, 3, self.heads, ()))?;
-        // Views, one matrix for each head; the product takes them as they lie.
+        // Views, one matrix per head; the product accepts them without copying.
         let view = |which: usize| part.narrow(1, which, 1)?.squeeze(1)?.transpose(0, 1);
         let (query, key, value) = (view(0)?, view(1)?, view(2)?);
         let shares = ops::softmax_last_dim(&query.matmul(&key.transpose(1, 2)?)?)?;

@@ -1,4 +1,4 @@
-//! The Gaussian error linear unit, in place and fast enough not to matter beside the matrix products.
+//! The Gaussian error linear unit, computed in place and fast enough to be negligible beside the matrix products.
 
 use candle_core::{CpuStorage, Error, InplaceOp1, Layout, Result};
 
@@ -21,8 +21,8 @@ impl InplaceOp1 for Gelu {
     }
 }
 
-/// The error function by the rational approximation 7.1.26 of Abramowitz and Stegun, without branches, so
-/// that the compiler computes several at once.
+/// The error function by approximation 7.1.26 of Abramowitz and Stegun, without branches, so that the compiler can
+/// vectorize it.
 #[inline]
 fn erf(x: f32) -> f32 {
     let a = x.abs();
@@ -32,12 +32,12 @@ fn erf(x: f32) -> f32 {
     (1.0 - poly * exp_of_negative(-a * a)).copysign(x)
 }
 
-/// e^x for x ≤ 0: a power of two by the bits of the exponent, and a polynomial for what is left.
+/// e^x for x ≤ 0: a power of two through the exponent bits, and a polynomial for the remainder.
 #[inline]
 fn exp_of_negative(x: f32) -> f32 {
-    // Below this e^x is less than any sum here can show.
+    // Below this, e^x is smaller than the precision of any sum here.
     let x = x.max(-80.0) * std::f32::consts::LOG2_E;
-    // Adding and taking away 1.5 · 2²³ rounds to a whole number without a call.
+    // Adding and subtracting 1.5 · 2²³ rounds to an integer without a function call.
     let whole = (x + 12_582_912.0) - 12_582_912.0;
     let rest = (x - whole) * std::f32::consts::LN_2;
     let poly = 1.0

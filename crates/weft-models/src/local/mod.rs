@@ -1,5 +1,5 @@
-//! Models in this process: BERT in f32 from a folder, which turns texts into vectors (all-MiniLM-L6-v2), or says how well
-//! passages answer a question (ms-marco-MiniLM-L-6-v2).
+//! Models that run in this process: BERT in f32 from a folder, which computes vectors of texts (all-MiniLM-L6-v2), or
+//! scores how well passages answer a question (ms-marco-MiniLM-L-6-v2).
 
 mod bert;
 mod gelu;
@@ -23,25 +23,25 @@ pub use reranker::LocalReranker;
 
 use crate::config::MODEL_FILES;
 
-/// Tokens that are computed at once. More costs memory and is not faster.
+/// Maximum number of tokens per batch. More costs memory and is not faster.
 const BATCH_TOKENS_MAX: usize = 512;
-/// Batches that are computed beside each other; each uses all cores.
+/// Maximum number of concurrent batches; each uses all cores.
 const BATCHES_AT_ONCE_MAX: usize = 1;
-/// No token is longer than this on average; what is beyond is not even looked at.
+/// Upper bound of the average token length; text beyond it is not even tokenized.
 const BYTES_PER_TOKEN_MAX: usize = 64;
-/// The marks of begin and end, and something between them.
+/// The start and end tokens, and one between them.
 const TOKENS_MIN: usize = 3;
-/// A longer file of settings is none.
+/// Longer files are not valid settings.
 const SETTINGS_BYTES_MAX: u64 = 1 << 20;
 
-/// The files of a model, all in one folder. One of them is not always there.
+/// The files of a model, all in one folder. One of them is optional.
 const SHAPE_FILE: &str = MODEL_FILES[0];
 const TOKENIZER_FILE: &str = MODEL_FILES[1];
 const WEIGHTS_FILE: &str = MODEL_FILES[2];
 const SENTENCE_FILE: &str = "sentence_bert_config.json";
 const POOLING_FILE: &str = "1_Pooling/config.json";
 
-/// A model in a folder. Its weights are read when it is first asked.
+/// A model in a folder. Its weights are loaded on first use.
 pub struct LocalEmbedder {
     name: String,
     files: ModelFiles,
@@ -52,7 +52,7 @@ pub struct LocalEmbedder {
     room: Arc<Semaphore>,
 }
 
-/// The files of a model, and what is known of it before its weights are read.
+/// The files of a model, and its properties known before the weights are loaded.
 #[derive(Clone)]
 struct ModelFiles {
     folder: PathBuf,
@@ -62,7 +62,7 @@ struct ModelFiles {
 
 struct Model {
     bert: Bert,
-    /// What makes scores, of a reranker.
+    /// The scoring head of a reranker.
     head: Option<bert::ScoreHead>,
     tokenizer: Tokenizer,
     tokens_max: usize,
@@ -86,10 +86,10 @@ impl std::fmt::Debug for LocalEmbedder {
 }
 
 impl LocalEmbedder {
-    /// The model in `folder`, to be remembered by datasets as `name`.
+    /// Opens the model in `folder`, to be recorded by datasets as `name`.
     ///
     /// # Errors
-    /// `Invalid` when a file is missing or the model is of another kind.
+    /// `Invalid` when a file is missing or the model is of an unsupported kind.
     pub fn open(name: impl Into<String>, folder: impl Into<PathBuf>) -> Result<Self> {
         let files = ModelFiles::open(folder.into())?;
         let file = files.folder.join(POOLING_FILE);
@@ -105,7 +105,7 @@ impl LocalEmbedder {
         })
     }
 
-    /// The same with something before every question and every passage, as some models want it.
+    /// Sets prefixes of every question and every passage, which some models require.
     #[must_use]
     pub fn with_prefixes(self, query_prefix: String, passage_prefix: String) -> Self {
         Self { query_prefix, passage_prefix, ..self }
@@ -123,12 +123,12 @@ impl LocalEmbedder {
                 .await
                 .map(Arc::new)
         };
-        // A failure is not kept: the files may be there the next time.
+        // A failure is not cached: the files may exist the next time.
         self.model.get_or_try_init(load).await
     }
 }
 
-/// Whether a model has a head that makes scores.
+/// Whether a model has a scoring head.
 #[derive(Clone, Copy, PartialEq)]
 enum ScoreHeads {
     Without,
@@ -154,7 +154,7 @@ impl ModelFiles {
         } else {
             shape.tokens_max()
         };
-        // `check` has refused shapes with fewer tokens than the lower bound; `clamp` would panic.
+        // `check` has rejected shapes with fewer tokens than the lower bound, for which `clamp` would panic.
         let tokens_max = wanted.clamp(TOKENS_MIN, shape.tokens_max());
         Ok(Self { folder, shape, tokens_max })
     }
@@ -165,7 +165,7 @@ async fn permit(room: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit> {
     permit.map_err(|cause| Error::internal("the local model was closed").because(cause))
 }
 
-/// Work that keeps its permit to its end, also when nobody waits for it any more.
+/// Runs blocking work that holds its permit until its end, even when its caller no longer waits for it.
 async fn blocking<T: Send + 'static>(
     permit: OwnedSemaphorePermit,
     work: impl FnOnce() -> Result<T> + Send + 'static,
@@ -202,8 +202,8 @@ impl Model {
         let (bert, head) = parts.map_err(|cause| failed(WEIGHTS_FILE, cause.to_string()))?;
         let tokenizer = Tokenizer::from_file(folder.join(TOKENIZER_FILE));
         let mut tokenizer = tokenizer.map_err(|cause| failed(TOKENIZER_FILE, cause.to_string()))?;
-        // A file may ask for texts of one length; here each text has
-        // rows of its own, and filling would be computed.
+        // A file may request padding to a common length; here each text has its own rows, and padding would be
+        // computed as well.
         tokenizer.with_padding(None);
         let marks = tokenizer.get_post_processor().map_or(0, |marks| marks.added_tokens(false));
         if marks >= tokens_max {
@@ -216,7 +216,7 @@ impl Model {
         tokenizer
             .with_truncation(Some(truncation))
             .map_err(|cause| failed(TOKENIZER_FILE, cause.to_string()))?;
-        // Otherwise a text would fail later on, with the first word that has no row in the weights.
+        // Otherwise a text would fail later, at the first token without a row in the weights.
         let words = tokenizer.get_vocab_size(true);
         if words > bert.words() || shape.max_position_embeddings > bert.places() {
             let known = format!("there are {} words and {} places", bert.words(), bert.places());
@@ -239,9 +239,9 @@ impl Model {
         Ok(TokenIds { ids: or_something(encoded.get_ids()), kinds: encoded.get_type_ids().to_vec() })
     }
 
-    /// As much of a text as can be read.
+    /// The beginning of a text, as much as can be read.
     fn beginning<'a>(&self, text: &'a str) -> &'a str {
-        // The tokenizer goes over all of a text before it cuts, which takes seconds for megabytes.
+        // The tokenizer processes all of a text before it truncates, which takes seconds for megabytes.
         &text[..text.floor_char_boundary(self.tokens_max * BYTES_PER_TOKEN_MAX)]
     }
 
@@ -251,9 +251,9 @@ impl Model {
     }
 }
 
-/// A tokenizer without marks of begin and end gives nothing for an empty text.
+/// Replaces the empty output that a tokenizer without start and end tokens returns for an empty text.
 fn or_something(ids: &[u32]) -> Vec<u32> {
-    // No text may be empty in a batch: the mean over no rows is no number.
+    // No text may be empty in a batch: the mean of zero rows is not a number.
     if ids.is_empty() { vec![0] } else { ids.to_vec() }
 }
 
@@ -262,8 +262,8 @@ fn unsplit(cause: tokenizers::Error) -> Error {
     Error::internal("cannot split a text into tokens").because(cause.to_string())
 }
 
-/// Texts by the number of their tokens, cut into batches. Equal lengths stand together, so that a batch
-/// of short texts is not held up by a long one.
+/// Sorts texts by their number of tokens and splits them into batches. Similar lengths are grouped, so that a batch
+/// of short texts is not delayed by a long one.
 fn batches(lengths: &[usize]) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lengths.len()).collect();
     order.sort_by_key(|at| lengths[*at]);

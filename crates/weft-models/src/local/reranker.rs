@@ -12,7 +12,7 @@ use weft_core::{Error, Result};
 use super::bert::TokenIds;
 use super::{BATCHES_AT_ONCE_MAX, Model, ModelFiles, ScoreHeads, batches, blocking, permit};
 
-/// A reranker in a folder. Its weights are read when it is first asked.
+/// A reranker in a folder. Its weights are loaded on first use.
 pub struct LocalReranker {
     name: String,
     files: ModelFiles,
@@ -27,10 +27,10 @@ impl std::fmt::Debug for LocalReranker {
 }
 
 impl LocalReranker {
-    /// The model in `folder`.
+    /// Opens the model in `folder`.
     ///
     /// # Errors
-    /// `Invalid` when a file is missing or the model is of another kind.
+    /// `Invalid` when a file is missing or the model is of an unsupported kind.
     pub fn open(name: impl Into<String>, folder: impl Into<PathBuf>) -> Result<Self> {
         let files = ModelFiles::open(folder.into())?;
         let room = Arc::new(Semaphore::new(BATCHES_AT_ONCE_MAX));
@@ -44,7 +44,7 @@ impl LocalReranker {
                 .await
                 .map(Arc::new)
         };
-        // A failure is not kept: the files may be there the next time.
+        // A failure is not cached: the files may exist the next time.
         self.model.get_or_try_init(load).await
     }
 }

@@ -1,4 +1,4 @@
-//! An answer on the OpenAI wire, piece by piece.
+//! An answer in the OpenAI wire format, assembled piece by piece.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -31,7 +31,7 @@ struct WireChoice {
     #[serde(alias = "message")]
     delta: Option<WireDelta>,
     finish_reason: Option<String>,
-    /// Moonshot's place for it.
+    /// Where Moonshot sends the usage.
     usage: Option<WireTokens>,
 }
 
@@ -54,7 +54,7 @@ struct WireTokens {
     completion_tokens: Option<u64>,
     prompt_tokens_details: Option<PromptDetails>,
     completion_tokens_details: Option<CompletionDetails>,
-    /// As DeepSeek says it.
+    /// DeepSeek's form.
     #[serde(deserialize_with = "sent_tokens::read")]
     prompt_cache_hit_tokens: Option<u64>,
 }
@@ -88,7 +88,7 @@ impl From<WireTokens> for SentUsage {
     }
 }
 
-/// Puts an answer together.
+/// Assembles an answer.
 pub(super) struct OpenAiAssembly {
     model: String,
     key: Secret,
@@ -96,7 +96,7 @@ pub(super) struct OpenAiAssembly {
     ready: VecDeque<Result<ChatDelta>>,
     tags: InlineTags,
     parts: Vec<TaggedPart>,
-    /// The text so far, for an estimate of its tokens.
+    /// The text so far, to estimate its tokens.
     said: String,
     calls: CallAssembly,
     reason: Option<StopReason>,
@@ -129,7 +129,7 @@ impl OpenAiAssembly {
         self.ready.extend(warnings.into_iter().map(|warning| Ok(ChatDelta::Warning(warning))));
     }
 
-    /// An answer that came in one piece.
+    /// A complete answer in one response.
     pub(super) fn whole(mut self, body: &[u8]) -> impl Stream<Item = Result<ChatDelta>> + use<> {
         self.take(body);
         self.ended();
@@ -141,7 +141,7 @@ impl OpenAiAssembly {
         OpenAiAnswer { body, events: SseBuffer::default(), assembly: self }
     }
 
-    /// Reads one event.
+    /// Processes one event.
     fn take(&mut self, data: &[u8]) {
         if self.over {
             return;
@@ -153,7 +153,7 @@ impl OpenAiAssembly {
         let chunk: WireChunk = match serde_json::from_slice(data).or_else(mended) {
             Ok(chunk) => chunk,
             Err(cause) => {
-                // Whoever looks for the mistake has to see what came, and an event may have megabytes.
+                // To find the mistake one has to see what was received, and an event may have megabytes.
                 let seen = String::from_utf8_lossy(&data[..data.len().min(200)]).into_owned();
                 return self.fail(failure::garbled(&self.model, format!("{cause} in `{seen}`"), &self.key));
             }
@@ -161,7 +161,7 @@ impl OpenAiAssembly {
         if let Some(error) = chunk.error.as_ref().filter(|error| !error.is_null()) {
             return self.fail(failure::reported(&self.model, error, &self.key));
         }
-        // A list that is empty is null, where a server is written in Go.
+        // Servers written in Go send null for an empty list.
         let choices = chunk.choices.unwrap_or_default();
         if choices.is_empty() && chunk.usage.is_none() {
             return self.odd(data);
@@ -173,7 +173,7 @@ impl OpenAiAssembly {
         }
     }
 
-    /// An event without choices and usage: harmless, unless it is an error in the shape of vLLM.
+    /// An event without choices and usage: harmless, unless it is an error in vLLM's form.
     fn odd(&mut self, data: &[u8]) {
         let event: Json = serde_json::from_slice(data).unwrap_or_default();
         if event.get("object").and_then(Json::as_str) == Some("error") {
@@ -186,9 +186,9 @@ impl OpenAiAssembly {
     fn choice(&mut self, choice: WireChoice) {
         self.usage = choice.usage.or(self.usage);
         let delta = choice.delta.unwrap_or_default();
-        // Two names for one thing: servers send the one or the other.
+        // Two names for the same field: a server sends one of them.
         let thought = delta.reasoning_content.or(delta.reasoning).map(TaggedPart::Thinking);
-        // What a model says in place of an answer is read as one.
+        // A refusal in place of an answer is treated as the answer.
         let refusal = delta.refusal.filter(|_| delta.content.is_empty()).map(TaggedPart::Text);
         for part in thought.into_iter().chain(delta.content).chain(refusal) {
             match part {
@@ -254,7 +254,7 @@ impl OpenAiAssembly {
             self.say_call(Some(delta));
         }
         let reason = match self.reason {
-            // Some servers say `stop` after a tool call, or nothing.
+            // Some servers send `stop` after a tool call, or nothing.
             Some(StopReason::Stop) | None if !self.calls.is_empty() => StopReason::ToolCalls,
             Some(reason) => reason,
             None => StopReason::Other,
@@ -264,7 +264,7 @@ impl OpenAiAssembly {
         self.ready.push_back(Ok(ChatDelta::End { reason, usage }));
     }
 
-    /// The bytes are over. Servers that forget `[DONE]` are forgiven when they gave a reason to stop.
+    /// The response has ended. A missing `[DONE]` is tolerated if a stop reason was sent.
     fn ended(&mut self) {
         match () {
             () if self.over => {}
@@ -281,7 +281,7 @@ impl OpenAiAssembly {
 
 fn stop_reason(reason: &str) -> StopReason {
     match reason {
-        // Compatible servers hand on the words of the models behind them.
+        // Compatible servers pass on the values of the models behind them.
         "stop" | "eos" | "end_turn" => StopReason::Stop,
         "length" | "max_tokens" => StopReason::Length,
         "tool_calls" | "function_call" => StopReason::ToolCalls,
@@ -324,7 +324,7 @@ impl Stream for OpenAiAnswer {
             match std::task::ready!(this.body.poll_next_unpin(cx)) {
                 Some(Ok(bytes)) => this.feed(&bytes),
                 Some(Err(cause)) => {
-                    // A connection that breaks is the usual way for an answer to be cut off.
+                    // An answer is usually cut off by a broken connection.
                     let why = failure::no_answer(&this.assembly.model, cause, &this.assembly.key);
                     this.assembly.fail(failure::cut_off(&this.assembly.model).because(why));
                 }
@@ -332,7 +332,7 @@ impl Stream for OpenAiAnswer {
                     if let Some(data) = this.events.last() {
                         this.assembly.take(data);
                     }
-                    // A stream without a word is one that broke off, and no other protocol.
+                    // A stream without any content broke off; it is not a different protocol.
                     this.assembly.understood |= this.events.is_silent();
                     this.assembly.ended();
                 }

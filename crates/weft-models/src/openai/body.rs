@@ -1,4 +1,4 @@
-//! A request as the OpenAI wire wants it.
+//! A request in the OpenAI wire format.
 
 use serde_json::{Map, Value as Json, json};
 use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest, ToolCall, ToolChoice, ToolSchema};
@@ -7,11 +7,11 @@ use crate::offer::ToolOffer;
 use crate::sampling::{SchemaMode, Settled};
 use crate::tool_images;
 
-/// The name under which an answer's schema is sent; providers insist on one.
+/// The name under which an answer's schema is sent; providers require one.
 const SCHEMA_NAME: &str = "answer";
 
-/// Families that refuse a round of tool calls that comes back without its reasoning, or answer worse: by
-/// a part of their address or of the model's name.
+/// Model families that reject a round of tool calls without its reasoning, or answer worse, identified by a part of
+/// the address or of the model's name.
 const WANT_REASONING_BACK: &[&str] = &["deepseek", "moonshot", "kimi", "bigmodel.cn", "z.ai", "glm-"];
 
 pub(super) fn body(
@@ -78,8 +78,8 @@ fn content(message: &ChatMessage) -> Json {
 }
 
 fn call(call: &ToolCall) -> Json {
-    // Several servers read the arguments again and refuse the whole conversation when they are no JSON;
-    // the result message says what was wrong with them.
+    // Several servers parse the arguments again and reject the whole conversation if they are not JSON; the result
+    // message says what was wrong with them.
     let readable = serde_json::from_str::<serde::de::IgnoredAny>(&call.arguments).is_ok();
     let arguments = if readable { call.arguments.as_str() } else { "{}" };
     json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}})

@@ -1,5 +1,5 @@
-//! The tool calls of one answer, as servers send them: in turns, without an index, without an id, with
-//! one index for all, or with the name in every piece.
+//! Assembles the tool calls of one answer in all forms that servers send: interleaved, without an index, without an
+//! id, with the same index for all, or with the name in every piece.
 
 use std::collections::HashMap;
 
@@ -19,17 +19,17 @@ pub(super) struct CallPiece {
 #[derive(Deserialize, Default)]
 pub(super) struct FunctionPiece {
     pub name: Option<String>,
-    /// A text; some local servers send the object.
+    /// A string; some local servers send the object.
     pub arguments: Option<Json>,
 }
 
-/// The calls so far. Ours are numbered without gaps in the order in which they begin.
+/// The calls so far, numbered without gaps in the order in which they begin.
 #[derive(Debug, Default)]
 pub(super) struct CallAssembly {
     begun: Vec<BegunCall>,
-    /// Which call each of the server's indexes means now.
+    /// The call to which each of the server's indexes currently refers.
     by_index: HashMap<usize, usize>,
-    /// Calls that the conversation held before, so that ids we make up do not repeat.
+    /// The number of earlier calls in the conversation, so that generated ids are unique.
     before: usize,
 }
 
@@ -38,7 +38,7 @@ struct BegunCall {
     /// The server's id.
     id: Option<String>,
     named: bool,
-    /// Arguments that came before the name.
+    /// Arguments that arrived before the name.
     held: String,
 }
 
@@ -51,7 +51,7 @@ impl CallAssembly {
         self.begun.is_empty()
     }
 
-    /// The next piece as a delta, if it says something new; an error when there are too many calls.
+    /// Converts the next piece to a delta, if it adds something; an error when there are too many calls.
     pub(super) fn take(&mut self, piece: CallPiece) -> Result<Option<ChatDelta>, String> {
         let function = piece.function.unwrap_or_default();
         let (id, name) = (filled(piece.id), filled(function.name));
@@ -78,19 +78,19 @@ impl CallAssembly {
         Ok(name.map(|name| call.begin(at, self.before, name)))
     }
 
-    /// Calls that never got a name; whoever runs them will say so to the model.
+    /// The calls that never got a name; the code that makes the calls reports them to the model.
     pub(super) fn nameless(&mut self) -> impl Iterator<Item = ChatDelta> + '_ {
         let before = self.before;
         let nameless = self.begun.iter_mut().enumerate().filter(|(_, call)| !call.named);
         nameless.map(move |(at, call)| call.begin(at, before, String::new()))
     }
 
-    /// Which call a piece belongs to; the number after the last for a new one.
+    /// The call to which a piece belongs; the number after the last one for a new call.
     fn place(&self, index: Option<usize>, id: Option<&str>, name: Option<&str>) -> usize {
         let next = self.begun.len();
         let own = |at: usize| self.begun.get(at).and_then(|call| call.id.as_deref());
         match index {
-            // Some servers give every call the index 0 and tell them apart by their ids.
+            // Some servers give every call the index 0 and distinguish them by id.
             Some(index) => match self.by_index.get(&index) {
                 Some(at) if id.is_none() || own(*at).is_none() || own(*at) == id => *at,
                 _ => next,

@@ -1,4 +1,5 @@
-//! What a message says, as servers write it: a text, or a list of parts with reasoning among them, as Mistral has it.
+//! The content of a message in the forms that servers send: a string, or a list of parts including reasoning, as from
+//! Mistral.
 
 use serde::de::Error as _;
 use serde::{Deserialize as _, Deserializer};
@@ -6,7 +7,7 @@ use serde_json::Value as Json;
 
 use crate::inline_tags::TaggedPart;
 
-/// What a content says, without what is empty.
+/// Parses a content, without empty parts.
 pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<TaggedPart>, D::Error> {
     let mut parts = match Json::deserialize(deserializer)? {
         Json::Null => Vec::new(),
@@ -26,7 +27,7 @@ fn part(part: &Json) -> TaggedPart {
     match part.get("thinking") {
         Some(Json::String(text)) => TaggedPart::Thinking(text.clone()),
         Some(Json::Array(parts)) => TaggedPart::Thinking(parts.iter().filter_map(text).collect()),
-        // Parts of other kinds, such as the numbers of references, say nothing to a reader.
+        // Parts of other kinds, such as reference numbers, contain nothing for a reader.
         _ => TaggedPart::Text(text(part).unwrap_or_default().to_owned()),
     }
 }

@@ -1,6 +1,6 @@
-//! Characters that a server has cut in half: some cut an answer by bytes or by the units of UTF-16.
+//! Repairs characters that a server has split: some split an answer at bytes or at UTF-16 code units.
 
-/// An event with U+FFFD in the place of each half of a character.
+/// An event with each half of a character replaced by U+FFFD.
 pub(super) fn mended(event: &[u8]) -> String {
     let text = String::from_utf8_lossy(event);
     let mut mended = String::with_capacity(text.len());
@@ -17,10 +17,10 @@ pub(super) fn mended(event: &[u8]) -> String {
     mended
 }
 
-/// How long the escape is that a text begins with, and whether it is whole.
+/// The length of the escape at the start of a text, and whether it is complete.
 fn look(escape: &str) -> (usize, bool) {
     let Some(first) = unit(escape) else {
-        // The character behind the backslash belongs to it, also when it is another one.
+        // The character after the backslash belongs to it, even if it is a backslash.
         return (escape.chars().take(2).map(char::len_utf8).sum(), true);
     };
     let opens = (0xd800..0xdc00).contains(&first);
@@ -31,7 +31,7 @@ fn look(escape: &str) -> (usize, bool) {
     (6, !opens && !closes(first))
 }
 
-/// The unit of UTF-16 that a text begins with as `\uXXXX`.
+/// The UTF-16 code unit with which a text starts, as `\uXXXX`.
 fn unit(escape: &str) -> Option<u32> {
     u32::from_str_radix(escape.strip_prefix("\\u")?.get(..4)?, 16).ok()
 }

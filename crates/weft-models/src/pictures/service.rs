@@ -1,5 +1,5 @@
-//! A service for OCR over HTTP, in the way of PaddleOCR's serving (`POST {base_url}/ocr`): the picture in base64, and
-//! texts with boxes in pixels as the answer.
+//! An OCR service over HTTP with the API of PaddleOCR serving (`POST {base_url}/ocr`): it gets a picture in base64
+//! and returns texts with boxes in pixels.
 
 use async_trait::async_trait;
 use base64::Engine as _;
@@ -8,17 +8,17 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use weft_core::seam::PictureReader;
 use weft_core::seam::picture_reader::{Picture, PictureLine, PicturePlace, TEXT_CHARS_MAX};
-use weft_core::{Error, Result};
+use weft_core::{Error, Result, TenantId};
 
 use super::check;
 use crate::config::ModelEntry;
 use crate::factories::Provider;
 use crate::remote::RemoteModel;
 
-/// What the service calls a picture; other numbers are other kinds of files.
+/// The service's file type of a picture; other numbers are other kinds of files.
 const PICTURE: u8 = 1;
 
-/// A service behind an address.
+/// An OCR service at an address.
 pub(crate) struct HttpPictureReader {
     remote: RemoteModel,
 }
@@ -60,7 +60,7 @@ impl HttpPictureReader {
     /// The service of an entry.
     ///
     /// # Errors
-    /// `Invalid` when its provider has none, or for an address that is not valid.
+    /// `Invalid` when its provider has no such service, or for an address that is not valid.
     pub(crate) fn new(entry: &ModelEntry, client: &reqwest::Client) -> Result<Self> {
         if entry.wire() != Provider::OpenAi || entry.base_url.is_none() {
             let what = format!("the model `{}` of the kind `ocr` has no address of a service", entry.name);
@@ -90,7 +90,7 @@ impl HttpPictureReader {
         let mut lines = Vec::new();
         for OcrTexts { rec_texts, rec_boxes } in found.ocr_results.into_iter().map(|page| page.pruned_result)
         {
-            // Boxes that do not fit the texts say nothing of them.
+            // Boxes that do not match the texts are ignored.
             let boxes = if rec_boxes.len() == rec_texts.len() { rec_boxes } else { Vec::new() };
             for (at, text) in rec_texts.into_iter().enumerate() {
                 left = match left.checked_sub(text.chars().count()) {
@@ -118,9 +118,9 @@ impl PictureReader for HttpPictureReader {
         &self.remote.name
     }
 
-    async fn read(&self, picture: &Picture) -> Result<Vec<PictureLine>> {
+    async fn read(&self, _: &TenantId, picture: &Picture) -> Result<Vec<PictureLine>> {
         check(picture)?;
-        // Else it sends the picture back with boxes drawn into it.
+        // Otherwise it returns the picture with boxes drawn into it.
         let body = json!({"file": STANDARD.encode(&picture.bytes), "fileType": PICTURE, "visualize": false});
         let answer = self.remote.ask(&body).await?;
         self.lines(&answer, picture)

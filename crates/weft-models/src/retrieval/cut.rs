@@ -1,14 +1,14 @@
-//! Texts that fit a model whose tokens are not known.
+//! Fits texts to models whose tokenizer is unknown.
 
 use std::borrow::Cow;
 
 use crate::estimate::is_ideograph;
 
-/// What providers get in the place of a text without a sign, which most of them refuse.
+/// Replaces a blank text, which most providers reject.
 const STAND_IN: &str = ".";
 
-/// As much of `text` as has no more than `tokens_max` tokens by a careful count: one that is too high for
-/// prose and right for code and numbers.
+/// The beginning of `text` with at most `tokens_max` tokens by a conservative count: too high for prose, and right
+/// for code and numbers.
 pub(super) fn cut(text: &str, tokens_max: usize) -> &str {
     let room = tokens_max.saturating_mul(SIXTHS);
     let mut used = 0;
@@ -21,12 +21,12 @@ pub(super) fn cut(text: &str, tokens_max: usize) -> &str {
     text
 }
 
-/// How many tokens `text` has by the same count.
+/// The number of tokens in `text` by the same count.
 pub(super) fn tokens(text: &str) -> usize {
     text.chars().map(sixths).sum::<usize>().div_ceil(SIXTHS)
 }
 
-/// A text as it is sent: cut, and never empty.
+/// A text as it is sent: cut to the limit, and never empty.
 pub(super) fn fitting<'a>(prefix: &str, text: &'a str, tokens_max: usize) -> Cow<'a, str> {
     let text = if text.trim().is_empty() { STAND_IN } else { text };
     if prefix.is_empty() {
@@ -37,10 +37,10 @@ pub(super) fn fitting<'a>(prefix: &str, text: &'a str, tokens_max: usize) -> Cow
 
 const SIXTHS: usize = 6;
 
-/// Sixths of a token that a character makes at most, in running text.
+/// The maximum number of sixths of a token that a character takes, in running text.
 fn sixths(c: char) -> usize {
     match c {
-        // Rare ones are two tokens or three.
+        // Rare ones take two or three tokens.
         _ if is_ideograph(c) => 9,
         _ if c.is_ascii_alphanumeric() => 2,
         _ if c.is_whitespace() => 1,

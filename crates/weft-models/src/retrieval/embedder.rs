@@ -1,4 +1,4 @@
-//! Vectors from a provider: cuts, batches, and a look at what comes back.
+//! Gets vectors from a provider: truncation, batches, and validation of the response.
 
 use async_trait::async_trait;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
@@ -11,16 +11,16 @@ use crate::config::ModelEntry;
 use crate::remote::RemoteModel;
 use crate::vectors::normalised;
 
-/// Tokens of one request by our own careful count; providers take at least twice as many.
+/// Maximum tokens of one request by our own conservative count; providers accept at least twice as many.
 const REQUEST_TOKENS_MAX: usize = 60_000;
-/// Requests of one call at the same time.
+/// Maximum number of concurrent requests of one call.
 const REQUESTS_AT_ONCE_MAX: usize = 4;
 
-/// A model that turns texts into vectors, behind an address.
+/// An embedding model at an address.
 pub(super) struct HttpEmbedder {
-    /// What datasets remember.
+    /// The name recorded in datasets.
     name: String,
-    /// What the provider calls it.
+    /// The name of the model at its provider.
     model: String,
     remote: RemoteModel,
     wire: &'static EmbeddingWire,
@@ -32,10 +32,10 @@ pub(super) struct HttpEmbedder {
 }
 
 impl HttpEmbedder {
-    /// The model of `entry`, asked in the way of `wire`.
+    /// The model of `entry`, with the given wire format.
     ///
     /// # Errors
-    /// `Invalid` for an address that is not valid, or none.
+    /// `Invalid` for an invalid or missing address.
     pub(super) fn new(
         entry: &ModelEntry,
         wire: &'static EmbeddingWire,
@@ -46,7 +46,7 @@ impl HttpEmbedder {
             model: entry.provider_name().to_owned(),
             remote: RemoteModel::new(entry, &(wire.url)(entry.address()?), client)?,
             wire,
-            // Of batches of nothing there would be no end.
+            // Empty batches would never end.
             texts_max: entry.batch.unwrap_or(wire.texts_max).max(1),
             tokens_max: entry.own_window().unwrap_or(wire.tokens_max).max(1),
             dimensions: entry.dimensions,
@@ -60,7 +60,7 @@ impl HttpEmbedder {
             EmbeddingTexts { model: &self.model, purpose, texts: &texts, dimensions: self.dimensions };
         let body = self.remote.ask(&(self.wire.body)(&asked)).await?;
         let answer = (self.wire.read)(&body).map_err(|cause| self.remote.garbled(cause))?;
-        // Some servers send zeros in place of nothing.
+        // Some servers send zeros for unknown values.
         let tokens = answer.tokens.filter(|tokens| *tokens > 0);
         let vectors =
             in_order(answer, texts.len(), self.dimensions).map_err(|why| self.remote.garbled(why))?;
@@ -69,7 +69,7 @@ impl HttpEmbedder {
     }
 }
 
-/// Consecutive texts, as many as one request takes.
+/// Groups consecutive texts into batches of the size of one request.
 fn batches(texts: Vec<String>, texts_max: usize) -> Vec<Vec<String>> {
     let mut batches: Vec<Vec<String>> = Vec::new();
     let mut used = 0;
@@ -88,8 +88,8 @@ fn batches(texts: Vec<String>, texts_max: usize) -> Vec<Vec<String>> {
     batches
 }
 
-/// The vectors by the numbers of their texts. Whatever is missing, double, of another length than the
-/// others or without a direction makes the whole answer useless.
+/// Sorts the vectors by the numbers of their texts. A missing or duplicate vector, or one of a different length or
+/// without a direction, invalidates the whole response.
 fn in_order(answer: Vectors, count: usize, wanted: Option<usize>) -> Result<Vec<Vec<f32>>, String> {
     if answer.items.len() != count {
         return Err(format!("{count} texts were sent and {} vectors came back", answer.items.len()));
@@ -133,11 +133,12 @@ impl Embedder for HttpEmbedder {
         let batches = batches(texts.iter().map(fitting).collect(), self.texts_max);
         let asking = stream::iter(batches).map(|batch| self.ask(purpose, batch).boxed());
         let mut all = Embedded::default();
-        // In the order of the texts, whichever request is faster: a vector is found by its place.
+        // In the order of the texts, regardless of which request finishes first: a vector is identified by its
+        // position.
         let mut answers = asking.buffered(REQUESTS_AT_ONCE_MAX);
         while let Some(answer) = answers.try_next().await? {
             all.vectors.extend(answer.vectors);
-            // What a provider says may be any number.
+            // A provider may send any number.
             all.tokens = all.tokens.saturating_add(answer.tokens);
         }
         if one_length(&all.vectors) {
@@ -148,7 +149,7 @@ impl Embedder for HttpEmbedder {
     }
 }
 
-/// Batches are answered one by one, perhaps by different machines.
+/// Batches are answered separately, possibly by different machines.
 fn one_length(vectors: &[Vec<f32>]) -> bool {
     vectors.windows(2).all(|pair| pair[0].len() == pair[1].len())
 }

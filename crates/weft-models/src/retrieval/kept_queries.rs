@@ -1,4 +1,4 @@
-//! Vectors of questions that were asked before.
+//! A cache of the vectors of questions.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -8,21 +8,21 @@ use sha2::{Digest as _, Sha256};
 use weft_core::Result;
 use weft_core::seam::embedder::{Embedded, Embedder, EmbeddingPurpose};
 
-/// Questions that are kept. Those that were asked longest ago go first.
-// Some megabytes: a vector has a few thousand numbers at most.
+/// Maximum number of cached questions. The least recently used ones are evicted first.
+// A few megabytes: a vector has at most a few thousand numbers.
 const QUERIES_MAX: usize = 1000;
 
 type Key = [u8; 32];
 
-/// A model that is not asked again for the vector of a question: people repeat them, and so do agents.
-/// Passages come once and are not kept. A kept vector costs no tokens.
+/// A model that is not asked again for the vector of a question: people and agents repeat questions. Passages occur
+/// once and are not cached. A cached vector costs no tokens.
 pub(super) struct KeptQueries<E> {
     embedder: E,
     kept: Mutex<LruCache<Key, Vec<f32>>>,
 }
 
 impl<E: Embedder> KeptQueries<E> {
-    /// Asks `embedder` for what is not kept.
+    /// Asks `embedder` for vectors that are not cached.
     pub(super) fn new(embedder: E) -> Self {
         Self { embedder, kept: Mutex::new(LruCache::new(QUERIES_MAX)) }
     }
@@ -47,8 +47,8 @@ impl<E: Embedder> Embedder for KeptQueries<E> {
             return self.embedder.embed(purpose, texts).await;
         }
         let keys: Vec<Key> = texts.iter().map(|text| Sha256::digest(text.as_bytes()).into()).collect();
-        // The lock is let go while the model is asked: two who want the
-        // same at once ask twice, and nobody waits for another's question.
+        // The lock is released while the model is asked: two callers with the same question may both ask, but none
+        // waits for another's question.
         let mut vectors: Vec<Option<Vec<f32>>> = {
             let mut kept = self.lock();
             keys.iter().map(|key| kept.get(key).cloned()).collect()

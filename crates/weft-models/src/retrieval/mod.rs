@@ -1,6 +1,5 @@
-//! Models for searching: those that turn texts into vectors, and those that order passages. Requests over
-//! HTTP have the shapes of [`wire`]; what is the same for all of them is done once, in [`HttpEmbedder`]
-//! and [`HttpReranker`].
+//! Models for searching: those that compute vectors of texts, and those that rank passages. HTTP requests have the
+//! forms in [`wire`]; what is common to all of them is in [`HttpEmbedder`] and [`HttpReranker`].
 
 mod cut;
 mod embedder;
@@ -20,10 +19,10 @@ use embedder::HttpEmbedder;
 use kept_queries::KeptQueries;
 use reranker::HttpReranker;
 
-/// The model of an entry that turns texts into vectors.
+/// The embedding model of an entry.
 ///
 /// # Errors
-/// `Invalid` when its provider has none, or what it needs is missing.
+/// `Invalid` when its provider has none, or a required setting is missing.
 pub(crate) fn embedder(entry: &ModelEntry, client: &reqwest::Client) -> Result<Arc<dyn Embedder>> {
     if entry.wire() == Provider::Local {
         return local(entry);
@@ -34,10 +33,10 @@ pub(crate) fn embedder(entry: &ModelEntry, client: &reqwest::Client) -> Result<A
     Ok(Arc::new(KeptQueries::new(HttpEmbedder::new(entry, wire, client)?)))
 }
 
-/// The model of an entry that orders passages.
+/// The reranker of an entry.
 ///
 /// # Errors
-/// As [`embedder`].
+/// As for [`embedder`].
 pub(crate) fn reranker(entry: &ModelEntry, client: &reqwest::Client) -> Result<Arc<dyn Reranker>> {
     if entry.wire() == Provider::Local {
         return local_reranker(entry);

@@ -1,4 +1,4 @@
-//! Scores from a provider: cuts, batches, and one meaning for what comes back.
+//! Gets scores from a provider: truncation, batches, and conversion to a common scale.
 
 use async_trait::async_trait;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
@@ -11,12 +11,12 @@ use super::wire::{Passages, RerankWire, Score, Scores};
 use crate::config::ModelEntry;
 use crate::remote::RemoteModel;
 
-/// Requests of one call at the same time.
+/// Maximum number of concurrent requests of one call.
 const REQUESTS_AT_ONCE_MAX: usize = 4;
-/// What arithmetic may add to a share.
+/// Tolerance for rounding errors in a score from 0 to 1.
 const SLACK: f32 = 0.001;
 
-/// A model that orders passages, behind an address.
+/// A reranker at an address.
 pub(super) struct HttpReranker {
     name: String,
     model: String,
@@ -28,10 +28,10 @@ pub(super) struct HttpReranker {
 }
 
 impl HttpReranker {
-    /// The model of `entry`, asked in the way of `wire`.
+    /// The model of `entry`, with the given wire format.
     ///
     /// # Errors
-    /// `Invalid` for an address that is not valid, or none.
+    /// `Invalid` for an invalid or missing address.
     pub(super) fn new(
         entry: &ModelEntry,
         wire: &'static RerankWire,
@@ -62,7 +62,7 @@ impl HttpReranker {
         Ok(Reranked { scores, tokens: ranking.tokens.unwrap_or_default() })
     }
 
-    /// A score from 0 to 1.
+    /// Converts a score to the range from 0 to 1.
     fn share(&self, score: f32) -> Result<f32> {
         match self.scores {
             Scores::Logits => Ok(1.0 / (1.0 + (-score).exp())),
@@ -73,13 +73,13 @@ impl HttpReranker {
                     "set `raw_scores = true` if they are logits, or `raw_scores = false` to cut them off",
                 ))
             }
-            // Thresholds of canvases are from 0 to 1.
+            // The thresholds in canvases are from 0 to 1.
             Scores::Unsure | Scores::Shares => Ok(score.clamp(0.0, 1.0)),
         }
     }
 }
 
-/// Providers answer with the best first.
+/// Sorts the scores by passage: providers return the best one first.
 fn in_order(scores: &[Score], count: usize) -> Result<Vec<f32>, String> {
     let mut ordered = vec![None; count];
     for Score { index, relevance_score } in scores {
@@ -101,14 +101,15 @@ impl Reranker for HttpReranker {
     }
 
     async fn rerank(&self, question: &str, passages: &[String]) -> Result<Reranked> {
-        // A question that fills the window would leave nothing for the passages.
+        // A question that fills the window would leave no room for the passages.
         let question = cut::fitting("", question, self.tokens_max.div_ceil(2));
         let room = self.tokens_max.saturating_sub(cut::tokens(&question)).max(1);
         let fitting = |passage: &String| cut::fitting("", passage, room).into_owned();
         let batches: Vec<Vec<String>> =
             passages.chunks(self.passages_max).map(|chunk| chunk.iter().map(fitting).collect()).collect();
         let asking = stream::iter(batches).map(|batch| self.ask(&question, batch).boxed());
-        // In the order of the passages, whichever request is faster: a score is found by its place.
+        // In the order of the passages, regardless of which request finishes first: a score is identified by its
+        // position.
         let answers: Vec<Reranked> = asking.buffered(REQUESTS_AT_ONCE_MAX).try_collect().await?;
         let tokens = answers.iter().map(|answer| answer.tokens).fold(0, u64::saturating_add);
         Ok(Reranked { scores: answers.into_iter().flat_map(|answer| answer.scores).collect(), tokens })

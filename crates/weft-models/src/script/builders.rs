@@ -1,4 +1,4 @@
-//! Replies as code writes them.
+//! Builders of replies.
 
 use weft_core::seam::chat_model::StopReason;
 use weft_core::{ErrorKind, Json};
@@ -32,7 +32,7 @@ impl Reply {
         self.then(Step::Call(ScriptCall { id: None, name: name.into(), arguments }))
     }
 
-    /// Adds a search of the provider for tools, and what it finds.
+    /// Adds a search for tools by the provider, and what it finds.
     #[must_use]
     pub fn tool_search<T: Into<String>>(
         self,
@@ -60,48 +60,48 @@ impl Reply {
         self
     }
 
-    /// Only for requests whose last user message holds `part`.
+    /// Restricts it to requests whose last user message contains `part`.
     #[must_use]
     pub fn when_user(mut self, part: impl Into<String>) -> Self {
         self.when.get_or_insert_default().user = Some(part.into());
         self
     }
 
-    /// Only for requests with a system message that holds `part`.
+    /// Restricts it to requests with a system message that contains `part`.
     #[must_use]
     pub fn when_system(mut self, part: impl Into<String>) -> Self {
         self.when.get_or_insert_default().system = Some(part.into());
         self
     }
 
-    /// Only for models whose name holds `part`.
+    /// Restricts it to models whose name contains `part`.
     #[must_use]
     pub fn when_model(mut self, part: impl Into<String>) -> Self {
         self.when.get_or_insert_default().model = Some(part.into());
         self
     }
 
-    /// Only for requests that end with a tool result that holds `part`.
+    /// Restricts it to requests that end with a tool result that contains `part`.
     #[must_use]
     pub fn when_tool(mut self, part: impl Into<String>) -> Self {
         self.when.get_or_insert_default().tool = Some(part.into());
         self
     }
 
-    /// For any number of requests.
+    /// Applies to any number of requests.
     #[must_use]
     pub fn always(self) -> Self {
         self.times(0)
     }
 
-    /// For this many requests; 0 for any number.
+    /// Applies to this many requests; 0 for any number.
     #[must_use]
     pub fn times(mut self, times: u32) -> Self {
         self.times = Some(times);
         self
     }
 
-    /// Milliseconds before every piece.
+    /// Sets the delay before every piece, in milliseconds.
     #[must_use]
     pub fn delay_ms(mut self, delay_ms: u64) -> Self {
         self.delay_ms = delay_ms;
@@ -122,26 +122,25 @@ impl Reply {
         self
     }
 
-    /// A reply that says nothing at all.
+    /// A completely empty reply.
     pub fn empty() -> Self {
         Self::default()
     }
 
-    /// Adds a piece of the seal on the reasoning.
+    /// Adds a piece of the signature of the reasoning.
     #[must_use]
     pub fn signature(self, seal: impl Into<String>) -> Self {
         self.then(Step::Signature(seal.into()))
     }
 
-    /// Adds a call whose arguments are this text, right or wrong.
+    /// Adds a call with this text as its arguments, valid or not.
     #[must_use]
     pub fn and_call_text(self, name: impl Into<String>, arguments: impl Into<String>) -> Self {
         self.and_call(name, Json::String(arguments.into()))
     }
 
-    /// Adds calls that come in turns: the beginning of each, then `characters` of the arguments of each
-    /// at a time, until all are whole. Only the OpenAI wire knows such answers; on the others the calls
-    /// come one after another.
+    /// Adds interleaved calls: the beginning of each, then `characters` of the arguments of each at a time, until all
+    /// are complete. Only the OpenAI wire format supports this; in others the calls follow one another.
     #[must_use]
     pub fn and_calls_in_turns<N: Into<String>>(
         mut self,
@@ -168,14 +167,14 @@ impl Reply {
         self
     }
 
-    /// Why it stops.
+    /// Sets the stop reason.
     #[must_use]
     pub fn stop(mut self, reason: StopReason) -> Self {
         self.stop = Some(reason);
         self
     }
 
-    /// Sends no usage, as some providers do; it is estimated then.
+    /// Sends no usage, as some providers do; it is then estimated.
     #[must_use]
     pub fn unmetered(mut self) -> Self {
         self.unmetered = true;

@@ -1,8 +1,8 @@
-//! What a scripted model says: a list of replies, each for the requests that it fits.
+//! The script of a scripted model: a list of replies, each for the requests that match it.
 //!
-//! A script is data: written in code, in JSON or in TOML. For every request the first reply of the
-//! list that fits and is not used up is given. A reply with `when` serves any number of requests, one
-//! without serves a single request, and `times` overrides either.
+//! A script is data: written in code, in JSON or in TOML. Each request gets the first reply of the list that matches
+//! and is not used up. A reply with `when` serves any number of requests, one without serves a single request, and
+//! `times` overrides either.
 //!
 //! ```json
 //! {"replies": [
@@ -14,21 +14,22 @@
 //!
 //! The steps of `say`:
 //!
-//! | step | what it is |
+//! | step | meaning |
 //! |---|---|
 //! | `{"text": "…"}` | a piece of the answer |
 //! | `{"thinking": "…"}` | a piece of the reasoning |
-//! | `{"signature": "…"}` | a piece of the seal on the reasoning, on wires that have one |
-//! | `{"call": {"id"?, "name", "arguments"}}` | a whole call; arguments that are a text are sent as they are, right or wrong |
-//! | `{"call_part": {"index", "id"?, "name"?, "arguments"}}` | a piece of call number `index`, so that calls can come in turns |
-//! | `{"tool_search": {"id"?, "query"?, "found"?, "error"?}}` | a search for tools that the provider makes itself, on wires that have one; without `found` and `error` its result is missing, without `query` the search |
-//! | `{"wait": 500}` | milliseconds of silence |
+//! | `{"signature": "…"}` | a piece of the signature of the reasoning, in wire formats that have one |
+//! | `{"call": {"id"?, "name", "arguments"}}` | a whole call; a string as arguments is sent unchanged, valid or not |
+//! | `{"call_part": {"index", "id"?, "name"?, "arguments"}}` | a piece of call number `index`, for interleaved calls |
+//! | `{"tool_search": {"id"?, "query"?, "found"?, "error"?}}` | a search for tools by the provider, in wire formats that have one; without `found` and `error` its result is missing, without `query` the search |
+//! | `{"wait": 500}` | a pause in milliseconds |
 //! | `{"error": {"kind", "message", "retry_after_ms"?}}` | an error: of the request as the first step, else in the middle |
-//! | `{"fault": "cut"}`, `{"fault": "garbage"}` | a stream that stops, or something that is no answer |
+//! | `{"fault": "cut"}`, `{"fault": "garbage"}` | a stream that stops, or something that is not an answer |
 //!
-//! Beside `say` a reply has `text` (said in one piece before it), `delay_ms` (before each piece), `times`,
-//! `stop` (`stop`, `length`, `tool_calls`, `filtered`, `other`), `usage` (`{"prompt", "completion"}`, and of these `cache_read`, `cache_write`, `reasoning`) and
-//! `unmetered` (no usage is sent). A reply with none of them is an empty answer.
+//! Besides `say`, a reply has `text` (sent in one piece before it), `delay_ms` (before each piece), `times`, `stop`
+//! (`stop`, `length`, `tool_calls`, `filtered`, `other`), `usage` (`{"prompt", "completion"}`, and as parts of these
+//! `cache_read`, `cache_write`, `reasoning`) and `unmetered` (no usage is sent). A reply with none of them is an
+//! empty answer.
 
 mod builders;
 mod playback;
@@ -53,33 +54,33 @@ pub struct Script {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Reply {
-    /// Which requests it fits; all of them when absent.
+    /// The requests it matches; all of them when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<When>,
-    /// A text said in one piece before `say`: the short form for plain answers.
+    /// A text sent in one piece before `say`: the short form for plain answers.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub text: String,
-    /// What it says, piece by piece.
+    /// The content, piece by piece.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub say: Vec<Step>,
     /// Milliseconds before every piece.
     #[serde(skip_serializing_if = "is_zero")]
     pub delay_ms: u64,
-    /// How many requests it serves; 0 for any number.
+    /// The number of requests it serves; 0 for any number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<u32>,
     /// The usage it reports; estimated from the texts when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<ScriptTokens>,
-    /// Why it stops; by default `tool_calls` after calls and `stop` otherwise.
+    /// The stop reason; by default `tool_calls` after calls and `stop` otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop: Option<StopReason>,
-    /// Sends no usage, as some providers do; the model layer estimates it then.
+    /// Sends no usage, as some providers do; the model layer then estimates it.
     #[serde(skip_serializing_if = "is_false")]
     pub unmetered: bool,
 }
 
-/// Parts that must occur in a request, all of them.
+/// Texts that must all occur in a request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct When {
@@ -92,7 +93,7 @@ pub struct When {
     /// In the last user message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// In one of the tool results that the conversation ends with.
+    /// In one of the tool results at the end of the conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
 }
@@ -105,19 +106,19 @@ pub enum Step {
     Text(String),
     /// A piece of the reasoning.
     Thinking(String),
-    /// A piece of the provider's seal on the reasoning; wires that know none leave it out.
+    /// A piece of the provider's signature of the reasoning; wire formats without signatures omit it.
     Signature(String),
     /// A tool call.
     Call(ScriptCall),
-    /// A piece of a tool call, for answers in which calls come in turns.
+    /// A piece of a tool call, for answers with interleaved calls.
     CallPart(CallPart),
-    /// A search for tools that the provider makes itself; wires that know none leave it out.
+    /// A search for tools by the provider; wire formats without such a search omit it.
     ToolSearch(ScriptSearch),
-    /// Milliseconds of silence.
+    /// A pause in milliseconds.
     Wait(u64),
     /// Ends the reply with an error; as the first step the request itself fails.
     Error(Failure),
-    /// Ends the reply in a way that no provider should.
+    /// Ends the reply in a way that a provider should not.
     Fault(Fault),
 }
 
@@ -128,9 +129,9 @@ pub struct ScriptCall {
     /// The provider's id; `call_1`, `call_2` … by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Which tool.
+    /// The name of the tool.
     pub name: String,
-    /// The arguments: an object, or a text that is sent as it is, right or wrong.
+    /// The arguments: an object, or a string that is sent unchanged, valid or not.
     #[serde(default)]
     pub arguments: Json,
 }
@@ -145,16 +146,16 @@ impl ScriptCall {
     }
 }
 
-/// A piece of a tool call. The pieces of one index belong together, in order.
+/// A piece of a tool call. The pieces with the same index belong together, in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CallPart {
-    /// Which call of the answer, from 0.
+    /// The position of the call in the answer, from 0.
     pub index: usize,
     /// The provider's id, in the first piece; `call_1`, `call_2` … by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Which tool, in the first piece.
+    /// The name of the tool, in the first piece.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The next part of the arguments' text.
@@ -162,20 +163,20 @@ pub struct CallPart {
     pub arguments: String,
 }
 
-/// A search for tools of a script.
+/// A search for tools by the provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ScriptSearch {
     /// The provider's id; `srvtoolu_1`, `srvtoolu_2` … by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// What is searched for; absent: the result is that of a search in the answer before.
+    /// The query; absent: the result belongs to a search in the previous answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
-    /// The names of the tools that are found.
+    /// The names of the tools that it finds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<Vec<String>>,
-    /// The code of the error that it ends with.
+    /// The error code with which it ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -184,9 +185,9 @@ pub struct ScriptSearch {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failure {
-    /// Which kind.
+    /// The kind of error.
     pub kind: ErrorKind,
-    /// What it says.
+    /// The message.
     #[serde(default)]
     pub message: String,
     /// Milliseconds to wait before the next try.
@@ -195,7 +196,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// As an error of the seam.
+    /// Converts it to an error of the seam.
     pub fn to_error(&self) -> Error {
         let mut error = Error::new(self.kind, self.message.clone());
         error.retry_after = self.retry_after_ms.map(Duration::from_millis);
@@ -203,42 +204,42 @@ impl Failure {
     }
 }
 
-/// What a broken provider does.
+/// A malfunction of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
-    /// The stream stops without its end.
+    /// The stream stops before its end.
     Cut,
-    /// Something that is no answer comes.
+    /// The response is not an answer.
     Garbage,
 }
 
-/// The tokens a reply reports.
+/// The token counts that a reply reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptTokens {
-    /// Of the question.
+    /// Tokens of the request.
     pub prompt: u64,
-    /// Of the answer.
+    /// Tokens of the answer.
     pub completion: u64,
-    /// Of those of the question, in the provider's cache.
+    /// Tokens of the request that were read from the provider's cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_read: Option<u64>,
-    /// Of those of the question, put into the provider's cache.
+    /// Tokens of the request that were written to the provider's cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write: Option<u64>,
-    /// Of those of the answer, of the reasoning.
+    /// Tokens of the answer that belong to the reasoning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<u64>,
 }
 
 impl Script {
-    /// No replies yet.
+    /// A script without replies.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Says the same text to every request.
+    /// A script that gives the same text to every request.
     pub fn text(text: impl Into<String>) -> Self {
         Self::new().reply(Reply::text(text).always())
     }
@@ -250,10 +251,10 @@ impl Script {
         self
     }
 
-    /// Reads a script written in JSON (when it begins with a brace) or TOML.
+    /// Parses a script in JSON (if it starts with a brace) or TOML.
     ///
     /// # Errors
-    /// `Invalid` with the place of what cannot be read.
+    /// `Invalid` with the location of the error.
     pub fn parse(source: &str) -> Result<Self> {
         let parsed = if source.trim_start().starts_with('{') {
             serde_json::from_str(source).map_err(|e| e.to_string())
@@ -265,13 +266,13 @@ impl Script {
 }
 
 impl Reply {
-    /// Every step, the short form first.
+    /// All steps, with the short form first.
     pub fn steps(&self) -> Vec<Step> {
         let short = (!self.text.is_empty()).then(|| Step::Text(self.text.clone()));
         short.into_iter().chain(self.say.iter().cloned()).collect()
     }
 
-    /// Why it stops.
+    /// The stop reason.
     pub fn stop_reason(&self) -> StopReason {
         let calls = self.say.iter().any(|step| matches!(step, Step::Call(_) | Step::CallPart(_)));
         self.stop.unwrap_or(if calls { StopReason::ToolCalls } else { StopReason::Stop })

@@ -1,4 +1,4 @@
-//! Which reply a request gets.
+//! Selects the reply for a request.
 
 use std::fmt;
 use std::sync::Arc;
@@ -40,8 +40,7 @@ impl Reply {
 
 type Answerer = Arc<dyn Fn(&ChatRequest, usize) -> Reply + Send + Sync>;
 
-/// A script being played, which knows the replies that are used up, or a function that makes each
-/// reply.
+/// Plays a script, keeping track of used-up replies, or calls a function that creates each reply.
 #[derive(Debug)]
 pub struct Playback(ReplySource);
 
@@ -60,14 +59,14 @@ impl fmt::Debug for ReplySource {
 }
 
 impl Playback {
-    /// A script from its start.
+    /// Plays a script from its start.
     pub fn new(script: Script) -> Self {
         let used = vec![0; script.replies.len()];
         Self(ReplySource::Script { script, used })
     }
 
-    /// Replies made from the request and the number of requests before it; `when` and `times` of a
-    /// reply mean nothing here.
+    /// Creates replies from the request and the number of requests before it; `when` and `times` of these replies are
+    /// ignored.
     pub fn from_fn(answerer: impl Fn(&ChatRequest, usize) -> Reply + Send + Sync + 'static) -> Self {
         Self(ReplySource::Function { answerer: Arc::new(answerer), asked: 0 })
     }
@@ -75,7 +74,7 @@ impl Playback {
     /// The reply for a request.
     ///
     /// # Errors
-    /// `Invalid` when no reply of the script fits or all that fit are used up.
+    /// `Invalid` when no reply of the script matches or all that match are used up.
     pub fn next(&mut self, model: &str, request: &ChatRequest) -> Result<Reply> {
         let (script, used) = match &mut self.0 {
             ReplySource::Script { script, used } => (script, used),

@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value as Json, json};
 use tokio::task::JoinSet;
-use weft_core::ErrorKind;
+use weft_core::{ErrorKind, TenantId};
 use weft_models::{Directory, ModelsConfig};
 use weft_testkit::contracts::picture_reader::{
     BLANK, LINES, WORDS, picture, picture_reader_keeps_its_contract,
@@ -98,7 +98,7 @@ async fn a_service_keeps_the_contract() {
     let models = directory(&json!([{"name": "paddle", "kind": "ocr", "base_url": url, "retries": 0}]));
     let reader = models.picture_reader("paddle").unwrap();
     picture_reader_keeps_its_contract(&*reader).await;
-    let lines = reader.read(&picture(WORDS, 600, 300)).await.unwrap();
+    let lines = reader.read(&"t".into(), &picture(WORDS, 600, 300)).await.unwrap();
     let place = lines[0].place.unwrap();
     assert_eq!((place.left, place.right, place.top), (40.0 / 600.0, 0.5, 0.1));
 }
@@ -110,7 +110,7 @@ async fn a_model_that_sees_keeps_the_contract() {
     let models = directory(&json!([{"name": "eyes", "kind": "vision", "base_url": url, "retries": 0}]));
     let eyes = models.picture_reader("eyes").unwrap();
     picture_reader_keeps_its_contract(&*eyes).await;
-    let counted = eyes.read_counted(&picture(WORDS, 600, 300)).await.unwrap();
+    let counted = eyes.read_counted(&"t".into(), &picture(WORDS, 600, 300)).await.unwrap();
     assert_eq!(counted.given.len(), LINES.len());
     let usage = counted.usage;
     assert_eq!((usage.prompt_tokens, usage.completion_tokens, usage.calls), (300, 7, 1));
@@ -121,8 +121,8 @@ async fn a_slow_or_odd_service_is_bounded() {
     let (url, _serving) = server(Does::Hangs).await;
     let entry = json!([{"name": "o", "kind": "ocr", "base_url": url, "retries": 0, "answer_seconds": 0.2}]);
     let reader = directory(&entry).picture_reader("o").unwrap();
-    let words = picture(WORDS, 600, 300);
-    let asked = reader.read(&words);
+    let (words, tenant) = (picture(WORDS, 600, 300), TenantId::new("t"));
+    let asked = reader.read(&tenant, &words);
     let error = tokio::time::timeout(Duration::from_secs(20), asked).await.unwrap().unwrap_err();
     assert_eq!(error.kind, ErrorKind::Timeout);
     for (answer, kind) in [
@@ -132,15 +132,20 @@ async fn a_slow_or_odd_service_is_bounded() {
     ] {
         let (url, _serving) = server(Does::Says(answer)).await;
         let entry = json!([{"name": "o", "kind": "ocr", "base_url": url, "retries": 0}]);
-        let error =
-            directory(&entry).picture_reader("o").unwrap().read(&picture(WORDS, 1, 1)).await.unwrap_err();
+        let error = directory(&entry)
+            .picture_reader("o")
+            .unwrap()
+            .read(&"t".into(), &picture(WORDS, 1, 1))
+            .await
+            .unwrap_err();
         assert_eq!(error.kind, kind, "{answer}");
     }
     // Boxes that do not fit say nothing, and texts still count.
     let odd = r#"{"result": {"ocrResults": [{"prunedResult": {"rec_texts": ["a", "b"], "rec_boxes": [[1, 2, 3, 4]]}}]}}"#;
     let (url, _serving) = server(Does::Says(odd)).await;
     let models = directory(&json!([{"name": "o", "kind": "ocr", "base_url": url}]));
-    let lines = models.picture_reader("o").unwrap().read(&picture(WORDS, 600, 300)).await.unwrap();
+    let lines =
+        models.picture_reader("o").unwrap().read(&"t".into(), &picture(WORDS, 600, 300)).await.unwrap();
     assert_eq!((lines.len(), lines[0].place), (2, None));
 }
 

@@ -98,21 +98,24 @@ async fn a_recording_is_written_down() {
         media_type: "audio/ogg".to_owned(),
         bytes: Bytes::from_static(b"OggS sound"),
     };
-    assert_eq!(model.transcribe(&recording).await.unwrap(), "Hello");
+    assert_eq!(model.transcribe(&tenant(), &recording).await.unwrap(), "Hello");
     let sent = seen.lock().unwrap()[0].1.clone();
     let body = String::from_utf8_lossy(&sent);
     for part in ["name=\"model\"", "whisper-1", "OggS sound", "Content-Type: audio/ogg", "name=\"file\""] {
         assert!(body.contains(part), "{part}: {body}");
     }
-    assert_eq!(model.transcribe_counted(&recording).await.unwrap(), Counted::untold("Hello".to_owned()));
+    assert_eq!(
+        model.transcribe_counted(&tenant(), &recording).await.unwrap(),
+        Counted::untold("Hello".to_owned())
+    );
     let told = b"{\"text\": \"Hello\", \"usage\": {\"type\": \"tokens\", \"input_tokens\": 14, \"output_tokens\": 3}}";
     let (base_url, _) = server(told, 0).await;
     let entry = json!([{"name": "ears", "kind": "speech", "base_url": base_url}]);
     let tells = directory(&entry).unwrap().transcription(&tenant(), "ears").unwrap();
-    let usage = tells.transcribe_counted(&recording).await.unwrap().usage;
+    let usage = tells.transcribe_counted(&tenant(), &recording).await.unwrap().usage;
     assert_eq!((usage.prompt_tokens, usage.completion_tokens, usage.calls), (14, 3, 1));
     let odd = Recording { media_type: "no type".to_owned(), ..recording };
-    assert_eq!(model.transcribe(&odd).await.unwrap_err().kind, ErrorKind::Invalid);
+    assert_eq!(model.transcribe(&tenant(), &odd).await.unwrap_err().kind, ErrorKind::Invalid);
 }
 
 #[test]
@@ -158,7 +161,7 @@ impl TranscriptionModel for Program {
         "whisper-cli"
     }
 
-    async fn transcribe(&self, _: &Recording) -> weft_core::Result<String> {
+    async fn transcribe(&self, _: &TenantId, _: &Recording) -> weft_core::Result<String> {
         Ok("said by a program".to_owned())
     }
 }
@@ -169,7 +172,7 @@ async fn a_program_stands_for_the_default_model_and_for_its_own_name() {
     let models = directory(&entries).unwrap().with_transcription(Arc::new(Program));
     for id in ["", " ", "whisper-cli"] {
         let model = models.transcription(&tenant(), id).unwrap();
-        assert_eq!(model.transcribe(&said("x")).await.unwrap(), "said by a program");
+        assert_eq!(model.transcribe(&tenant(), &said("x")).await.unwrap(), "said by a program");
     }
     assert_eq!(models.transcription(&tenant(), "ears").unwrap().name(), "ears");
 }

@@ -232,6 +232,30 @@ async fn how_it_failed_says_whether_it_may_be_sent_again() {
     }
 }
 
+/// A server that expects TLS from the first byte on waits for the client to begin.
+#[tokio::test]
+async fn a_server_that_never_greets_is_left_soon_and_the_error_names_the_port_for_tls() {
+    let server = Server::start(Manner::default()).await;
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut mail = Mail { time_limit: Duration::from_secs(60), ..mail(&server, "weft") };
+    mail.server.port = silent.local_addr().unwrap().port();
+    let accepted = async {
+        let (stream, _) = silent.accept().await.unwrap();
+        // From here on nothing happens but that time passes.
+        tokio::time::pause();
+        (stream, tokio::time::Instant::now())
+    };
+    let (sent, (_stream, since)) = futures::future::join(server.send(mail), accepted).await;
+    let error = sent.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unavailable, "{}", error.full());
+    assert!(
+        error.full().contains("TLS from the beginning") && error.full().contains("465"),
+        "{}",
+        error.full()
+    );
+    assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
+}
+
 #[tokio::test]
 async fn an_error_says_once_what_the_server_said() {
     let server = Server::start(Manner { refuses_recipient: true, ..Manner::default() }).await;

@@ -2,11 +2,12 @@
 
 mod opendocument;
 mod text_boxes;
+mod values;
 
 use std::io::Cursor;
 
 use calamine::{
-    Data, DataRef, Reader as _, SheetType, SheetVisible, Sheets, Xlsb, Xlsx, XlsxFormulaMetadata,
+    Data, DataRef, Reader as _, SheetType, SheetVisible, Sheets, Xlsb, Xlsx, XlsxError, XlsxFormulaMetadata,
 };
 
 use super::chart::{self, ChartTitles};
@@ -17,6 +18,8 @@ use crate::grid::{header_rows, once_more};
 use crate::markup::{Xml, XmlNode};
 use crate::parts::PartCollector;
 use crate::sheets::{apart, has_groups, titled};
+
+use values::shown;
 
 pub(super) use opendocument::add_sheets;
 
@@ -89,6 +92,11 @@ fn add_sheet(name: &str, cells: Cells, parts: &mut PartCollector) {
         let count = cells.formulas;
         parts.warn(format!(
             "the sheet `{name}` has formulas whose values are not in the file ({count}): save it once with a spreadsheet program"
+        ));
+    }
+    if let Some(reason) = cells.unread_formulas {
+        parts.warn(format!(
+            "the formulas of the sheet `{name}` were not read to their end, only the values of its cells: {reason}"
         ));
     }
     for rows in apart(cells.rows) {
@@ -237,6 +245,8 @@ struct Cells {
     is_cut: bool,
     /// How many of them have a formula and no value.
     formulas: usize,
+    /// Why some were not read, while their values were.
+    unread_formulas: Option<String>,
     /// Whether a cell of the first row of a table reaches over several columns.
     has_groups: bool,
 }
@@ -250,6 +260,7 @@ impl Default for Cells {
             empty: EMPTY_MAX,
             is_cut: false,
             formulas: 0,
+            unread_formulas: None,
             has_groups: false,
         }
     }
@@ -371,12 +382,32 @@ fn read_sheet(book: &mut Book<'_>, name: &str, cells: &mut Cells) -> Result<(), 
 
 /// Cell by cell, since the range of a sheet may say that it has billions.
 fn read_xlsx(book: &mut Xlsx<Cursor<&[u8]>>, name: &str, cells: &mut Cells) -> Result<(), Unreadable> {
-    let broken = |cause| Unreadable::because("it is broken", cause);
     // Without them a cell stands once, which is better than no sheet.
     let merged = book.merge_cells_by_sheet_name(name).unwrap_or_default();
-    let mut reader = book.worksheet_cells_reader(name).map_err(broken)?;
+    let read: Result<bool, XlsxError> = read_with_formulas(book, name, cells).or_else(|cause| {
+        // What is said of formulas may be broken where the values are not.
+        let read = read_values(book, name, cells)?;
+        cells.unread_formulas = Some(Unreadable::because("they are broken", cause).0);
+        Ok(read)
+    });
+    if read.map_err(|cause| Unreadable::because("it is broken", cause))? {
+        cells.merge(merged.into_iter().map(|area| {
+            let ((top, left), (bottom, right)) = (area.start, area.end);
+            [top, left, bottom, right]
+        }));
+    }
+    Ok(())
+}
+
+/// Takes values, and formulas that have none. False when no more is taken.
+fn read_with_formulas(
+    book: &mut Xlsx<Cursor<&[u8]>>,
+    name: &str,
+    cells: &mut Cells,
+) -> Result<bool, XlsxError> {
+    let mut reader = book.worksheet_cells_reader(name)?;
     // Without what formulas of a group are in full: for that the library makes as much room as their numbers say.
-    while let Some(cell) = reader.next_cell_with_formula_metadata().map_err(broken)? {
+    while let Some(cell) = reader.next_cell_with_formula_metadata()? {
         let (row, column) = cell.pos;
         let text = match (cell.value, cell.formula) {
             (DataRef::SharedString(text), _) => text.to_owned(),
@@ -388,14 +419,23 @@ fn read_xlsx(book: &mut Xlsx<Cursor<&[u8]>>, name: &str, cells: &mut Cells) -> R
             (value, _) => shown(&Data::from(value)),
         };
         if !cells.put(row, column, text) {
-            return Ok(());
+            return Ok(false);
         }
     }
-    cells.merge(merged.into_iter().map(|area| {
-        let ((top, left), (bottom, right)) = (area.start, area.end);
-        [top, left, bottom, right]
-    }));
-    Ok(())
+    Ok(true)
+}
+
+/// Takes the values of cells that nothing was taken of. False when no more is taken.
+fn read_values(book: &mut Xlsx<Cursor<&[u8]>>, name: &str, cells: &mut Cells) -> Result<bool, XlsxError> {
+    let mut reader = book.worksheet_cells_reader(name)?;
+    while let Some(cell) = reader.next_cell()? {
+        let (row, column) = cell.get_position();
+        let is_known = !cells.text(row, column).is_empty();
+        if !is_known && !cells.put(row, column, shown(&Data::from(cell.get_value().clone()))) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// The same of the binary form.
@@ -420,105 +460,5 @@ fn told(formula: &XlsxFormulaMetadata) -> String {
             format!("={}", formula.trim())
         }
         _ => String::new(),
-    }
-}
-
-/// A value as a reader of the sheet would write it.
-fn shown(data: &Data) -> String {
-    match data {
-        Data::String(text) => text.clone(),
-        // A day without a time is kept as its midnight.
-        Data::DateTimeIso(text) => text.strip_suffix("T00:00:00").unwrap_or(text).replacen('T', " ", 1),
-        Data::DurationIso(text) => duration(text).unwrap_or_else(|| text.clone()),
-        Data::Int(number) => number.to_string(),
-        Data::Float(number) => rounded(*number).to_string(),
-        Data::Bool(value) => value.to_string(),
-        Data::DateTime(date) if date.is_duration() => {
-            let seconds = (date.as_f64() * 86_400.0).round();
-            format!(
-                "{}:{:02}:{:02}",
-                (seconds / 3_600.0).floor(),
-                (seconds / 60.0).floor() % 60.0,
-                seconds % 60.0
-            )
-        }
-        Data::DateTime(date) => {
-            let (year, month, day, hour, minute, second, _) = date.to_ymd_hms_milli();
-            match (hour, minute, second) {
-                // Less than one day is a time of day: it stands on none.
-                _ if (0.0..1.0).contains(&date.as_f64()) => format!("{hour:02}:{minute:02}:{second:02}"),
-                // A day without a time is kept as its midnight.
-                (0, 0, 0) => format!("{year:04}-{month:02}-{day:02}"),
-                _ => format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}"),
-            }
-        }
-        // `#N/A` says nothing to anybody.
-        Data::Error(_) | Data::Empty => String::new(),
-    }
-}
-
-/// A number with the 15 digits that spreadsheets show: what is behind them comes from counting with two and not with ten.
-fn rounded(number: f64) -> f64 {
-    if number.fract() == 0.0 {
-        return number;
-    }
-    format!("{number:.14e}").parse().unwrap_or(number)
-}
-
-/// `PT01H30M00S`, as OpenDocument has it, in the way of a clock.
-fn duration(text: &str) -> Option<String> {
-    let mut rest = text.strip_prefix("PT")?;
-    let mut parts = [0.0_f64; 3];
-    for (part, unit) in parts.iter_mut().zip(['H', 'M', 'S']) {
-        if let Some((number, behind)) = rest.split_once(unit) {
-            *part = number.parse().ok()?;
-            rest = behind;
-        }
-    }
-    let [hours, minutes, seconds] = parts.map(f64::round);
-    rest.is_empty().then(|| format!("{hours}:{minutes:02}:{seconds:02}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use calamine::{ExcelDateTime, ExcelDateTimeType};
-
-    use super::*;
-
-    #[test]
-    fn a_time_of_day_stands_on_no_day() {
-        let check = |value: f64, expected: &str| {
-            let date = ExcelDateTime::new(value, ExcelDateTimeType::DateTime, false);
-            assert_eq!(shown(&Data::DateTime(date)), expected);
-        };
-        check(0.34375, "08:15:00");
-        check(0.0, "00:00:00");
-        check(45_943.0, "2025-10-13");
-        check(45_943.5, "2025-10-13 12:00:00");
-    }
-
-    #[test]
-    fn numbers_have_the_digits_that_people_see() {
-        let check = |number: f64, expected: &str| assert_eq!(shown(&Data::Float(number)), expected);
-        check(0.1 + 0.2, "0.3");
-        check(1.000_000_000_000_000_2e-2, "0.01");
-        check(36.5, "36.5");
-        check(-1.0 / 3.0, "-0.333333333333333");
-        check(1_234_567_890_123_456.0, "1234567890123456");
-        let day = |text: &str| shown(&Data::DateTimeIso(text.to_owned()));
-        assert_eq!(day("2024-03-01T00:00:00"), "2024-03-01");
-        assert_eq!(day("2024-03-01T10:30:00"), "2024-03-01 10:30:00");
-    }
-
-    #[test]
-    fn durations_are_shown_as_on_a_clock() {
-        let check = |text: &str, expected: &str| {
-            assert_eq!(shown(&Data::DurationIso(text.to_owned())), expected);
-        };
-        check("PT01H30M00S", "1:30:00");
-        check("PT30H5M7.6S", "30:05:08");
-        check("PT45S", "0:00:45");
-        check("P1Y", "P1Y");
-        check("PTxS", "PTxS");
     }
 }

@@ -1,11 +1,13 @@
 //! PDF: blocks are set in lines and pages here, and written down by a library.
 //!
-//! A letter is set in the built-in font when that has it, else in the font of the operator. For a letter that neither has
-//! another sign is set, and who wants the document is told: nothing is left out in silence.
+//! A letter is set in the built-in font when that has it, else in the font of the operator; slanted letters and program text
+//! are set in fonts of the readers of PDFs, as far as these have them. For a letter that no font has another sign is set, and
+//! who wants the document is told: nothing is left out in silence.
 
 mod layout;
 mod letters;
 mod page;
+mod standard;
 
 use pdf_oxide::elements::{ContentElement, FontSpec, TextContent, TextStyle};
 use pdf_oxide::geometry::Rect;
@@ -77,10 +79,12 @@ impl Fonts {
         let own = if style.bold { (BOLD, &self.bold) } else { (REGULAR, &self.regular) };
         let known =
             [Some(own), Some((REGULAR, &self.regular)), self.other.as_ref().map(|font| (OTHER, font))];
-        known.into_iter().flatten().find_map(|(name, font)| {
-            // Glyph 0 is the box that stands for a missing letter.
-            let glyph = font.glyph_id(letter.into()).filter(|glyph| *glyph != 0)?;
-            Some((name, font.glyph_width(glyph)))
+        standard::find(letter, style).or_else(|| {
+            known.into_iter().flatten().find_map(|(name, font)| {
+                // Glyph 0 is the box that stands for a missing letter.
+                let glyph = font.glyph_id(letter.into()).filter(|glyph| *glyph != 0)?;
+                Some((name, font.glyph_width(glyph)))
+            })
         })
     }
 
@@ -89,7 +93,8 @@ impl Fonts {
         let font = match font {
             REGULAR => Some(&self.regular),
             BOLD => Some(&self.bold),
-            _ => self.other.as_ref(),
+            OTHER => self.other.as_ref(),
+            other => return standard::width(other, letter).unwrap_or_default(),
         };
         font.and_then(|font| Some(font.glyph_width(font.glyph_id(letter.into())?))).unwrap_or_default()
     }
@@ -201,18 +206,52 @@ mod tests {
         let fonts = Fonts::open(&[]).unwrap();
         let pages = Layout::new(&fonts, 11, &page).set(&blocks(text)).unwrap();
         let drawn = &pages[0].drawn;
-        let links: Vec<&str> = drawn
+        let links: Vec<(&str, f32)> = drawn
             .iter()
             .filter_map(|drawn| match drawn {
-                Drawn::Link { to, width, .. } if *width > 80.0 => Some(&**to),
+                Drawn::Link { to, width, .. } => Some((&**to, *width)),
                 _ => None,
             })
             .collect();
-        assert_eq!(links, ["https://e.example/%C3%A4?a=(b)"]);
+        // One for the letters of each font.
+        assert!(links.iter().all(|(to, _)| *to == "https://e.example/%C3%A4?a=(b)"), "{links:?}");
+        assert!(links.iter().map(|(_, width)| width).sum::<f32>() > 80.0, "{links:?}");
         assert_eq!(drawn.iter().filter(|drawn| matches!(drawn, Drawn::Line { .. })).count(), 1);
         let bytes = write(&blocks(text), &page, &[]).unwrap().bytes;
         let address = br"(https://e.example/%C3%A4?a=\(b\))";
         assert!(bytes.windows(address.len()).any(|part| part == address));
+    }
+
+    #[test]
+    fn emphasis_and_program_text_have_letters_of_their_own() {
+        let text = "One *two three* **four *five*** `six` *Größe* *Ωμ*\n\n```\nlet a = 1;\n```\n";
+        let (page, fonts) = (PageSettings::default(), Fonts::open(&[]).unwrap());
+        let pages = Layout::new(&fonts, 11, &page).set(&blocks(text)).unwrap();
+        let seen: Vec<(&str, &str)> = pages[0]
+            .drawn
+            .iter()
+            .filter_map(|drawn| match drawn {
+                Drawn::Text { text, font, .. } => Some((text.trim(), *font)),
+                Drawn::Line { .. } | Drawn::Link { .. } => None,
+            })
+            .collect();
+        for expected in [
+            ("two three", "Helvetica-Oblique"),
+            ("four", BOLD),
+            ("five", "Helvetica-BoldOblique"),
+            ("six", "Courier"),
+            ("Größe", "Helvetica-Oblique"),
+            // Slanted there are only the letters of Western Europe.
+            ("Ωμ", REGULAR),
+            ("let a = 1;", "Courier"),
+        ] {
+            assert!(seen.contains(&expected), "{expected:?}: {seen:?}");
+        }
+        let bytes = write(&blocks(text), &page, &[]).unwrap().bytes;
+        let shown = read(&bytes);
+        for part in ["two three", "five", "six", "Größe", "let a = 1;"] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
     }
 
     #[test]

@@ -396,6 +396,28 @@ fn formulas_that_nobody_has_calculated_are_told() {
 }
 
 #[test]
+fn values_are_read_also_where_formulas_are_broken() {
+    let with = |formula: &str| {
+        let sheet = format!(
+            "<sheetData><row r='1'><c r='A1' t='inlineStr'><is><t>price</t></is></c><c r='B1' t='inlineStr'><is><t>double</t></is></c></row>
+             <row r='2'><c r='A2'><v>2</v></c><c r='B2'><f>A2*2</f><v>4</v></c></row>
+             <row r='3'><c r='A3'><v>3</v></c><c r='B3'><f>A3*2</f></c></row>
+             <row r='4'><c r='A4'><v>5</v></c><c r='B4'>{formula}<v>10</v></c></row>
+             <row r='5'><c r='A5'><v>7</v></c><c r='B5'><f>A5*2</f><v>14</v></c></row></sheetData>"
+        );
+        let parsed = read("a.xlsx", &xlsx(&sheet));
+        // What comes before the broken one is told as ever.
+        assert_eq!(shown(&parsed)[1], "table(1) price|double / 2|4 / 3|=A3*2 / 5|10 / 7|14", "{formula}");
+        let unread = "the formulas of the sheet `People` were not read to their end";
+        parsed.warnings.iter().any(|warning| warning.contains(unread))
+    };
+    assert!(with("<f t='shared' ref='B4:B5'>A4*2</f>"));
+    assert!(with("<f t='shared'/>"));
+    assert!(with("<f t='shared' si='x'>A4*2</f>"));
+    assert!(!with("<f t='shared' ref='B4:B5' si='0'>A4*2</f>"));
+}
+
+#[test]
 fn how_words_are_said_and_what_is_hidden_is_no_part_of_the_text() {
     let html = "<p><ruby>漢<rp>(</rp><rt>かん</rt><rp>)</rp></ruby>字</p>";
     check("a.html", html, &["漢字"]);

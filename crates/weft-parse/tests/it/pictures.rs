@@ -12,7 +12,7 @@ use weft_core::seam::document_reader::{ChunkMethod, NoReader, PieceKind, ReadDoc
 use weft_core::seam::picture_reader::{Picture, PictureLine, PicturePlace};
 use weft_core::seam::speech::Recording;
 use weft_core::seam::{DocumentReader, PictureReader, TranscriptionModel};
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, TenantId};
 use weft_parse::{ChildReader, InProcess, Limits, MediaReader, Tesseract, Worker};
 use weft_testkit::contracts::picture_reader::{WORDS, picture_reader_keeps_its_contract};
 
@@ -37,7 +37,7 @@ impl PictureReader for Says {
         "says"
     }
 
-    async fn read(&self, picture: &Picture) -> Result<Vec<PictureLine>> {
+    async fn read(&self, _: &TenantId, picture: &Picture) -> Result<Vec<PictureLine>> {
         self.1.fetch_add(1, Ordering::Relaxed);
         assert!(picture.width > 0 && picture.height > 0 && !picture.bytes.is_empty());
         match self.0 {
@@ -57,7 +57,7 @@ impl PictureReader for Columns {
         "columns"
     }
 
-    async fn read(&self, _: &Picture) -> Result<Vec<PictureLine>> {
+    async fn read(&self, _: &TenantId, _: &Picture) -> Result<Vec<PictureLine>> {
         let line = |text: &str, top: f32| PictureLine {
             text: text.to_owned(),
             place: Some(PicturePlace { left: 0.1, right: 0.9, top, bottom: top + 0.02 }),
@@ -77,7 +77,8 @@ fn text(document: &ReadDocument) -> String {
 #[tokio::test]
 async fn scanned_pages_are_read_with_their_places() {
     let scan = Bytes::from(pdf_with_pictures(&[("", Some(SCAN)), ("Text of page two", None)]));
-    let document = reader(Columns).read(&request("a.pdf", ChunkMethod::Naive), scan.clone()).await.unwrap();
+    let document =
+        reader(Columns).read(&"t".into(), &request("a.pdf", ChunkMethod::Naive), scan.clone()).await.unwrap();
     assert!(
         text(&document).contains("A first line goes on here.") && text(&document).contains("Far below."),
         "{}",
@@ -95,7 +96,8 @@ async fn scanned_pages_are_read_with_their_places() {
     assert_eq!(document.warnings, Vec::<String>::new());
     // Without anybody who reads pictures the page is missing, and that is told.
     let without = MediaReader::new(Arc::new(InProcess::default()), None, None);
-    let document = without.read(&request("a.pdf", ChunkMethod::Naive), scan.clone()).await.unwrap();
+    let document =
+        without.read(&"t".into(), &request("a.pdf", ChunkMethod::Naive), scan.clone()).await.unwrap();
     assert!(
         document.warnings[0].contains("no text layer on the pages 1; OCR is needed"),
         "{:?}",
@@ -104,15 +106,15 @@ async fn scanned_pages_are_read_with_their_places() {
     // Nor is anybody asked where the text layer alone is wanted.
     let mut plain = request("a.pdf", ChunkMethod::Naive);
     plain.settings.insert("layout_recognize".to_owned(), json!("Plain Text"));
-    let document = reader(Columns).read(&plain, scan).await.unwrap();
+    let document = reader(Columns).read(&"t".into(), &plain, scan).await.unwrap();
     assert!(document.warnings[0].contains("OCR is needed"), "{:?}", document.warnings);
 }
 
 #[tokio::test]
 async fn a_large_file_is_looked_through_beside_what_is_served() {
     let reader = MediaReader::new(Arc::new(NoReader), Some(Arc::new(Columns)), None);
-    let request = request("a.txt", ChunkMethod::Naive);
-    let mut read = std::pin::pin!(reader.read(&request, Bytes::from(vec![b'x'; 4 << 20])));
+    let (tenant, request) = (TenantId::new("t"), request("a.txt", ChunkMethod::Naive));
+    let mut read = std::pin::pin!(reader.read(&tenant, &request, Bytes::from(vec![b'x'; 4 << 20])));
     // Nobody who is served meanwhile waits for it.
     assert!(futures::poll!(read.as_mut()).is_pending());
     assert_eq!(read.await.unwrap_err().kind, ErrorKind::Unavailable);
@@ -127,8 +129,10 @@ async fn scans_on_turned_pages_are_read_as_they_are_seen() {
         (270, (1_100, 850), 800.0),
     ] {
         let scan = Bytes::from(pdf_with_turned_pictures(&[("", Some(SCAN))], degrees));
-        let found =
-            InProcess::default().pictures(&request("a.pdf", ChunkMethod::Naive), scan.clone()).await.unwrap();
+        let found = InProcess::default()
+            .pictures(&"t".into(), &request("a.pdf", ChunkMethod::Naive), scan.clone())
+            .await
+            .unwrap();
         let [one] = &found.pictures[..] else { panic!("{degrees}: {found:?}") };
         assert_eq!((one.picture.width, one.picture.height), size, "{degrees}");
         let expected = if degrees == 0 { "image/jpeg" } else { "image/png" };
@@ -138,7 +142,8 @@ async fn scans_on_turned_pages_are_read_as_they_are_seen() {
             "{degrees}: {:?}",
             one.place
         );
-        let document = reader(Columns).read(&request("a.pdf", ChunkMethod::Naive), scan).await.unwrap();
+        let document =
+            reader(Columns).read(&"t".into(), &request("a.pdf", ChunkMethod::Naive), scan).await.unwrap();
         assert!(text(&document).starts_with("A first line goes on here."), "{degrees}: {}", text(&document));
     }
 }
@@ -147,7 +152,7 @@ async fn scans_on_turned_pages_are_read_as_they_are_seen() {
 async fn figures_stand_in_the_text_of_their_page() {
     let file = Bytes::from(pdf_with_pictures(&[("The figure shows the plan.", Some(WORDS_JPEG))]));
     let says = reader(Says("Plan of the house", AtomicUsize::new(0)));
-    let document = says.read(&request("a.pdf", ChunkMethod::Naive), file).await.unwrap();
+    let document = says.read(&"t".into(), &request("a.pdf", ChunkMethod::Naive), file).await.unwrap();
     let text = text(&document);
     assert!(text.contains("The figure shows the plan.") && text.contains("Plan of the house"), "{text}");
 }
@@ -221,7 +226,8 @@ async fn pictures_in_office_files_and_books_stand_in_the_text_where_they_are_sho
     for (name, bytes) in holding_pictures() {
         let says = Arc::new(Says("A bridge\nin autumn", AtomicUsize::new(0)));
         let reader = MediaReader::new(Arc::new(InProcess::default()), Some(says.clone()), None);
-        let document = reader.read(&request(name, ChunkMethod::Naive), bytes.into()).await.unwrap();
+        let document =
+            reader.read(&"t".into(), &request(name, ChunkMethod::Naive), bytes.into()).await.unwrap();
         let text = text(&document);
         let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{name}: no `{part}` in {text:?}"));
         assert!(at("Before") < at("A bridge") && at("in autumn") < at("After"), "{name}: {text:?}");
@@ -261,7 +267,7 @@ fn mail_with_attachments(attachments: &[(&str, &[u8])]) -> Vec<u8> {
 async fn pictures_that_a_page_holds_itself_stand_where_they_are_shown() {
     let page = Bytes::from(page_with_picture());
     let document = reader(Says("Turnover 4711", AtomicUsize::new(0)))
-        .read(&request("a.html", ChunkMethod::Naive), page)
+        .read(&"t".into(), &request("a.html", ChunkMethod::Naive), page)
         .await;
     let document = document.unwrap();
     let text = text(&document);
@@ -289,7 +295,8 @@ async fn pictures_attached_to_a_mail_are_read_and_so_are_those_in_attachments() 
     ];
     let says = Says("Turnover 4711", AtomicUsize::new(0));
     let mail = Bytes::from(mail_with_attachments(&attachments));
-    let document = reader(says).read(&request("a.eml", ChunkMethod::Naive), mail.clone()).await.unwrap();
+    let document =
+        reader(says).read(&"t".into(), &request("a.eml", ChunkMethod::Naive), mail.clone()).await.unwrap();
     let text = text(&document);
     for (name, after) in [
         ("photo.jpg", "Turnover 4711"),
@@ -302,7 +309,8 @@ async fn pictures_attached_to_a_mail_are_read_and_so_are_those_in_attachments() 
     }
     assert_eq!(text.matches("Turnover 4711").count(), 5, "{text}");
     // Without anybody who reads pictures the rest of the mail is read, and each attachment says what is missing.
-    let alone = InProcess::default().read(&request("a.eml", ChunkMethod::Naive), mail).await.unwrap();
+    let alone =
+        InProcess::default().read(&"t".into(), &request("a.eml", ChunkMethod::Naive), mail).await.unwrap();
     assert!(alone.warnings.iter().any(|warning| warning.contains("OCR is needed")), "{:?}", alone.warnings);
 }
 
@@ -322,18 +330,18 @@ async fn pieces_name_the_picture_that_their_text_was_read_in() {
     for (name, bytes) in files {
         let (mut asked, bytes) = (request(name, ChunkMethod::Naive), Bytes::from(bytes));
         asked.settings.insert("chunk_token_num".to_owned(), json!(8));
-        let document = reader.read(&asked, bytes.clone()).await.unwrap();
+        let document = reader.read(&"t".into(), &asked, bytes.clone()).await.unwrap();
         for piece in &document.pieces {
             assert_eq!(piece.picture.is_some(), piece.content.contains("Bridge"), "{name}: {piece:?}");
         }
         let numbers: Vec<u32> = document.pieces.iter().filter_map(|piece| piece.picture).collect();
         let [number] = numbers[..] else { panic!("{name}: {numbers:?}") };
-        let kept = reader.kept_pictures(&asked, bytes.clone(), &[number]).await.unwrap();
+        let kept = reader.kept_pictures(&"t".into(), &asked, bytes.clone(), &[number]).await.unwrap();
         let with: Vec<usize> =
             (0..kept.pictures.len()).filter(|at| !kept.pictures[*at].picture.bytes.is_empty()).collect();
         assert_eq!(with, [usize::try_from(number).unwrap()], "{name}");
         assert_eq!(&*kept.pictures[with[0]].picture.bytes, SCAN, "{name}");
-        let none = reader.kept_pictures(&asked, bytes, &[]).await.unwrap();
+        let none = reader.kept_pictures(&"t".into(), &asked, bytes, &[]).await.unwrap();
         assert!(none.pictures.iter().all(|one| one.picture.bytes.is_empty()), "{name}");
     }
 }
@@ -342,7 +350,8 @@ async fn pieces_name_the_picture_that_their_text_was_read_in() {
 async fn a_picture_that_cannot_be_read_costs_the_file_nothing_else() {
     for (name, bytes) in holding_pictures() {
         let reader = reader(Says("invalid", AtomicUsize::new(0)));
-        let document = reader.read(&request(name, ChunkMethod::Naive), bytes.into()).await.unwrap();
+        let document =
+            reader.read(&"t".into(), &request(name, ChunkMethod::Naive), bytes.into()).await.unwrap();
         assert!(text(&document).contains("After"), "{name}");
         assert!(
             document.warnings[0].contains("a.jpg` was not read: it is damaged"),
@@ -358,14 +367,16 @@ const WORDS_JPEG: &[u8] = SCAN;
 #[tokio::test]
 async fn picture_files_have_a_method_of_their_own() {
     let says = reader(Says("A red bridge\nover a river\n\nIn autumn", AtomicUsize::new(0)));
-    let document =
-        says.read(&request("a.png", ChunkMethod::Picture), Bytes::from_static(WORDS)).await.unwrap();
+    let document = says
+        .read(&"t".into(), &request("a.png", ChunkMethod::Picture), Bytes::from_static(WORDS))
+        .await
+        .unwrap();
     assert_eq!((document.pieces.len(), document.pieces[0].kind), (1, PieceKind::Image));
     assert!(document.pieces[0].content.contains("A red bridge over a river"), "{}", text(&document));
     let place = document.pieces[0].positions[0];
     assert_eq!((place.page, place.right, place.bottom), (1, 600.0, 300.0));
     let error = reader(Says("", AtomicUsize::new(0)))
-        .read(&request("a.png", ChunkMethod::Picture), Bytes::from_static(WORDS))
+        .read(&"t".into(), &request("a.png", ChunkMethod::Picture), Bytes::from_static(WORDS))
         .await
         .unwrap_err();
     assert!(error.full().contains("no text was found in the picture"), "{}", error.full());
@@ -375,13 +386,15 @@ async fn picture_files_have_a_method_of_their_own() {
 async fn what_cannot_be_read_is_told_and_what_may_pass_is_tried_again() {
     let scan = Bytes::from(pdf_with_pictures(&[("", Some(SCAN)), ("Text", None)]));
     let request = request("a.pdf", ChunkMethod::Naive);
-    let document = reader(Says("invalid", AtomicUsize::new(0))).read(&request, scan.clone()).await.unwrap();
+    let document =
+        reader(Says("invalid", AtomicUsize::new(0))).read(&"t".into(), &request, scan.clone()).await.unwrap();
     assert!(
         document.warnings.iter().any(|one| one == "A picture on page 1 was not read: it is damaged"),
         "{:?}",
         document.warnings
     );
-    let error = reader(Says("unavailable", AtomicUsize::new(0))).read(&request, scan).await.unwrap_err();
+    let error =
+        reader(Says("unavailable", AtomicUsize::new(0))).read(&"t".into(), &request, scan).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable);
 }
 
@@ -397,13 +410,14 @@ async fn hostile_pictures_are_refused_by_what_they_say_of_themselves() {
     ] {
         let reader = MediaReader::new(documents, Some(Arc::clone(&pictures)), None);
         let error = reader
-            .read(&request("a.png", ChunkMethod::Picture), Bytes::from(bomb.clone()))
+            .read(&"t".into(), &request("a.png", ChunkMethod::Picture), Bytes::from(bomb.clone()))
             .await
             .unwrap_err();
         assert!(error.full().contains("65536 × 65536 pixels"), "{}", error.full());
         // A page whose picture unpacks to more than its worker may have: the rest of the file is read.
         let page = crate::build::pdf_with_bomb();
-        let document = reader.read(&request("a.pdf", ChunkMethod::Naive), Bytes::from(page)).await.unwrap();
+        let document =
+            reader.read(&"t".into(), &request("a.pdf", ChunkMethod::Naive), Bytes::from(page)).await.unwrap();
         assert!(text(&document).contains("Text beside it"));
         assert!(document.warnings.iter().any(|one| one.contains("pixels")), "{:?}", document.warnings);
     }
@@ -420,7 +434,7 @@ async fn settings_without_effect_are_named() {
     .unwrap()
     .clone();
     let reader = MediaReader::new(Arc::new(InProcess::default()), None, None);
-    let document = reader.read(&request, Bytes::from_static(b"text")).await.unwrap();
+    let document = reader.read(&"t".into(), &request, Bytes::from_static(b"text")).await.unwrap();
     for (warning, name) in
         document.warnings.iter().zip(["layout_recognize", "image_context_size", "task_page_size"])
     {
@@ -438,7 +452,7 @@ impl TranscriptionModel for Ears {
         "ears"
     }
 
-    async fn transcribe(&self, recording: &Recording) -> Result<String> {
+    async fn transcribe(&self, _: &TenantId, recording: &Recording) -> Result<String> {
         assert_eq!(recording.media_type, "audio/mpeg");
         Ok(String::from_utf8_lossy(&recording.bytes[3..]).into_owned())
     }
@@ -449,16 +463,17 @@ async fn recordings_are_written_down() {
     let documents: Arc<dyn DocumentReader> = Arc::new(InProcess::default());
     let reader = MediaReader::new(Arc::clone(&documents), None, Some(Arc::new(Ears)));
     let said = Bytes::from_static(b"ID3Good morning. The pump is broken.");
-    let document = reader.read(&request("a.mp3", ChunkMethod::Audio), said.clone()).await.unwrap();
+    let document =
+        reader.read(&"t".into(), &request("a.mp3", ChunkMethod::Audio), said.clone()).await.unwrap();
     assert_eq!(text(&document), "Good morning. The pump is broken.");
     let marked = Bytes::from_static(b"ID3\x1b[1mGood\x07 morning.\0 Bye.");
-    let document = reader.read(&request("a.mp3", ChunkMethod::Audio), marked).await.unwrap();
+    let document = reader.read(&"t".into(), &request("a.mp3", ChunkMethod::Audio), marked).await.unwrap();
     assert_eq!(text(&document), "[1mGood morning. Bye.");
     let silent = Bytes::from_static(b"ID3 ");
-    let error = reader.read(&request("a.mp3", ChunkMethod::Audio), silent).await.unwrap_err();
+    let error = reader.read(&"t".into(), &request("a.mp3", ChunkMethod::Audio), silent).await.unwrap_err();
     assert!(error.full().contains("`ears` hears no speech"), "{}", error.full());
     let deaf = MediaReader::new(documents, None, None);
-    let error = deaf.read(&request("a.mp3", ChunkMethod::Audio), said).await.unwrap_err();
+    let error = deaf.read(&"t".into(), &request("a.mp3", ChunkMethod::Audio), said).await.unwrap_err();
     assert!(error.full().contains("models.default_speech"), "{}", error.full());
 }
 
@@ -484,7 +499,7 @@ async fn tesseract_reads_a_scan() {
     let documents = Arc::new(ChildReader::new(worker(), Limits::default(), 2));
     let reader = MediaReader::new(documents, Some(Arc::new(reader)), None);
     let scan = Bytes::from(pdf_with_pictures(&[("", Some(SCAN))]));
-    let document = reader.read(&request("scan.pdf", ChunkMethod::Manual), scan).await.unwrap();
+    let document = reader.read(&"t".into(), &request("scan.pdf", ChunkMethod::Manual), scan).await.unwrap();
     let text = text(&document);
     assert!(
         text.contains("The pump of the second boiler has to be looked after every ninety days"),
@@ -510,12 +525,13 @@ async fn tesseract_is_bounded() {
     let Some(reader) = tesseract(limits) else { return };
     let picture = weft_testkit::contracts::picture_reader::picture(WORDS, 600, 300);
     // It ends within the time that a worker is waited for, whatever became of it.
-    let ended = tokio::time::timeout(Duration::from_secs(20), reader.read(&picture)).await.unwrap();
+    let ended =
+        tokio::time::timeout(Duration::from_secs(20), reader.read(&"t".into(), &picture)).await.unwrap();
     if let Err(error) = ended {
         assert!(matches!(error.kind, ErrorKind::Timeout | ErrorKind::Invalid), "{}", error.full());
     }
     let limits = Limits { memory_bytes: 0, ..Limits::default() };
     let Some(small) = tesseract(limits) else { return };
     // With the little that the program has for itself it still ends in words.
-    drop(small.read(&picture).await);
+    drop(small.read(&"t".into(), &picture).await);
 }

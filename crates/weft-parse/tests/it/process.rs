@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
-use weft_core::ErrorKind;
 use weft_core::seam::document_reader::{ChunkMethod, ReadRequest};
 use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, PageSettings, Sheet, WriteRequest};
 use weft_core::seam::{DocumentReader, DocumentWriter as _};
+use weft_core::{ErrorKind, TenantId};
 use weft_parse::{ChildReader, InProcess, Limits, Worker};
 
 use crate::build::{docx, pdf, samples};
@@ -28,14 +28,14 @@ fn request(name: &str) -> ReadRequest {
 async fn both_readers_say_the_same() {
     for (name, bytes) in samples() {
         let bytes = Bytes::from(bytes);
-        let child = reader().read(&request(name), bytes.clone()).await.unwrap();
-        let own = InProcess::default().read(&request(name), bytes).await.unwrap();
+        let child = reader().read(&"t".into(), &request(name), bytes.clone()).await.unwrap();
+        let own = InProcess::default().read(&"t".into(), &request(name), bytes).await.unwrap();
         assert_eq!(child, own, "{name}");
         assert!(!child.pieces.is_empty(), "{name}");
     }
     let bytes = Bytes::from_static(b"\x89PNG\r\n\x1a\n0000");
     for reader in [&reader() as &dyn DocumentReader, &InProcess::default()] {
-        let error = reader.read(&request("a.png"), bytes.clone()).await.unwrap_err();
+        let error = reader.read(&"t".into(), &request("a.png"), bytes.clone()).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Invalid);
         assert!(error.full().starts_with("cannot read `a.png`: it is a picture"), "{}", error.full());
     }
@@ -57,10 +57,12 @@ async fn every_format_is_made_in_a_confined_process() {
         for content in [DocumentContent::Markdown(text.clone()), DocumentContent::Sheets(sheets.clone())] {
             let page = PageSettings { title: "T".to_owned(), page_numbers: true, ..PageSettings::default() };
             let request = WriteRequest { format, content, page };
-            let made =
-                reader.write(&request).await.unwrap_or_else(|error| panic!("{format:?}: {}", error.full()));
+            let made = reader
+                .write(&"t".into(), &request)
+                .await
+                .unwrap_or_else(|error| panic!("{format:?}: {}", error.full()));
             let name = format!("a.{}", format.ending());
-            let read = reader.read(&crate::process::request(&name), made.bytes).await.unwrap();
+            let read = reader.read(&"t".into(), &crate::process::request(&name), made.bytes).await.unwrap();
             let found = format!("{:?}", read.pieces);
             assert!(found.contains("one"), "{format:?}: {found}");
         }
@@ -72,15 +74,15 @@ async fn a_long_text_becomes_a_document() {
     let text = "0123456789\n".repeat(1 << 19);
     let content = DocumentContent::Markdown(text.clone());
     let request = WriteRequest { format: DocumentFormat::Markdown, content, page: PageSettings::default() };
-    assert!(reader().write(&request).await.unwrap().bytes == text.as_bytes());
+    assert!(reader().write(&"t".into(), &request).await.unwrap().bytes == text.as_bytes());
 }
 
 #[tokio::test]
 async fn letters_that_a_pdf_cannot_hold_are_told_by_both() {
     let content = DocumentContent::Markdown("a 汉 b".to_owned());
     let request = WriteRequest { format: DocumentFormat::Pdf, content, page: PageSettings::default() };
-    assert_eq!(reader().write(&request).await.unwrap().unwritable, "汉");
-    assert_eq!(InProcess::default().write(&request).await.unwrap().unwritable, "汉");
+    assert_eq!(reader().write(&"t".into(), &request).await.unwrap().unwritable, "汉");
+    assert_eq!(InProcess::default().write(&"t".into(), &request).await.unwrap().unwritable, "汉");
 }
 
 #[tokio::test]
@@ -88,12 +90,12 @@ async fn large_files_are_refused_before_anything_is_started() {
     let limits = Limits { file_bytes: 9, ..Limits::default() };
     let nobody = Worker { program: PathBuf::from("/no/such/worker"), arguments: Vec::new() };
     let error = ChildReader::new(nobody.clone(), limits, 1)
-        .read(&request("a.txt"), Bytes::from_static(b"1234567890"))
+        .read(&"t".into(), &request("a.txt"), Bytes::from_static(b"1234567890"))
         .await
         .unwrap_err();
     assert!(error.full().contains("documents.file_bytes_max"), "{}", error.full());
     let error = ChildReader::new(nobody, limits, 1)
-        .read(&request("a.txt"), Bytes::from_static(b"1"))
+        .read(&"t".into(), &request("a.txt"), Bytes::from_static(b"1"))
         .await
         .unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable);
@@ -108,8 +110,10 @@ fn long_text() -> Bytes {
 #[tokio::test]
 async fn what_takes_too_long_is_ended() {
     let limits = Limits { time: Duration::from_millis(5), ..Limits::default() };
-    let error =
-        ChildReader::new(worker(), limits, 1).read(&request("a.docx"), long_text()).await.unwrap_err();
+    let error = ChildReader::new(worker(), limits, 1)
+        .read(&"t".into(), &request("a.docx"), long_text())
+        .await
+        .unwrap_err();
     assert_eq!(error.kind, ErrorKind::Timeout);
     assert!(error.full().contains("documents.seconds"), "{}", error.full());
 }
@@ -121,11 +125,11 @@ async fn what_takes_too_much_memory_is_ended() {
     let limits = Limits { memory_bytes: 1, ..Limits::default() };
     let text = Bytes::from("Some words of a text, and some more.\n\n".repeat(3_000_000));
     let reader = ChildReader::new(worker(), limits, 1);
-    let error = reader.read(&request("a.txt"), text).await.unwrap_err();
+    let error = reader.read(&"t".into(), &request("a.txt"), text).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Invalid);
     assert!(error.full().contains("of memory"), "{}", error.full());
     // Its place is free again.
-    assert!(reader.read(&request("a.txt"), Bytes::from_static(b"text")).await.is_ok());
+    assert!(reader.read(&"t".into(), &request("a.txt"), Bytes::from_static(b"text")).await.is_ok());
 }
 
 #[cfg(unix)]
@@ -137,7 +141,10 @@ async fn a_worker_that_breaks_down_takes_nobody_along() {
         ChildReader::new(worker, Limits::default(), 1)
     };
     let check = async |script: &str, kind: ErrorKind| {
-        let error = shell(script).read(&request("a.txt"), Bytes::from_static(b"text")).await.unwrap_err();
+        let error = shell(script)
+            .read(&"t".into(), &request("a.txt"), Bytes::from_static(b"text"))
+            .await
+            .unwrap_err();
         assert_eq!(error.kind, kind, "{script}: {}", error.full());
     };
     check("kill -SEGV $$", ErrorKind::Invalid).await;
@@ -150,8 +157,8 @@ async fn a_worker_that_breaks_down_takes_nobody_along() {
 async fn files_wait_for_a_free_place() {
     let reader = reader();
     let bytes = Bytes::from(pdf(&[vec![(10, 50, 700, "text".to_owned())]]));
-    let request = request("a.pdf");
-    let all = (0..8).map(|_| reader.read(&request, bytes.clone()));
+    let (tenant, request) = (TenantId::new("t"), request("a.pdf"));
+    let all = (0..8).map(|_| reader.read(&tenant, &request, bytes.clone()));
     assert!(futures::future::join_all(all).await.into_iter().all(|read| read.is_ok()));
 }
 
@@ -171,7 +178,7 @@ async fn who_drops_a_reading_ends_its_worker() {
     let mark = "dropped-by-its-test";
     let worker = Worker { arguments: vec![mark.into()], ..worker() };
     let reader = ChildReader::new(worker, Limits::default(), 1);
-    let request = request("a.docx");
+    let (tenant, request) = (TenantId::new("t"), request("a.docx"));
     let until_there_are = async |count: usize| {
         let there = async {
             while workers(mark) != count {
@@ -180,7 +187,7 @@ async fn who_drops_a_reading_ends_its_worker() {
         };
         tokio::time::timeout(Duration::from_secs(60), there).await.expect("the workers begin and end");
     };
-    let mut reading = reader.read(&request, long_text());
+    let mut reading = reader.read(&tenant, &request, long_text());
     tokio::select! {
         read = &mut reading => panic!("{:?}", read.map(|read| read.pieces.len())),
         // The one that reads, and the one that it was forked from.

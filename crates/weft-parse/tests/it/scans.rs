@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use weft_core::Result;
 use weft_core::seam::document_reader::{ChunkMethod, FoundPictures, ReadRequest};
 use weft_core::seam::picture_reader::{Picture, PictureLine};
 use weft_core::seam::{DocumentReader, PictureReader};
+use weft_core::{Result, TenantId};
 use weft_parse::{ChildReader, InProcess, Limits, MediaReader, Worker};
 
 use crate::build::pdf_with_scans;
@@ -66,7 +66,7 @@ async fn scans_in_jbig2_and_jpeg_2000_are_found() {
     let file = Bytes::from(pdf_with_scans(&scans, SYMBOLS));
     let readers: [&dyn DocumentReader; 2] = [&InProcess::default(), &child()];
     for reader in readers {
-        let found = reader.pictures(&request(), file.clone()).await.unwrap();
+        let found = reader.pictures(&"t".into(), &request(), file.clone()).await.unwrap();
         assert_eq!(sizes(&found), [(52, 32), (52, 32), (40, 32), (52, 32)], "{:?}", found.warnings);
         assert!(found.warnings.is_empty(), "{:?}", found.warnings);
         // The same page in three ways is the same picture, byte for byte.
@@ -89,7 +89,7 @@ async fn scans_that_cannot_be_unpacked_are_told_of_and_the_others_read() {
     let file = Bytes::from(pdf_with_scans(&scans, SYMBOLS));
     let readers: [&dyn DocumentReader; 2] = [&InProcess::default(), &child()];
     for reader in readers {
-        let found = reader.pictures(&request(), file.clone()).await.unwrap();
+        let found = reader.pictures(&"t".into(), &request(), file.clone()).await.unwrap();
         assert_eq!(sizes(&found), [(40, 32), (52, 32)]);
         let warnings = found.warnings.join("\n");
         let parts = [
@@ -121,7 +121,7 @@ async fn letters_in_masks_are_drawn() {
         (format!("{stencil} /Width 64"), STRIPES),
     ];
     let file = Bytes::from(pdf_with_scans(&scans, SYMBOLS));
-    let found = InProcess::default().pictures(&request(), file).await.unwrap();
+    let found = InProcess::default().pictures(&"t".into(), &request(), file).await.unwrap();
     assert_eq!(sizes(&found), [(52, 32), (52, 32), (64, 32)], "{:?}", found.warnings);
     assert!(found.warnings.is_empty(), "{:?}", found.warnings);
     // Black ink on white paper is what the mask shows by itself.
@@ -137,7 +137,7 @@ impl PictureReader for Says {
         "says"
     }
 
-    async fn read(&self, _: &Picture) -> Result<Vec<PictureLine>> {
+    async fn read(&self, _: &TenantId, _: &Picture) -> Result<Vec<PictureLine>> {
         Ok(vec![PictureLine { text: "The pump is broken.".to_owned(), place: None }])
     }
 }
@@ -146,7 +146,7 @@ impl PictureReader for Says {
 async fn what_is_read_in_a_packed_scan_is_the_text_of_its_page() {
     let file = Bytes::from(pdf_with_scans(&[(jbig2(52), PAGE)], SYMBOLS));
     let reader = MediaReader::new(Arc::new(child()), Some(Arc::new(Says)), None);
-    let document = reader.read(&request(), file).await.unwrap();
+    let document = reader.read(&"t".into(), &request(), file).await.unwrap();
     assert!(document.pieces[0].content.contains("The pump is broken."), "{:?}", document.pieces);
     assert!(document.warnings.is_empty(), "{:?}", document.warnings);
 }

@@ -43,7 +43,7 @@ fn hearing(folder: &Path, text: &str, limits: Limits) -> ProgramTranscription {
 }
 
 async fn failure(model: &ProgramTranscription, recording: &Recording) -> Error {
-    model.transcribe(recording).await.unwrap_err()
+    model.transcribe(&"t".into(), recording).await.unwrap_err()
 }
 
 #[tokio::test]
@@ -74,7 +74,7 @@ echo "[00:00:04.000 --> 00:00:06.000]   [BLANK_AUDIO]""#;
         opened(settings, Limits::default())
     };
     let model = open(weights.clone(), "de").unwrap();
-    assert_eq!(model.transcribe(&said("")).await.unwrap(), "Good morning. The pump is broken.");
+    assert_eq!(model.transcribe(&"t".into(), &said("")).await.unwrap(), "Good morning. The pump is broken.");
     let video = Recording { media_type: "audio/mp4".to_owned(), ..said("") };
     let error = failure(&model, &video).await;
     assert!(error.kind == ErrorKind::Invalid && error.full().contains("no audio/mp4"), "{}", error.full());
@@ -173,11 +173,11 @@ async fn a_program_reads_what_it_is_given_and_nothing_else() {
     let program = script(folder.path(), &looks);
     let command = [program.to_str().unwrap(), "{file}"];
     let model = opened(settings(&command), Limits::default()).unwrap();
-    assert_eq!(model.transcribe(&said("x")).await.unwrap(), "hidden");
+    assert_eq!(model.transcribe(&"t".into(), &said("x")).await.unwrap(), "hidden");
     let read = vec![elsewhere.path().to_owned()];
     let model = opened(TranscriptionSettings { read, ..settings(&command) }, Limits::default()).unwrap();
-    assert_eq!(model.transcribe(&said("x")).await.unwrap(), "saw precious");
+    assert_eq!(model.transcribe(&"t".into(), &said("x")).await.unwrap(), "saw precious");
     let starts = "/bin/true && echo started || echo alone";
     let model = hearing(folder.path(), starts, Limits::default());
-    assert!(!model.transcribe(&said("x")).await.is_ok_and(|text| text.contains("started")));
+    assert!(!model.transcribe(&"t".into(), &said("x")).await.is_ok_and(|text| text.contains("started")));
 }

@@ -1,6 +1,7 @@
 //! The process around a program.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use weft_core::seam::Sandbox as _;
@@ -11,7 +12,7 @@ use weft_core::seam::sandbox::Limits;
 use weft_core::{ErrorKind, TenantId};
 use weft_sandbox::{LIMITS, ProcessSandbox, Worker};
 
-use crate::kit::{program, worker};
+use crate::kit::{SHORT, program, worker};
 
 #[tokio::test]
 async fn without_a_worker_nothing_runs() {
@@ -68,6 +69,25 @@ async fn programs_wait_for_a_free_place() {
     let source = "function main() { return 1 }";
     let all = futures::future::join_all((0..12).map(|_| sandbox.run(&tenant, program(source, LIMITS)))).await;
     assert!(all.into_iter().all(|ran| ran.unwrap().result == Ok(1.into())));
+}
+
+/// Endless programs of one tenant keep another waiting for the one that runs and the one whose turn it is.
+#[tokio::test]
+async fn a_tenant_with_many_programs_does_not_go_before_all_others() {
+    let sandbox = ProcessSandbox::new(worker(), LIMITS, 1);
+    let (loud, quiet, ended) = (TenantId::new("loud"), TenantId::new("quiet"), AtomicUsize::new(0));
+    let (shared, owner, count) = (&sandbox, &loud, &ended);
+    let endless = (0..6).map(|_| async move {
+        shared.run(owner, program("function main() { for (;;) {} }", SHORT)).await.unwrap();
+        count.fetch_add(1, Ordering::SeqCst);
+    });
+    let other = async {
+        let ran = sandbox.run(&quiet, program("function main() { return 1 }", LIMITS)).await.unwrap();
+        (ran.result, ended.load(Ordering::SeqCst))
+    };
+    let (_, (result, before)) = futures::future::join(futures::future::join_all(endless), other).await;
+    assert_eq!(result, Ok(1.into()));
+    assert!(before <= 2, "{before} of 6 went before");
 }
 
 #[tokio::test]

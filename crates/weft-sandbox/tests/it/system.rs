@@ -364,6 +364,54 @@ async fn a_parent_that_is_gone_is_followed_by_another_and_ends_with_its_sandbox(
     }
 }
 
+/// Longer than any test waits: what ends before has been ended.
+const LONG: Limits = Limits { time: Duration::from_secs(3_600), ..LIMITS };
+
+/// Waits until so many processes have this in their command lines.
+async fn until_there_are(mark: &str, count: usize) {
+    let marked = || {
+        let lines = fs::read_dir("/proc")
+            .unwrap()
+            .filter_map(|entry| fs::read_to_string(entry.ok()?.path().join("cmdline")).ok());
+        lines.filter(|line| line.contains(mark)).count()
+    };
+    let there = async {
+        while marked() != count {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), there).await.expect("the processes begin and end");
+}
+
+#[tokio::test]
+async fn who_drops_a_run_ends_its_program() {
+    if sandboxes(&[]).is_empty() {
+        return;
+    }
+    let tenant = TenantId::new("t");
+    let sandbox = || {
+        let interpreter = SystemInterpreter { program: INTERPRETER.into(), modules: Vec::new() };
+        SystemPython::new(worker(), interpreter, LONG, 1)
+    };
+    for (sandbox, idle) in [(sandbox(), 1_000_001), (sandbox().without_namespaces(), 1_000_002)] {
+        // What the process is told of this shows in its command line, and in those of its forks.
+        let (sandbox, mark) =
+            (sandbox.with_idle(Duration::from_secs(idle)), format!("\"idle_seconds\":{idle}"));
+        for body in ["while True: pass", "import time\ntime.sleep(3600)"] {
+            let mut endless = sandbox.run(&tenant, python(body, LONG));
+            tokio::select! {
+                ran = &mut endless => panic!("{ran:?}"),
+                // The one that forks, the program's guard, and the program.
+                () = until_there_are(&mark, 3) => {}
+            }
+            drop(endless);
+            until_there_are(&mark, 1).await;
+            // Its place is free again.
+            assert_eq!(run(&sandbox, "6 * 7", LONG).await.result, Ok(json!(42)), "{body}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_parent_without_programs_ends_and_is_followed_by_another() {
     const IDLE: Duration = Duration::from_secs(1);

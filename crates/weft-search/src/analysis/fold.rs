@@ -1,28 +1,27 @@
-//! Letters that are meant to be the same become the same.
+//! Folds letters that are meant to be the same into one form.
 
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::compose;
 
-/// Whether it is a sign above or below a letter that is left out. Those of the Indic scripts are vowels
-/// and stay.
+/// Whether the character is a diacritic that is dropped. Those of Indic scripts are vowels and are kept.
 fn is_diacritic(c: char) -> bool {
     matches!(u32::from(c), 0x0300..=0x036f | 0x1ab0..=0x1aff | 0x1dc0..=0x1dff | 0x20d0..=0x20ff | 0xfe20..=0xfe2f)
 }
 
-/// Whether it belongs to the letter before it.
+/// Whether the character combines with the letter before it.
 pub(super) fn is_mark(c: char) -> bool {
     unicode_normalization::char::is_combining_mark(c)
 }
 
-/// Appends a text in lower case, in the usual width and without diacritics.
+/// Appends a text in lower case, in normal width and without diacritics.
 pub(super) fn fold(text: &str, folded: &mut String) {
-    // Most words are ASCII, and need none of the tables.
+    // Most words are ASCII and need none of the tables.
     if text.is_ascii() {
         folded.extend(text.chars().map(|c| c.to_ascii_lowercase()));
         return;
     }
     let begin = folded.len();
-    // Taken apart first, so that a diacritic is a character of its own that can be left out.
+    // Decomposed first, so that a diacritic becomes a separate character that can be dropped.
     for c in text.nfkd().filter(|c| !is_diacritic(*c)).flat_map(char::to_lowercase) {
         match c {
             'ß' => folded.push_str("ss"),
@@ -33,14 +32,14 @@ pub(super) fn fold(text: &str, folded: &mut String) {
             'đ' | 'ð' => folded.push('d'),
             'ı' => folded.push('i'),
             'þ' => folded.push_str("th"),
-            // At the end of a word only, it is written in another way.
+            // The form of the letter at the end of a word.
             'ς' => folded.push('σ'),
             _ => push_composed(folded, begin, c),
         }
     }
 }
 
-/// Hangul and kana are whole again; what was taken apart for a diacritic is one letter anyway.
+/// Recomposes hangul and kana; where a diacritic was dropped, a single letter is left anyway.
 fn push_composed(folded: &mut String, begin: usize, c: char) {
     let last = folded[begin..].chars().next_back();
     match last.and_then(|last| compose(last, c)) {

@@ -1,4 +1,4 @@
-//! Chinese: one script, and words by a dictionary.
+//! Chinese: conversion to simplified characters, and segmentation by a dictionary.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -7,37 +7,38 @@ use jieba_rs::Jieba;
 
 use super::common_words::is_common;
 
-/// Takes a tenth of a second and some ten megabytes, once for the program.
+/// Loading takes a tenth of a second and some ten megabytes, once per process.
 static DICTIONARY: LazyLock<Jieba> = LazyLock::new(Jieba::new);
 
 const FIRST: u32 = 0x3400;
 const LAST: u32 = 0x9fff;
 
-/// For each character of the main blocks its simplified form.
+/// The simplified form of each character of the main blocks.
 static SIMPLIFIED: LazyLock<Vec<char>> = LazyLock::new(|| {
     let one = |c: char| fast2s::convert(c.encode_utf8(&mut [0; 4])).chars().next().unwrap_or(c);
     (FIRST..=LAST).filter_map(char::from_u32).map(one).collect()
 });
 
-/// Simplified characters take as many bytes as the traditional ones, so places stay what they are.
+/// Returns the simplified form of a character, or the character itself if that form has another byte length,
+/// so that positions stay valid.
 fn simplified(c: char) -> char {
     let place = u32::from(c).checked_sub(FIRST).and_then(|place| usize::try_from(place).ok());
     let simple = place.and_then(|place| SIMPLIFIED.get(place)).copied();
     simple.filter(|simple| simple.len_utf8() == c.len_utf8()).unwrap_or(c)
 }
 
-/// Pairs of the characters of a run in a Japanese text, in the form that Chinese has, too: the dictionary would cut them
-/// as Chinese.
+/// Yields the character pairs of a run in a Japanese text, with characters simplified as in Chinese: the
+/// dictionary would segment them as Chinese.
 pub(super) fn pairs(run: &str, at: usize, found: &mut dyn FnMut(&str, Range<usize>, bool)) {
     let run: String = run.chars().map(simplified).collect();
     super::pairs::pairs(&run, at, &|_| false, found);
 }
 
-/// Cuts a run of Chinese characters that begins at a place of the text.
+/// Segments a run of Chinese characters that begins at `at` in the text.
 pub(super) fn cut(run: &str, at: usize, found: &mut dyn FnMut(&str, Range<usize>, bool)) {
     let run: String = run.chars().map(simplified).collect();
-    // Names that only statistics would guess are cut the same way in questions and documents only
-    // when nothing is guessed: what stands around them differs.
+    // Names that are only guessed statistically would be segmented differently in questions and in documents,
+    // because their surroundings differ; so nothing is guessed.
     let mut alone: Option<Range<usize>> = None;
     for token in DICTIONARY.cut_for_search(&run, false) {
         let range = token.byte_start..token.byte_end;

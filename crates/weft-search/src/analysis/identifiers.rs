@@ -1,17 +1,17 @@
-//! Names of programs and standards: the words that they are put together from.
+//! Identifiers and names of standards: the words that they are composed of.
 
 use std::ops::Range;
 
 use super::LETTERS_MAX;
 
-/// Letters in front of a number, and digits of it: `RFC7231` is a name and a number, and `CO2` is one word.
+/// Number of letters before a number, and of its digits: `RFC7231` is a name and a number, while `CO2` is one word.
 const ACRONYM_LETTERS: std::ops::RangeInclusive<usize> = 2..=6;
 const NUMBER_DIGITS: std::ops::RangeInclusive<usize> = 3..=6;
 
-/// The words of a name such as `getUserName` or `RFC7231`; none when it is one word.
+/// Returns the words of a name such as `getUserName` or `RFC7231`; none if it is a single word.
 pub(super) fn parts(name: &str) -> Vec<Range<usize>> {
     let letters = name.as_bytes();
-    // Most words have nothing but small letters behind the first.
+    // Most words have only lower-case letters after the first.
     if letters.iter().skip(1).all(u8::is_ascii_lowercase) || !name.is_ascii() || name.len() > LETTERS_MAX {
         return Vec::new();
     }
@@ -22,18 +22,18 @@ pub(super) fn parts(name: &str) -> Vec<Range<usize>> {
     humps(letters)
 }
 
-/// Whether it is nothing but a few capital letters.
+/// Whether the word consists of a few capital letters.
 pub(super) fn is_acronym(word: &str) -> bool {
     ACRONYM_LETTERS.contains(&word.len()) && word.bytes().all(|letter| letter.is_ascii_uppercase())
 }
 
-/// Whether it is the number of something that has a name.
+/// Whether the word is a number that may follow a name.
 pub(super) fn is_number(word: &str) -> bool {
     NUMBER_DIGITS.contains(&word.len()) && word.bytes().all(|digit| digit.is_ascii_digit())
 }
 
-/// The words that begin with a capital letter each. Names of people and products are one word, as well as abbreviations:
-/// `McDonald`, `JavaScript`, `mRNA`, `mmHg`.
+/// Splits a name into words that begin with a capital letter. Names of people and products count as one word,
+/// and so do abbreviations: `McDonald`, `JavaScript`, `mRNA`, `mmHg`.
 fn humps(letters: &[u8]) -> Vec<Range<usize>> {
     let begins = |at: &usize| {
         let (before, here) = (letters[at - 1], letters[*at]);

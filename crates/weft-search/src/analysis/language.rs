@@ -1,8 +1,8 @@
-//! In which language a text is, as far as its words are cut by that.
+//! Detects the language of a text, as far as the processing of its words depends on it.
 //!
-//! What is written in a script of its own has one stemmer, whatever stands around it. Languages of Latin letters are told
-//! from each other by their commonest words, line by line; a line that says nothing is in the language of the text, and a
-//! text that says nothing counts as English.
+//! A script of its own has one stemmer, regardless of what surrounds it. Languages in Latin script are told
+//! apart by their most common words, line by line; a line that gives no clue takes the language of the text,
+//! and a text that gives no clue counts as English.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -11,17 +11,17 @@ use rust_stemmers::{Algorithm, Stemmer};
 
 use super::fold::fold;
 
-/// Letters of a text that are looked at, at most: as many as any chunk has.
+/// Maximum number of bytes of a text that are examined: as many as any chunk has.
 const LOOKED_AT: usize = 64 * 1024;
-/// A line that has fewer of a language's commonest words says nothing.
+/// Minimum number of a language's common words that a line must have to reveal its language.
 const LINE_WORDS_MIN: usize = 3;
-/// The same of a whole text.
+/// The same minimum for a whole text.
 const TEXT_WORDS_MIN: usize = 2;
 
-/// A language that is written in Latin letters and has a stemmer.
+/// A language in Latin script that has a stemmer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum StemmedLanguage {
-    /// English, and what is not known.
+    /// English, and any unknown language.
     #[default]
     English,
     Danish,
@@ -44,17 +44,17 @@ use StemmedLanguage::{
     Spanish, Swedish, Turkish,
 };
 
-/// What is known of a language.
+/// What is known about a language.
 struct KnownLanguage {
     language: StemmedLanguage,
     algorithm: Algorithm,
-    /// What its terms begin with in the index: a word of two languages is two words there. Nothing of a text does.
+    /// Prefix of its terms in the index, so that a word of two languages is two terms. It never occurs in text.
     tag: &'static str,
-    /// Its commonest words, without diacritics.
+    /// Its most common words, without diacritics.
     common: &'static str,
 }
 
-/// All but English, whose terms have no tag.
+/// All languages but English, whose terms have no tag.
 static OTHERS: [KnownLanguage; 13] = [
     KnownLanguage {
         language: Danish,
@@ -181,7 +181,7 @@ static OTHERS: [KnownLanguage; 13] = [
     },
 ];
 
-/// For each common word a bit for each of the others, in their order, and the last for English.
+/// For each common word, one bit per language in `OTHERS`, in order, and the last bit for English.
 static COMMON: LazyLock<HashMap<&'static str, u16, foldhash::fast::FixedState>> = LazyLock::new(|| {
     let mut words: HashMap<&'static str, u16, foldhash::fast::FixedState> = HashMap::default();
     let lists = OTHERS.iter().map(|known| known.common).chain([super::common_words::ENGLISH]);
@@ -197,7 +197,7 @@ static ENGLISH_STEMMER: LazyLock<Stemmer> = LazyLock::new(|| Stemmer::create(Alg
 static STEMMERS: LazyLock<Vec<Stemmer>> =
     LazyLock::new(|| OTHERS.iter().map(|known| Stemmer::create(known.algorithm)).collect());
 
-/// How often words of each language were seen.
+/// Number of common words seen, by language.
 #[derive(Default)]
 struct LanguageCounts([usize; OTHERS.len() + 1]);
 
@@ -205,7 +205,7 @@ impl LanguageCounts {
     fn read(&mut self, text: &str, folded: &mut String) {
         let end = text.floor_char_boundary(LOOKED_AT);
         for word in text[..end].split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty()) {
-            // The commonest words are short. A letter by itself is a name as often as a word.
+            // The most common words are short. A single letter is as often a name as a word.
             if word.len() > 24 || word.chars().nth(1).is_none() {
                 continue;
             }
@@ -219,12 +219,12 @@ impl LanguageCounts {
         }
     }
 
-    /// The language that has more of them than any other; `None` when none has enough.
+    /// Returns the language with the most common words; `None` if none has enough.
     fn best(&self, least: usize) -> Option<StemmedLanguage> {
         let (others, english) = (&self.0[..OTHERS.len()], self.0[OTHERS.len()]);
         let mut best: Option<(usize, StemmedLanguage)> = (english >= least).then_some((english, English));
         for (known, count) in OTHERS.iter().zip(others) {
-            // English wins when it has as many: it is what is meant where nothing is known.
+            // English wins a tie: it is the default where nothing is known.
             let more = best.map_or(english, |(most, _)| most);
             if *count >= least && *count > more {
                 best = Some((*count, known.language));
@@ -234,47 +234,47 @@ impl LanguageCounts {
     }
 }
 
-/// The language of most of a text.
+/// Returns the language of most of a text.
 pub(super) fn of_text(text: &str) -> StemmedLanguage {
     let (mut seen, mut folded) = (LanguageCounts::default(), String::new());
     seen.read(text, &mut folded);
     seen.best(TEXT_WORDS_MIN).unwrap_or_default()
 }
 
-/// The language of a line, where it says one.
+/// Returns the language of a line, if the line reveals one.
 pub(super) fn of_line(line: &str) -> Option<StemmedLanguage> {
     let (mut seen, mut folded) = (LanguageCounts::default(), String::new());
     seen.read(line, &mut folded);
     seen.best(LINE_WORDS_MIN)
 }
 
-/// The language of a question. One word does not tell: `dog` is among the commonest of Danish, and a question of
-/// two nouns would lose one of them.
+/// Returns the language of a question. A single word is not enough: `dog` is among the most common words of
+/// Danish, and a question of two nouns would lose one of them.
 pub(super) fn of_question(question: &str) -> StemmedLanguage {
     of_text(question)
 }
 
 impl StemmedLanguage {
-    /// All that have a tag.
+    /// Returns all languages that have a tag.
     pub(crate) fn others() -> impl Iterator<Item = Self> {
         OTHERS.iter().map(|known| known.language)
     }
 
-    /// Its place among the others; none for English.
+    /// Returns its index in `OTHERS`; `None` for English.
     fn place(self) -> Option<usize> {
         OTHERS.iter().position(|known| known.language == self)
     }
 
-    /// Whether a folded word is among its commonest.
+    /// Whether a folded word is among its most common words.
     pub(crate) fn is_common(self, folded: &str) -> bool {
         let bit = self.place().unwrap_or(OTHERS.len());
         COMMON.get(folded).is_some_and(|bits| bits & (1 << bit) != 0)
     }
 
-    /// Appends the form of a word by which it is found, with the tag of the language. The word is in small letters and
-    /// has its diacritics, which stemmers want.
+    /// Appends the form of a word by which it is found, with the language's tag. `lower` is the word in lower
+    /// case with its diacritics, which stemmers need.
     pub(crate) fn form(self, lower: &str, folded: &str, form: &mut String) {
-        // English was there before the others: without a tag its texts are found as before.
+        // English was supported before the others: without a tag, its texts are found as before.
         let Some(place) = self.place() else {
             form.push_str(&ENGLISH_STEMMER.stem(folded));
             return;
@@ -284,7 +284,7 @@ impl StemmedLanguage {
     }
 }
 
-/// The stemmer of a script that one language of those with a stemmer is written in.
+/// Returns the stemmer of a script that is used by only one of the languages with a stemmer.
 pub(super) fn of_script(c: char) -> Option<&'static Stemmer> {
     static OF_SCRIPTS: LazyLock<[Stemmer; 4]> = LazyLock::new(|| {
         [Algorithm::Russian, Algorithm::Greek, Algorithm::Arabic, Algorithm::Tamil].map(Stemmer::create)

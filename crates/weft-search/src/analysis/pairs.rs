@@ -1,4 +1,5 @@
-//! Scripts without a dictionary here, in pairs of neighbours: kana, hangul, Thai and others, and Japanese characters.
+//! Character pairs for scripts without a dictionary here: kana, hangul, Thai and others, and the Chinese
+//! characters of Japanese.
 
 use std::ops::Range;
 
@@ -6,7 +7,7 @@ use super::fold;
 
 type PairVisitor<'a> = dyn FnMut(&str, Range<usize>, bool) + 'a;
 
-/// Particles that are written behind a Korean word, longer ones first.
+/// Particles attached to Korean words, longer ones first.
 const PARTICLES: [&str; 28] = [
     "에서는",
     "으로는",
@@ -38,7 +39,7 @@ const PARTICLES: [&str; 28] = [
     "요",
 ];
 
-/// How a character of such a script is treated.
+/// How a character of such a script is processed.
 #[derive(Clone, Copy, PartialEq)]
 enum PairKind {
     Hiragana,
@@ -56,12 +57,12 @@ fn kind(c: char) -> PairKind {
     }
 }
 
-/// Whether a line is Japanese: it has kana, which Chinese has not.
+/// Whether a line is Japanese: it contains kana, which Chinese does not have.
 pub(super) fn is_japanese(line: &str) -> bool {
     line.chars().any(|c| matches!(kind(c), PairKind::Hiragana | PairKind::Katakana))
 }
 
-/// Cuts a run of characters that begins at a place of the text, each kind by itself.
+/// Splits a run of characters that begins at `at` in the text, each kind separately.
 pub(super) fn cut(run: &str, at: usize, found: &mut PairVisitor<'_>) {
     let mut rest = run;
     while let Some(first) = rest.chars().next().map(kind) {
@@ -69,7 +70,7 @@ pub(super) fn cut(run: &str, at: usize, found: &mut PairVisitor<'_>) {
         let (stretch, after) = rest.split_at(end);
         let from = at + run.len() - rest.len();
         match first {
-            // What is written in hiragana alone is mostly grammar.
+            // Text in hiragana alone is mostly grammar.
             PairKind::Hiragana => pairs(stretch, from, &|_| true, found),
             PairKind::Hangul => korean(stretch, from, found),
             PairKind::Katakana | PairKind::Other => pairs(stretch, from, &|_| false, found),
@@ -78,7 +79,7 @@ pub(super) fn cut(run: &str, at: usize, found: &mut PairVisitor<'_>) {
     }
 }
 
-/// Every pair of neighbours; a character that stands alone gives itself. `is_common` is told where each begins.
+/// Yields every pair of neighbours; a single character yields itself. `is_common` receives the start of each pair.
 pub(super) fn pairs(run: &str, at: usize, is_common: &dyn Fn(usize) -> bool, found: &mut PairVisitor<'_>) {
     let mut folded = String::new();
     let mut borders: Vec<usize> = run.char_indices().map(|(from, _)| from).collect();
@@ -90,13 +91,13 @@ pub(super) fn pairs(run: &str, at: usize, is_common: &dyn Fn(usize) -> bool, fou
     };
     match borders[..] {
         [from, to] => give(from, to),
-        // Three borders are two characters; the last pair ends at the end.
+        // Three boundaries delimit two characters; the last pair ends at the last boundary.
         _ => borders.windows(3).for_each(|pair| give(pair[0], pair[2])),
     }
 }
 
-/// Pairs of a Korean word. Those with a part of its particle say nothing of what it is about; a word of one syllable with a
-/// particle gives itself, too.
+/// Yields the pairs of a Korean word. Pairs that include a part of its particle say nothing about the topic;
+/// a word of one syllable with a particle also yields that syllable.
 fn korean(word: &str, at: usize, found: &mut PairVisitor<'_>) {
     let stem =
         PARTICLES.iter().find_map(|particle| word.strip_suffix(particle)).filter(|stem| !stem.is_empty());
@@ -104,9 +105,9 @@ fn korean(word: &str, at: usize, found: &mut PairVisitor<'_>) {
     let last = stem.char_indices().next_back().map_or(0, |(last, _)| last);
     let is_alone = last == 0;
     if is_alone {
-        // One syllable has no neighbour to be a pair with, and the pair with the particle is no word.
+        // A single syllable has no neighbour to pair with, and its pair with the particle is not a word.
         pairs(stem, at, &|_| false, found);
     }
-    // Of two syllables the second may as well be no particle.
+    // In a word of two syllables, the second may just as well not be a particle.
     pairs(word, at, &|from| from >= last && !is_alone, found);
 }

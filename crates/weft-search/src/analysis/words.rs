@@ -1,4 +1,4 @@
-//! Words of letters and digits, and what is joined of them.
+//! Words of letters and digits, and words that are joined from these.
 
 use std::ops::Range;
 
@@ -9,17 +9,17 @@ use super::common_words::is_common;
 use super::language::{StemmedLanguage, of_script};
 use super::{CharTreatment, LETTERS_MAX, fold, identifiers};
 
-/// Parts of one joined word, at most; what follows is a word of its own.
+/// Maximum number of parts of a joined word; what follows counts as a separate word.
 const PARTS_MAX: usize = 16;
 
 type WordVisitor<'a> = dyn FnMut(&str, Range<usize>, bool) + 'a;
 
-/// Cuts words; keeps its buffers from one to the next.
+/// Splits off words, reusing its buffers between calls.
 #[derive(Debug, Default)]
 pub(super) struct WordCutter {
-    /// The language that words of Latin letters are in; of a question, the one whose commonest words are left out.
+    /// The language of words in Latin script; for a question, the language whose most common words are left out.
     pub language: StemmedLanguage,
-    /// Whether words are asked for, so that each is given in the form of every language.
+    /// Whether the text is a question, so that each word is given in the form of every language.
     pub is_question: bool,
     lower: String,
     form: String,
@@ -29,8 +29,8 @@ pub(super) struct WordCutter {
 }
 
 impl WordCutter {
-    /// Takes the word that a text begins with, and gives its length in bytes. The text begins at a place
-    /// of a longer one.
+    /// Processes the word at the start of a text and returns its length in bytes. `at` is the position of the
+    /// text within a longer one.
     pub(super) fn take(&mut self, text: &str, at: usize, found: &mut WordVisitor<'_>) -> usize {
         self.parts.clear();
         let mut end = part(text);
@@ -45,7 +45,7 @@ impl WordCutter {
             let number = self.number(text, end, at, found);
             return if number > 0 { number } else { end + self.suffix(text, end, at, found) };
         }
-        // Taken apart from the words before anything is handed over: what joins them decides what they are.
+        // Collected before any word is passed on: the joining signs determine what the words are.
         let joints: Vec<&str> = self.parts.windows(2).map(|pair| &text[pair[0].end..pair[1].start]).collect();
         // `Ada's` is found as `Ada`, and an `s` by itself says nothing.
         if is_possessive(&text[self.parts[self.parts.len() - 1].clone()], joints[joints.len() - 1]) {
@@ -57,7 +57,7 @@ impl WordCutter {
             }
         }
         let joints = &joints[..self.parts.len() - 1];
-        // `1,000,000` is one number, which others write without commas.
+        // `1,000,000` is one number, also written without commas.
         if joints.iter().all(|joint| *joint == ",")
             && self.parts.iter().skip(1).all(|part| is_group(&text[part.clone()]))
         {
@@ -69,7 +69,7 @@ impl WordCutter {
         end
     }
 
-    /// Each part by itself, then the whole.
+    /// Passes on each part individually, then the whole.
     fn joined(&mut self, text: &str, joints: &[&str], at: usize, found: &mut WordVisitor<'_>) {
         let parts = std::mem::take(&mut self.parts);
         for part in &parts {
@@ -80,14 +80,14 @@ impl WordCutter {
         let together = has_letters && joints.iter().all(|joint| is_soft(joint));
         self.whole.clear();
         if together {
-            // Written together, `e-mail` and `email` are one word in the index.
+            // Joined without the sign, `e-mail` and `email` are the same word in the index.
             parts.iter().for_each(|part| fold::fold(&text[part.clone()], &mut self.whole));
         } else {
             fold::fold(&text[whole.clone()], &mut self.whole);
         }
         let range = at + whole.start..at + whole.end;
         if together && joints.contains(&"_") {
-            // In the form that it has where it is written together: `user_name`, `userName`.
+            // In the form of the same name written as one word: `user_name`, `userName`.
             let name = std::mem::take(&mut self.whole);
             self.word(&name, range, found);
             self.whole = name;
@@ -97,7 +97,7 @@ impl WordCutter {
         self.parts = parts;
     }
 
-    /// The words of a name, then the whole.
+    /// Passes on the words of a name, then the whole.
     fn name(&mut self, name: &str, at: usize, found: &mut WordVisitor<'_>) {
         for part in identifiers::parts(name) {
             self.word(&name[part.clone()], at + part.start..at + part.end, found);
@@ -105,8 +105,8 @@ impl WordCutter {
         self.word(name, at..at + name.len(), found);
     }
 
-    /// The number behind an acronym that the text begins with, then both written together; gives where it ends, or 0 when
-    /// there is none.
+    /// Passes on the number after an acronym at the start of the text, then both as one word. Returns where
+    /// the number ends, or 0 if there is none.
     fn number(&mut self, text: &str, end: usize, at: usize, found: &mut WordVisitor<'_>) -> usize {
         let rest =
             text[end..].strip_prefix([' ', '\u{a0}']).filter(|_| identifiers::is_acronym(&text[..end]));
@@ -129,7 +129,7 @@ impl WordCutter {
         self.folded.clear();
         fold::fold(word, &mut self.folded);
         let folded = cut(&self.folded);
-        // Folded, letters of Latin scripts are ASCII; a word with digits has no ending to take off.
+        // After folding, Latin letters are ASCII; a word with digits has no ending to remove.
         let is_latin = folded.bytes().all(|byte| byte.is_ascii_lowercase());
         match folded.chars().next() {
             None => {}
@@ -137,13 +137,13 @@ impl WordCutter {
             Some(first) => match of_script(first).filter(|_| folded.chars().all(char::is_alphabetic)) {
                 Some(stemmer) => {
                     lower(word, &mut self.lower);
-                    // Both are written for the same letter, and the stemmer knows only one of them for a vowel.
+                    // Both are written for the same letter, and the stemmer treats only one of them as a vowel.
                     if self.lower.contains('ё') {
                         self.lower = self.lower.replace('ё', "е");
                     }
                     self.form.clear();
                     fold::fold(&stemmer.stem(cut(&self.lower)), &mut self.form);
-                    // A stemmer may leave nothing, and an empty term would be that of many words.
+                    // A stemmer may leave nothing, and many words would share an empty term.
                     let form = if self.form.is_empty() { folded } else { &self.form };
                     found(cut(form), range.clone(), is_common(folded));
                     if let Some(other) = without_and(stemmer, &self.lower, form) {
@@ -155,17 +155,17 @@ impl WordCutter {
         }
     }
 
-    /// A word of Latin letters, in the form of the language or of all of them.
+    /// Passes on a word in Latin script, in the form of the text's language or, in a question, of all languages.
     fn latin(&mut self, word: &str, range: Range<usize>, found: &mut WordVisitor<'_>) {
         let folded = cut(&self.folded);
         let common = match self.language {
             StemmedLanguage::English => is_common(folded),
             other => other.is_common(folded),
         };
-        // A question is asked in one language, and what answers it may be written in another.
+        // A question is asked in one language, but its answer may be written in another.
         if self.is_question || self.language == StemmedLanguage::English {
             self.form.clear();
-            // Words of two letters have no ending that could be taken off.
+            // Words of two letters have no ending that could be removed.
             if is_common(folded) || folded.len() <= 2 {
                 self.form.push_str(folded);
             } else {
@@ -183,7 +183,7 @@ impl WordCutter {
             language.form(cut(&self.lower), folded, &mut self.form);
             found(&self.form, range.clone(), common);
             if has_diacritics && !self.is_question {
-                // Who asks may have left them out.
+                // The question may have been written without diacritics.
                 let before = self.form.len();
                 language.form(folded, folded, &mut self.form);
                 let (with, without) = self.form.split_at(before);
@@ -194,11 +194,11 @@ impl WordCutter {
         }
     }
 
-    /// Names such as `C++` and `F#`; gives the length of the sign.
+    /// Passes on names such as `C++` and `F#`; returns the length of the sign.
     fn suffix(&mut self, text: &str, end: usize, at: usize, found: &mut WordVisitor<'_>) -> usize {
         let sign = ["++", "#"].into_iter().find(|sign| text[end..].starts_with(sign)).unwrap_or_default();
         let next = text[end + sign.len()..].chars().next();
-        // Only of one or two letters, such as `C#` and `F#`: in `issue#` the sign is no part of the name.
+        // Only after one or two letters, as in `C#` and `F#`: in `issue#` the sign is not part of the name.
         if sign.is_empty()
             || end > 2
             || next.is_some_and(|next| CharTreatment::of(next) == CharTreatment::Word)
@@ -212,8 +212,8 @@ impl WordCutter {
     }
 }
 
-/// Another form of an Arabic word that begins with the letter of `and`, which the stemmer leaves in front of an article,
-/// and takes away where it may belong to the word.
+/// Returns another form of an Arabic word that begins with the letter for `and`: the stemmer leaves it before
+/// an article, and removes it where it may belong to the word.
 fn without_and(stemmer: &Stemmer, lower: &str, form: &str) -> Option<String> {
     const AND: char = 'و';
     let rest = lower.strip_prefix(AND)?;
@@ -228,14 +228,14 @@ fn without_and(stemmer: &Stemmer, lower: &str, form: &str) -> Option<String> {
     }
 }
 
-/// The length of the letters and digits that a text begins with.
+/// Returns the length of the letters and digits at the start of a text.
 fn part(text: &str) -> usize {
     text.char_indices()
         .find(|(_, c)| CharTreatment::of(*c) != CharTreatment::Word)
         .map_or(text.len(), |(at, _)| at)
 }
 
-/// The length of the sign that joins what was before to the word behind it.
+/// Returns the length of the sign that joins the preceding word to the following one.
 fn joint(text: &str) -> Option<usize> {
     let mut chars = text.chars();
     let sign = chars.next().filter(|c| {
@@ -263,7 +263,7 @@ fn joint(text: &str) -> Option<usize> {
     (CharTreatment::of(next) == CharTreatment::Word).then(|| sign.len_utf8())
 }
 
-/// Whether what a sign joins is also written together: `e-mail`, `max_count`, `don't`.
+/// Whether words joined by this sign are also written as one: `e-mail`, `max_count`, `don't`.
 fn is_soft(joint: &str) -> bool {
     matches!(joint, "-" | "_" | "‐" | "‑" | "'" | "’")
 }
@@ -272,7 +272,7 @@ fn is_possessive(last: &str, joint: &str) -> bool {
     matches!(joint, "'" | "’") && last.eq_ignore_ascii_case("s")
 }
 
-/// Three digits of a long number.
+/// Whether the part is a group of three digits in a long number.
 fn is_group(part: &str) -> bool {
     part.len() == 3 && part.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -284,7 +284,7 @@ fn cut(word: &str) -> &str {
     word.char_indices().nth(LETTERS_MAX).map_or(word, |(at, _)| &word[..at])
 }
 
-/// Small letters with their diacritics, each as one letter.
+/// Converts a word to lower case with its diacritics, each composed into a single letter.
 fn lower(word: &str, lower: &mut String) {
     lower.clear();
     if word.is_ascii() {

@@ -1,4 +1,4 @@
-//! One dataset that is open: its latest state, and the one writer that makes the next.
+//! One open dataset: its latest state, and the one writer that produces the next.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -21,55 +21,55 @@ use super::waiting::{Urgency, WaitingWrite, Waitlist, stopped, told};
 use super::writer::{DatasetWriter, IDLE_MAX, unwritable};
 use crate::vectors::row;
 
-/// How long what was accepted may gather before it is written, when nobody asks.
+/// How long accepted changes may gather before they are written, if no question asks for them earlier.
 const BEHIND_MAX: Duration = Duration::from_millis(500);
-/// Bytes that gather at most before that.
+/// Maximum number of bytes that gather before they are written.
 const BEHIND_BYTES_MAX: usize = 16 << 20;
 
-/// What a commit will be about.
+/// What a commit contains.
 struct Gathered {
     before: Arc<Snapshot>,
-    /// Documents that were put there.
+    /// Documents that were added.
     documents: HashSet<DocumentId>,
-    /// Hashes of the ids of chunks that were added.
+    /// Hashes of the ids of added chunks.
     added: HashSet<u64>,
 }
 
 /// Whether a state is still the latest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Freshness {
-    /// Nobody has written since.
+    /// Nothing has been written since.
     Latest,
-    /// Another process has, or parts were merged.
+    /// Another process has written, or parts were merged.
     Changed,
-    /// The index was removed, and perhaps made again.
+    /// The index was removed, and possibly created again.
     Gone,
 }
 
-/// One dataset that is open.
+/// One open dataset.
 pub(super) struct IndexedDataset {
     key: DatasetKey,
     home: Home,
     index: Index,
     fields: EntryFields,
     snapshot: RwLock<Arc<Snapshot>>,
-    /// What the index looked like before the snapshot was read. Held while the next one is read.
+    /// The stamp of the index before the snapshot was read. Locked while the next snapshot is read.
     seen: Mutex<Stamp>,
     waiting: Waitlist,
-    /// Writes that were accepted and are not kept yet, of those that wait and those that are being made.
+    /// Number of accepted writes that are not committed yet, both waiting and in progress.
     behind: AtomicUsize,
-    /// Whether somebody is going to make them.
+    /// Whether a task is scheduled to write them.
     will_flush: AtomicBool,
     writer: Arc<AsyncMutex<DatasetWriter>>,
-    /// Whether the index was removed by this process.
+    /// Whether this process has removed the index.
     retired: AtomicBool,
-    /// Whether somebody is going to close the writer, and who.
+    /// Whether a task is scheduled to close the writer, and the tasks themselves.
     will_rest: AtomicBool,
     tasks: Mutex<JoinSet<()>>,
 }
 
 impl IndexedDataset {
-    /// Opens what is in a folder, or begins there; without a folder everything is in memory.
+    /// Opens the index in a folder, or creates it; without a folder everything is in memory.
     pub(super) fn open(key: &DatasetKey, folder: Option<&Path>) -> Result<Self> {
         let failed = |cause: tantivy::TantivyError| {
             Error::internal(format!("cannot open the index of the dataset `{}`", key.id))
@@ -78,11 +78,11 @@ impl IndexedDataset {
         };
         let home = Home::new(folder);
         home.begin()?;
-        // Taken before it is opened: what is written in between is seen as a change.
+        // Taken before the index is opened: what is written in between is seen as a change.
         let seen = home.stamp().ok_or_else(|| gone(key))?;
         let before = Snapshot::default();
         let opened = home.open().and_then(|index| Ok((before.next_parts(&index)?, index)));
-        // Another process may have removed it since it was begun.
+        // Another process may have removed it since it was created.
         let is_there = || home.stamp().is_some_and(|now| now.same_folder(&seen));
         let (parts, index) = opened.map_err(|cause| if is_there() { failed(cause) } else { gone(key) })?;
         let fields = schema::schema().1;
@@ -105,22 +105,22 @@ impl IndexedDataset {
         })
     }
 
-    /// The latest state.
+    /// Returns the latest state.
     pub(super) fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The fields of its entries.
+    /// Returns the fields of its entries.
     pub(super) fn fields(&self) -> EntryFields {
         self.fields
     }
 
-    /// Whether the latest state is what is there now. While somebody else reads the next state this is the latest.
+    /// Whether the latest state is current. While another thread reads the next state, this one counts as the latest.
     pub(super) fn freshness(&self) -> Freshness {
         self.seen.try_lock().map_or(Freshness::Latest, |seen| self.since(&seen))
     }
 
-    /// What has happened since the index looked like this.
+    /// Returns what has happened since the index had this stamp.
     fn since(&self, seen: &Stamp) -> Freshness {
         if self.retired.load(Ordering::Acquire) {
             return Freshness::Gone;
@@ -133,17 +133,17 @@ impl IndexedDataset {
         }
     }
 
-    /// Waits for the write that is under way, and takes no other. Blocks.
+    /// Waits for the write in progress and accepts no further one. Blocks.
     pub(super) fn retire(&self) {
         let mut writer = self.writer.blocking_lock();
         self.retired.store(true, Ordering::Release);
         writer.abandon();
     }
 
-    /// Reads what was written last, by whoever it was.
+    /// Reads what was written last, by whichever process.
     pub(super) fn refresh(&self) -> Result<()> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        // Taken before: what changes in between is seen the next time.
+        // Taken before reading: changes in between are seen the next time.
         let now = self.home.stamp().ok_or_else(|| gone(&self.key))?;
         let before = self.snapshot();
         let parts = before.next_parts(&self.index).map_err(unwritable)?;
@@ -153,21 +153,21 @@ impl IndexedDataset {
         Ok(())
     }
 
-    /// Closes the writer as soon as it has had nothing to do for a while.
+    /// Closes the writer once it has been idle for a while.
     fn rest_later(self: &Arc<Self>) {
         if self.will_rest.swap(true, Ordering::Relaxed) {
             return;
         }
-        // Held weakly: waiting for this must not keep a dataset open that nobody needs.
+        // A weak reference: waiting here must not keep an unneeded dataset open.
         let dataset = Arc::downgrade(self);
         self.spawn(async move {
             loop {
                 tokio::time::sleep(IDLE_MAX).await;
                 let Some(dataset) = dataset.upgrade() else { return };
                 let Ok(mut writer) = Arc::clone(&dataset.writer).try_lock_owned() else { continue };
-                // What has been accepted will need it soon.
+                // Accepted changes will need it soon.
                 if writer.is_idle() && !dataset.is_behind() {
-                    // Under the lock: whoever writes next asks for this again.
+                    // Under the lock: the next write schedules this task again.
                     dataset.will_rest.store(false, Ordering::Relaxed);
                     let closed = tokio::task::spawn_blocking(move || writer.close()).await;
                     if let Ok(Err(error)) = closed {
@@ -179,43 +179,43 @@ impl IndexedDataset {
         });
     }
 
-    /// Makes changes together with those that others ask for at the same time: what arrives while one
-    /// commit is under way is written by the next, all of it at once.
+    /// Applies changes together with those of concurrent callers: whatever arrives during one commit is
+    /// written by the next, all of it together.
     pub(super) async fn write(self: &Arc<Self>, changes: Vec<IndexChange>) -> Result<()> {
-        // Added before the turn is waited for: whoever has the next one writes it along.
+        // Added before waiting for the lock: whichever task gets it next writes these changes as well.
         let (told, _) = self.waiting.add(changes, Urgency::Now);
         self.flush().await?;
         told.await.map_err(stopped)?
     }
 
-    /// Accepts changes that are made together with those that follow soon, and at the latest for the next question. When
-    /// much waits it is written first.
+    /// Accepts changes that are written together with those that follow soon, and at the latest for the next
+    /// question. If much is waiting, it is written first.
     pub(super) async fn write_behind(
         self: &Arc<Self>,
         changes: Vec<IndexChange>,
     ) -> Result<WriteConfirmation> {
-        // What may be refused is refused while somebody listens.
+        // Changes that may be refused are applied while the caller still waits for the outcome.
         if !self.is_plain(&changes) {
             self.write(changes).await?;
             return Ok(Box::pin(std::future::ready(Ok(()))));
         }
-        // Counted before it waits, so that no question in between believes that everything is kept.
+        // Counted before it is queued, so that no question in between assumes that everything is committed.
         self.behind.fetch_add(1, Ordering::AcqRel);
         let (told, waiting) = self.waiting.add(changes, Urgency::Behind);
         self.flush_later();
-        // Whoever brings more than the disk takes waits here, and what waits stays bounded.
+        // Callers that bring more than the disk can take wait here, which bounds the queue.
         if waiting >= BEHIND_BYTES_MAX {
             self.flush().await?;
         }
         Ok(Box::pin(async move { told.await.map_err(stopped)? }))
     }
 
-    /// Whether something was accepted that is not kept yet.
+    /// Whether there are accepted changes that are not committed yet.
     pub(super) fn is_behind(&self) -> bool {
         self.behind.load(Ordering::Acquire) > 0
     }
 
-    /// Whether the vectors of added chunks are like those that there are.
+    /// Whether the vectors of added chunks match the existing ones.
     fn is_plain(&self, changes: &[IndexChange]) -> bool {
         let size = self.snapshot().size;
         let fits = |vector: &Vec<f32>| {
@@ -229,13 +229,13 @@ impl IndexedDataset {
         })
     }
 
-    /// Makes all changes that wait, after those that are being made.
+    /// Applies all waiting changes, after those in progress.
     async fn flush(self: &Arc<Self>) -> Result<()> {
         let mut writer = Arc::clone(&self.writer).lock_owned().await;
         let all = self.waiting.take();
         if !all.is_empty() {
             let dataset = Arc::clone(self);
-            // The work goes on when nobody waits for it any more, so that nothing is left half done.
+            // The work continues even if its caller stops waiting, so that nothing is left half done.
             let work = tokio::task::spawn_blocking(move || {
                 dataset.write_all(&mut writer, all);
                 dataset.rest_later();
@@ -245,7 +245,7 @@ impl IndexedDataset {
         Ok(())
     }
 
-    /// The same for a thread that may wait.
+    /// Like `flush`, for a thread that may block.
     pub(super) fn flush_blocking(self: &Arc<Self>) {
         let mut writer = self.writer.blocking_lock();
         let all = self.waiting.take();
@@ -255,12 +255,12 @@ impl IndexedDataset {
         }
     }
 
-    /// Makes them as soon as some have had time to gather.
+    /// Schedules a flush after a delay in which further changes can gather.
     fn flush_later(self: &Arc<Self>) {
         if self.will_flush.swap(true, Ordering::AcqRel) {
             return;
         }
-        // Holds the dataset, so that what was accepted is written although nobody needs it any more.
+        // A strong reference, so that accepted changes are written even if the dataset is no longer needed.
         let dataset = Arc::clone(self);
         self.spawn(async move {
             tokio::time::sleep(BEHIND_MAX).await;
@@ -273,7 +273,7 @@ impl IndexedDataset {
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those that have ended are let go, or the set would grow with every write.
+        // Completed tasks are removed, or the set would grow with every write.
         while tasks.try_join_next().is_some() {}
         tasks.spawn(task);
     }
@@ -284,17 +284,17 @@ impl IndexedDataset {
             Ok(()) => self.write_accepted(writer, self.accepted(all)),
             Err(error) => told(all.into_iter().map(|waiting| waiting.done), &Err(error)),
         }
-        // After the commit: a question that comes before waits for the writer and misses nothing.
+        // After the commit: a question that comes earlier waits for the writer and misses nothing.
         self.behind.fetch_sub(behind, Ordering::AcqRel);
     }
 
-    /// Those of some writes that may be made; the others are told why not.
+    /// Returns the writes that may be applied; the others are answered with an error.
     fn accepted(&self, all: Vec<WaitingWrite>) -> Vec<WaitingWrite> {
         let before = self.snapshot();
         let mut pending = Pending::new(&self.key.id, &before);
         let mut accepted: Vec<WaitingWrite> = Vec::new();
         for waiting in all {
-            // Who has gone away before anything was done gets nothing done.
+            // A caller that has gone away before its write began gets nothing written.
             if waiting.urgency == Urgency::Now && waiting.done.is_closed() {
                 continue;
             }
@@ -317,7 +317,7 @@ impl IndexedDataset {
         let mut made = Ok(());
         for waiting in accepted {
             done.push(waiting.done);
-            // After a failure nothing more is tried: a commit holds all of them or none.
+            // After a failure nothing more is applied: a commit contains all changes or none.
             if made.is_ok() {
                 let mut changes = waiting.changes.into_iter();
                 made = changes.try_for_each(|change| self.change(writer, &mut gathered, change));
@@ -325,7 +325,7 @@ impl IndexedDataset {
         }
         let outcome = made.and_then(|()| self.commit(writer));
         if outcome.is_err() {
-            // What the writer has gathered must not come along with the next commit.
+            // What the writer has gathered must not become part of the next commit.
             writer.abandon();
         }
         told(done, &outcome);
@@ -341,8 +341,7 @@ impl IndexedDataset {
         match change {
             IndexChange::Document(document) => {
                 let known = before.documents.number(document.id.as_str()).is_some();
-                // A deletion is looked for in each part, so that none is asked for where nothing can be
-                // there.
+                // A deletion is searched for in every part, so none is requested where nothing can exist.
                 if !documents.insert(document.id.clone()) || known {
                     remove(fields.entry, document.id.as_str());
                 }
@@ -351,7 +350,7 @@ impl IndexedDataset {
             IndexChange::Chunks(document, chunks) => {
                 for (id, chunk) in chunks {
                     let hash = hash(id.as_str());
-                    // By hashes: two ids with the same one cost a deletion too many and nothing else.
+                    // By hashes: a collision of two ids only costs an unnecessary deletion.
                     if !added.insert(hash) || before.may_hold(hash) {
                         remove(fields.chunk, id.as_str());
                     }
@@ -370,18 +369,18 @@ impl IndexedDataset {
         Ok(())
     }
 
-    /// Opens the writer, and sees what others have written before it was open.
+    /// Opens the writer, and picks up what others wrote before it was opened.
     fn begin_turn(&self, writer: &mut DatasetWriter) -> Result<()> {
         if self.retired.load(Ordering::Acquire) {
             return Err(gone(&self.key));
         }
-        // As long as this process has the writer, no other one writes.
+        // While this process has the writer, no other process writes.
         if writer.is_open() {
             return Ok(());
         }
-        // No return here: that the index is gone says more than why its writer did not open.
+        // No early return: that the index is gone says more than why its writer did not open.
         let opened = writer.get(&self.home).map(drop);
-        // Waits for somebody who reads the next state: what is written from here on builds on the latest.
+        // Waits for a thread that is reading the next state: what is written from here on builds on the latest.
         let freshness = self.since(&self.seen.lock().unwrap_or_else(PoisonError::into_inner));
         match freshness {
             Freshness::Latest => opened,

@@ -1,4 +1,4 @@
-//! Where a dataset's index is kept, and whether something has changed there.
+//! Where a dataset's index is stored, and whether it has changed.
 
 use std::fs::Metadata;
 use std::io::ErrorKind;
@@ -13,23 +13,23 @@ use weft_core::{Error, Result};
 use super::schema;
 use super::writer::{unwritable, when_free};
 
-/// The file that names the parts of an index. Every commit puts a new one in its place.
+/// The file that lists the parts of an index. Every commit replaces it.
 const META: &str = "meta.json";
 
 /// A folder, or memory.
 pub(super) enum Home {
     /// A folder that other processes may use as well.
     Folder(PathBuf),
-    /// Memory of this process.
+    /// The memory of this process.
     Memory(RamDirectory),
 }
 
-/// What an index looked like from outside at some time. Equal: nobody has written since.
+/// File metadata of an index at some point in time. If two stamps are equal, nothing was written in between.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Stamp {
-    /// When the folder came into being; another one when the index was removed and made again.
+    /// When the folder was created; differs if the index was removed and created again.
     folder: Option<SystemTime>,
-    /// When its list of parts came into being and was written, and how long it is.
+    /// When the list of parts was created and last written, and its length.
     meta: (Option<SystemTime>, Option<SystemTime>, u64),
 }
 
@@ -41,24 +41,25 @@ impl Stamp {
         Self { folder: folder.created().ok(), meta }
     }
 
-    /// Whether both are of one folder.
+    /// Whether both belong to the same folder.
     pub(super) fn same_folder(&self, other: &Self) -> bool {
         self.folder == other.folder
     }
 }
 
 impl Home {
-    /// The home of an index, in a folder if there is one.
+    /// Returns the home of an index, in a folder if one is given.
     pub(super) fn new(folder: Option<&Path>) -> Self {
         folder.map_or_else(|| Self::Memory(RamDirectory::create()), |folder| Self::Folder(folder.to_owned()))
     }
 
-    /// Whether an index is in this folder.
+    /// Whether a folder contains an index.
     pub(super) fn is_in(folder: &Path) -> bool {
         folder.join(META).exists()
     }
 
-    /// Begins an index if there is none. One process at a time does, since to begin is to forget what is there.
+    /// Creates an index if there is none. Only one process at a time does so, since creating an index
+    /// discards what is there.
     pub(super) fn begin(&self) -> Result<()> {
         let (schema, _) = schema::schema();
         let settings = IndexSettings {
@@ -82,18 +83,19 @@ impl Home {
         Ok(())
     }
 
-    /// The index as it is now. A writer needs a fresh one after others have written, since it also keeps account of files.
+    /// Opens the index as it is now. After another process has written, a writer needs a newly opened index,
+    /// because an index also tracks its files.
     pub(super) fn open(&self) -> tantivy::Result<Index> {
         let index = match self {
             Self::Memory(directory) => Index::open(directory.clone())?,
             Self::Folder(folder) => Index::open(MmapDirectory::open(folder)?)?,
         };
-        // The rules are no part of what is kept, so that they are named each time it is opened.
+        // The tokenizer is not stored with the index, so it is registered each time it is opened.
         index.tokenizers().register(schema::WORDS, schema::EntryWords::default());
         Ok(index)
     }
 
-    /// What it looks like now; absent when the index is gone.
+    /// Returns its current stamp; `None` if the index is gone.
     pub(super) fn stamp(&self) -> Option<Stamp> {
         match self {
             Self::Memory(_) => Some(Stamp::MEMORY),
@@ -105,8 +107,8 @@ impl Home {
     }
 }
 
-/// Removes indexes of the same dataset that were written down in another way. What is in them is made again from
-/// the store: they hold another number of chunks than the new one.
+/// Removes indexes of the same dataset in older formats. Their content is rebuilt from the store: they hold a
+/// different number of chunks than the new index.
 fn remove_older(folder: &Path) {
     let name = |path: &Path| path.file_stem().map(std::ffi::OsStr::to_owned);
     let beside = folder.parent().and_then(|above| std::fs::read_dir(above).ok());
@@ -118,14 +120,14 @@ fn remove_older(folder: &Path) {
         match remove(&older) {
             Ok(()) => tracing::info!(folder, "an index of an older version was removed and is made again"),
             Err(error) => {
-                // It only takes room: the new index reads nothing of it.
+                // It only takes up space: the new index does not read it.
                 tracing::warn!(folder, error = %error.detail(), "an index of an older version is left");
             }
         }
     }
 }
 
-/// Makes a folder that its owner alone may look into, and those above it that are missing.
+/// Creates a folder that only its owner can access, and any missing parents.
 fn make_folder(folder: &Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     #[cfg(unix)]
@@ -133,22 +135,22 @@ fn make_folder(folder: &Path) -> std::io::Result<()> {
     builder.recursive(true).create(folder)
 }
 
-/// Removes an index as soon as no other process writes to it: a writer that goes on would put its list of parts into
-/// the index that comes next.
+/// Removes an index once no other process writes to it: a writer that continued would put its list of parts
+/// into the next index there.
 pub(super) fn remove(folder: &Path) -> Result<()> {
     if !folder.exists() {
         return Ok(());
     }
     let directory = MmapDirectory::open(folder).map_err(|cause| unwritable(cause.into()))?;
     let _turn = when_free(|| Ok(directory.acquire_lock(&INDEX_WRITER_LOCK)?))?;
-    // Renamed first, so that a crash in the middle leaves no half of a dataset.
+    // Renamed first, so that a crash midway does not leave half a dataset.
     let failed = |cause| Error::internal("cannot remove the index of a dataset").because(cause);
     let gone = folder.with_extension("gone");
     let remove = |folder: &Path| match std::fs::remove_dir_all(folder) {
         Err(cause) if cause.kind() != ErrorKind::NotFound => Err(failed(cause)),
         _ => Ok(()),
     };
-    // Left by a removal that a crash has cut short; the name has to be free.
+    // Left by a removal that a crash interrupted; the name has to be free.
     remove(&gone)?;
     match std::fs::rename(folder, &gone) {
         // Another process was faster.

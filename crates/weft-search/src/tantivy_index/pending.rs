@@ -1,4 +1,4 @@
-//! What is about to be written, and whether it may be.
+//! Checks whether changes may be written.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,13 +14,13 @@ use crate::{no_direction, no_document, wrong_dimension};
 pub(super) struct Pending<'a> {
     dataset: &'a DatasetId,
     before: &'a Snapshot,
-    /// Documents that were put there or taken away.
+    /// Documents that were added or removed.
     documents: HashMap<DocumentId, Presence>,
-    /// Documents of the state whose chunks were taken out.
+    /// Documents of the state whose chunks were removed.
     cleared: HashSet<DocumentId>,
-    /// Chunks that were taken out, of the state or of those below.
+    /// Chunks that were removed, either from the state or from `added`.
     removed: HashSet<ChunkId>,
-    /// Chunks that were added: their document and the length of their vector.
+    /// Chunks that were added: their document and the dimension of their vector.
     added: HashMap<ChunkId, (DocumentId, usize)>,
 }
 
@@ -31,7 +31,7 @@ enum Presence {
 }
 
 impl<'a> Pending<'a> {
-    /// Nothing yet.
+    /// Creates an empty set of changes.
     pub(super) fn new(dataset: &'a DatasetId, before: &'a Snapshot) -> Self {
         Self {
             dataset,
@@ -43,7 +43,7 @@ impl<'a> Pending<'a> {
         }
     }
 
-    /// Takes changes in, all or none. `accepted` are those that were taken in before, in their order.
+    /// Adds changes, all or none. `accepted` are the changes added before, in order.
     ///
     /// # Errors
     /// When one of them may not be made.
@@ -54,7 +54,7 @@ impl<'a> Pending<'a> {
     ) -> Result<()> {
         let refused = changes.iter().try_for_each(|change| self.add(change));
         if refused.is_err() {
-            // Hardly ever, so that nothing is copied in case it is.
+            // Refusals are rare, so the state is rebuilt afterwards instead of being copied beforehand.
             *self = Self::new(self.dataset, self.before);
             for changes in accepted {
                 changes.iter().try_for_each(|change| self.add(change))?;
@@ -77,7 +77,7 @@ impl<'a> Pending<'a> {
                     if chunk.vector.as_ref().is_some_and(|vector| row(vector).is_none()) {
                         return Err(no_direction(id));
                     }
-                    // The chunk that is replaced does not count any more.
+                    // The chunk that is replaced no longer counts.
                     self.removed.insert(id.clone());
                     self.added.remove(id);
                     if dimension != 0
@@ -116,13 +116,13 @@ impl<'a> Pending<'a> {
         }
     }
 
-    /// The length of the vectors that are there then.
+    /// Returns the dimension of the vectors that would exist.
     fn dimension(&self) -> Option<usize> {
         if let Some((_, dimension)) = self.added.values().find(|(_, dimension)| *dimension != 0) {
             return Some(*dimension);
         }
         let size = self.before.size;
-        // Looks at each chunk only when all vectors may be gone, which ends at the first that is not.
+        // Looks at the chunks only if all vectors may be gone, and stops at the first one that remains.
         let stays = |(document, id, has_vector): (u32, &str, bool)| {
             let document = self.before.documents.get(document);
             has_vector

@@ -1,8 +1,8 @@
-//! How chunks and documents are written down.
+//! The stored format of chunks and documents.
 //!
-//! A chunk is one entry with its words, its ids and its vector; a document is one entry of its own with its
-//! metadata. So one commit holds everything that belongs together, and there is no second file that
-//! could tell another story after a crash.
+//! A chunk is one entry with its words, its ids and its vector; a document is a separate entry with its
+//! metadata. A single commit therefore holds everything that belongs together, and there is no second file
+//! that could disagree after a crash.
 
 use std::ops::Range;
 
@@ -21,33 +21,32 @@ use crate::analysis::{each_word_of, language_of};
 use crate::fields;
 use crate::vectors::VectorRow;
 
-/// Goes up when entries are written down in another way or words are cut in another way: an index of
-/// another version is made again.
+/// Incremented when the format of entries or the rules for words change: an index of another version is rebuilt.
 pub(super) const VERSION: &str = "4";
-/// Versions before.
+/// Earlier versions.
 pub(super) const OLDER_VERSIONS: [&str; 3] = ["1", "2", "3"];
-/// The name by which the rules for words are kept.
+/// The name under which the tokenizer is registered.
 pub(super) const WORDS: &str = "weft";
 
 /// The fields of an entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EntryFields {
-    /// What a chunk is found by.
+    /// The words by which a chunk is found.
     pub words: Field,
-    /// Its id.
+    /// The id of a chunk.
     pub chunk: Field,
-    /// The document it belongs to.
+    /// The document that a chunk belongs to.
     pub document: Field,
     /// The id of a document, in its own entry.
     pub entry: Field,
-    /// What is read back.
+    /// The stored record.
     pub record: Field,
 }
 
-/// The schema, and its fields.
+/// Returns the schema and its fields.
 pub(super) fn schema() -> (Schema, EntryFields) {
     let mut schema = Schema::builder();
-    // Scores need frequencies; where a word stands nobody asks.
+    // Scores need frequencies; positions are not used.
     let words =
         TextFieldIndexing::default().set_tokenizer(WORDS).set_index_option(IndexRecordOption::WithFreqs);
     let id = STRING;
@@ -61,7 +60,7 @@ pub(super) fn schema() -> (Schema, EntryFields) {
     (schema.build(), fields)
 }
 
-/// What is read back of an entry.
+/// The stored record of an entry.
 #[derive(Debug)]
 pub(super) enum EntryRecord<'a> {
     /// A chunk.
@@ -81,12 +80,12 @@ pub(super) enum EntryRecord<'a> {
 
 const CHUNK: u8 = b'c';
 const DOCUMENT: u8 = b'd';
-/// In the record of a chunk: nothing larger is shown in its place.
+/// In the record of a chunk: no larger chunk is shown in its place.
 const WHOLE: u8 = 0;
-/// In the record of a chunk: the id of what is shown in its place follows.
+/// In the record of a chunk: the id of the chunk shown in its place follows.
 const PART: u8 = 1;
 
-/// A document in its own entry.
+/// The record of a document's entry.
 #[derive(Serialize, Deserialize)]
 struct StoredDocument {
     id: DocumentId,
@@ -95,7 +94,7 @@ struct StoredDocument {
     available: bool,
 }
 
-/// The entry of a chunk.
+/// Builds the entry of a chunk.
 pub(super) fn chunk_entry(
     fields: EntryFields,
     document: &DocumentId,
@@ -104,7 +103,7 @@ pub(super) fn chunk_entry(
     vector: Option<&VectorRow>,
 ) -> TantivyDocument {
     let mut record = vec![CHUNK];
-    // With their lengths: ids are anybody's and may hold any character.
+    // With their lengths: ids are chosen by callers and may contain any character.
     put(&mut record, id.as_str().as_bytes());
     put(&mut record, document.as_str().as_bytes());
     match &chunk.parent {
@@ -114,7 +113,7 @@ pub(super) fn chunk_entry(
             put(&mut record, parent.as_str().as_bytes());
         }
     }
-    // At the end, where it needs no length of its own.
+    // Last, where it needs no length prefix.
     if let Some(row) = vector {
         record.extend(row.factor.to_le_bytes());
         record.extend(row.values.iter().map(|value| value.to_le_bytes()[0]));
@@ -127,7 +126,7 @@ pub(super) fn chunk_entry(
     entry
 }
 
-/// The entry of a document.
+/// Builds the entry of a document.
 pub(super) fn document_entry(fields: EntryFields, document: &IndexedDocument) -> Result<TantivyDocument> {
     let IndexedDocument { id, name, metadata, available } = document.clone();
     let mut record = vec![DOCUMENT];
@@ -151,12 +150,12 @@ fn take<'a>(record: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(bytes)
 }
 
-/// The bytes of an entry that are read back.
+/// Returns the stored record of an entry.
 pub(super) fn record_of(fields: EntryFields, entry: &TantivyDocument) -> Result<&[u8]> {
     entry.get_first(fields.record).and_then(|value| value.as_bytes()).ok_or_else(damaged)
 }
 
-/// Reads an entry back.
+/// Decodes a record.
 pub(super) fn read(record: &[u8]) -> Result<EntryRecord<'_>> {
     match record.split_first() {
         Some((&CHUNK, rest)) => chunk(rest).ok_or_else(damaged),
@@ -188,7 +187,7 @@ fn damaged() -> Error {
     Error::internal("an entry of the index cannot be read").help("make the index of the dataset again")
 }
 
-/// The words of an entry, each field as often as it counts.
+/// Tokenizes an entry, repeating each field as often as it counts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EntryWords {
     terms: String,
@@ -210,7 +209,7 @@ impl Tokenizer for EntryWords {
                 places.push(terms.len()..terms.len() + term.len());
                 terms.push_str(term);
             });
-            // Repeated and not weighted: tantivy knows a word's weight only as how often it comes.
+            // Repeated instead of weighted: tantivy expresses the weight of a word only by its frequency.
             let once = before..places.len();
             (1..count).for_each(|_| places.extend_from_within(once.clone()));
         });
@@ -219,7 +218,7 @@ impl Tokenizer for EntryWords {
     }
 }
 
-/// Gives the words one by one.
+/// Yields the words one by one.
 #[derive(Debug)]
 pub(super) struct WordStream<'a> {
     words: &'a mut EntryWords,

@@ -1,8 +1,8 @@
-//! A question put to several states at once.
+//! Searches several states for one question.
 //!
-//! The list of every word of the question is read to its end, and its shares are added up in one number for
-//! each chunk. That is what makes the count of finds and the score of every chunk exact, and it costs
-//! less than skipping does as long as a part's numbers fit into the processor's cache.
+//! The postings list of every word of the question is read to its end, and its shares are summed up in one
+//! number per chunk. This makes the number of matches and the score of every chunk exact, and as long as the
+//! numbers of a part fit into the processor's cache it costs less than skipping.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -22,24 +22,24 @@ use crate::question::{self, Scale, Word};
 use crate::vectors::{QuestionVector, mean_cosine};
 use crate::wrong_dimension;
 
-/// Frequencies up to this are looked up instead of computed.
+/// Shares for frequencies below this are looked up instead of computed.
 const FREQUENCIES: usize = 8;
 
-/// How many vectors are compared exactly for each one that is wanted, of those that may be near; how many at least; and at
-/// least what share of all.
+/// How many of the vectors that may be near are compared exactly: this many for each one wanted, at least
+/// this many, and at least this fraction (1/n) of all.
 const COMPARED_FOR_EACH: usize = 16;
 const COMPARED_MIN: usize = 1 << 14;
 const COMPARED_SHARE: usize = 48;
 
-/// A chunk: the place of its part among those that are searched, and its number there.
+/// A chunk: the index of its part among those searched, and its number there.
 type Place = (u32, u32);
 
-/// A part that is searched.
+/// A part being searched.
 struct SearchedPart<'a> {
     dataset: &'a DatasetId,
     snapshot: &'a Snapshot,
     part: &'a IndexPart,
-    /// The chunks that pass the conditions; absent: all that are alive.
+    /// The chunks that pass the conditions; if absent, all that are alive.
     allowed: Option<Vec<u64>>,
 }
 
@@ -48,14 +48,14 @@ impl SearchedPart<'_> {
         self.allowed.as_deref().unwrap_or(&self.part.alive)
     }
 
-    /// How many vectors it has that pass the conditions, at most.
+    /// Upper bound on the number of its vectors that pass the conditions.
     fn vectors(&self) -> usize {
         let passing = self.allowed().iter().map(|word| word.count_ones() as usize).sum();
         self.part.contents.rows.chunks().len().min(passing)
     }
 }
 
-/// Finds chunks in states of datasets. The buffer is used for scores and can be used again.
+/// Searches the states of datasets. `scores` is a buffer that can be reused.
 pub(super) fn search(
     datasets: &[(DatasetId, Arc<Snapshot>)],
     query: &IndexQuery,
@@ -75,7 +75,7 @@ pub(super) fn search(
         None => None,
     };
     let (parts, fitting) = parts(datasets, query);
-    // Before the words, which note the scores of these chunks as they go along.
+    // Before the words, which note the scores of these chunks along the way.
     let by_vector = match (&wanted, &query.vector) {
         (Some(wanted), Some(vector)) => nearest(&parts, wanted, vector.cosine_min, query.count_max),
         _ => Vec::new(),
@@ -124,7 +124,7 @@ pub(super) fn search(
     Ok(answer)
 }
 
-/// The names of the documents of hits.
+/// Returns the names of the documents of hits.
 fn names(datasets: &[(DatasetId, Arc<Snapshot>)], hits: &[Hit]) -> BTreeMap<DocumentId, String> {
     let found: HashSet<(&DatasetId, &DocumentId)> =
         hits.iter().map(|hit| (&hit.dataset, &hit.document)).collect();
@@ -137,7 +137,8 @@ fn names(datasets: &[(DatasetId, Arc<Snapshot>)], hits: &[Hit]) -> BTreeMap<Docu
     found.into_iter().filter_map(name).collect()
 }
 
-/// The mean cosine of all chunks, and how many that is of. Follows from the sums of vectors: no chunk is looked at.
+/// Returns the mean cosine over all chunks with vectors, and their number. Computed from the sums of the
+/// vectors, without looking at any chunk.
 fn usual_cosine(datasets: &[(DatasetId, Arc<Snapshot>)], vector: &[f32]) -> (f32, usize) {
     let mut sum = vec![0.0; vector.len()];
     let mut count = 0;
@@ -164,7 +165,7 @@ fn hit(parts: &[SearchedPart<'_>], (part, chunk): Place, text: f32) -> Hit {
     }
 }
 
-/// The parts of all datasets, with what passes the conditions, and how many documents do.
+/// Returns the parts of all datasets with the chunks that pass the conditions, and the number of documents that do.
 fn parts<'a>(
     datasets: &'a [(DatasetId, Arc<Snapshot>)],
     query: &IndexQuery,
@@ -173,7 +174,7 @@ fn parts<'a>(
     let (mut parts, mut fitting) = (Vec::new(), 0);
     for (dataset, snapshot) in datasets {
         let unasked = chosen.is_none() && query.filter.is_none();
-        // Most questions have no conditions: no bit is copied for them.
+        // Most questions have no conditions: no bits are copied for them.
         if unasked && snapshot.documents.are_available() {
             fitting += snapshot.documents.count();
             parts.extend(snapshot.parts.iter().map(|part| SearchedPart {
@@ -195,7 +196,7 @@ fn parts<'a>(
             fitting += usize::from(passes);
         }
         for part in &snapshot.parts {
-            // When all pass, the bits of what is alive do.
+            // If all pass, the bits of living chunks are sufficient.
             let allowed = (!all_pass).then(|| allowed(part, &passing));
             parts.push(SearchedPart { dataset, snapshot, part, allowed });
         }
@@ -216,7 +217,8 @@ fn allowed(part: &IndexPart, passing: &[bool]) -> Vec<u64> {
     allowed
 }
 
-/// The chunks that are nearest to a vector, best first. Of very many those are compared that may be near.
+/// Returns the chunks nearest to a vector, best first. If there are very many, only those that may be near
+/// are compared.
 fn nearest(
     parts: &[SearchedPart<'_>],
     wanted: &QuestionVector,
@@ -259,7 +261,7 @@ fn nearest(
     best.into_sorted()
 }
 
-/// Compares rows of parts, and hands over their chunks with their cosines.
+/// Compares rows of parts, and calls `found` with their chunks and cosines.
 fn compare(
     parts: &[SearchedPart<'_>],
     wanted: &QuestionVector,
@@ -276,7 +278,7 @@ fn compare(
     }
 }
 
-/// A word with what it is worth, and its lists.
+/// A word with its worth and its postings lists.
 struct AskedWord {
     worth: f32,
     lists: Vec<Option<BlockSegmentPostings>>,
@@ -295,14 +297,14 @@ fn unreadable(cause: std::io::Error) -> Error {
 }
 
 impl TextPart {
-    /// Looks up the words, and counts over all datasets how rare they are.
+    /// Looks up the words, and computes their rarity over all datasets.
     fn new(
         datasets: &[(DatasetId, Arc<Snapshot>)],
         parts: &[SearchedPart<'_>],
         words: &[Word],
         field: Field,
     ) -> Result<Self> {
-        // Of all that is searched, whatever the conditions: a score means the same with and without them.
+        // Over everything that is searched, whatever the conditions: scores are comparable with and without them.
         let chunks: usize = datasets.iter().map(|(_, snapshot)| snapshot.size.chunks).sum();
         let length: u64 = datasets.iter().map(|(_, snapshot)| snapshot.length).sum();
         let average = bm25::real(usize::try_from(length).unwrap_or(usize::MAX)) / bm25::real(chunks.max(1));
@@ -321,7 +323,7 @@ impl TextPart {
                 holding += list.as_ref().map_or(0, |list| count(list, searched.part));
                 lists.push(list);
             }
-            // A word that nobody holds would be the rarest of all, and lower the score of everything.
+            // A word that no chunk contains would count as the rarest of all, and lower all scores.
             if holding > 0 {
                 let worth = word.weight * bm25::rarity(chunks, holding);
                 scale.add(word, worth);
@@ -332,7 +334,7 @@ impl TextPart {
         Ok(text)
     }
 
-    /// The chunks with the highest sums, best first. Notes also the sums of chunks that are asked for.
+    /// Returns the chunks with the highest sums, best first. Also notes the sums of the chunks in `noted`.
     fn run(
         &mut self,
         parts: &[SearchedPart<'_>],
@@ -344,8 +346,8 @@ impl TextPart {
         if self.asked.is_empty() {
             return Vec::new();
         }
-        // Lengths are kept in one byte each, so that there are 256 dampings to work out, however many chunks
-        // there are.
+        // Lengths are stored in one byte each, so there are only 256 damping values to compute, however many
+        // chunks there are.
         let damping: Vec<f32> = (0..=255)
             .map(|code| {
                 let length = usize::try_from(FieldNormReader::id_to_fieldnorm(code)).unwrap_or(usize::MAX);
@@ -365,7 +367,8 @@ impl TextPart {
             let blocks = scores.chunks(u64::BITS as usize).zip(searched.allowed());
             for (first, (scores, allowed)) in (0_u32..).step_by(u64::BITS as usize).zip(blocks) {
                 self.total += held(scores, *allowed);
-                // Few are better than those that are known: most blocks are done with one look at all of their scores.
+                // Few are better than those already found: most blocks are done after a single look at all
+                // their scores.
                 let bar = best.bar();
                 if scores.iter().fold(false, |any, score| any | (*score > bar)) {
                     for bit in set_bits(*allowed) {
@@ -383,7 +386,7 @@ impl TextPart {
     }
 }
 
-/// The places of the bits of a word that are set.
+/// Returns the positions of the set bits of a word.
 fn set_bits(mut word: u64) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
         let bit = (word != 0).then(|| word.trailing_zeros())?;
@@ -392,17 +395,17 @@ fn set_bits(mut word: u64) -> impl Iterator<Item = u32> {
     })
 }
 
-/// How many of a block hold a word of the question and pass the conditions.
+/// Number of chunks in a block that contain a word of the question and pass the conditions.
 fn held(scores: &[f32], allowed: u64) -> usize {
     let holds = |score: &f32| *score > 0.0;
-    // Hardly any chunk of most blocks is left out, so that all are counted at once and those are taken away.
+    // In most blocks hardly any chunk is left out, so all are counted together and the few are subtracted.
     let left_out = set_bits(!allowed).filter(|bit| scores.get(*bit as usize).is_some_and(holds));
     scores.iter().filter(|score| holds(score)).count() - left_out.count()
 }
 
-/// How many chunks that are there a list names.
+/// Number of living chunks in a postings list.
 fn count(list: &BlockSegmentPostings, part: &IndexPart) -> usize {
-    // Without deletions the list's own count is exact, and nothing is read.
+    // Without deletions the list's own count is exact, and nothing has to be read.
     if !part.has_dead {
         return list.doc_freq() as usize;
     }
@@ -415,7 +418,7 @@ fn count(list: &BlockSegmentPostings, part: &IndexPart) -> usize {
     count
 }
 
-/// The share of a word's worth for each frequency and length.
+/// A chunk's share of a word's worth, by frequency and length.
 struct WordShares<'a> {
     damping: &'a [f32],
     known: Vec<[f32; 256]>,
@@ -442,7 +445,7 @@ impl<'a> WordShares<'a> {
     }
 }
 
-/// Adds what a word gives to the chunks that hold it.
+/// Adds a word's contribution to the chunks that contain it.
 fn add(
     list: &mut BlockSegmentPostings,
     worth: f32,

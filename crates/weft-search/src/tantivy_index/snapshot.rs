@@ -1,4 +1,4 @@
-//! One state of a dataset, which stays as it is while others are written.
+//! One state of a dataset, which stays unchanged while others are written.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher as _;
@@ -17,9 +17,9 @@ use super::schema::{EntryFields, EntryRecord, read, record_of};
 use crate::sketch::Sketches;
 use crate::vectors::Rows;
 
-/// Vectors that are all compared for a question, at most; of more of them those that may be near.
+/// Maximum number of vectors that are all compared for a question; of more, only those that may be near.
 pub(super) const COMPARED_MAX: usize = 1 << 17;
-/// Vectors of a part that have no sketches, at most: they are compared as fast.
+/// Maximum number of vectors in a part without sketches: comparing them directly is as fast.
 const UNSKETCHED_MAX: usize = 1 << 12;
 
 /// The documents of a dataset, each with a number that it keeps while the dataset is open.
@@ -28,42 +28,42 @@ pub(super) struct Documents {
     entries: Vec<Option<Arc<IndexedDocument>>>,
     numbers: HashMap<DocumentId, u32>,
     count: usize,
-    /// Of those how many are not available.
+    /// Number of these that are not available.
     hidden: usize,
 }
 
 impl Documents {
-    /// Those that there are, with their numbers.
+    /// Returns the existing documents with their numbers.
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &IndexedDocument)> {
         self.entries.iter().enumerate().filter_map(|(number, entry)| Some((number, &**entry.as_ref()?)))
     }
 
-    /// How many there are.
+    /// Number of documents.
     pub(super) fn count(&self) -> usize {
         self.count
     }
 
-    /// Whether the chunks of all of them are found.
+    /// Whether the chunks of all documents can be found.
     pub(super) fn are_available(&self) -> bool {
         self.hidden == 0
     }
 
-    /// How many numbers there are.
+    /// Number of document numbers assigned so far, including those of absent documents.
     pub(super) fn numbers(&self) -> usize {
         self.entries.len()
     }
 
-    /// The number of a document that is there.
+    /// Returns the number of an existing document.
     pub(super) fn number(&self, id: &str) -> Option<u32> {
         self.numbers.get(id).copied()
     }
 
-    /// A document by its number.
+    /// Returns a document by its number.
     pub(super) fn get(&self, number: u32) -> Option<&IndexedDocument> {
         self.entries.get(usize::try_from(number).ok()?)?.as_deref()
     }
 
-    /// The same numbers, without documents so far.
+    /// Returns a value with the same numbers but no documents yet.
     fn numbers_of(before: &Self) -> Self {
         Self {
             entries: vec![None; before.entries.len()],
@@ -84,9 +84,9 @@ impl Documents {
         *entry = Some(Arc::clone(document));
     }
 
-    /// Takes back the numbers of documents that are gone; they are not given again.
+    /// Forgets the numbers of documents that are gone; they are not reused.
     fn forget_absent(&mut self) {
-        // Given again, a number would lead parts that were read before to another document.
+        // If reused, a number would lead parts that were read before to another document.
         if self.numbers.len() > self.count {
             let entries = &self.entries;
             self.numbers.retain(|_, number| entries[*number as usize].is_some());
@@ -104,10 +104,10 @@ impl Documents {
     }
 }
 
-/// No document.
+/// Marks an entry that belongs to no document.
 const NONE: u32 = u32::MAX;
 
-/// What is kept in memory of a part of the index. Parts never change; entries of one may die.
+/// The in-memory content of a part of the index. Parts never change, but their entries may be deleted.
 #[derive(Debug)]
 pub(super) struct PartContents {
     ids: String,
@@ -115,12 +115,12 @@ pub(super) struct PartContents {
     /// Hashes of the ids, sorted.
     hashes: Vec<u64>,
     documents: Vec<u32>,
-    /// Documents whose entries are in this part, by the numbers of the entries.
+    /// Documents whose entries are in this part, with the numbers of these entries.
     entries: Vec<(u32, Arc<IndexedDocument>)>,
     lengths: Vec<u8>,
-    /// What is shown in the place of chunks of this part.
+    /// Ids of the chunks that are shown in place of chunks of this part.
     wholes: Vec<ChunkId>,
-    /// The place of a chunk's whole among them, from 1 on, or 0 without one; empty when none has one.
+    /// For each chunk the 1-based index into `wholes`, or 0 for none; empty if no chunk has one.
     parents: Vec<u32>,
     /// The vectors.
     pub rows: Rows,
@@ -128,7 +128,7 @@ pub(super) struct PartContents {
 }
 
 impl PartContents {
-    /// The id of a chunk by its number in this part.
+    /// Returns the id of a chunk by its number in this part.
     pub(super) fn id(&self, chunk: u32) -> ChunkId {
         ChunkId::new(&self.ids[self.id_range(chunk)])
     }
@@ -139,18 +139,18 @@ impl PartContents {
         from as usize..self.id_ends[at] as usize
     }
 
-    /// The number of the document that a chunk belongs to.
+    /// Returns the number of the document that a chunk belongs to.
     pub(super) fn document(&self, chunk: u32) -> u32 {
         self.documents[chunk as usize]
     }
 
-    /// What is shown in the place of a chunk.
+    /// Returns the id of the chunk that is shown in a chunk's place.
     pub(super) fn parent(&self, chunk: u32) -> Option<&ChunkId> {
         let place = self.parents.get(chunk as usize)?.checked_sub(1)?;
         self.wholes.get(place as usize)
     }
 
-    /// The sketches of its vectors, when there are any.
+    /// Returns the sketches of its vectors, if there are any.
     pub(super) fn sketches(&self) -> Option<&Sketches> {
         self.sketches.get()
     }
@@ -161,7 +161,7 @@ impl PartContents {
         }
     }
 
-    /// The length of each chunk, in tantivy's code.
+    /// Returns the lengths of the chunks, in tantivy's encoding.
     pub(super) fn lengths(&self) -> &[u8] {
         &self.lengths
     }
@@ -178,37 +178,37 @@ impl PartContents {
     }
 }
 
-/// A part of the index with what is alive in it.
+/// A part of the index, with what is alive in it.
 pub(super) struct IndexPart {
     id: SegmentId,
-    /// Goes up with every deletion in it.
+    /// Increases with every deletion in it.
     deletions: Option<Opstamp>,
     /// The words.
     pub words: Arc<InvertedIndexReader>,
-    /// What is in memory.
+    /// Its content in memory.
     pub contents: Arc<PartContents>,
-    /// The documents that are there.
+    /// The living documents.
     documents: Vec<Arc<IndexedDocument>>,
-    /// A bit for each chunk that is there.
+    /// One bit per chunk, set if the chunk is alive.
     pub alive: Vec<u64>,
-    /// Whether some are not.
+    /// Whether some entries have been deleted.
     pub has_dead: bool,
-    /// How many are, and how many of them have a vector.
+    /// Number of living chunks, and how many of them have a vector.
     chunks: usize,
     vectors: usize,
-    /// How many words they have together.
+    /// Total number of words in the living chunks.
     length: u64,
     /// The sum of their vectors.
     vector_sum: Vec<f64>,
 }
 
-/// A part of the state that comes next.
+/// A part of the next state.
 pub(super) enum NextPart {
-    /// One that has not changed.
+    /// A part that has not changed.
     Same(Arc<IndexPart>),
-    /// One in which entries died; what is in memory of it stays as it is.
+    /// A part in which entries were deleted; its content in memory stays the same.
     Changed(Box<SegmentReader>, Arc<PartContents>),
-    /// One that is read for the first time.
+    /// A part that is read for the first time.
     New(Box<SegmentReader>),
 }
 
@@ -219,17 +219,17 @@ pub(super) struct Snapshot {
     pub parts: Vec<Arc<IndexPart>>,
     /// Its documents.
     pub documents: Arc<Documents>,
-    /// How much it holds.
+    /// Its size.
     pub size: IndexSize,
-    /// How many words its chunks have together.
+    /// Total number of words in its chunks.
     pub length: u64,
     /// The sum of its vectors, each of length 1.
     pub vector_sum: Vec<f64>,
-    /// What it takes in memory.
+    /// Size in memory, in bytes.
     pub bytes: usize,
 }
 
-/// The same for the same id, while the program runs.
+/// Returns a hash of an id that is stable while the program runs.
 pub(super) fn hash(id: &str) -> u64 {
     foldhash::fast::FixedState::default().hash_one(id)
 }
@@ -247,9 +247,9 @@ fn unreadable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Err
 }
 
 impl Snapshot {
-    /// The parts that the index has now. Of those that are as they were in this state no file is opened.
+    /// Returns the parts that the index has now. Files of parts that are unchanged since this state are not opened.
     pub(super) fn next_parts(&self, index: &Index) -> tantivy::Result<Vec<NextPart>> {
-        // Held while files are opened, and no longer: a writer that cleans up waits for it.
+        // Held only while files are opened: a writer that cleans up waits for it.
         let _lock = index.directory().acquire_lock(&META_LOCK)?;
         let open = |segment: &Segment| SegmentReader::open(segment).map(Box::new);
         let next = |segment: &Segment| {
@@ -265,12 +265,13 @@ impl Snapshot {
         index.searchable_segments()?.iter().map(next).collect()
     }
 
-    /// The state after this one.
+    /// Returns the state after this one.
     pub(super) fn next(&self, next_parts: Vec<NextPart>, fields: EntryFields) -> Result<Self> {
         let mut documents = Documents::numbers_of(&self.documents);
         let mut parts = Vec::with_capacity(next_parts.len());
         for next in next_parts {
-            // A reader goes with its turn. All entries of a new part were read through it, and their file is no longer mapped.
+            // The reader is dropped after each part. All entries of a new part have been read through it, so
+            // its file need not stay mapped.
             let part = match next {
                 NextPart::Same(part) => part,
                 NextPart::Changed(reader, contents) => Arc::new(IndexPart::new(&reader, fields, contents)?),
@@ -299,7 +300,7 @@ impl Snapshot {
                 vector_sum.iter_mut().zip(&part.vector_sum).for_each(|(all, own)| *all += own);
             }
         }
-        // Here, where somebody writes or opens it, and not where somebody asks.
+        // Done here, when writing or opening, and not when answering a question.
         if size.vectors > COMPARED_MAX {
             parts.iter().for_each(|part| part.contents.sketch());
         }
@@ -307,12 +308,12 @@ impl Snapshot {
         Self { parts, documents, size, length, vector_sum, bytes }
     }
 
-    /// Whether a chunk with an id of this hash may be there.
+    /// Whether a chunk with an id of this hash may exist.
     pub(super) fn may_hold(&self, hash: u64) -> bool {
         self.parts.iter().any(|part| part.contents.hashes.binary_search(&hash).is_ok())
     }
 
-    /// The chunks that are there: the document, the chunk, and whether it has a vector.
+    /// Returns the living chunks: the document's number, the chunk's id, and whether it has a vector.
     pub(super) fn chunks(&self) -> impl Iterator<Item = (u32, &str, bool)> {
         self.parts.iter().flat_map(|part| {
             let contents = &part.contents;
@@ -340,7 +341,7 @@ fn load(reader: &SegmentReader, fields: EntryFields, documents: &mut Documents) 
         sketches: OnceLock::new(),
     };
     let mut places: HashMap<ChunkId, u32> = HashMap::new();
-    // One block is kept: entries are read in order and once.
+    // Only one block is cached: entries are read once, in order.
     let store = reader.get_store_reader(1).map_err(unreadable)?;
     let entries = store.iter::<TantivyDocument>(reader.alive_bitset());
     for (number, entry) in reader.doc_ids_alive().zip(entries) {
@@ -348,7 +349,7 @@ fn load(reader: &SegmentReader, fields: EntryFields, documents: &mut Documents) 
         match read(record_of(fields, &entry)?)? {
             EntryRecord::Chunk { id, document, parent, vector } => {
                 let end = u32::try_from(contents.ids.len()).map_err(unreadable)?;
-                // Entries between chunks are documents, or gone: their ids have no letters.
+                // Entries between chunks are documents or deleted; their ids are empty.
                 contents.id_ends.resize(number as usize, end);
                 contents.ids.push_str(id);
                 contents.hashes.push(hash(id));
@@ -372,10 +373,10 @@ fn load(reader: &SegmentReader, fields: EntryFields, documents: &mut Documents) 
     }
     let end = u32::try_from(contents.ids.len()).map_err(unreadable)?;
     contents.id_ends.resize(count, end);
-    // It stays as it is as long as the part lives, so that spare room would never be used.
+    // The content stays the same as long as the part lives, so spare capacity would never be used.
     contents.ids.shrink_to_fit();
     contents.rows.shrink();
-    // In order, so that whether an id is there is found by halves.
+    // Sorted, so that ids can be found by binary search.
     contents.hashes.sort_unstable();
     let norms = reader.get_fieldnorms_reader(fields.words).map_err(unreadable)?;
     contents.lengths.extend((0..reader.max_doc()).map(|number| norms.fieldnorm_id(number)));
@@ -385,7 +386,8 @@ fn load(reader: &SegmentReader, fields: EntryFields, documents: &mut Documents) 
 impl IndexPart {
     fn new(reader: &SegmentReader, fields: EntryFields, contents: Arc<PartContents>) -> Result<Self> {
         let mut alive = vec![0_u64; contents.documents.len().div_ceil(64)];
-        // A chunk that was dead when the part was read is in no list here, and in lists of words still.
+        // A chunk that was already deleted when the part was read is missing here, but is still in the
+        // postings lists.
         let mut has_dead = reader.has_deletes();
         let (mut chunks, mut length) = (0, 0);
         for ((number, document), code) in (0_u32..).zip(&contents.documents).zip(&contents.lengths) {

@@ -8,24 +8,24 @@ use weft_core::{Error, Result};
 
 /// A write that waits for its turn.
 pub(super) struct WaitingWrite {
-    /// All of it.
+    /// All changes of the write.
     pub changes: Vec<IndexChange>,
-    /// Whether anybody waits.
+    /// Whether the caller waits for it.
     pub urgency: Urgency,
-    /// Tells what has become of it.
+    /// Receives the outcome.
     pub done: oneshot::Sender<Result<()>>,
 }
 
-/// What a write is to its caller.
+/// How a write relates to its caller.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Urgency {
-    /// He waits for it, and takes it back when he goes away.
+    /// The caller waits for it, and the write is dropped if the caller goes away.
     Now,
-    /// It was accepted, and he need not wait.
+    /// The write was accepted, and the caller need not wait.
     Behind,
 }
 
-/// All that wait, first come first served.
+/// All waiting writes, in order of arrival.
 #[derive(Default)]
 pub(super) struct Waitlist(Mutex<Writes>);
 
@@ -36,7 +36,7 @@ struct Writes {
 }
 
 impl Waitlist {
-    /// Where the outcome will be told, and about how many bytes wait then.
+    /// Adds a write. Returns the receiver of its outcome, and the approximate number of bytes now waiting.
     pub(super) fn add(
         &self,
         changes: Vec<IndexChange>,
@@ -50,15 +50,15 @@ impl Waitlist {
         (told, waiting.bytes)
     }
 
-    /// Takes all.
+    /// Takes all waiting writes.
     pub(super) fn take(&self) -> Vec<WaitingWrite> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)).writes
     }
 }
 
-/// About what a change takes in memory.
+/// Approximate size of a change in memory, in bytes.
 fn bytes(change: &IndexChange) -> usize {
-    /// What ids and lists take.
+    /// Estimated size of ids and lists.
     const FRAME: usize = 256;
     let of = |chunk: &IndexedChunk| {
         let vector = chunk.vector.as_ref().map_or(0, Vec::len) * size_of::<f32>();
@@ -72,25 +72,25 @@ fn bytes(change: &IndexChange) -> usize {
     }
 }
 
-/// The error of a write that nobody finished.
+/// Returns the error of a write that was never finished.
 pub(super) fn stopped(cause: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::internal("writing to the index stopped unexpectedly").because(cause)
 }
 
-/// The same error for somebody else.
+/// Copies an error for another recipient.
 pub(super) fn copy(error: &Error) -> Error {
-    // A cause cannot be copied, so it becomes a part of the message.
+    // A cause cannot be cloned, so it becomes part of the message.
     Error::new(error.kind, error.full())
 }
 
-/// Tells all of them the same.
+/// Sends the same outcome to all of them.
 pub(super) fn told(all: impl IntoIterator<Item = oneshot::Sender<Result<()>>>, outcome: &Result<()>) {
     for done in all {
         let outcome = match outcome {
             Ok(()) => Ok(()),
             Err(error) => Err(copy(error)),
         };
-        // Who has gone away needs no answer.
+        // A caller that has gone away needs no answer.
         drop(done.send(outcome));
     }
 }

@@ -1,8 +1,9 @@
-//! The one writer of a dataset, and whose turn it is.
+//! The one writer of a dataset, and how processes take turns.
 //!
-//! tantivy's lock lets one process write at a time and is held as long as its writer is open. Several processes
-//! that share a data folder (a server and a command beside it) therefore take turns: a writer is closed
-//! when it has nothing to do, and after a while also when it has, so that nobody waits for the end of the other's work.
+//! tantivy's lock lets one process write at a time and is held as long as its writer is open. Several
+//! processes that share a data folder (a server and a command beside it) therefore take turns: a writer is
+//! closed when it is idle and, after a while, even when it is busy, so that no process has to wait until
+//! another has finished all its work.
 
 use std::io;
 use std::thread::sleep;
@@ -14,19 +15,19 @@ use weft_core::{Error, ErrorKind, Result};
 
 use super::home::Home;
 
-/// What a writer may gather in memory before it writes a part of its own, in bytes.
+/// Memory in bytes that a writer may use before it writes a part.
 const MEMORY: usize = 48 * 1024 * 1024;
-/// A writer that was not needed for so long is closed.
+/// A writer that has been idle for this long is closed.
 pub(super) const IDLE_MAX: Duration = Duration::from_millis(300);
-/// A writer that has been open for so long is closed after the next commit.
+/// A writer that has been open for this long is closed after the next commit.
 const TURN_MAX: Duration = Duration::from_secs(10);
-/// How long it stays closed then. Longer than `ASKED_EVERY`, so that one of those who wait comes next.
+/// How long it then stays closed. Longer than `ASKED_EVERY`, so that one of the waiting processes gets its turn.
 const PAUSE: Duration = Duration::from_millis(50);
 const ASKED_EVERY: Duration = Duration::from_millis(20);
-/// How long another process may keep the lock before that is an error.
+/// How long another process may hold the lock before that is an error.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// The writer, while there is one. What it does blocks.
+/// The writer, while it is open. Its operations block.
 #[derive(Default)]
 pub(super) struct DatasetWriter {
     open: Option<OpenWriter>,
@@ -44,7 +45,7 @@ impl DatasetWriter {
         self.open.is_some()
     }
 
-    /// The writer; waits for its turn when it is closed.
+    /// Returns the writer; if it is closed, waits for its turn.
     pub(super) fn get(&mut self, home: &Home) -> Result<&mut IndexWriter> {
         let now = Instant::now();
         let open = match self.open.take() {
@@ -57,17 +58,17 @@ impl DatasetWriter {
         Ok(&mut self.open.insert(open).writer)
     }
 
-    /// Whether it is open and was not needed for a while.
+    /// Whether it has been idle for a while.
     pub(super) fn is_idle(&self) -> bool {
         self.open.as_ref().is_none_or(|open| open.used.elapsed() >= IDLE_MAX)
     }
 
-    /// Forgets what was gathered since the last commit.
+    /// Discards what was gathered since the last commit.
     pub(super) fn abandon(&mut self) {
         self.open = None;
     }
 
-    /// Lets others write, when it has been open for long. To be called after a commit.
+    /// Lets other processes write if the writer has been open for long. Must be called after a commit.
     pub(super) fn end_turn(&mut self) -> Result<()> {
         if self.open.as_ref().is_some_and(|open| open.since.elapsed() >= TURN_MAX) {
             self.close()?;
@@ -76,8 +77,8 @@ impl DatasetWriter {
         Ok(())
     }
 
-    /// Closes it when parts that are being merged are ready: otherwise a writer that is often closed would
-    /// begin the same merge again and again. To be called after a commit.
+    /// Closes the writer once running merges have finished: otherwise a writer that is closed often would
+    /// start the same merge again and again. Must be called after a commit.
     pub(super) fn close(&mut self) -> Result<()> {
         match self.open.take() {
             Some(open) => open.writer.wait_merging_threads().map_err(unwritable),
@@ -86,7 +87,7 @@ impl DatasetWriter {
     }
 }
 
-/// Does what needs tantivy's lock as soon as no other process has it.
+/// Runs work that needs tantivy's lock as soon as no other process holds it.
 pub(super) fn when_free<T>(mut work: impl FnMut() -> tantivy::Result<T>) -> Result<T> {
     let since = Instant::now();
     loop {
@@ -99,17 +100,17 @@ pub(super) fn when_free<T>(mut work: impl FnMut() -> tantivy::Result<T>) -> Resu
     }
 }
 
-/// What to do about an index that is gone in the middle of a change.
+/// Advice for an index that was removed in the middle of a change.
 const REMOVED: &str = "another process has removed the index at this moment: try again";
 
-/// An index that takes no changes.
+/// Converts an error of tantivy for an index that cannot be written.
 pub(super) fn unwritable(cause: TantivyError) -> Error {
     let (kind, help) = match &cause {
         TantivyError::LockFailure(LockError::LockBusy, _) => (
             ErrorKind::Unavailable,
             "another process has been writing to the same data folder for a minute: see what it does, or stop it",
         ),
-        // Its folder goes file by file, so any step of a change may be the one that finds something gone.
+        // Its folder is removed file by file, so any step of a change may be the one that finds something missing.
         TantivyError::OpenDirectoryError(OpenDirectoryError::DoesNotExist(_))
         | TantivyError::OpenReadError(OpenReadError::FileDoesNotExist(_)) => {
             (ErrorKind::Unavailable, REMOVED)

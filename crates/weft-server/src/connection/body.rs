@@ -1,4 +1,4 @@
-//! The body of an answer, which holds something until it ends: its connection is busy, or its stream is open.
+//! A response body that holds a guard until it ends, such as for a busy connection or an open stream.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -6,14 +6,14 @@ use std::task::{Context, Poll};
 use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 
-/// A body that holds something.
+/// A body that holds a guard.
 pub(crate) struct Held<T> {
     body: Body,
     _held: T,
 }
 
 impl<T> Held<T> {
-    /// What is held is let go of when the body is dropped.
+    /// The guard is dropped together with the body.
     pub(crate) fn new(body: Body, held: T) -> Self {
         Self { body, _held: held }
     }

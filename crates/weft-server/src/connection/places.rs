@@ -1,4 +1,4 @@
-//! Who may come in, and who has to make room.
+//! Admission of connections, and eviction of idle ones.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use weft_app::config::ConnectionLimits;
 
-/// Connections beyond all others, on which nothing but the state of the server can be asked.
+/// Connections beyond the limit, on which only the state of the server can be requested.
 const RESERVED: usize = 16;
 
 /// All connections of a server.
@@ -20,13 +20,13 @@ pub(super) struct Places {
 
 #[derive(Default)]
 struct Inner {
-    /// Grows with each change, so that lower numbers have waited longer.
+    /// Grows with each change: a lower number has been idle longer.
     next: u64,
     taken: HashMap<u64, Taken>,
-    /// Taken places that are no reserved ones.
+    /// Number of places in use, without the reserved ones.
     ordinary: usize,
     from: HashMap<IpAddr, Address>,
-    /// Since when and who: the idle ones.
+    /// Idle places, as the number since which they are idle and their id.
     idle: BTreeSet<(u64, u64)>,
 }
 
@@ -40,7 +40,7 @@ struct Address {
 struct Taken {
     address: IpAddr,
     reserved: bool,
-    /// Since when it is idle.
+    /// The number since which it is idle.
     idle: Option<u64>,
     leave: CancellationToken,
 }
@@ -54,12 +54,11 @@ impl Places {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a connection from this address, if there is one or somebody can make room.
+    /// Returns a place for a connection from this address if one is free or an idle connection can be evicted.
     pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Seat> {
         let address = block(address);
         let (mut inner, limits) = (self.inner(), self.limits);
-        // An address at its limit makes room among its own connections and pushes nobody else out. When all
-        // of them are busy it is refused.
+        // An address at its limit only evicts its own connections. If all of them are busy, it is refused.
         if inner.from.get(&address).is_some_and(|from| from.count >= limits.per_address) {
             let oldest = inner.from.get(&address).and_then(|from| from.idle.first().copied());
             inner.send_away(oldest?);
@@ -68,7 +67,7 @@ impl Places {
         if inner.ordinary >= limits.all {
             match inner.longest_idle(|taken| !taken.reserved) {
                 Some(oldest) => inner.send_away(oldest),
-                // All ordinary places are busy, and one can still ask how the server does.
+                // All ordinary places are busy; the state of the server can still be requested.
                 None => reserved = true,
             }
         }
@@ -81,7 +80,7 @@ impl Places {
         Some(Seat { places: Arc::clone(self), id, reserved, busy: AtomicBool::new(false), leave })
     }
 
-    /// Sends away who has waited longest.
+    /// Evicts the connection that has been idle longest.
     pub(super) fn make_room(&self) {
         let mut inner = self.inner();
         if let Some(oldest) = inner.idle.first().copied() {
@@ -90,10 +89,10 @@ impl Places {
     }
 }
 
-/// Whom an address stands for.
+/// Returns the address or network to which a limit applies.
 fn block(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
-        // A host may choose among all addresses of its /64, so the limit of an address counts the network.
+        // A host may use any address of its /64, so the limit applies to the network.
         IpAddr::V6(whole) => IpAddr::V6((whole.to_bits() & (u128::MAX << 64)).into()),
         v4 @ IpAddr::V4(_) => v4,
     }
@@ -114,17 +113,17 @@ impl Inner {
         id
     }
 
-    /// A place is idle from now on.
+    /// Marks a place as idle.
     fn rests(&mut self, id: u64) {
         let since = self.number();
-        // It may have been sent away in the meantime.
+        // It may have been evicted in the meantime.
         let Some(taken) = self.taken.get_mut(&id) else { return };
         taken.idle = Some(since);
         self.idle.insert((since, id));
         self.from.entry(taken.address).or_default().idle.insert((since, id));
     }
 
-    /// A place is busy from now on.
+    /// Marks a place as busy.
     fn works(&mut self, id: u64) {
         let Some(taken) = self.taken.get_mut(&id) else { return };
         let Some(since) = taken.idle.take() else { return };
@@ -139,7 +138,7 @@ impl Inner {
         self.idle.iter().find(of_kind).copied()
     }
 
-    /// The place is free at once; its connection goes as soon as it notices.
+    /// Evicts a connection: its place is free immediately, and it closes as soon as it notices.
     fn send_away(&mut self, (_, id): (u64, u64)) {
         if let Some(taken) = self.free(id) {
             taken.leave.cancel();
@@ -147,7 +146,7 @@ impl Inner {
     }
 
     fn free(&mut self, id: u64) -> Option<Taken> {
-        // Before the place is gone: the lists of idle ones hold places that exist.
+        // Before the place is removed: the lists of idle places only contain places that exist.
         self.works(id);
         let taken = self.taken.remove(&id)?;
         self.ordinary -= usize::from(!taken.reserved);
@@ -161,7 +160,7 @@ impl Inner {
     }
 }
 
-/// A place that a connection has. It is idle at first.
+/// The place of a connection. Initially idle.
 pub(super) struct Seat {
     places: Arc<Places>,
     id: u64,
@@ -171,24 +170,24 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    /// Whether it is one of those for looking after the server.
+    /// Returns whether it is reserved for operators.
     pub(super) fn is_reserved(&self) -> bool {
         self.reserved
     }
 
-    /// Whether a request is being answered.
+    /// Returns whether a request is being answered.
     pub(super) fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Relaxed)
     }
 
-    /// Ends when the connection has to make room for another.
+    /// Completes when the connection has been evicted.
     pub(super) async fn left(&self) {
         self.leave.cancelled().await;
     }
 
-    /// A request is being answered for as long as this is kept.
+    /// Marks the connection as answering a request until the returned guard is dropped.
     pub(super) fn busy(seat: &Arc<Self>) -> Busy {
-        // The flag publishes nothing else, and the lists of idle places are behind their own lock.
+        // Relaxed: the flag publishes no other data, and the lists of idle places are behind their own lock.
         seat.busy.store(true, Ordering::Relaxed);
         seat.places.inner().works(seat.id);
         Busy(Arc::clone(seat))
@@ -201,7 +200,7 @@ impl Drop for Seat {
     }
 }
 
-/// A request that is being answered.
+/// Guard for a request that is being answered.
 pub(super) struct Busy(Arc<Seat>);
 
 impl Drop for Busy {

@@ -1,4 +1,4 @@
-//! A connection whose other side is watched.
+//! A connection with timeouts for its peer.
 
 use std::future::Future as _;
 use std::io;
@@ -12,19 +12,19 @@ use tokio::time::Sleep;
 
 use super::places::Seat;
 
-/// Who reads nothing for so long is cut off. What they missed can be asked for again.
+/// Time without progress after which a client that does not read is cut off. It can request what it missed again.
 const STALL: Duration = Duration::from_secs(60);
-/// The head of a request has to be there so long after its first byte, the first one so long after the
-/// connection was made. A head is one packet or two; this is for the slowest of networks.
+/// Time limit for the head of a request after its first byte, and for the first one after the connection was
+/// accepted. A head is one packet or two; this allows for the slowest of networks.
 const HEAD: Duration = Duration::from_secs(15);
 
-/// A connection that fails when its other side has not read for [`STALL`], or has not said for [`HEAD`] what
-/// it wants.
+/// A connection that fails if its peer has not read for [`STALL`], or has not sent the head of a request within
+/// [`HEAD`].
 pub(super) struct Watched<S> {
     stream: S,
     seat: Arc<Seat>,
     stalled: Option<Pin<Box<Sleep>>>,
-    /// While the head of a request is expected.
+    /// Set while the head of a request is expected.
     head: Option<Pin<Box<Sleep>>>,
 }
 
@@ -34,7 +34,7 @@ impl<S> Watched<S> {
     }
 
     fn written<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        // Any progress starts the time anew: slow readers are served, and silent ones are not.
+        // Any progress restarts the timeout: slow readers are served, silent ones are not.
         if written.is_ready() {
             self.stalled = None;
             return written;
@@ -51,14 +51,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        // A body may come as slowly as its route bears; only heads have a time here.
+        // The time for a body is limited by its route; here only heads are.
         if self.seat.is_busy() {
             self.head = None;
             return read;
         }
         if read.is_ready() {
-            // The first byte of a head starts its time and no later one does, or a byte now and then would
-            // hold a connection.
+            // Only the first byte of a head starts its timeout; otherwise an occasional byte would hold a connection.
             self.head.get_or_insert_with(|| Box::pin(tokio::time::sleep(HEAD)));
             return read;
         }

@@ -1,5 +1,5 @@
-//! Run events as the events of the AG-UI protocol (version 1.0): what a person sees of an agent, and what it asks
-//! of them as interrupts. Whatever begins ends before the run does, also when the run fails or is stopped.
+//! Run events in the format of the AG-UI protocol (version 1.0): what a person sees of an agent, and its questions as
+//! interrupts. Every message and step that starts also ends before the run does, even if the run fails or is stopped.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,42 +12,42 @@ use weft_core::{Ending, Entry, Record, TaskId};
 use super::asked;
 use crate::answer::{Answer, End};
 
-/// What a run is called by its client.
+/// The client's names for a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
     /// The conversation.
     pub thread: String,
-    /// The run, as the client named it.
+    /// The run id that the client has chosen.
     pub run: String,
 }
 
-/// What is open of a message.
+/// The part of a message that is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Text,
     Reasoning,
 }
 
-/// The events of a run, as far as its entries have been shown.
+/// The events of a run, as of the entries processed so far.
 pub struct AgUiRun {
     names: Names,
     answer: Answer,
-    /// The part that each activation is in the middle of, with the id of its message.
+    /// The open part of each activation, with the id of its message.
     open: HashMap<u32, (Part, String)>,
-    /// How many parts each activation has begun: each is a message of its own.
+    /// Number of parts that each activation has started: each is a message of its own.
     parts: HashMap<u32, u32>,
-    /// Steps that have begun and not ended, by activation.
+    /// Steps that have started and not ended, with their activations.
     steps: Vec<(u32, String)>,
 }
 
 impl AgUiRun {
-    /// Of a run whose entries are yet to come.
+    /// Creates the state of a run whose entries are yet to come.
     pub fn new(names: Names) -> Self {
         let (open, parts, steps) = (HashMap::new(), HashMap::new(), Vec::new());
         Self { names, answer: Answer::default(), open, parts, steps }
     }
 
-    /// Takes in the next entry, and gives its events. All entries of a run are shown to it, in their order.
+    /// Processes the next entry and returns its events. Must be called with all entries of a run, in order.
     pub fn events(&mut self, entry: &Arc<Entry>) -> Vec<Json> {
         let mut events = Vec::new();
         self.tell(entry, &mut events);
@@ -61,7 +61,7 @@ impl AgUiRun {
         events
     }
 
-    /// The end of a stream that breaks off before its run ends. Nothing when the run has ended.
+    /// Returns the event for a stream that breaks off before its run ends; `None` if the run has ended.
     pub fn broken_off(&self, message: &str) -> Option<Json> {
         self.answer
             .end
@@ -77,7 +77,7 @@ impl AgUiRun {
             }
             Record::NodeStarted { who } => {
                 let taken = |name: &str| self.steps.iter().any(|(_, other)| other == name);
-                // Rounds of an iteration may be at work in the same node at the same time.
+                // Several iterations of a loop may be running the same node concurrently.
                 let name = match who.node.as_str() {
                     name if taken(name) => format!("{name}#{}", who.activation),
                     name => name.to_owned(),
@@ -86,12 +86,12 @@ impl AgUiRun {
                 self.steps.push((who.activation, name));
             }
             Record::NodeFinished { who, .. } => {
-                // A node that fails or is stopped has no end of its message, and its text has to end before
-                // its step does.
+                // A node that fails or is stopped has no event for the end of its message, but its text has to end
+                // before its step does.
                 self.close(who.activation, events);
                 self.end_step(who.activation, events);
             }
-            // Clients of the protocol refuse a piece without text.
+            // Clients of the protocol reject a piece without text.
             Record::Said { activation, text, .. } if !text.is_empty() => {
                 let thinks = self.answer.is_thinking(*activation);
                 let part = if thinks { Part::Reasoning } else { Part::Text };
@@ -115,7 +115,7 @@ impl AgUiRun {
             Record::MessageReset { activation, .. } => self.reset(*activation, events),
             Record::ToolStarted { activation, call } => {
                 let id = self.call_id(*activation, &call.call);
-                // Arguments are whole when a call begins, so they are one piece.
+                // The arguments are complete when a call starts, so they are sent as one piece.
                 let arguments = to_text(&call.arguments);
                 events.push(json!({"type": "TOOL_CALL_START", "toolCallId": id, "toolCallName": call.tool}));
                 events.push(json!({"type": "TOOL_CALL_ARGS", "toolCallId": id, "delta": arguments}));
@@ -136,12 +136,12 @@ impl AgUiRun {
         }
     }
 
-    /// Ids of calls are unique within their activation, and those of clients within the conversation.
+    /// Call ids are unique within their activation, but clients need them to be unique within the conversation.
     fn call_id(&self, activation: u32, call: &str) -> String {
         format!("{}/{activation}/{call}", self.names.run)
     }
 
-    /// The id of the message that a piece belongs to, begun if it has to be.
+    /// Returns the id of the message that a piece belongs to, starting the message if necessary.
     fn begin(&mut self, activation: u32, part: Part, events: &mut Vec<Json>) -> String {
         if let Some((open, id)) = self.open.get(&activation)
             && *open == part
@@ -176,7 +176,7 @@ impl AgUiRun {
         }
     }
 
-    /// The protocol takes nothing back, so clients are told which message does not count.
+    /// The protocol cannot retract messages, so clients are notified which message no longer counts.
     fn reset(&mut self, activation: Option<u32>, events: &mut Vec<Json>) {
         let Some(activation) = activation else { return };
         let begun = self.parts.get(&activation).copied().unwrap_or_default();
@@ -197,7 +197,7 @@ impl AgUiRun {
 
     fn end(&mut self, events: &mut Vec<Json>) {
         let mut open: Vec<u32> = self.open.keys().copied().collect();
-        // A map has no order, and the same journal has to give the same events each time.
+        // A map has no order, and the same journal must produce the same events each time.
         open.sort_unstable();
         open.into_iter().for_each(|activation| self.close(activation, events));
         for (_, name) in self.steps.drain(..) {
@@ -233,7 +233,7 @@ impl AgUiRun {
     }
 }
 
-/// The events of a run that does nothing, because what it was to go on with is given up.
+/// The events of a run that does nothing, because the run that it would resume was given up.
 pub(crate) fn given_up(names: &Names, at_ms: i64) -> [Json; 2] {
     let Names { thread, run } = names;
     let mut events = [
@@ -246,7 +246,7 @@ pub(crate) fn given_up(names: &Names, at_ms: i64) -> [Json; 2] {
     events
 }
 
-/// A task as an interrupt.
+/// Converts a task into an interrupt.
 fn interrupt(waiting: &WaitingForm, task: &TaskId, fields: &Map<String, Json>) -> Json {
     let decides = asked::is_decision(fields);
     let schema = if decides {
@@ -277,7 +277,7 @@ fn interrupt(waiting: &WaitingForm, task: &TaskId, fields: &Map<String, Json>) -
     interrupt
 }
 
-/// What a form asks, as one interrupt for each of its tasks.
+/// Returns the questions of a form, one interrupt per task.
 fn interrupts(waiting: &WaitingForm) -> Vec<Json> {
     asked::tasks(waiting).iter().map(|(task, fields)| interrupt(waiting, task, fields)).collect()
 }

@@ -1,5 +1,5 @@
-//! Run events as those of one agent at work: `node_start`, `llm_token`, `node_end`, `tool_start`, `tool_end`, and
-//! the `reply` with its metadata at the end. Every event has the same envelope.
+//! Run events in the format of a single agent at work: `node_start`, `llm_token`, `node_end`, `tool_start`,
+//! `tool_end`, and the `reply` with its metadata at the end. Every event has the same envelope.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ struct Envelope<'a> {
     #[serde(flatten)]
     event: Event<'a>,
     run_id: &'a str,
-    /// Grows from event to event.
+    /// Increases from event to event.
     seq: u64,
     /// Milliseconds since 1970.
     ts: i64,
-    /// Rounds of tool calls before it.
+    /// Number of rounds of tool calls before it.
     step: u32,
 }
 
@@ -40,7 +40,7 @@ enum Event<'a> {
         reasoning_token: &'a str,
         node: &'a ComponentId,
     },
-    /// The message begins anew: its pieces so far do not count.
+    /// The message starts again: its pieces so far do not count.
     LlmRestart {
         node: &'a ComponentId,
     },
@@ -66,41 +66,41 @@ enum Event<'a> {
     Reply(Json),
 }
 
-/// The events of a run, folded as far as its entries have been shown.
+/// The events of a run, as of the entries processed so far.
 pub struct AgentRun {
     view: RunView,
     answer: Answer,
     /// The calls under way.
     open: HashSet<Arc<str>>,
-    /// Whether calls have ended since the model spoke last.
+    /// Whether calls have ended since the last output of the model.
     called: bool,
     step: u32,
     tools_used: Vec<Arc<str>>,
 }
 
 impl AgentRun {
-    /// Of a run whose entries are yet to come.
+    /// Creates the state of a run whose entries are yet to come.
     pub fn new(view: RunView) -> Self {
         let (answer, open, tools_used) = (Answer::default(), HashSet::new(), Vec::new());
         Self { view, answer, open, called: false, step: 0, tools_used }
     }
 
-    /// What all frames of the run have in common.
+    /// The state shared by all frames of the run.
     pub fn view(&self) -> &RunView {
         &self.view
     }
 
-    /// Whether the run's end has been seen.
+    /// Returns whether the end of the run was processed.
     pub fn is_over(&self) -> bool {
         self.answer.end.is_some()
     }
 
-    /// Why it failed, if it did.
+    /// Returns why the run failed, if it did.
     pub fn failure(&self) -> Option<&str> {
         self.answer.failure()
     }
 
-    /// Takes in the next entry. All entries of a run are shown to it, in their order.
+    /// Processes the next entry. Must be called with all entries of a run, in order.
     pub fn learn(&mut self, entry: &Arc<Entry>) {
         self.view.learn(entry);
         match &entry.record {
@@ -114,7 +114,7 @@ impl AgentRun {
                 self.open.remove(&call.started.call);
                 self.called = true;
             }
-            // A round is over when the model speaks again.
+            // A round is over when the model produces output again.
             Record::Said { .. }
             | Record::ThinkingStarted { .. }
             | Record::ModelUsed { .. }
@@ -129,7 +129,7 @@ impl AgentRun {
         self.answer.learn(entry);
     }
 
-    /// Appends the frame of an entry that was just taken in. Whether there is one.
+    /// Appends the frame of the entry that was just processed. Returns whether there is one.
     pub fn write_frame(&self, entry: &Entry, out: &mut Vec<u8>) -> bool {
         let (Some(seq), Some(event)) = (entry.event, self.event(&entry.record)) else { return false };
         let (run_id, ts, step) = (self.view.run.as_str(), entry.at_ms, self.step);
@@ -197,7 +197,7 @@ impl AgentRun {
     fn stop_reason(&self, ending: Ending) -> &'static str {
         match ending {
             Ending::Succeeded => match self.answer.limited().map(weft_core::context::Limited::as_str) {
-                // The rounds of an agent are the steps of this dialect.
+                // The rounds of an agent are called steps in this dialect.
                 Some("max_rounds") => "max_steps",
                 Some(limit) => limit,
                 None if self.answer.text().trim().is_empty() => "empty_response",

@@ -1,16 +1,16 @@
-//! What a waiting run asks, task by task, for protocols that have a place for it.
+//! The questions of a waiting run, task by task, for protocols that support them.
 
 use serde_json::{Map, Value as Json, json};
 use weft_core::TaskId;
 use weft_core::journal::WaitingForm;
 use weft_core::seam::task_store::TaskKind;
 
-/// The tasks of a form, each with the fields that it asks for.
+/// Returns the tasks of a form, each with its fields.
 pub(super) fn tasks(waiting: &WaitingForm) -> Vec<(&TaskId, Map<String, Json>)> {
     let fields = &waiting.form.fields;
     match waiting.tasks.as_slice() {
         [] => Vec::new(),
-        // A form that comes before the work is answered as a whole.
+        // A form at the start of a turn is answered as a whole.
         [task] if fields.len() != 1 || !is_decision(fields) => vec![(task, fields.clone())],
         tasks => {
             let one = |(name, field): (&String, &Json)| Map::from_iter([(name.clone(), field.clone())]);
@@ -19,20 +19,20 @@ pub(super) fn tasks(waiting: &WaitingForm) -> Vec<(&TaskId, Map<String, Json>)> 
     }
 }
 
-/// Whether it is something that a person agrees to: a call or a plan.
+/// Returns whether the task is a decision of a person: about a call or a plan.
 pub(super) fn is_decision(fields: &Map<String, Json>) -> bool {
     let agreed_to =
         |field: &Json| matches!(TaskKind::of_field(field), TaskKind::ToolApproval | TaskKind::PlanReview);
     fields.len() == 1 && fields.values().all(agreed_to)
 }
 
-/// What people read of it.
+/// Returns the text of the question for people.
 pub(super) fn words<'a>(waiting: &'a WaitingForm, fields: &'a Map<String, Json>) -> Option<&'a str> {
     let name = fields.values().next().and_then(|field| field.get("name")).and_then(Json::as_str);
     waiting.form.tips.as_deref().filter(|tips| !tips.trim().is_empty()).or(name)
 }
 
-/// What the values of a form may be.
+/// Returns the schema for the values of a form.
 pub(super) fn schema(fields: &Map<String, Json>) -> Json {
     let property = |(name, field): (&String, &Json)| {
         let word = |key: &str| field.get(key).and_then(Json::as_str).unwrap_or_default();

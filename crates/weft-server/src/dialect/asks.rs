@@ -1,4 +1,4 @@
-//! What a waiting run asks, for shapes that know nothing but text.
+//! The questions of a waiting run, for formats that only have text.
 
 use std::fmt::Write as _;
 
@@ -8,22 +8,22 @@ use weft_core::{Json, SessionId, value};
 
 use super::ragflow::FormFrame;
 
-/// What a waiting run asks.
+/// The questions of a waiting run.
 pub(super) struct Asks {
     text: String,
-    /// The same for programs: the session, and the forms as events have them.
+    /// The same for programs: the session, and the forms in the format of events.
     pub(super) data: Json,
 }
 
 impl Asks {
-    /// Of these forms.
+    /// Builds the questions of these forms.
     pub(super) fn of(session: &SessionId, forms: &[WaitingForm]) -> Self {
         let frames: Vec<_> = forms.iter().map(FormFrame::from).collect();
         let data = json!({"session_id": session, "status": "waiting", "forms": frames});
         Self { text: text(session, forms), data }
     }
 
-    /// As content that follows what was said before.
+    /// Returns the text in the form that follows earlier content.
     pub(super) fn after(&self, said: &str) -> String {
         if said.is_empty() { self.text.clone() } else { format!("\n\n{}", self.text) }
     }

@@ -1,5 +1,5 @@
-//! Journal entries as the frames that clients know. Frames are written straight from the entry: a
-//! stream of a long answer is the hot path.
+//! Converts journal entries into the frames that clients expect. Frames are written directly from the entry:
+//! streaming a long answer is the hot path.
 
 pub mod ag_ui;
 pub mod agent;
@@ -12,21 +12,21 @@ mod text;
 
 pub(crate) use text::write_json;
 
-/// The frames that a caller may choose where a route leaves the choice.
+/// The frame format that a caller may choose, on routes that allow it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
-    /// Those of the route.
+    /// The format of the route.
     #[default]
     Ragflow,
-    /// Those of one agent at work ([`agent`]).
+    /// The format of a single agent at work ([`agent`]).
     Agent,
 }
 
 impl Dialect {
-    /// The names by which it is chosen.
+    /// The names of the formats.
     pub const NAMES: [&str; 2] = ["ragflow", "agent"];
 
-    /// The one with a name.
+    /// Returns the format with this name.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "ragflow" => Some(Self::Ragflow),

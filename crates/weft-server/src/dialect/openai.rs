@@ -1,5 +1,5 @@
-//! Answers in the shapes of OpenAI's chat completions. The id is the session's, the same in every
-//! frame, so that a client can go on with the conversation.
+//! Answers in the format of OpenAI's chat completions. The id is that of the session, the same in every frame, so
+//! that a client can continue the conversation.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,27 +14,28 @@ use super::write_json;
 use crate::answer::Answer;
 use crate::chat_frames::Quoting;
 
-/// What all frames of one completion have in common.
+/// State shared by all frames of a completion.
 #[derive(Clone, Debug)]
 pub struct Completion {
-    /// The conversation.
+    /// The session id.
     pub session: SessionId,
     /// The canvas, which clients know as the model.
     pub canvas: CanvasId,
-    /// When it began, in milliseconds since 1970.
+    /// Start of the run, in milliseconds since 1970.
     pub started_ms: i64,
-    /// The version of the canvas that answers; empty until that is known.
+    /// The version of the canvas; empty until it is known.
     pub version: Arc<str>,
-    /// What is asked.
+    /// The style of the frames.
     pub style: Style,
 }
 
-/// Whom a completion is of: their clients know different frames.
+/// What a completion belongs to: the clients of agents and of assistants expect different frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// An agent: the id is that of the session, by which a client goes on, and sources come with the end of a message.
+    /// An agent: the id is that of the session, with which a client continues, and sources come with the end of a
+    /// message.
     Agent,
-    /// A chat assistant: the id is made of the assistant's, and sources come with the end if they are asked for.
+    /// A chat assistant: the id is built from the assistant's, and sources come with the end if they are requested.
     Chat(Quoting),
 }
 
@@ -47,7 +48,7 @@ struct Frame<'a> {
     system_fingerprint: &'a str,
     usage: Option<TokenCounts>,
     choices: [Choice<'a>; 1],
-    /// What OpenAI's shapes have no place for.
+    /// Data for which OpenAI's format has no field.
     #[serde(skip_serializing_if = "Option::is_none")]
     weft: Option<Json>,
 }
@@ -118,13 +119,13 @@ impl Completion {
         }
     }
 
-    /// The sources that a chat assistant's answer tells at its end.
+    /// Returns the sources for the end of a chat assistant's answer.
     pub fn told_sources(&self, answer: &Answer) -> Option<Json> {
         let asked = self.style == Style::Chat(Quoting::Sources);
         asked.then(|| answer.sources.iter().map(|source| serde_json::json!(source.chunk)).collect())
     }
 
-    /// What tells that something else answers now: the version of an agent.
+    /// The fingerprint that changes when a different version of an agent answers.
     fn fingerprint(&self) -> &str {
         match self.style {
             Style::Agent => &self.version,
@@ -150,7 +151,7 @@ impl Completion {
         write_json(&frame, out);
     }
 
-    /// Appends the frame of an entry, given what the run has said before it. Whether there is one.
+    /// Appends the frame of an entry, given the answer before it. Returns whether there is one.
     pub fn write_frame(&self, entry: &Entry, so_far: &Answer, out: &mut Vec<u8>) -> bool {
         let delta = match &entry.record {
             Record::Said { activation, text, .. } if so_far.is_thinking(*activation) => {
@@ -167,7 +168,7 @@ impl Completion {
         true
     }
 
-    /// A frame with a text that no entry holds.
+    /// Returns a frame with a text that is in no entry.
     pub fn write_text(&self, content: &str) -> Vec<u8> {
         let mut out = Vec::new();
         let delta = self.piece(Some(content), None);
@@ -175,16 +176,16 @@ impl Completion {
         out
     }
 
-    /// The frames that end a stream: the reason of a failure or what it waits for as content, and one
-    /// with the usage.
+    /// Returns the frames that end a stream: the reason of a failure or the open questions as content, and one with
+    /// the usage.
     pub fn write_end(&self, answer: &Answer) -> Vec<Vec<u8>> {
         self.write_end_with(answer, self.told_sources(answer))
     }
 
-    /// The same with these sources, where there are some to tell.
+    /// The same with these sources, if any.
     pub fn write_end_with(&self, answer: &Answer, sources: Option<Json>) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();
-        // The stream has begun with success, so that a failure can only be told as text.
+        // The stream has started with a success status, so a failure can only be reported as text.
         if let Some(reason) = answer.failure() {
             frames.push(self.write_text(&format!("**ERROR**: {reason}")));
         }
@@ -203,14 +204,14 @@ impl Completion {
                 final_content: Some(answer.text()),
             },
         };
-        // Frameworks wait for a frame with the reason of the end and the usage, and the openai client takes it, too.
+        // Frameworks expect a frame with the finish reason and the usage, and the openai client accepts it, too.
         let last = Choice { index: 0, finish_reason: Some(finish_reason(answer)), logprobs: (), delta };
         self.write(last, Some(usage(answer)), asks.map(|asks| asks.data), &mut out);
         frames.push(out);
         frames
     }
 
-    /// The answer in one piece.
+    /// The answer as a single object.
     pub fn whole(&self, answer: &Answer) -> Json {
         let usage = answer_usage(answer);
         let content = match answer.failure() {
@@ -263,7 +264,7 @@ impl Completion {
     }
 }
 
-/// `length` for an answer that a limit has cut short: clients know that as an answer that lacks its end.
+/// Returns the finish reason: `length` for an answer that a limit has cut short, as clients expect.
 fn finish_reason(answer: &Answer) -> &'static str {
     if answer.limited().is_some() { "length" } else { "stop" }
 }

@@ -1,4 +1,4 @@
-//! The run events that RAGFlow's clients know: one JSON object for each entry that clients see.
+//! Run events in the format of RAGFlow's clients: one JSON object for each entry that clients see.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -23,28 +23,28 @@ pub(super) use self::form::FormFrame;
 pub use self::usage::TokenCounts;
 use super::write_json;
 
-/// What all frames of one run have in common.
+/// State shared by all frames of a run.
 #[derive(Clone, Debug)]
 pub struct RunView {
-    /// The run.
+    /// The run id.
     pub run: RunId,
-    /// The conversation.
+    /// The session id.
     pub session: SessionId,
-    /// When it began, in milliseconds since 1970.
+    /// Start of the run, in milliseconds since 1970.
     pub started_ms: i64,
-    /// The version of the canvas that it runs; empty until that is known.
+    /// The version of the canvas; empty until it is known.
     pub version: Arc<str>,
     /// The form values that its caller gave.
     pub inputs: serde_json::Map<String, Json>,
-    /// The rounds that activations under way are in, by activation; those at the top are left out.
+    /// The frames of activations under way, by activation; those at the top level are left out.
     frames: HashMap<u32, FramePath>,
-    /// What stands between the event's name and its data in every frame: written once for each run,
-    /// because it is longer than most pieces of an answer.
+    /// The part of every frame between the event's name and its data. Rendered once per run, because it is longer
+    /// than most pieces of an answer.
     common: Vec<u8>,
 }
 
 impl RunView {
-    /// Of a run whose entries are yet to come; see [`RunView::learn`].
+    /// Creates the view of a run whose entries are yet to come; see [`RunView::learn`].
     pub fn new(run: &RunId, session: &SessionId) -> Self {
         Self::begun(run, session, 0)
     }
@@ -56,10 +56,10 @@ impl RunView {
         Self { run: run.clone(), session: session.clone(), started_ms, version, inputs, frames, common }
     }
 
-    /// Takes what it needs from an entry. All entries of a run are shown to it, in their order.
+    /// Updates the state from an entry. Must be called with all entries of a run, in order.
     pub fn learn(&mut self, entry: &Entry) {
         match &entry.record {
-            // A view that was made for an id alone learns the rest here.
+            // A view created from an id alone gets the rest here.
             Record::RunStarted { session, input, canvas_version, .. } => {
                 self.session = session.clone();
                 self.version = Arc::clone(canvas_version);
@@ -84,16 +84,16 @@ impl From<&StoredRun> for RunView {
     }
 }
 
-/// Additions to the frames that some routes promise.
+/// Optional parts of frames, which some routes add.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Additions<'a> {
-    /// An empty `content` in what is no message: clients before 0.24 look for one in every frame.
+    /// Adds an empty `content` to frames that are not messages: clients before 0.24 expect one in every frame.
     pub blank_content: bool,
-    /// The nodes that have finished so far, for callers that asked for a trace.
+    /// The nodes that have finished so far, for callers that requested a trace.
     pub trace: Option<&'a [Json]>,
 }
 
-/// The word for a record in `event`; `None` when clients do not see it.
+/// Returns the `event` of a record; `None` if clients do not see it.
 pub fn event_name(record: &Record) -> Option<&'static str> {
     match record {
         Record::RunStarted { .. } => Some("workflow_started"),
@@ -122,14 +122,14 @@ pub fn event_name(record: &Record) -> Option<&'static str> {
     }
 }
 
-/// The frame of an entry as one line of JSON; `None` when clients do not see it.
+/// Returns the frame of an entry as one line of JSON; `None` if clients do not see it.
 pub fn frame(entry: &Entry, view: &RunView) -> Option<String> {
     let mut out = Vec::new();
     write_frame(entry, view, Additions::default(), &mut out)
         .then(|| String::from_utf8_lossy(&out).into_owned())
 }
 
-/// Appends the frame of an entry. Whether there is one.
+/// Appends the frame of an entry. Returns whether there is one.
 pub fn write_frame(entry: &Entry, view: &RunView, additions: Additions<'_>, out: &mut Vec<u8>) -> bool {
     let Some(event) = event_name(&entry.record) else { return false };
     let Some(data) = data(entry, view, additions) else { return false };
@@ -137,7 +137,7 @@ pub fn write_frame(entry: &Entry, view: &RunView, additions: Additions<'_>, out:
     true
 }
 
-/// Appends a `message` frame with a text that no entry holds, such as the reason of a failure.
+/// Appends a `message` frame with a text that is in no entry, such as the reason of a failure.
 pub fn write_message(view: &RunView, content: &str, out: &mut Vec<u8>) {
     write_event("message", view, &Message::text(content), out);
 }
@@ -145,10 +145,9 @@ pub fn write_message(view: &RunView, content: &str, out: &mut Vec<u8>) {
 fn common(run: &RunId, session: &SessionId, started_ms: i64) -> Vec<u8> {
     let mut out = b",\"message_id\":".to_vec();
     write_json(run, &mut out);
-    // Writing to a Vec cannot fail.
-    // Whole seconds, which clients expect here; the times of nodes have fractions.
+    // Writing to a Vec cannot fail. Clients expect whole seconds here; the times of nodes have fractions.
     let _ = write!(out, ",\"created_at\":{}", started_ms.div_euclid(1000));
-    // Clients cancel by it, and look for the calls of tools with it.
+    // Clients use it to cancel the run and to look up tool calls.
     out.extend_from_slice(b",\"task_id\":");
     write_json(run, &mut out);
     out.extend_from_slice(b",\"session_id\":");
@@ -157,10 +156,10 @@ fn common(run: &RunId, session: &SessionId, started_ms: i64) -> Vec<u8> {
     out
 }
 
-/// Appends an event: its name, what all of them have in common, its data.
+/// Appends an event: its name, the common part and its data.
 fn write_event<D: Serialize>(event: &str, view: &RunView, data: &D, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"event\":\"");
-    // A word of this file: nothing in it has to be escaped.
+    // A constant of this file, which needs no escaping.
     out.extend_from_slice(event.as_bytes());
     out.push(b'"');
     out.extend_from_slice(&view.common);
@@ -211,7 +210,7 @@ struct Message<'a> {
     start_to_think: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     end_to_think: bool,
-    /// Speech, in hexadecimal digits.
+    /// Speech audio, hex-encoded.
     #[serde(skip_serializing_if = "Option::is_none")]
     audio_binary: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -222,11 +221,11 @@ struct Message<'a> {
     frame: Option<&'a FramePath>,
 }
 
-/// Whose message it is.
+/// The sender of a message.
 #[derive(Clone, Copy, Serialize)]
 struct Speaker<'a> {
     component_id: &'a ComponentId,
-    /// The rounds that it is in.
+    /// The frames that it is in.
     #[serde(skip_serializing_if = "Option::is_none")]
     frame: Option<&'a FramePath>,
 }
@@ -246,7 +245,7 @@ impl<'a> Message<'a> {
 
     fn with(self, audio: &'a Audio) -> Self {
         let bytes = STANDARD.decode(audio.base64.as_bytes());
-        // Clients read hexadecimal digits.
+        // Clients expect hex encoding.
         let audio_binary = bytes.ok().map(|bytes| weft_core::hex(&bytes));
         Self { audio_binary, audio_type: Some(&audio.media_type), ..self }
     }
@@ -260,8 +259,8 @@ struct NodeFinished<'a> {
     component_name: &'a str,
     component_type: &'a str,
     error: Option<&'a str>,
-    /// It has not really finished: it waits for a person, or for one that does, and starts again when
-    /// they have answered.
+    /// Not really finished: it is suspended for a person, or for a node that is, and starts again once the person has
+    /// answered.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     suspended: bool,
     elapsed_time: f64,
@@ -277,7 +276,7 @@ struct WorkflowFinished<'a> {
     inputs: &'a serde_json::Map<String, Json>,
     outputs: &'a Outputs,
     status: &'static str,
-    /// The limit that cut an agent's work short, although there was an answer.
+    /// The limit that stopped an agent early, although there was an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     stop_reason: Option<&'static str>,
     error: Option<&'a str>,
@@ -288,7 +287,7 @@ struct WorkflowFinished<'a> {
     content: Option<&'static str>,
 }
 
-/// The outputs of a node with the two times that clients look for among them.
+/// The outputs of a node, plus the two times that clients look for among them.
 struct TimedOutputs<'a> {
     outputs: &'a Outputs,
     created: f64,
@@ -307,7 +306,7 @@ impl Serialize for TimedOutputs<'_> {
     }
 }
 
-/// What came with the end of a message.
+/// Data at the end of a message.
 struct End<'a>(&'a MessageEnd, Speaker<'a>);
 
 impl Serialize for End<'_> {
@@ -432,19 +431,19 @@ fn node_finished<'a>(entry: &'a Entry, additions: Additions<'a>) -> Option<NodeF
     })
 }
 
-/// To milliseconds, which is what the clock gives.
+/// Rounds to milliseconds, the resolution of the clock.
 fn round_ms(seconds: f64) -> f64 {
     (seconds * 1000.0).round() / 1000.0
 }
 
-/// The data of a `node_finished` entry as a value, for callers that asked for a trace.
+/// The data of a `node_finished` entry as a value, for callers that requested a trace.
 pub fn traced(entry: &Entry) -> Option<Json> {
     let finished = node_finished(entry, Additions::default())?;
     let component = finished.component_id;
     Some(serde_json::json!({"component_id": component, "trace": [finished]}))
 }
 
-/// The data of the last entry of a run as a value, for answers given in one piece.
+/// The data of the last entry of a run as a value, for single answers.
 pub fn finished_data(entry: &Entry, view: &RunView) -> Option<serde_json::Map<String, Json>> {
     match serde_json::to_value(data(entry, view, Additions::default())?) {
         Ok(Json::Object(map)) => Some(map),

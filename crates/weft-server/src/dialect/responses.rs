@@ -1,5 +1,5 @@
-//! Run events as those of OpenAI's Responses API: a response is the fold of a run's journal, and its events are the
-//! steps of that fold. So what a stream tells, what an answer in one piece has, and what is got later are the same.
+//! Run events in the format of OpenAI's Responses API: a response is the fold of a run's journal, and its events are
+//! the steps of that fold. A stream, a single answer and a response retrieved later are therefore consistent.
 
 mod items;
 mod note;
@@ -17,16 +17,16 @@ use crate::answer::Answer;
 
 pub use self::note::{Note, PREFIX, response_id};
 
-/// An item that text still comes to.
+/// An item to which text is still added.
 #[derive(Debug)]
 struct Open {
     part: Part,
-    /// Its place in the output.
+    /// Its index in the output.
     place: usize,
     text: String,
 }
 
-/// A response, as far as the entries of its run have been shown.
+/// A response, as of the entries processed so far.
 #[derive(Debug)]
 pub struct ResponseRun {
     run: RunId,
@@ -37,19 +37,19 @@ pub struct ResponseRun {
     note: Note,
     answer: Answer,
     output: Vec<Json>,
-    /// What each activation is in the middle of saying.
+    /// The open item of each activation.
     open: HashMap<u32, Open>,
-    /// The messages that each activation has begun.
+    /// The messages that each activation has started.
     said: HashMap<u32, Vec<usize>>,
-    /// The calls that are not over, with their place in the output.
+    /// The calls that have not ended, with their index in the output.
     calls: HashMap<(u32, Arc<str>), usize>,
     sources: HashMap<u32, Arc<Chunk>>,
-    /// How many events there have been.
+    /// Number of events so far.
     told: u64,
 }
 
 impl ResponseRun {
-    /// Of a run whose entries are yet to come.
+    /// Creates the state of a run whose entries are yet to come.
     pub fn new(run: &RunId, session: &SessionId, model: &CanvasId) -> Self {
         Self {
             run: run.clone(),
@@ -68,21 +68,21 @@ impl ResponseRun {
         }
     }
 
-    /// What its request noted.
+    /// The note of its request.
     pub fn note(&self) -> &Note {
         &self.note
     }
 
-    /// Whether the run's end has been seen.
+    /// Returns whether the end of the run was processed.
     pub fn is_over(&self) -> bool {
         self.answer.end.is_some()
     }
 
-    /// Takes in the next entry, and gives its events. All entries of a run are shown to it, in their order.
+    /// Processes the next entry and returns its events. Must be called with all entries of a run, in order.
     pub fn events(&mut self, entry: &Arc<Entry>) -> Vec<Json> {
         let mut events = Vec::new();
         self.tell(entry, &mut events);
-        // Learned before the end is told, which is made of what the answer knows.
+        // Processed before the end event, which is built from the answer.
         self.answer.learn(entry);
         if let Record::RunFinished { ending, .. } = &entry.record {
             self.ended_ms = Some(entry.at_ms);
@@ -95,7 +95,7 @@ impl ResponseRun {
         events
     }
 
-    /// The end of a stream that breaks off before its run ends.
+    /// Returns the event for a stream that breaks off before its run ends.
     pub fn broken_off(&self, message: &str) -> Json {
         json!({"type": "error", "code": "server_error", "message": message, "param": null, "sequence_number": self.told})
     }
@@ -147,7 +147,7 @@ impl ResponseRun {
         self.sources.extend(sources.iter().map(|one| (one.number, Arc::clone(&one.chunk))));
     }
 
-    /// A piece of what an activation says, in the item that it belongs to.
+    /// Adds a piece of an activation's output to the item that it belongs to.
     fn say(&mut self, activation: u32, part: Part, text: &str, events: &mut Vec<Json>) {
         if self.open.get(&activation).is_some_and(|open| open.part != part) {
             self.close(activation, "completed", events);
@@ -176,10 +176,10 @@ impl ResponseRun {
         events.push(done(&self.output[place], place));
     }
 
-    /// What an activation has said does not count. The protocol takes nothing back, so its messages stay in their places
-    /// and are empty from now on.
+    /// Clears what an activation has said. The protocol cannot retract messages, so they stay in their places and are
+    /// empty from now on.
     fn take_back(&mut self, activation: u32, events: &mut Vec<Json>) {
-        // Reasoning stays as it is: it is no part of the answer.
+        // Reasoning stays as it is: it is not part of the answer.
         if let Some(open) = self.open.get_mut(&activation).filter(|open| open.part == Part::Text) {
             open.text.clear();
         }
@@ -192,7 +192,7 @@ impl ResponseRun {
     fn end(&mut self, ending: Ending, events: &mut Vec<Json>) {
         let stopped = matches!(ending, Ending::Failed | Ending::Cancelled);
         let mut open: Vec<u32> = self.open.keys().copied().collect();
-        // A map has no order, and whoever gets the response later has to find the same numbers.
+        // A map has no order, and a response that is retrieved later must have the same numbers.
         open.sort_unstable();
         for activation in open {
             self.close(activation, if stopped { "incomplete" } else { "completed" }, events);
@@ -204,7 +204,7 @@ impl ResponseRun {
             events.push(done(&self.output[place], place));
         }
         if ending == Ending::Waiting {
-            // Taken out while the loop changes the rest of the response.
+            // Taken out while the loop modifies the rest of the response.
             let forms = std::mem::take(&mut self.answer.forms);
             for waiting in &forms {
                 for (task, fields) in asked::tasks(waiting) {
@@ -219,25 +219,25 @@ impl ResponseRun {
         let name = match self.status() {
             "completed" => "response.completed",
             "failed" => "response.failed",
-            // There is no event for one that was cancelled; its status says so.
+            // There is no event for a cancelled response; its status says so.
             _ => "response.incomplete",
         };
         events.push(json!({"type": name, "response": self.response()}));
     }
 
-    /// The word for how far it has come.
+    /// The status of the response.
     pub fn status(&self) -> &'static str {
         let Some(end) = &self.answer.end else { return "in_progress" };
         match end.ending {
             Ending::Failed => "failed",
             Ending::Cancelled => "cancelled",
             Ending::Succeeded if self.answer.limited().is_some() => "incomplete",
-            // What it waits for are items that a client answers, as it answers calls.
+            // Waits for items that a client answers, in the same way as calls.
             Ending::Succeeded | Ending::Waiting => "completed",
         }
     }
 
-    /// The response.
+    /// The response object.
     pub fn response(&self) -> Json {
         let over = self.answer.end.as_ref();
         let error = self.answer.failure().map(|reason| json!({"code": "server_error", "message": reason}));

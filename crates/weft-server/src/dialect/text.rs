@@ -1,4 +1,4 @@
-//! One-line JSON that survives every client's idea of a line.
+//! JSON on a single line, by every client's definition of a line.
 
 use std::io;
 
@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::Formatter;
 
-/// Compact JSON in which U+0085, U+2028 and U+2029 are escaped: clients that split a stream at every
-/// Unicode line break would lose the frame otherwise.
+/// Compact JSON in which U+0085, U+2028 and U+2029 are escaped: otherwise, clients that split a stream at every
+/// Unicode line break would break the frame.
 struct OneLine;
 
 impl Formatter for OneLine {
@@ -30,7 +30,7 @@ impl Formatter for OneLine {
 
 const NEXT_LINE: &str = "\\u0085";
 
-/// The first of the three, and how it is written. All begin with a byte that no ASCII text holds.
+/// Finds the first of the three, and its escape. All start with a byte that does not occur in ASCII text.
 fn line_break(bytes: &[u8]) -> Option<(usize, &'static str)> {
     for at in memchr::memchr2_iter(0xC2, 0xE2, bytes) {
         match bytes[at..] {
@@ -47,14 +47,14 @@ fn line_break(bytes: &[u8]) -> Option<(usize, &'static str)> {
 pub(crate) fn write_json<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
     let before = out.len();
     let mut written = serde_json::to_writer(&mut *out, value);
-    // Looking once at the whole is faster than looking at each part, and hardly anything has one of the three.
+    // Scanning the result once is faster than checking each part, and hardly any value contains one of the three.
     if written.is_ok() && line_break(&out[before..]).is_some() {
         out.truncate(before);
         written = value.serialize(&mut Serializer::with_formatter(&mut *out, OneLine));
     }
     if written.is_err() {
-        // Only a map with keys that are no texts can fail, and no frame has one; half a frame would
-        // still be worse than none.
+        // Only a map with keys that are not strings can fail, which no frame has; but half a frame would be worse
+        // than none.
         out.truncate(before);
         out.extend_from_slice(b"null");
     }

@@ -19,37 +19,37 @@ use super::forms::{self, Heard};
 use super::{Offering, names, results, tool};
 use crate::routes::turn::{Origin, kept_with};
 
-/// Agents that are offered.
+/// Maximum number of agents that are offered.
 const AGENTS_MAX: usize = 1_000;
-/// Canvases among which they are looked for.
+/// Maximum number of canvases among which they are searched.
 const CANVASES_MAX: u64 = 10_000;
-/// Canvases that are read at a time.
+/// Number of canvases read in one batch.
 const PAGE: u64 = 200;
 
-/// An agent that is offered.
+/// An agent that is offered as a tool.
 pub(super) struct Agent {
     pub(super) name: String,
     canvas: StoredCanvas,
     version: Arc<str>,
 }
 
-/// What an agent is asked.
+/// A question to an agent.
 pub(super) struct Question<'a> {
     pub(super) query: &'a str,
     /// Values for the fields of its form.
     pub(super) inputs: Map<String, Json>,
-    /// The conversation that goes on; absent: a new one.
+    /// The conversation to continue; absent for a new one.
     pub(super) session: Option<&'a str>,
-    /// The version that a new one is on.
+    /// The version for a new conversation.
     pub(super) version: &'a str,
 }
 
 impl Offering {
-    /// The published agents, by their names.
+    /// Returns the published agents, with their tool names.
     pub(super) async fn agents(&self) -> Result<Vec<Agent>, RpcError> {
         let mut published: Vec<(StoredCanvas, Arc<str>)> = Vec::new();
         let mut offset = 0;
-        // The store cannot choose by what is published, so canvases are looked through.
+        // The store cannot filter by published agents, so all canvases are scanned.
         while published.len() < AGENTS_MAX && offset < CANVASES_MAX {
             let filter = CanvasFilter {
                 pipelines: Some(false),
@@ -69,7 +69,7 @@ impl Offering {
                 break;
             }
         }
-        // The oldest keep their names.
+        // The oldest agents keep their names.
         published.sort_by(|(a, _), (b, _)| {
             (a.created_ms, a.key.id.as_str()).cmp(&(b.created_ms, b.key.id.as_str()))
         });
@@ -82,7 +82,7 @@ impl Offering {
         Ok(agents)
     }
 
-    /// Their definitions. One that cannot run is left out.
+    /// Returns the tool definitions of the agents. An agent that cannot run is left out.
     pub(super) async fn agent_tools(&self) -> Result<Vec<Json>, RpcError> {
         let mut tools = Vec::new();
         for agent in self.agents().await? {
@@ -97,7 +97,7 @@ impl Offering {
         Ok(tools)
     }
 
-    /// What an agent is asked with, if a header has to say something of it, too.
+    /// Returns the input fields of an agent if a header has to mirror any of them.
     pub(super) async fn mirrored_fields(&self, tool: &str) -> Result<Option<Json>, RpcError> {
         let agents = self.agents().await?;
         let Some(agent) = agents.into_iter().find(|agent| agent.name == tool) else { return Ok(None) };
@@ -106,7 +106,7 @@ impl Offering {
         Ok(forms::is_mirrored(&fields).then(|| forms::arguments(&fields)))
     }
 
-    /// Asks the agent that a call names.
+    /// Calls the agent that a call names.
     pub(super) async fn ask_agent(&self, call: Call) -> Result<Outcome, RpcError> {
         let agents = self.agents().await?;
         let Some(agent) = agents.into_iter().find(|agent| agent.name == call.name) else {
@@ -114,7 +114,7 @@ impl Offering {
             return Err(RpcError::params(format!("there is no tool `{shown}`")));
         };
         let plan = self.app().plan(&agent.canvas.key, &agent.version).await?;
-        // A form that has a field of this name gets the value, and the conversation is a new one then.
+        // If the form has a field of this name, the value is for that field, and the conversation is a new one.
         let own = form(&plan).fields.contains_key(forms::SESSION);
         let (arguments, mut inputs) = (Arguments(&call.arguments), call.arguments.clone());
         let query = arguments.text(forms::QUERY)?.unwrap_or_default().to_owned();
@@ -122,7 +122,7 @@ impl Offering {
         if !own {
             inputs.remove(forms::SESSION);
         }
-        // The question has a way of its own; only a form that asks for it has it among its fields as well.
+        // The question is passed separately; it is only among the fields if the form has a field for it.
         if !form(&plan).fields.contains_key(forms::QUERY) {
             inputs.remove(forms::QUERY);
         }
@@ -130,7 +130,7 @@ impl Offering {
         self.ask(&agent.canvas.key, question, &call).await
     }
 
-    /// Asks an agent, or goes on with a run that has asked something. What the agent cannot do is a result.
+    /// Asks an agent, or resumes a run that has asked something. Failures of the agent are returned as results.
     pub(super) async fn ask(
         &self,
         canvas: &CanvasKey,
@@ -143,7 +143,7 @@ impl Offering {
         };
         match begun {
             Ok((session, handle)) => self.follow(handle, &session.key.id, call).await,
-            // A defect of this server is nothing that a model could act on.
+            // An internal error of this server is nothing that a model could act on.
             Err(error) if error.kind == ErrorKind::Internal => Err(error.into()),
             Err(error) => Ok(Outcome::Done(results::failed(&error.full()))),
         }
@@ -169,15 +169,15 @@ impl Offering {
         Ok((session, handle))
     }
 
-    /// A session of this agent, and of no other.
+    /// Returns a session of this agent.
     async fn session_of(&self, canvas: &CanvasKey, id: &str) -> weft_core::Result<Session> {
         let unknown = || Error::not_found(format!("there is no session {id} of this agent"));
         let session = found(self.app().sessions.load(&SessionKey::new(self.tenant(), id)).await)?;
-        // Somebody else's session looks like one that is not there.
+        // The session of another agent is not distinguished from an unknown one.
         session.filter(|session| session.canvas == canvas.id).ok_or_else(unknown)
     }
 
-    /// Goes on with the run that a call was handed back, if it is one of this agent.
+    /// Resumes the run whose state a call has returned, if it is one of this agent.
     async fn go_on(
         &self,
         canvas: &CanvasKey,
@@ -188,7 +188,7 @@ impl Offering {
         let run = found(self.app().runs.get(&RunKey::new(self.tenant(), state)).await)?;
         let run = run.filter(|run| run.canvas == canvas.id).ok_or_else(unknown)?;
         let session = self.session_of(canvas, run.session.as_str()).await?;
-        // What the session asks now is all that can be answered, whatever run the state names.
+        // Only the session's currently open tasks can be answered, whatever run the state names.
         let open = self.open_tasks(&run.session).await.map_err(|error| Error::invalid(error.message))?;
         let answers = match forms::hear(&open, &call.answers) {
             Heard::Answers(answers) => answers,
@@ -214,7 +214,7 @@ impl Offering {
     }
 }
 
-/// What a run may begin with.
+/// Returns the form of the input of a run.
 fn form(plan: &Plan) -> Form {
     let entry = plan.nodes.iter().find(|node| node.role == Role::Entry);
     entry.map(|node| node.component.form(&Inputs::default())).unwrap_or_default()

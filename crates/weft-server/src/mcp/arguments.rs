@@ -1,16 +1,16 @@
-//! Arguments of tools. What is wrong with one is told with its name.
+//! Arguments of tools. Errors name the argument.
 
 use serde_json::{Map, Value as Json};
 use weft_mcp::serving::RpcError;
 
-/// Characters of an id.
+/// Maximum number of characters of an id.
 const ID_CHARS_MAX: usize = 128;
 
 /// The arguments of a call.
 pub(super) struct Arguments<'a>(pub(super) &'a Map<String, Json>);
 
 impl<'a> Arguments<'a> {
-    /// A text; null and an empty one count as absent.
+    /// Returns a string; null and an empty one count as absent.
     pub(super) fn text(&self, key: &str) -> Result<Option<&'a str>, RpcError> {
         match self.0.get(key) {
             None | Some(Json::Null) => Ok(None),
@@ -19,7 +19,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// A text that names something.
+    /// Returns a string that identifies something.
     pub(super) fn id(&self, key: &str) -> Result<Option<&'a str>, RpcError> {
         match self.text(key)? {
             Some(id) if id.chars().count() > ID_CHARS_MAX || id.chars().any(char::is_control) => {
@@ -29,12 +29,12 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// One that must be there.
+    /// Returns an id that is required.
     pub(super) fn required_id(&self, key: &str) -> Result<&'a str, RpcError> {
         self.id(key)?.ok_or_else(|| RpcError::params(format!("`{key}` is missing")))
     }
 
-    /// An object.
+    /// Returns an object.
     pub(super) fn object(&self, key: &str) -> Result<Map<String, Json>, RpcError> {
         match self.0.get(key) {
             None | Some(Json::Null) => Ok(Map::new()),
@@ -43,7 +43,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// A whole number from 1 to `max`.
+    /// Returns an integer from 1 to `max`.
     pub(super) fn count(&self, key: &str, absent: u64, max: u64) -> Result<u64, RpcError> {
         match self.0.get(key) {
             None | Some(Json::Null) => Ok(absent),
@@ -54,7 +54,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// A canvas: an object, or an object written as text.
+    /// Returns a canvas: an object, or an object written as a string.
     pub(super) fn canvas(&self) -> Result<String, RpcError> {
         match self.0.get("canvas") {
             Some(Json::Object(canvas)) => serde_json::to_string(canvas)

@@ -1,5 +1,5 @@
-//! What it takes to build a canvas: what it can be made of, whether it is right, a draft of it, and what it does.
-//! Nothing here publishes anything: that is for people.
+//! Tools for building a canvas: the available components, checking a canvas, storing a draft, and inspecting its
+//! runs. None of them publishes anything: that is left to people.
 
 use serde_json::{Map, Value as Json, json};
 use weft_core::access::Permission;
@@ -15,10 +15,11 @@ use super::arguments::Arguments;
 use super::tool::{BuiltIn, Changes, Done, arguments, done};
 use super::{Offering, results};
 use crate::answer::Answer;
+use crate::body::unseen;
 
-/// Characters of one output that are shown of a run.
+/// Maximum number of characters of an output that are shown.
 const OUTPUT_CHARS_MAX: usize = 2_000;
-/// Activations that are shown of a run.
+/// Maximum number of activations of a run that are shown.
 const STEPS_MAX: usize = 500;
 
 pub(super) static TOOLS: &[BuiltIn] = &[
@@ -122,7 +123,12 @@ fn component(call: &Call) -> Done {
     }
 }
 
-/// What was found in a canvas, and whether it can run.
+/// The problems of a call's canvas that its text shows and its parsed form has lost.
+fn lost(call: &Call) -> Vec<Problem> {
+    unseen(call.arguments.get("canvas"), &call.text, "params/arguments/canvas")
+}
+
+/// The errors in a canvas, and whether it can run.
 fn found(problems: &[Problem]) -> Json {
     json!({"runnable": !problems.iter().any(Problem::is_error), "problems": problems})
 }
@@ -131,8 +137,11 @@ impl Offering {
     async fn check_canvas(&self, call: &Call) -> Done {
         let canvas = Arguments(&call.arguments).canvas()?;
         match self.app().check_canvas(self.tenant(), &canvas).await {
-            Ok(problems) => Ok(results::data(found(&problems))),
-            // Told as a result, which a model reads; an error of the protocol only its client sees.
+            Ok(mut problems) => {
+                problems.extend(lost(call));
+                Ok(results::data(found(&problems)))
+            }
+            // Returned as a result, which the model reads; only the client sees an error of the protocol.
             Err(error) if error.kind == ErrorKind::Invalid => Ok(results::failed(&error.full())),
             Err(error) => Err(error.into()),
         }
@@ -145,7 +154,7 @@ impl Offering {
         let head = |known: CanvasHead| CanvasHead {
             title: title.map_or(known.title, str::to_owned),
             description: description.map_or(known.description, str::to_owned),
-            // Whatever file it came from, this is no longer what stands there.
+            // The canvas no longer matches the file that it came from.
             source: String::new(),
             ..known
         };
@@ -166,7 +175,8 @@ impl Offering {
             }
         };
         match stored {
-            Ok((stored, problems)) => {
+            Ok((stored, mut problems)) => {
+                problems.extend(lost(call));
                 let mut data = found(&problems);
                 data["id"] = json!(stored.key.id);
                 data["version"] = json!(stored.version);
@@ -182,11 +192,11 @@ impl Offering {
         }
     }
 
-    /// A canvas, if there is one.
+    /// Returns a canvas if it exists.
     async fn known(&self, id: &str) -> weft_core::Result<Option<StoredCanvas>> {
         let canvas =
             weft_core::error::found(self.app().canvases.get(&CanvasKey::new(self.tenant(), id)).await)?;
-        // What an assistant is run as is changed by its own routes.
+        // The canvas of a chat assistant can only be changed by the assistant's own routes.
         Ok(canvas.filter(|canvas| canvas.head.canvas_type != CHAT_TYPE))
     }
 
@@ -209,7 +219,7 @@ impl Offering {
             return Ok(results::failed(&format!("there is no run `{id}`")));
         };
         let (mut answer, mut steps) = (Answer::default(), Vec::new());
-        // A run under way would be waited for by whoever reads its entries.
+        // Reading the entries of a run under way would wait for its end.
         if run.ending.is_some() {
             let mut entries = self.app().engine.events(&key, 0).await?;
             while let Some(entry) = entries.next().await? {
@@ -238,7 +248,7 @@ fn no_canvas(id: &str) -> String {
     format!("there is no canvas `{id}`")
 }
 
-/// What a node did.
+/// The outcome of a node.
 fn step(record: &Record) -> Option<Json> {
     let Record::NodeFinished { who, outputs, error, elapsed, .. } = record else { return None };
     let shown = outputs.0.iter().map(|(key, value)| {

@@ -13,9 +13,9 @@ use crate::body::Body;
 use crate::routes::retrieval::searched;
 use crate::wire::retrieval::{RetrievalRequest, answer};
 
-/// Hits of a page.
+/// Maximum number of hits on a page.
 const HITS_MAX: u64 = 100;
-/// Datasets that are asked when none is named.
+/// Maximum number of datasets that are searched when none is named.
 const DATASETS_MAX: u64 = 1_000;
 
 pub(super) static TOOLS: &[BuiltIn] = &[
@@ -128,7 +128,7 @@ impl Offering {
             }
             Err(error) => Err(error),
         };
-        // Told as a result: a model reads that, and an error of the protocol only its client.
+        // Returned as a result, which the model reads; only the client sees an error of the protocol.
         let (found, request) = match found {
             Ok(found) => found,
             Err(error) => return Ok(results::failed(error.message())),
@@ -155,7 +155,7 @@ impl Offering {
     }
 }
 
-/// Which dataset each passage is of, by its name.
+/// Adds the name of the dataset to each passage.
 fn name_datasets(shown: &mut Json, datasets: &[weft_core::seam::knowledge::DatasetBrief]) {
     for chunk in shown["chunks"].as_array_mut().into_iter().flatten() {
         let dataset = datasets.iter().find(|dataset| chunk["dataset_id"] == dataset.id.as_str());
@@ -163,7 +163,7 @@ fn name_datasets(shown: &mut Json, datasets: &[weft_core::seam::knowledge::Datas
     }
 }
 
-/// An object a line.
+/// Builds a result with one object per line.
 fn lines(objects: impl Iterator<Item = Json>) -> Map<String, Json> {
     let lines: Vec<String> = objects.map(|object| object.to_string()).collect();
     results::said(&lines.join("\n"))

@@ -1,5 +1,4 @@
-//! A run that is followed for a client: what it says as progress, its end as the result, or a task when it takes
-//! long.
+//! Follows a run for a client: its output as progress, its end as the result, or a task if it takes long.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,18 +14,18 @@ use weft_mcp::serving::{Call, Leaving, Outcome, Questions, RpcError, TaskWish};
 use super::{Offering, forms, results};
 use crate::answer::Answer;
 
-/// Who knows of tasks waits so long for a result before the run becomes one.
+/// How long a client that supports tasks waits for a result before the run becomes a task.
 const SOON: Duration = Duration::from_secs(3);
-/// Tasks of one session that are looked at.
+/// Maximum number of tasks of a session that are examined.
 const TASKS_MAX: u64 = 1_000;
 
-/// Stops a run whose client wants nothing more of it, whenever that turns out.
+/// Stops a run when its client no longer waits for it, however that is noticed.
 struct Watched {
     engine: Engine,
     key: RunKey,
     cancelled: CancellationToken,
     leaving: Leaving,
-    /// It has ended, or goes on as a task.
+    /// Whether it has ended, or continues as a task.
     settled: bool,
 }
 
@@ -40,7 +39,7 @@ impl Drop for Watched {
 }
 
 impl Offering {
-    /// Follows a run to its end, as far as the call wants to wait for it.
+    /// Follows a run to its end, or until the call stops waiting.
     pub(super) async fn follow(
         &self,
         handle: RunHandle,
@@ -59,12 +58,12 @@ impl Offering {
         let mut answer = Answer::default();
         loop {
             let entry = tokio::select! {
-                // The time comes first, so that a run that talks without a pause becomes a task, too.
+                // The timeout is polled first, so that a run with continuous output becomes a task, too.
                 biased;
                 () = over(until) => {
-                    // Before the task is looked up: whoever leaves from here on stops nothing.
+                    // Set before the task is looked up: from here on, a client that leaves no longer stops the run.
                     watched.settled = true;
-                    // Nobody listens, and still it is not to give way to the next question.
+                    // The run has no reader, but must not give way to the next question.
                     self.app().engine.run_in_background(&key);
                     return Ok(Outcome::Task(self.task_view(key.id.as_str()).await?));
                 }
@@ -78,7 +77,7 @@ impl Offering {
         self.ended(&key, session, &answer, call).await
     }
 
-    /// The result of a run that has ended, or what it asks.
+    /// The result of a run that has ended, or its questions.
     async fn ended(
         &self,
         key: &RunKey,
@@ -95,14 +94,14 @@ impl Offering {
         Ok(Outcome::Done(results::of_run(&key.id, session, answer, &open)))
     }
 
-    /// What a session waits for.
+    /// Returns the open tasks of a session.
     pub(super) async fn open_tasks(&self, session: &SessionId) -> Result<Vec<Task>, RpcError> {
         let mut tasks = self.tasks_of(session).await?;
         tasks.retain(|task| task.status == TaskStatus::Open);
         Ok(tasks)
     }
 
-    /// What a session has waited for, and waits for.
+    /// Returns all tasks of a session.
     pub(super) async fn tasks_of(&self, session: &SessionId) -> Result<Vec<Task>, RpcError> {
         let filter = TaskFilter { session: Some(session.clone()), limit: TASKS_MAX, ..TaskFilter::default() };
         Ok(self.app().tasks.list(self.tenant(), &filter).await?.0)
@@ -116,7 +115,7 @@ async fn over(until: Option<Instant>) {
     }
 }
 
-/// Tells a client of what a run says, if it wants to hear it.
+/// Sends the output of a run to a client that wants progress.
 async fn tell(entry: &Arc<Entry>, answer: &Answer, call: &Call) {
     if let Record::Said { activation, text, .. } = &entry.record
         && call.outlet.wants_progress()

@@ -1,4 +1,4 @@
-//! Forms as schemas: of the arguments of an agent's tool, and of what its runs ask people.
+//! Forms as JSON Schemas: the arguments of an agent's tool, and the questions of its runs to people.
 
 use std::collections::HashSet;
 
@@ -8,14 +8,14 @@ use weft_core::seam::task_store::{Task, TaskKind};
 
 use weft_app::tasks::TaskAnswer;
 
-/// The question.
+/// Argument for the question.
 pub(super) const QUERY: &str = "query";
-/// The conversation.
+/// Argument for the conversation.
 pub(super) const SESSION: &str = "session_id";
-/// What names the header that says a field, too.
+/// Key that names the header which mirrors a field.
 const HEADER: &str = "x-mcp-header";
 
-/// What an agent is asked with: the question, the fields of its form, and the conversation.
+/// Returns the schema of an agent's arguments: the question, the fields of its form, and the conversation.
 pub(super) fn arguments(fields: &Map<String, Json>) -> Json {
     let mut properties = Map::from_iter([(
         QUERY.to_owned(),
@@ -25,7 +25,7 @@ pub(super) fn arguments(fields: &Map<String, Json>) -> Json {
     let mut said = HashSet::new();
     for (key, field) in fields.iter().filter(|(key, _)| *key != QUERY) {
         let mut property = argument(field);
-        // Clients leave a tool out of which two arguments have one header.
+        // Clients ignore a tool in which two arguments have the same header.
         if let Some(header) = header(field).filter(|header| said.insert(header.to_ascii_lowercase())) {
             property[HEADER] = header.into();
         }
@@ -34,19 +34,19 @@ pub(super) fn arguments(fields: &Map<String, Json>) -> Json {
             required.push(key.clone());
         }
     }
-    // A form that has such a field means something else by it.
+    // If the form has such a field, its meaning takes precedence.
     properties.entry(SESSION).or_insert_with(|| {
         json!({"type": "string", "description": "Goes on with the conversation that an earlier answer named."})
     });
     json!({"type": "object", "properties": properties, "required": required})
 }
 
-/// Whether a header has to say one of these fields, too.
+/// Returns whether a header has to mirror any of these fields.
 pub(super) fn is_mirrored(fields: &Map<String, Json>) -> bool {
     fields.iter().any(|(key, field)| key != QUERY && header(field).is_some())
 }
 
-/// The header that a field asks for, as far as the protocol has one for it.
+/// Returns the header that mirrors a field, as far as the protocol allows one.
 fn header(field: &Json) -> Option<&str> {
     let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     let header = field.get(HEADER)?.as_str()?;
@@ -62,7 +62,7 @@ fn word<'a>(field: &'a Json, key: &str) -> &'a str {
     field.get(key).and_then(Json::as_str).unwrap_or_default()
 }
 
-/// A field of a form that a program fills in.
+/// Returns the schema of a form field that a program fills in.
 fn argument(field: &Json) -> Json {
     let mut property = match word(field, "type") {
         "object" => json!({"type": "object"}),
@@ -73,7 +73,7 @@ fn argument(field: &Json) -> Json {
     property
 }
 
-/// A field that a person fills in. Only simple types may be asked for.
+/// Returns the schema of a form field that a person fills in. The protocol only allows simple types.
 fn simple(field: &Json) -> Json {
     let mut property = match word(field, "type") {
         "integer" => json!({"type": "integer"}),
@@ -82,7 +82,7 @@ fn simple(field: &Json) -> Json {
         _ => json!({"type": "string"}),
     };
     let options = field.get("options").and_then(Json::as_array).filter(|list| !list.is_empty());
-    // The protocol knows choices among texts only.
+    // The protocol only supports choices among strings.
     if let Some(options) = options.filter(|_| property["type"] == "string") {
         property["enum"] =
             options.iter().map(|option| Json::from(weft_core::value::to_text(option))).collect();
@@ -99,7 +99,7 @@ fn describe(property: &mut Json, field: &Json) {
     }
 }
 
-/// A task of a waiting run as a question to the client.
+/// Converts a task of a waiting run into a question to the client.
 pub(super) fn question(task: &Task) -> Json {
     let fields = &task.form.fields;
     let first = fields.values().next().map(|field| word(field, "name")).unwrap_or_default();
@@ -139,23 +139,23 @@ fn is_decision(task: &Task) -> bool {
     matches!(task.kind, TaskKind::ToolApproval | TaskKind::PlanReview)
 }
 
-/// What a client has said to the tasks that are open.
+/// A client's response to the open tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Heard {
-    /// The run can go on with this.
+    /// Answers with which the run can continue.
     Answers(Vec<(TaskKey, TaskAnswer)>),
-    /// A person does not want to fill in a form.
+    /// The person declined to fill in a form.
     Declined,
-    /// Nothing that was asked.
+    /// Nothing that answers an open task.
     Nothing,
 }
 
-/// Reads the answers of a client. Answers to what was not asked are passed over.
+/// Reads the answers of a client. Answers to anything that was not asked are ignored.
 pub(super) fn hear(open: &[Task], answers: &Map<String, Json>) -> Heard {
     let said = || open.iter().filter_map(|task| Some((task, answers.get(task.key.id.as_str())?)));
     let given = said().filter_map(|(task, said)| Some((task.key.clone(), answer(task, said)?)));
     let given: Vec<_> = given.collect();
-    // Of several questions one may be declined and another answered: the run goes on with what was answered.
+    // If some questions are declined and others answered, the run continues with the answers.
     if !given.is_empty() {
         return Heard::Answers(given);
     }
@@ -166,18 +166,18 @@ pub(super) fn hear(open: &[Task], answers: &Map<String, Json>) -> Heard {
     }
 }
 
-/// An answer that a run can go on with.
+/// Returns an answer with which a run can continue.
 fn answer(task: &Task, said: &Json) -> Option<TaskAnswer> {
     match (word(said, "action"), said.get("content")) {
         ("accept", Some(Json::Object(content))) if is_decision(task) => {
             Some(TaskAnswer::Decision(Json::Object(content.clone())))
         }
         ("accept", Some(Json::Object(content))) => {
-            // What was not asked is passed over.
+            // Values that were not asked for are ignored.
             let asked = content.iter().filter(|(key, _)| task.form.fields.contains_key(*key));
             Some(TaskAnswer::Inputs(asked.map(|(key, value)| (key.clone(), value.clone())).collect()))
         }
-        // To decline a call is an answer as well: the agent hears no, and goes on.
+        // Declining a call is an answer as well: the agent receives the denial and continues.
         ("decline" | "cancel", _) if is_decision(task) => Some(TaskAnswer::Decision("deny".into())),
         _ => None,
     }

@@ -1,14 +1,14 @@
-//! Names of tools, made of the titles of agents: letters, digits, `_` and `-`, which every client takes.
+//! Names of tools, built from the titles of agents: letters, digits, `_` and `-`, which every client accepts.
 
 use std::collections::HashSet;
 
-/// Characters of a name.
+/// Maximum number of characters of a name.
 const CHARS_MAX: usize = 64;
-/// Characters of an id that tell apart what would have the same name.
+/// Number of characters of an id that distinguish equal names.
 const ID_CHARS: usize = 8;
 
-/// A name for each pair of title and id, all different and none of them `taken`. Which one keeps the plain name
-/// depends on those before it only, so whoever comes later takes nobody's.
+/// Returns a name for each pair of title and id, all different and none of them `taken`. Which one keeps the plain
+/// name depends only on those before it, so that later agents do not change earlier names.
 pub(super) fn assign<'a>(
     agents: impl Iterator<Item = (&'a str, &'a str)>,
     taken: impl Fn(&str) -> bool,
@@ -26,7 +26,7 @@ pub(super) fn assign<'a>(
     agents.map(name).collect()
 }
 
-/// Of a title what a name can have; what lies between becomes one `_`.
+/// Keeps the characters of a title that a name may have, and replaces those between by one `_`.
 fn slug(title: &str) -> String {
     let mut name = String::new();
     for c in title.chars() {
@@ -42,11 +42,11 @@ fn slug(title: &str) -> String {
     name.trim_end_matches('_').to_owned()
 }
 
-/// A name with the beginning of an id.
+/// Appends the beginning of an id to a name.
 fn with(plain: &str, id: &str, id_chars: usize) -> String {
     let plain = if plain.is_empty() { "agent" } else { plain };
     let id: String =
-        // There is room for `agent_` before it.
+        // Leaves room for `agent_`.
         id.chars().filter(char::is_ascii_alphanumeric).take(id_chars.min(CHARS_MAX - 6)).collect();
     let room = CHARS_MAX.saturating_sub(id.len() + 1);
     let plain: String = plain.chars().take(room).collect();

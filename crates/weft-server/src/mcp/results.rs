@@ -1,4 +1,4 @@
-//! Results of tools: text for models, the same as data for programs.
+//! Results of tools: text for models, and the same as data for programs.
 
 use serde_json::{Map, Value as Json, json};
 use weft_core::journal::Ending;
@@ -8,31 +8,31 @@ use weft_core::{RunId, SessionId};
 use super::forms;
 use crate::answer::Answer;
 
-/// A text.
+/// Builds a result with a text.
 pub(super) fn said(text: &str) -> Map<String, Json> {
     Map::from_iter([("content".to_owned(), json!([{"type": "text", "text": text}]))])
 }
 
-/// A text, and the same as data.
+/// Builds a result with a text and the same as data.
 pub(super) fn told(text: &str, data: Json) -> Map<String, Json> {
     let mut result = said(text);
     result.insert("structuredContent".to_owned(), data);
     result
 }
 
-/// Data, whose JSON is the text as well.
+/// Builds a result with data, whose JSON is also the text.
 pub(super) fn data(data: Json) -> Map<String, Json> {
     told(&data.to_string(), data)
 }
 
-/// What a tool could not do, so that the model can do better.
+/// Builds a result for a failure, which the model can act on.
 pub(super) fn failed(reason: &str) -> Map<String, Json> {
     let mut result = said(reason);
     result.insert("isError".to_owned(), true.into());
     result
 }
 
-/// What every agent gives.
+/// The schema of the results of all agents.
 pub(super) fn schema() -> Json {
     let text = |what: &str| json!({"type": "string", "description": what});
     json!({
@@ -52,7 +52,7 @@ pub(super) fn schema() -> Json {
     })
 }
 
-/// What came of a run.
+/// Builds the result of a run.
 pub(super) fn of_run(run: &RunId, session: &SessionId, answer: &Answer, open: &[Task]) -> Map<String, Json> {
     let ending = answer.end.as_ref().map(|end| end.ending);
     let text = answer.text();
@@ -74,7 +74,7 @@ pub(super) fn of_run(run: &RunId, session: &SessionId, answer: &Answer, open: &[
             result
         }
         Some(Ending::Waiting) => {
-            // A client that cannot be asked itself gets the questions with the answer.
+            // A client that does not support questions gets them with the answer.
             data["tasks"] = open.iter().map(task).collect();
             told(&asking(&text, session, open), data)
         }
@@ -82,13 +82,13 @@ pub(super) fn of_run(run: &RunId, session: &SessionId, answer: &Answer, open: &[
     }
 }
 
-/// A task that waits, as data.
+/// An open task, as data.
 fn task(task: &Task) -> Json {
     json!({"id": task.key.id, "kind": task.kind.as_str(), "title": task.title, "address": task.address,
         "fields": task.form.fields})
 }
 
-/// What a client is told that cannot be asked.
+/// The text for a client that does not support questions.
 fn asking(said: &str, session: &SessionId, open: &[Task]) -> String {
     let asked: Vec<String> = open
         .iter()

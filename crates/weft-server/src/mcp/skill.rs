@@ -1,4 +1,4 @@
-//! How to build a canvas, for agents that write code: the file of the documentation, as a resource.
+//! Instructions for coding agents on how to build a canvas: a file of the documentation, served as a resource.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -12,7 +12,7 @@ pub(super) fn resource() -> Json {
     })
 }
 
-/// What a resource holds.
+/// Returns the content of a resource.
 pub(super) fn read(uri: &str) -> Option<Map<String, Json>> {
     let content = json!({"uri": URI, "mimeType": "text/markdown", "text": TEXT});
     (uri == URI).then(|| Map::from_iter([("contents".to_owned(), json!([content]))]))

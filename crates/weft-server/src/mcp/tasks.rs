@@ -1,5 +1,5 @@
-//! Runs as tasks of the protocol. A task is named by the run that it began with; when that has waited for a person,
-//! the task goes on with the run that goes on. All of it is read from the store, so any process can tell.
+//! Runs as tasks of the protocol. A task is named by its first run; when that has waited for a person, the task
+//! continues with the run that resumes it. All state is read from the store, so that any process can answer.
 
 use serde_json::{Map, Value as Json};
 use weft_app::tasks::Answering;
@@ -14,23 +14,23 @@ use super::{Offering, results};
 use crate::answer::collect;
 use crate::dialect::ragflow::RunView;
 
-/// Runs of one session that are looked at.
+/// Maximum number of runs of a session that are examined.
 const RUNS_MAX: u64 = 1_000;
-/// Tasks in one answer.
+/// Number of tasks in one answer.
 const PAGE: u64 = 20;
 
-/// Where a task stands.
+/// The state of a task.
 struct Standing {
-    /// The run that it began with.
+    /// Its first run.
     first: StoredRun,
-    /// The one that it is at.
+    /// Its current run.
     now: StoredRun,
-    /// What that waits for.
+    /// The open tasks of the current run.
     open: Vec<Task>,
 }
 
 impl Offering {
-    /// A task, as its tenant may see it.
+    /// Returns a task, for its tenant.
     pub(super) async fn task_view(&self, id: &str) -> Result<TaskView, RpcError> {
         let first = self.run(id).await?;
         self.view(self.standing(first).await?).await
@@ -47,7 +47,7 @@ impl Offering {
         })
     }
 
-    /// Follows a task from the run that it began with.
+    /// Follows a task from its first run to the current one.
     async fn standing(&self, first: StoredRun) -> Result<Standing, RpcError> {
         if first.ending != Some(Ending::Waiting) {
             return Ok(Standing { now: first.clone(), first, open: Vec::new() });
@@ -100,7 +100,7 @@ impl Offering {
         Ok(results::of_run(&run.key.id, &run.session, &answer, &[]))
     }
 
-    /// Answers what a task asks; the run that goes on begins before this returns.
+    /// Answers the questions of a task; the run that continues has started before this returns.
     pub(super) async fn answer_questions(
         &self,
         id: &str,
@@ -114,13 +114,14 @@ impl Offering {
         };
         let session = SessionKey::new(self.tenant(), standing.now.session.clone());
         let session = self.app().sessions.load(&session).await?;
-        // Nobody reads it here, and a run without a reader would give way to the next question.
+        // Nothing reads the run here, and without `background` a run without a reader would give way to the next
+        // question.
         let with = Answering { background: true, ..Answering::default() };
         self.app().answer_tasks_with(&session, given, &self.state.waiting(None), with).await?;
         Ok(())
     }
 
-    /// Asks the run of a task to stop, or gives up what it waits for.
+    /// Requests the run of a task to stop, or gives up its open questions.
     pub(super) async fn cancel_run(&self, id: &str) -> Result<(), RpcError> {
         let standing = self.standing(self.run(id).await?).await?;
         if standing.now.ending == Some(Ending::Waiting) {
@@ -130,14 +131,14 @@ impl Offering {
         Ok(())
     }
 
-    /// Gives up what a run waits for.
+    /// Gives up the open questions of a run.
     pub(super) async fn give_up(&self, run: &StoredRun) -> Result<(), RpcError> {
         let session = SessionKey::new(self.tenant(), run.session.clone());
         self.app().give_up_waiting(&session, &run.key.id).await?;
         Ok(())
     }
 
-    /// The newest runs of the tenant as tasks.
+    /// Returns the newest runs of the tenant as tasks.
     pub(super) async fn task_views(
         &self,
         cursor: Option<&str>,
@@ -156,18 +157,18 @@ impl Offering {
     }
 }
 
-/// The place in the list that a cursor names. A number of runs to pass over would name another one as soon as a run begins.
+/// Parses a cursor as a position in the list. An offset would point to a different run as soon as a new run starts.
 fn place_of(cursor: &str) -> Option<(i64, RunId)> {
     let (started_ms, id) = cursor.split_once('.')?;
     Some((started_ms.parse().ok()?, RunId::from(id)))
 }
 
-/// The run that a task is at: from one that waits to the next of the session, as long as that goes on with it.
+/// Returns the current run of a task: from a waiting run to the next one of the session, as long as that resumes it.
 /// `runs` are those of the session, the oldest first.
 fn last_of<'a>(first: &'a StoredRun, runs: &'a [StoredRun], tasks: &[Task]) -> &'a StoredRun {
     let goes_on = |run: &StoredRun| {
         let ended = |task: &&Task| matches!(task.status, TaskStatus::Answered | TaskStatus::TimedOut);
-        // What it has ended is stored with its own end.
+        // The tasks that a run has answered are only stored when it ends.
         run.ending.is_none()
             || tasks.iter().filter(ended).any(|task| task.ended_by.as_ref() == Some(&run.key.id))
     };

@@ -1,4 +1,4 @@
-//! Tools that are there whatever has been published.
+//! Built-in tools, which exist independently of published agents.
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -8,44 +8,44 @@ use weft_mcp::serving::{Call, Outcome, RpcError};
 
 use super::{Offering, authoring, datasets};
 
-/// The result of a call that asks nothing.
+/// The result of a call that asks no questions.
 pub(super) type Done = Result<Map<String, Json>, RpcError>;
 
 /// A call under way.
 pub(super) type Running<'a> = BoxFuture<'a, Result<Outcome, RpcError>>;
 
-/// A call that asks nothing.
+/// Wraps a call that asks no questions.
 pub(super) fn done<'a>(work: impl Future<Output = Done> + Send + 'a) -> Running<'a> {
     async { work.await.map(Outcome::Done) }.boxed()
 }
 
-/// A tool that is always there.
+/// A built-in tool.
 pub(super) struct BuiltIn {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
     pub(super) description: &'static str,
-    /// Whether anything is changed.
+    /// Whether it changes anything.
     pub(super) changes: Changes,
-    /// What whoever calls it may have to do.
+    /// The permission that the caller needs.
     pub(super) needs: Permission,
     /// The schema of its arguments.
     pub(super) arguments: fn() -> Json,
     pub(super) run: for<'a> fn(&'a Offering, &'a Call) -> Running<'a>,
 }
 
-/// What a tool does to what is stored.
+/// The effect of a tool on stored data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Changes {
     Nothing,
     Something,
 }
 
-/// All of them, in the order in which they are listed.
+/// Returns all built-in tools, in the order of listing.
 pub(super) fn all() -> impl Iterator<Item = &'static BuiltIn> {
     datasets::TOOLS.iter().chain(authoring::TOOLS)
 }
 
-/// Whether a tool that is always there has this name.
+/// Returns whether a built-in tool has this name.
 pub(super) fn is_taken(name: &str) -> bool {
     all().any(|tool| tool.name == name)
 }
@@ -63,7 +63,7 @@ impl BuiltIn {
     }
 }
 
-/// A schema of these properties.
+/// Builds the schema of arguments with these properties.
 pub(super) fn arguments(properties: &Json, required: &[&str]) -> Json {
     json!({"type": "object", "properties": properties, "required": required})
 }

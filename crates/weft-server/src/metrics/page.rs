@@ -1,4 +1,4 @@
-//! Everything that is counted, as one page.
+//! All metrics as one page.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use weft_core::{Error, Result};
 
 use crate::state::ServerState;
 
-/// How long the store may take to count what waits. Without it the rest of the page is told.
+/// Time limit for the store to count the backlog. Without that, the rest of the page is still returned.
 const BACKLOG_TIME: Duration = Duration::from_secs(3);
 
-/// The page as it is now.
+/// Returns the current page.
 ///
 /// # Errors
 /// `Internal` when it cannot be written.
@@ -34,10 +34,10 @@ pub async fn page(state: &ServerState) -> Result<String> {
     page.text()
 }
 
-/// Name and meaning.
+/// Name and help text.
 type Named = (&'static str, &'static str);
 
-/// A number with its labels. Neither of them can be a text that came from outside.
+/// A value with its labels, neither of which can contain text from outside.
 struct Sample {
     labels: Vec<Named>,
     value: f64,
@@ -63,7 +63,7 @@ struct Page(Vec<MetricFamily>);
 
 impl Page {
     fn family(&mut self, (name, help): Named, kind: MetricType, samples: Vec<Metric>) {
-        // The format has no family of nothing.
+        // The format does not allow an empty family.
         if samples.is_empty() {
             return;
         }
@@ -110,12 +110,12 @@ impl Page {
     }
 }
 
-/// A sample for each word.
+/// Returns a sample for each word.
 fn by<L: Label>(label: &'static str, counts: &Counts<L>) -> Vec<Sample> {
     counts.all().map(|(word, count)| Sample::new(&[(label, word.word())], count)).collect()
 }
 
-/// A sample for each pair of words whose first one was counted at all.
+/// Returns a sample for each pair of words, if the first one was counted at all.
 fn by_both<R: Label, C: Label>(labels: [&'static str; 2], table: &CountTable<R, C>) -> Vec<Sample> {
     let [of_row, of_column] = labels;
     let is_used = |row: R| table.all().any(|(other, _, count)| other == row && count > 0);
@@ -129,14 +129,14 @@ async fn process(page: &mut Page, since_ms: i64) {
     page.gauges(("weft_build_info", "The version that runs; always 1."), vec![Sample::new(&version, 1)]);
     let since = Sample { labels: Vec::new(), value: since_ms as f64 / 1_000.0 };
     page.gauges(("process_start_time_seconds", "When it began, in seconds since 1970."), vec![since]);
-    // Where the system does not say it that way, it is not told.
+    // Left out where the system does not provide this file.
     let status = tokio::fs::read_to_string("/proc/self/status").await.unwrap_or_default();
     if let Some(bytes) = resident_bytes(&status) {
         page.gauge(("process_resident_memory_bytes", "Memory that the process has."), bytes);
     }
 }
 
-/// What Linux says of the memory of a process.
+/// Returns the memory of the process as Linux reports it.
 fn resident_bytes(status: &str) -> Option<u64> {
     let said = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kibibytes: u64 = said.trim().strip_suffix("kB")?.trim().parse().ok()?;

@@ -4,7 +4,7 @@ use super::agents::{PAGE, STREAM, WHOLE};
 use super::shape::{Member, Shape, Type, flag, list, member, text, time, whole};
 use super::{Answer, Operation, Shared};
 
-/// A role.
+/// The role of a member.
 pub const ROLE: Type = Type::OneOf(&["viewer", "user", "editor", "owner"]);
 
 static USER: Shape = Shape {

@@ -4,13 +4,13 @@ use super::chats::CHAT_COMPLETION;
 use super::shape::{Member, Shape, Type, flag, list, member, text, time, whole};
 use super::{Answer, Body, Operation, versions::NAMED as VERSION};
 
-/// Which page of a list.
+/// Query parameters for a page of a list.
 pub const PAGE: [Member; 2] = [
     whole("page", "which page, from 1 on").optional(),
     whole("page_size", "how many entries it has").optional(),
 ];
 const ORDER: Member = flag("desc", "whether the newest come first; true when absent").optional();
-/// What is found wrong with a canvas.
+/// An error in a canvas.
 pub(super) static PROBLEM: Shape = Shape {
     name: "Problem",
     summary: "something that `weft check` would name",
@@ -50,7 +50,7 @@ pub(super) static AGENT: Shape = Shape {
     ],
 };
 
-/// What an agent is made of.
+/// Body of a new or changed agent.
 pub(super) const AGENT_BODY: [Member; 9] = [
     text("title", "its title; needed for a new one").optional(),
     member(
@@ -111,7 +111,7 @@ pub static DELETE: Operation = Operation::edits("Removes an agent.").data(Type::
 pub static RESET: Operation =
     Operation::runs("Starts the caller's own conversation over and answers with the canvas.");
 
-/// A file of a conversation.
+/// A file in a conversation.
 static FILE: Shape = Shape {
     name: "File",
     summary: "a file that was uploaded; it goes into `files` of a question, or into a field of the type `file`",
@@ -266,7 +266,7 @@ static ANSWER: Shape = Shape {
         ),
     ],
 };
-/// The answer of a run in one piece.
+/// The answer of a run as a single object.
 pub const WHOLE: Type = Type::Of(&ANSWER);
 
 static AGENT_REPLY: Shape = Shape {
@@ -290,21 +290,21 @@ static AGENT_REPLY: Shape = Shape {
         member("reference", Type::Any, "the sources that it cites, by their numbers").optional(),
     ],
 };
-/// The answer of a run in one piece, in the dialect that was asked for.
+/// The answer of a run as a single object, in the requested dialect.
 const IN_DIALECT: Type = Type::Either(&[WHOLE, Type::Of(&AGENT_REPLY)]);
 
-/// What becomes of a question that comes while its session is answering another.
+/// What to do with a question while its session is answering another.
 pub const STRATEGY: Member = member(
     "multitask_strategy",
     Type::OneOf(&["reject", "enqueue", "interrupt", "steer"]),
     "what becomes of it while the session is in the middle of a turn",
 )
 .optional();
-/// How an answer is wanted.
+/// Whether the answer is streamed.
 pub const STREAM: Member =
     flag("stream", "whether to stream events; else one answer comes at the end").optional();
 
-/// Which events a stream has.
+/// The format of the events.
 pub const DIALECT: Member = member(
     "dialect",
     Type::OneOf(&crate::dialect::Dialect::NAMES),

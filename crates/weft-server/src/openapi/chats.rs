@@ -5,7 +5,7 @@ use super::shape::{Member, Shape, Type, flag, list, member, text, time, whole};
 use super::{Answer, Operation, Shared};
 
 const SETTINGS: Type = Type::Map(&Type::Any);
-/// What tells how many of a list were done, and what kept the others.
+/// The number of removed entries, and why others were not removed.
 const REMOVED: Type = Type::Either(&[
     Type::Flag,
     Type::Object(&[
@@ -273,7 +273,7 @@ pub static ASK_CHATBOT: Operation = Operation::runs("Asks a chat assistant from 
     .shared(Shared::Chat)
     .body(&QUESTION)
     .answer(Answer::EventsOrData(Type::Of(&ANSWER)));
-/// An answer in the shape of OpenAI's chat completions.
+/// An answer in the format of OpenAI's chat completions.
 pub static CHAT_COMPLETION: Shape = Shape {
     name: "ChatCompletion",
     summary: "an answer in the shape of OpenAI's chat completions",

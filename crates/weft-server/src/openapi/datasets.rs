@@ -91,7 +91,7 @@ const IDS: [Member; 2] = [
     flag("delete_all", "whether all of them; without ids").optional(),
 ];
 const DOCUMENT_IDS: [Member; 1] = [list("document_ids", &Type::Text, "which ones")];
-/// How many there were, and which came twice.
+/// The number of documents, and the ids that were repeated.
 const COUNTED: Type = Type::Object(&[
     whole("success_count", "how many"),
     list("errors", &Type::Text, "which came twice").optional(),
@@ -351,7 +351,7 @@ pub static SEARCH: Operation = Operation::reads("Searches datasets.")
         whole("total", "how many there are in all"),
         list("notes", &Type::Text, "what could not be done as asked").optional(),
     ]));
-/// What both searches below datasets take.
+/// Body of the two dataset search routes.
 const SEARCH_BODY: [Member; 13] = [
     text("question", "what to look for"),
     list("dataset_ids", &Type::Text, "which datasets").optional(),

@@ -1,4 +1,4 @@
-//! What editors of canvases ask for: one component and its form, prompts, databases, settings.
+//! Routes for editors of canvases: single components and their forms, prompts, databases, settings.
 
 use super::agents::{AGENT, AGENT_BODY, LIST_SESSIONS, SESSION};
 use super::shape::{Member, Type, list, member, text, whole};
@@ -7,7 +7,7 @@ use super::{Operation, Shared};
 /// A component of an agent.
 const COMPONENT: [Member; 2] = [text("id", "the agent"), text("component_id", "the component, by its id")];
 
-/// The fields of a form by their names.
+/// The fields of a form, by name.
 const FORM: Type = Type::Map(&Type::Object(&[
     text("name", "what to show").optional(),
     text("type", "what kind of field: `line`, `paragraph`, `options`, `file` …").optional(),

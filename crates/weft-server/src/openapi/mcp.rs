@@ -1,4 +1,4 @@
-//! What MCP clients post.
+//! The endpoint for MCP clients.
 
 use super::shape::{Type, member, text};
 use super::{Answer, Operation};

@@ -1,4 +1,4 @@
-//! Which models are the usual ones, how the server is, and what only its operator changes.
+//! Default models, the state of the server, and settings that only its operator changes.
 
 use super::Operation;
 use super::shape::{Member, Type, list, member, text};
@@ -36,7 +36,7 @@ pub static PROVIDERS: Operation =
     Operation::reads("Lists the providers that models are configured of.").data(Type::List(&Type::Object(
         &[text("name", "its name"), list("model_types", &Type::Text, "what its models are for")],
     )));
-/// Everything that changes which models there are.
+/// Every change of the models.
 pub static REFUSED: Operation =
     Operation::administers("Is refused: which models there are is set in the server's configuration.");
 

@@ -1,4 +1,4 @@
-//! The API as a page for people: Markdown for the repository, HTML that needs nothing from elsewhere for the server.
+//! The API as a page for people: Markdown for the repository, self-contained HTML for the server.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ Answers are `{code, message, data}` with HTTP status 200, also for most failures
 A token goes into the header `Authorization: Bearer TOKEN`. Times are milliseconds since 1970.
 The same as a document for programs is at `GET /api/openapi.json`, and this page at `GET /api/docs`.";
 
-/// The page as Markdown.
+/// Returns the page as Markdown.
 pub fn markdown(routes: &[Documented]) -> String {
     let mut page = format!("# The HTTP API\n\n{INTRODUCTION}\n");
     let mut group = "";
@@ -78,7 +78,7 @@ fn answered(answer: Answer) -> String {
     }
 }
 
-/// What the named objects have, in the order in which routes name them.
+/// The members of the named objects, in the order in which routes refer to them.
 fn shapes(routes: &[Documented]) -> String {
     let mut named: Vec<&'static super::shape::Shape> = Vec::new();
     for route in routes {
@@ -132,7 +132,7 @@ fn gather(kind: Type, named: &mut Vec<&'static super::shape::Shape>) {
     }
 }
 
-/// The page as HTML, with nothing to load.
+/// Returns the page as HTML, without external resources.
 pub fn html(routes: &[Documented]) -> String {
     let mut page = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Weft: the HTTP API</title><style>\
         body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}\
@@ -172,7 +172,7 @@ pub fn html(routes: &[Documented]) -> String {
     page
 }
 
-/// Code and links within a line.
+/// Renders code and links within a line.
 fn inline(text: &str) -> String {
     let escaped = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
     let mut out = String::new();
@@ -187,7 +187,7 @@ fn inline(text: &str) -> String {
     out
 }
 
-/// `[name](#place)` becomes a link.
+/// Replaces `[name](#place)` by a link.
 fn linked(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! What has become of readings, and documents by their ids alone.
+//! Ingestion logs, and documents addressed by id alone.
 
 use super::agents::PAGE;
 use super::shape::{Member, Shape, Type, flag, list, member, text, time, whole};

@@ -4,7 +4,7 @@ use super::agents::{PAGE, STRATEGY, STREAM, WHOLE};
 use super::shape::{Member, Shape, Type, flag, list, member, text, time, whole};
 use super::{Answer, Operation};
 
-/// What a removal of several says: true, or what could not be removed.
+/// Answer to the removal of several objects: true, or what could not be removed.
 pub const REMOVED: Type = Type::Either(&[
     Type::Flag,
     Type::Object(&[

@@ -1,4 +1,4 @@
-//! When agents are asked by themselves.
+//! Schedules of agents.
 
 use super::Operation;
 use super::agents::PAGE;
@@ -16,6 +16,11 @@ static SCHEDULE: Shape = Shape {
         text("every", "an interval such as `15m`; null with `cron`").nullable(),
         text("query", "the question"),
         member("inputs", Type::Map(&Type::Any), "the fields of the form"),
+        list(
+            "unread_inputs",
+            &Type::Text,
+            "those of them that nothing in the agent reads, such as a slip in a name",
+        ),
         list("files", &Type::Any, "files that come with the question"),
         text("user_id", "who asks"),
         text("session_id", "in which session; a new one each time when null").nullable(),

@@ -1,18 +1,18 @@
-//! What requests and answers look like, as plain data, and its JSON Schema.
+//! Types of requests and answers as plain data, and their JSON Schema.
 
 use serde_json::{Map, Value as Json, json};
 use weft_core::seam::document_reader::PAGE_RANGES_MAX;
 
 use crate::wire::rules::Rule;
 
-/// An object with a name: the same one wherever it appears.
+/// A named object type, which is the same wherever it appears.
 #[derive(Debug)]
 pub struct Shape {
-    /// Its name in the document, such as `Agent`.
+    /// Its name in the OpenAPI document, such as `Agent`.
     pub name: &'static str,
-    /// What it is, as a sentence fragment.
+    /// A description, as a sentence fragment.
     pub summary: &'static str,
-    /// Its members; there may be others.
+    /// Its known members; there may be others.
     pub members: &'static [Member],
 }
 
@@ -21,26 +21,26 @@ pub struct Shape {
 pub struct Member {
     /// Its name.
     pub name: &'static str,
-    /// What it may be.
+    /// The type of its value.
     pub kind: Type,
-    /// What it is, as a sentence fragment; may be empty where the name says it.
+    /// A description, as a sentence fragment; may be empty if the name is clear.
     pub summary: &'static str,
-    /// Whether it is always there.
+    /// Whether it is always present.
     pub required: bool,
     /// Whether it may be null.
     pub nullable: bool,
 }
 
-/// What a value may be.
+/// Type of a value.
 #[derive(Clone, Copy, Debug)]
 pub enum Type {
     /// Anything.
     Any,
-    /// A text.
+    /// A string.
     Text,
-    /// One of these texts.
+    /// One of these strings.
     OneOf(&'static [&'static str]),
-    /// A whole number.
+    /// An integer.
     Whole,
     /// Milliseconds since 1970.
     Time,
@@ -48,61 +48,61 @@ pub enum Type {
     Number,
     /// True or false.
     Flag,
-    /// Nothing.
+    /// Null.
     Null,
     /// A list.
     List(&'static Type),
     /// Names and values.
     Map(&'static Type),
-    /// An object with a name.
+    /// An object of a named type.
     Of(&'static Shape),
-    /// An object of its own.
+    /// An object of an anonymous type.
     Object(&'static [Member]),
-    /// One of several.
+    /// One of several types.
     Either(&'static [Type]),
     /// An object that is checked by these rules.
     Rules(&'static [(&'static str, Rule)]),
 }
 
-/// A member that is always there.
+/// A member that is always present.
 pub const fn member(name: &'static str, kind: Type, summary: &'static str) -> Member {
     Member { name, kind, summary, required: true, nullable: false }
 }
 
-/// A text that is always there.
+/// A string that is always present.
 pub const fn text(name: &'static str, summary: &'static str) -> Member {
     member(name, Type::Text, summary)
 }
 
-/// A whole number that is always there.
+/// An integer that is always present.
 pub const fn whole(name: &'static str, summary: &'static str) -> Member {
     member(name, Type::Whole, summary)
 }
 
-/// A moment that is always there.
+/// A time that is always present.
 pub const fn time(name: &'static str, summary: &'static str) -> Member {
     member(name, Type::Time, summary)
 }
 
-/// A truth value that is always there.
+/// A boolean that is always present.
 pub const fn flag(name: &'static str, summary: &'static str) -> Member {
     member(name, Type::Flag, summary)
 }
 
-/// A list that is always there.
+/// A list that is always present.
 pub const fn list(name: &'static str, of: &'static Type, summary: &'static str) -> Member {
     member(name, Type::List(of), summary)
 }
 
 impl Member {
-    /// It need not be there.
+    /// Makes the member optional.
     #[must_use]
     pub const fn optional(mut self) -> Self {
         self.required = false;
         self
     }
 
-    /// It may be null.
+    /// Makes the member nullable.
     #[must_use]
     pub const fn nullable(mut self) -> Self {
         self.nullable = true;
@@ -110,10 +110,10 @@ impl Member {
     }
 }
 
-/// The schemas of shapes by their names, found while others are made.
+/// Schemas of named types, collected while other schemas are built.
 pub type Shapes = Map<String, Json>;
 
-/// The JSON Schema of a value. Shapes that it names are added to `shapes`.
+/// Returns the JSON Schema of a type, and adds the named types in it to `shapes`.
 pub fn schema(kind: Type, shapes: &mut Shapes) -> Json {
     match kind {
         Type::Any => json!({}),
@@ -128,7 +128,7 @@ pub fn schema(kind: Type, shapes: &mut Shapes) -> Json {
         Type::Map(of) => json!({"type": "object", "additionalProperties": schema(*of, shapes)}),
         Type::Of(shape) => {
             if !shapes.contains_key(shape.name) {
-                // Before its members, which may name it.
+                // Reserves the name before its members, which may refer to it.
                 shapes.insert(shape.name.to_owned(), Json::Null);
                 let mut made = object(shape.members, shapes);
                 made["description"] = shape.summary.into();
@@ -142,7 +142,7 @@ pub fn schema(kind: Type, shapes: &mut Shapes) -> Json {
     }
 }
 
-/// The JSON Schema of an object with these members. It may have others: clients must live with new ones.
+/// Returns the JSON Schema of an object with these members. It may have others: clients must accept new ones.
 pub fn object(members: &[Member], shapes: &mut Shapes) -> Json {
     let properties: Map<String, Json> =
         members.iter().map(|member| (member.name.to_owned(), of_member(member, shapes))).collect();
@@ -173,7 +173,8 @@ fn of_member(member: &Member, shapes: &mut Shapes) -> Json {
     made
 }
 
-/// The JSON Schema of an object that is checked by rules: all of its members may be left out, and it has no others.
+/// Returns the JSON Schema of an object that is checked by rules: all of its members are optional, and it has no
+/// others.
 fn of_rules(rules: &[(&str, Rule)]) -> Json {
     let properties: Map<String, Json> =
         rules.iter().map(|(name, rule)| ((*name).to_owned(), of_rule(*rule))).collect();
@@ -196,7 +197,7 @@ fn of_rule(rule: Rule) -> Json {
             made
         }
         Rule::Flag => json!({"type": ["boolean", "null"]}),
-        // Whatever their case and the space around them.
+        // Not an enum: case and surrounding space are ignored.
         Rule::OneOf(words) => json!({"type": ["string", "null"], "examples": words}),
         Rule::Texts => json!({"type": ["array", "null"], "items": {"type": "string"}}),
         Rule::Pages => {
@@ -213,7 +214,7 @@ fn of_rule(rule: Rule) -> Json {
     }
 }
 
-/// A type in a word or two, for people.
+/// Returns the name of a type, for people.
 pub fn in_words(kind: Type) -> String {
     match kind {
         Type::Any => "any".to_owned(),

@@ -1,9 +1,9 @@
-//! Tags of datasets, and what else is looked after in a dataset as a whole.
+//! Tags of datasets, and maintenance of whole datasets.
 
 use super::Operation;
 use super::shape::{Type, list, member, text, whole};
 
-/// Tags, each with a number.
+/// Tags, each with its count.
 const TAGS: Type = Type::List(&Type::Any);
 
 /// `GET …/tags`.

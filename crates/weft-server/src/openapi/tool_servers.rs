@@ -1,4 +1,4 @@
-//! MCP servers that a tenant has written down.
+//! MCP servers that a tenant has registered.
 
 use super::Operation;
 use super::agents::PAGE;

@@ -1,10 +1,10 @@
-//! Versions of agents, tags, and agents that are handed on.
+//! Versions of agents, tags, and export and import of agents.
 
 use super::Operation;
 use super::agents::{AGENT, AGENT_BODY, PAGE, PROBLEM};
 use super::shape::{Member, Shape, Type, flag, list, member, text, time};
 
-/// Which version of an agent is meant.
+/// The version of an agent.
 pub const NAMED: Member =
     text("version", "the version that answers, by its hash, a label, `published` or `latest`").optional();
 

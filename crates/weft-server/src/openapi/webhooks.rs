@@ -1,4 +1,4 @@
-//! Calls of other programs.
+//! Webhooks: calls of other programs.
 
 use super::shape::{Type, flag, list, member, text};
 use super::{Answer, Operation};

@@ -1,4 +1,4 @@
-//! Who may ask: API keys, users, tenants, share tokens, and what they have done.
+//! Routes for API keys, users, tenants, share tokens and the audit log.
 
 use super::{DELETE, GET, PATCH, POST, PUT};
 use crate::openapi::Routes;
@@ -11,7 +11,7 @@ pub(super) fn of_tokens() -> Routes {
         .on(GET, "/api/v1/system/tokens", tokens::list, &of_run::LIST_TOKENS)
         .on(POST, "/api/v1/system/tokens", tokens::create, &of_run::CREATE_TOKEN)
         .on(DELETE, "/api/v1/system/tokens/{token}", tokens::remove, &of_run::DELETE_TOKEN)
-        // The older names.
+        // Older names.
         .on(POST, "/v1/system/new_token", tokens::create, &of_run::CREATE_TOKEN)
         .on(GET, "/v1/system/token_list", tokens::list, &of_run::LIST_TOKENS)
         .on(DELETE, "/v1/system/token/{token}", tokens::remove, &of_run::DELETE_TOKEN)
@@ -44,7 +44,7 @@ pub(super) fn of_users() -> Routes {
         .on(DELETE, own_identity, oidc::remove_identity, &of_account::REMOVE_IDENTITY)
         .on(PUT, "/api/v1/users/me/tenant", tenants::switch, &of_account::SWITCH)
         .on(DELETE, "/api/v1/users/me/tenants/{tenant}", tenants::leave, &of_account::LEAVE)
-        // The older names.
+        // Older names.
         .on(POST, "/v1/user/login", users::sign_in, &of_account::SIGN_IN)
         .on(GET, "/v1/user/logout", users::sign_out, &of_account::SIGN_OUT)
         .on(POST, "/v1/user/register", users::register, &of_account::REGISTER)
@@ -68,7 +68,7 @@ pub(super) fn of_tenants() -> Routes {
             tenants::export_member,
             &of_account::EXPORT_MEMBER,
         )
-        // The older names.
+        // Older names.
         .on(GET, "/v1/tenant/list", tenants::list, &of_account::TENANTS)
         .on(PUT, "/v1/tenant/agree/{tenant}", tenants::accept, &of_account::ACCEPT)
         .on(GET, "/v1/tenant/{tenant}/user/list", tenants::members, &of_account::MEMBERS)
@@ -86,7 +86,7 @@ pub(super) fn of_shares() -> Routes {
         .on(DELETE, "/api/v1/chats/{id}/shares/{share}", shares::remove_of_chat, &of_account::REMOVE_SHARE)
         .on(GET, "/api/v1/agentbots/{id}/inputs", shares::agentbot, &of_account::AGENTBOT)
         .on(POST, "/api/v1/agentbots/{id}/completions", shares::ask_agentbot, &of_account::ASK_AGENTBOT)
-        // The oldest names.
+        // Oldest names.
         .on(POST, "/v1/api/new_token", older_tokens::create, &of_account::OLDER_NEW_TOKEN)
         .on(GET, "/v1/api/token_list", older_tokens::list, &of_account::OLDER_TOKENS)
         .on(POST, "/v1/api/rm", older_tokens::remove, &of_account::OLDER_REMOVE)

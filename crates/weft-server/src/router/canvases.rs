@@ -1,4 +1,4 @@
-//! What editors of canvases ask for, and the older names of the routes of agents.
+//! Routes for editors of canvases, and the older names of the routes for agents.
 
 use super::{GET, POST, PUT};
 use crate::openapi::Routes;

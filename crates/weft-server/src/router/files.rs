@@ -1,4 +1,4 @@
-//! Files in folders, by the names of both generations of clients.
+//! Routes of the file manager, under the names of both generations of clients.
 
 use axum::extract::DefaultBodyLimit;
 use axum::routing::post;
@@ -26,11 +26,11 @@ pub(super) fn of_files(upload_max: usize) -> Routes {
         .on(GET, "/api/v1/files/{id}/ancestors", files::ancestors, &of_file::ANCESTORS)
         .nest("/v1/file", older(upload_max))
         .nest("/api/v1/file", older(upload_max))
-        // Below `/api/v1/file` it stands with the files of conversations.
+        // Below `/api/v1/file`, this name belongs to the files of conversations.
         .on(GET, "/v1/file/download/{id}", attachments::download, &of_agent::DOWNLOAD)
 }
 
-/// The older names.
+/// Older names.
 fn older(upload_max: usize) -> Routes {
     let upload = post(files::upload).layer(DefaultBodyLimit::max(upload_max));
     Routes::new(GROUP)

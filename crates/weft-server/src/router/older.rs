@@ -1,5 +1,5 @@
-//! What clients of other generations ask for besides: what became of documents, documents by their ids alone, models,
-//! and how the server is.
+//! Further routes of older clients: ingestion logs, documents addressed by id alone, models, and the state of the
+//! server.
 
 use super::{DELETE, GET, PATCH, POST, PUT};
 use crate::openapi::Routes;
@@ -17,7 +17,7 @@ use crate::routes::{
 /// Below `/api/v1/datasets/{id}`.
 pub(super) fn of_readings() -> Routes {
     let mut routes = Routes::new("What became of documents");
-    // Clients know them by several names.
+    // Clients use several names for them.
     for [all, one] in [
         ["/ingestions", "/ingestions/{log}"],
         ["/ingestion_logs", "/ingestion_logs/{log}"],

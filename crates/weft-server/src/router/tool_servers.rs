@@ -1,4 +1,4 @@
-//! MCP servers that a tenant has written down.
+//! Routes for the MCP servers that a tenant has registered.
 
 use super::{DELETE, GET, POST, PUT};
 use crate::openapi::Routes;
@@ -20,7 +20,7 @@ pub(super) fn of_tool_servers() -> Routes {
         .on(POST, AUTHORIZATION, sign_in::begin, &of_server::BEGIN_SIGN_IN)
         .on(PUT, AUTHORIZATION, sign_in::finish, &of_server::FINISH_SIGN_IN)
         .on(DELETE, AUTHORIZATION, sign_in::remove, &of_server::SIGN_OUT)
-        // The older names.
+        // Older names.
         .on(POST, "/v1/mcp_server/list", servers::list_named, &of_server::LIST_NAMED)
         .on(GET, "/v1/mcp_server/detail", servers::detail, &of_server::DETAIL)
         .on(POST, "/v1/mcp_server/create", servers::create, &of_server::CREATE)

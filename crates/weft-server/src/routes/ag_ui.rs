@@ -16,11 +16,11 @@ use crate::wire::ag_ui::RunInput;
 use crate::wire::completion::{CompletionRequest, ResponseMode};
 use weft_app::tasks::Answering;
 
-/// `POST /api/v1/agents/{id}/ag-ui`: a run of the protocol, whose thread is a session. A thread that nobody
-/// knows begins; a run that is asked for again is the same run.
+/// `POST /api/v1/agents/{id}/ag-ui`: a run of the protocol, whose thread is a session. An unknown thread is created;
+/// a repeated request for a run returns the same run.
 ///
 /// # Errors
-/// 101, 102, 103, 106 as the message says, with the HTTP status that fits.
+/// 101, 102, 103 or 106, see the message; with a matching HTTP status.
 pub(crate) async fn run(
     State(state): State<ServerState>,
     caller: Caller,
@@ -43,12 +43,12 @@ async fn begun(state: &ServerState, caller: &Caller, id: String, body: &Body) ->
     let entries = if answers.is_empty() {
         begin_turn(state, &canvas, &request, UnknownSession::Begin).await?.1.entries
     } else {
-        // The tasks belong to a session of this agent, and to no other.
+        // The tasks must belong to a session of this agent.
         let session = session(state, &canvas, &request, UnknownSession::Refuse).await?;
         if only_cancels {
             let tasks: Vec<TaskKey> =
                 answers.iter().map(|(id, _)| TaskKey::new(&caller.tenant, id.clone())).collect();
-            // There is no answer to a form that a run could go on with, so the client's run ends here.
+            // Without an answer to the form the run cannot resume, so the client's run ends here.
             if state.app.cancel_forms(&session, &tasks).await? {
                 let events = given_up(&names, state.app.clock.now_ms());
                 return Ok(sse::event_stream(axum::body::Body::from(events)));

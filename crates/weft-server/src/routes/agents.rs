@@ -20,7 +20,7 @@ use crate::wire::envelope::Success;
 const NO_ACCESS: &str = "Make sure you have permission to access the agent.";
 const NOT_OWNER: &str = "Only the owner of the agent is authorized for this operation.";
 
-/// A title that another canvas has.
+/// Converts a failure to store an agent; a conflict means that the title is taken.
 pub(crate) fn taken(error: Error, title: &str) -> ApiError {
     match error.kind {
         ErrorKind::Conflict => ApiError::data(format!("{title} already exists.")),
@@ -28,21 +28,21 @@ pub(crate) fn taken(error: Error, title: &str) -> ApiError {
     }
 }
 
-/// A canvas, or the words for one that is not there.
+/// Returns a canvas, or `missing` as the error.
 pub(crate) async fn stored(
     state: &ServerState,
     key: &CanvasKey,
     missing: ApiError,
 ) -> Result<StoredCanvas, ApiError> {
     match state.app.canvases.get(key).await {
-        // What an assistant is run as is changed by its own routes.
+        // The canvas of a chat assistant can only be changed by the assistant's own routes.
         Ok(canvas) if canvas.head.canvas_type == CHAT_TYPE => Err(missing),
         Ok(canvas) => Ok(canvas),
         Err(error) => Err(or(error, missing)),
     }
 }
 
-/// The canvas with what was just stored as its published version, if that is wished.
+/// Publishes the version that was just stored if requested, and returns the canvas.
 pub(crate) async fn released(
     state: &ServerState,
     canvas: StoredCanvas,
@@ -51,7 +51,7 @@ pub(crate) async fn released(
     if release == Release::No {
         return Ok(canvas);
     }
-    // Stored before it is published: what is released is a version that is there.
+    // Stored before it is published, so that only an existing version is published.
     state.app.versions.publish(&canvas.key, &canvas.version).await?;
     Ok(state.app.canvases.get(&canvas.key).await?)
 }
@@ -59,7 +59,7 @@ pub(crate) async fn released(
 /// `POST /api/v1/agents`.
 ///
 /// # Errors
-/// 101 without a title or a drawing, 102 when the title is taken.
+/// 101 without a title or a canvas, 102 when the title is taken.
 pub(crate) async fn create(
     State(state): State<ServerState>,
     caller: Caller,
@@ -80,7 +80,7 @@ pub(crate) async fn create(
 /// `GET /api/v1/agents`.
 ///
 /// # Errors
-/// 101 for an order that there is none, 103 for owners that the caller is none of.
+/// 101 for an unknown order, 103 for owners other than the caller.
 pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
@@ -108,7 +108,7 @@ pub(crate) async fn list(
     Ok(Success(json!({"canvas": canvas, "total": total})).into_response())
 }
 
-/// Everybody owns what belongs to their tenant, and nothing else.
+/// Checks the requested owners: a tenant owns exactly its own agents.
 pub(crate) fn owners(caller: &Caller, params: &Params) -> Result<(), ApiError> {
     let asked = params.all("owner_ids").flat_map(|ids| ids.split(',')).map(str::trim);
     if asked.filter(|id| !id.is_empty()).all(|id| id == caller.tenant.as_str()) {
@@ -118,10 +118,10 @@ pub(crate) fn owners(caller: &Caller, params: &Params) -> Result<(), ApiError> {
     }
 }
 
-/// Which canvases a list is asked for.
+/// Reads the filter of a list of canvases.
 ///
 /// # Errors
-/// 101 for an order that there is none.
+/// 101 for an unknown order.
 pub(crate) fn filter(state: &ServerState, params: &Params) -> Result<CanvasFilter, ApiError> {
     let order = match params.get("orderby") {
         None | Some("update_time") => CanvasOrder::Updated,
@@ -158,7 +158,7 @@ pub(crate) async fn get(
     Ok(Success(AgentItem::whole(canvas)).into_response())
 }
 
-/// Stores a canvas with other fields, and with its own drawing unless one is given, of what somebody else has left meanwhile.
+/// Stores changed fields of a canvas, and a new version if one is given, on top of the latest state.
 pub(crate) async fn changed(
     state: &ServerState,
     key: &CanvasKey,
@@ -175,7 +175,7 @@ pub(crate) async fn changed(
     .await
 }
 
-/// `PUT /api/v1/agents/{id}`: changes what is given and nothing else.
+/// `PUT /api/v1/agents/{id}`: changes the fields that are given.
 ///
 /// # Errors
 /// 102 when the title is taken, 103 for an unknown agent.

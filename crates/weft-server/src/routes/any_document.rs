@@ -1,4 +1,4 @@
-//! Documents by their ids alone, whatever dataset of the caller they are in, and all documents of several datasets.
+//! Documents addressed by id alone, in any dataset of the caller, and all documents of several datasets.
 
 use std::collections::BTreeMap;
 
@@ -27,32 +27,32 @@ use crate::wire::chunk::dataset_not_owned;
 use crate::wire::document::{self, once};
 use crate::wire::envelope::Success;
 
-/// Documents that one request may name.
+/// Maximum number of documents that one request may name.
 const IDS_MAX: usize = 1_000;
-/// Datasets that are looked through in one go.
+/// Number of datasets searched in one batch.
 const DATASETS_AT_ONCE: u64 = 200;
-/// Bytes of a picture that is shown.
+/// Maximum size of a picture that is shown, in bytes.
 const PICTURE_BYTES_MAX: u64 = 16 << 20;
-/// Documents in the flat list of metadata, at most: each value has its own list of them.
+/// Maximum number of documents in the flattened metadata: each value has its own list of documents.
 const FLAT_DOCUMENTS_MAX: usize = 100_000;
 
-/// What is said of a document that is none of the caller's, where several are named.
+/// Error for a document that the caller does not own, where several are named.
 const NO_AUTHORIZATION: &str = "No authorization.";
 
 fn no_authorization() -> ApiError {
     ApiError::new(code::NO_ACCESS, NO_AUTHORIZATION)
 }
 
-/// What becomes of what was read of a document before.
+/// What happens to the earlier results of a document.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reading {
-    /// It stays until the document is read.
+    /// They stay until the document has been ingested again.
     On,
-    /// It is gone at once.
+    /// They are removed immediately.
     Anew,
 }
 
-/// The documents with these ids, and the ids that are none of the caller's.
+/// Returns the documents with these ids, and the ids that the caller does not own.
 async fn documents(
     state: &ServerState,
     caller: &Caller,
@@ -64,11 +64,11 @@ async fn documents(
     let (mut known, mut missing) = (Vec::new(), ids.to_vec());
     let (counting, limit) = (Counting::Without, DATASETS_AT_ONCE);
     let mut filter = DatasetFilter { counting, limit, ..DatasetFilter::default() };
-    // A document is found by its dataset and its id, so an id alone is looked for in each dataset.
+    // The key of a document contains its dataset, so an id alone is looked up in each dataset.
     while !missing.is_empty() {
         let (datasets, _) = state.app.datasets.datasets(&caller.tenant, &filter).await?;
         let Some(last) = datasets.last() else { break };
-        // Datasets that come or go meanwhile would move pages that are counted.
+        // Offsets would shift when datasets come or go concurrently.
         filter.after = Some((last.created_ms, last.key.id.clone()));
         for dataset in datasets {
             let wanted = missing.iter().map(|id| DocumentId::from(id.as_str())).collect();
@@ -91,7 +91,7 @@ fn no_image() -> ApiError {
     ApiError::data("Image not found.")
 }
 
-/// The file of a document that is a picture, as browsers show it. What merely has the name of one is none.
+/// Sends a document that is a picture so that browsers display it. A picture's file name alone does not make it one.
 async fn shown(state: &ServerState, document: &Document) -> Result<Response, ApiError> {
     if pictures::image_id(&document.key, &document.name).is_none() || document.size > PICTURE_BYTES_MAX {
         return Err(no_image());
@@ -101,7 +101,7 @@ async fn shown(state: &ServerState, document: &Document) -> Result<Response, Api
     Ok(attachments::sent(&document.name, media_type, bytes))
 }
 
-/// A picture in a document.
+/// Sends a picture that a document contains.
 async fn shown_in(state: &ServerState, document: &Document, picture: &str) -> Result<Response, ApiError> {
     let kept = state.app.library.picture(document, picture).await;
     let bytes = kept.map_err(|error| owned::or(error, no_image()))?;
@@ -110,7 +110,7 @@ async fn shown_in(state: &ServerState, document: &Document, picture: &str) -> Re
     Ok(attachments::sent(&name, media_type, bytes))
 }
 
-/// What is called so, which the caller's tenant alone can name.
+/// Sends the image with this id. Ids can only name images of the caller's tenant.
 async fn named_image(state: &ServerState, id: &ImageId) -> Result<Response, ApiError> {
     let document = state.app.datasets.document(&id.document).await;
     let document = document.map_err(|error| owned::or(error, no_image()))?;
@@ -120,11 +120,11 @@ async fn named_image(state: &ServerState, id: &ImageId) -> Result<Response, ApiE
     }
 }
 
-/// `GET /api/v1/documents/images/{image}`: what `image_id` of a chunk names: the picture that its text was read in, or the
-/// document where that is a picture.
+/// `GET /api/v1/documents/images/{image}`: the image that `image_id` of a chunk names: the picture that its text was
+/// read from, or the document itself if that is a picture.
 ///
 /// # Errors
-/// 102 for one that is not there or is no picture.
+/// 102 for one that does not exist or is not a picture.
 pub(crate) async fn image(
     State(state): State<ServerState>,
     caller: Caller,
@@ -134,7 +134,7 @@ pub(crate) async fn image(
     named_image(&state, &id).await
 }
 
-/// `GET /api/v1/documents/{document}/images/{image}`: the same of a document that is named besides.
+/// `GET /api/v1/documents/{document}/images/{image}`: the same, with the document also named.
 ///
 /// # Errors
 /// As [`image`].
@@ -147,11 +147,11 @@ pub(crate) async fn image_of(
     named_image(&state, &id.ok_or_else(no_image)?).await
 }
 
-/// `GET /api/v1/documents/{document}/thumbnail`: a picture of a document, which is the document where that is one, else the
-/// first picture in it.
+/// `GET /api/v1/documents/{document}/thumbnail`: a picture of a document: the document itself if it is a picture,
+/// else the first picture in it.
 ///
 /// # Errors
-/// 102 for a document that is not there, or has no picture.
+/// 102 for a document that does not exist or has no picture.
 pub(crate) async fn thumbnail(
     State(state): State<ServerState>,
     caller: Caller,
@@ -165,10 +165,10 @@ pub(crate) async fn thumbnail(
     }
 }
 
-/// `GET /api/v1/thumbnails?doc_ids=a,b`: where the pictures of documents are; empty for one without.
+/// `GET /api/v1/thumbnails?doc_ids=a,b`: the URLs of the thumbnails of documents; empty for a document without one.
 ///
 /// # Errors
-/// 101 without ids; documents that are none of the caller's are left out.
+/// 101 without ids; documents that the caller does not own are left out.
 pub(crate) async fn thumbnails(
     State(state): State<ServerState>,
     caller: Caller,
@@ -183,10 +183,10 @@ pub(crate) async fn thumbnails(
     Ok(Success(Json::Object(shown.collect())).into_response())
 }
 
-/// `GET /api/v1/documents/{document}` and `…/preview`: the file. It is sent to be saved and never to be shown.
+/// `GET /api/v1/documents/{document}` and `…/preview`: the file, sent as an attachment, never displayed inline.
 ///
 /// # Errors
-/// 102 for an unknown one and an empty file.
+/// 102 for an unknown document and an empty file.
 pub(crate) async fn download(
     State(state): State<ServerState>,
     caller: Caller,
@@ -200,12 +200,12 @@ pub(crate) async fn download(
     Ok(attachments::sent(&document.name, &served_media_type(&document.name), bytes))
 }
 
-/// `POST /api/v1/documents/ingest {doc_ids, run, delete?}`: has documents read (`run` 1) or no longer read (2), with or
-/// without a pipeline; with `delete` what they had is gone at once.
+/// `POST /api/v1/documents/ingest {doc_ids, run, delete?}`: starts (`run` 1) or cancels (2) the ingestion of
+/// documents, with or without a pipeline; `delete` removes their earlier results immediately.
 ///
 /// # Errors
-/// 101 when something is missing or `run` is something else; 109 for an unknown document, and then nothing begins; 102 when
-/// some of those that are to stop are not being read.
+/// 101 when something is missing or `run` is something else; 109 for an unknown document; then nothing starts; 102
+/// when some of the documents to cancel are not being ingested.
 pub(crate) async fn ingest(
     State(state): State<ServerState>,
     caller: Caller,
@@ -226,13 +226,13 @@ pub(crate) async fn ingest(
     }
     let mut gone = false;
     for Document { key, state: now, .. } in &found {
-        // One that goes away meanwhile keeps none of the others from it.
+        // A document that is removed concurrently must not stop the others.
         gone |= or_gone(begin(&state, key, *now, reading).await)?.is_none();
     }
     if gone { Err(no_authorization()) } else { Ok(Success(true).into_response()) }
 }
 
-/// Has a document read that was found to be in a state.
+/// Starts the ingestion of a document whose state was `now`.
 async fn begin(
     state: &ServerState,
     key: &DocumentKey,
@@ -240,14 +240,14 @@ async fn begin(
     reading: Reading,
 ) -> weft_core::Result<()> {
     let (library, ids) = (&state.app.library, std::slice::from_ref(&key.id));
-    // What is being read goes on, unless it was called off.
+    // An ingestion under way continues, unless it was cancelled.
     if reading == Reading::Anew && now != DocumentState::Running {
         unless_reading(library.reset_documents(&key.dataset, ids).await)?;
     }
     unless_reading(library.queue(&key.dataset, ids).await.map(drop))
 }
 
-/// Its reading may have been asked for since it was looked up, which is what is wanted.
+/// Ignores a conflict: the ingestion may have been started since the lookup, which is what the caller wants.
 fn unless_reading(outcome: weft_core::Result<()>) -> weft_core::Result<()> {
     match outcome {
         Err(error) if error.kind == ErrorKind::Conflict => Ok(()),
@@ -255,14 +255,14 @@ fn unless_reading(outcome: weft_core::Result<()>) -> weft_core::Result<()> {
     }
 }
 
-/// Stops those that are being read; one that was stopped before is as it should be.
+/// Cancels the documents that are being ingested; one that was already stopped is left as it is.
 async fn stop(state: &ServerState, documents: &[Document]) -> Result<(), ApiError> {
     let mut all = true;
     for document in documents {
         match state.app.library.stop(&document.key, Wanted::Cancel).await {
             Ok(()) => {}
             Err(error) if error.kind == ErrorKind::Conflict => {
-                // The others are stopped all the same.
+                // The others are still stopped.
                 all &= matches!(document.state, DocumentState::Cancelled | DocumentState::Paused);
             }
             Err(error) => return Err(error.into()),
@@ -272,15 +272,15 @@ async fn stop(state: &ServerState, documents: &[Document]) -> Result<(), ApiErro
     if all { Ok(()) } else { Err(ApiError::data("Cannot cancel a task that is not in RUNNING status")) }
 }
 
-/// The documents of `doc_ids`, all of them or none.
+/// Returns all documents in `doc_ids`, or fails if any is missing.
 async fn named(state: &ServerState, caller: &Caller, body: &Body) -> Result<Vec<Document>, ApiError> {
     let (ids, _) = once(body.texts("doc_ids")?.unwrap_or_default());
     let (found, missing) = documents(state, caller, &ids).await?;
     if missing.is_empty() { Ok(found) } else { Err(no_authorization()) }
 }
 
-/// `POST /api/v1/datasets/{id}/documents/batch-update-status {doc_ids, status}`: has documents found, or no longer. What
-/// came of each.
+/// `POST /api/v1/datasets/{id}/documents/batch-update-status {doc_ids, status}`: enables or disables documents for
+/// searches. Returns the outcome for each.
 ///
 /// # Errors
 /// 101 when something is missing or `status` is neither 0 nor 1; 102 for an unknown dataset.
@@ -301,7 +301,7 @@ pub(crate) async fn set_status(
     let mut told = serde_json::Map::new();
     for document in found {
         let change = DocumentChange { enabled: Some(status == "1"), ..DocumentChange::default() };
-        // One that goes away meanwhile keeps none of the others from it.
+        // A document that is removed concurrently must not stop the others.
         let told_of = match or_gone(state.app.library.update_document(&document.key, &change).await)? {
             Some(_) => json!({"status": status}),
             None => json!({"error": NO_AUTHORIZATION}),
@@ -314,10 +314,10 @@ pub(crate) async fn set_status(
     Ok(Success(told).into_response())
 }
 
-/// `GET /api/v1/datasets/metadata/flattened?dataset_ids=`: by key and value, the documents that have it.
+/// `GET /api/v1/datasets/metadata/flattened?dataset_ids=`: the documents that have a value, by key and value.
 ///
 /// # Errors
-/// 101 without datasets; 102 for an unknown one and for more documents than can be told.
+/// 101 without datasets; 102 for an unknown dataset and for too many documents.
 pub(crate) async fn flattened(
     State(state): State<ServerState>,
     caller: Caller,
@@ -335,7 +335,7 @@ pub(crate) async fn flattened(
     for id in &ids {
         let dataset = owned::dataset(&state, &caller, id, dataset_not_owned).await?;
         let all = DocumentFilter { limit: 0, ..DocumentFilter::default() };
-        // Counted before any is read, so that too many are refused and never held.
+        // Counted before any is read, so that too many are rejected before they take memory.
         let (_, count) = state.app.datasets.documents(&dataset.key, &all).await?;
         counted += usize::try_from(count).unwrap_or(usize::MAX);
         if counted > FLAT_DOCUMENTS_MAX {

@@ -1,4 +1,4 @@
-//! Files of conversations: those that people attach, and those that runs make.
+//! Files of conversations: those that people attach, and those that runs create.
 
 use axum::body::Bytes;
 use axum::extract::multipart::Multipart;
@@ -21,13 +21,13 @@ use crate::wire::document;
 use crate::wire::envelope::Success;
 use crate::wire::form_name::form_name;
 
-/// Files of one request.
+/// Maximum number of files in one request.
 const FILES_MAX: usize = 20;
 
 /// `POST …/upload`: every part with the name `file`.
 ///
 /// # Errors
-/// 101 without a file, 102 for an unknown agent; what keeping the file fails with.
+/// 101 without a file, 102 for an unknown agent; the error of storing the file.
 pub(crate) async fn upload(
     State(state): State<ServerState>,
     caller: Caller,
@@ -39,7 +39,7 @@ pub(crate) async fn upload(
         return Err(ApiError::data("files are not fetched from addresses; upload the file itself"));
     }
     let canvas = CanvasKey::new(&caller.tenant, id);
-    // Looked up before the files are read, which may take long.
+    // Looked up before the files are received, which may take long.
     state.app.canvases.newest(&canvas).await.map_err(|error| match error.kind {
         ErrorKind::NotFound => ApiError::data("canvas not found."),
         _ => error.into(),
@@ -58,7 +58,7 @@ pub(crate) async fn upload(
     }
 }
 
-/// The files of a form: all of them, or none.
+/// Stores the files of a form: all of them, or none.
 async fn keep_all(
     state: &ServerState,
     tenant: &TenantId,
@@ -67,7 +67,7 @@ async fn keep_all(
     let mut kept = Vec::new();
     let outcome = keep_each(state, tenant, &mut form, &mut kept).await;
     if outcome.is_err() && !kept.is_empty() {
-        // Of a request that fails nothing stays: nobody would know their ids, and they take room.
+        // A failed request leaves no files behind: no client would know their ids, and they take up space.
         let ids: Vec<FileId> = kept.iter().map(|file| file.id.clone()).collect();
         state.app.files.remove(tenant, &ids).await?;
     }
@@ -96,7 +96,7 @@ async fn keep_each(
     Ok(())
 }
 
-/// What a client hands back to bring the file to a turn.
+/// The description that a client sends to attach the file to a turn.
 fn descriptor(file: &StoredFile, maker: &str) -> Json {
     // Exact for every time within 280,000 years.
     #[expect(clippy::cast_precision_loss, reason = "see above")]
@@ -117,7 +117,7 @@ fn descriptor(file: &StoredFile, maker: &str) -> Json {
 /// `GET …/attachments/{id}/download` and its older names.
 ///
 /// # Errors
-/// 102 for a file that is not there.
+/// 102 for an unknown file.
 pub(crate) async fn download(
     State(state): State<ServerState>,
     caller: Caller,
@@ -129,7 +129,7 @@ pub(crate) async fn download(
 /// `GET …/download?id=`.
 ///
 /// # Errors
-/// 101 without an id, 102 for a file that is not there.
+/// 101 without an id, 102 for an unknown file.
 pub(crate) async fn download_named(
     State(state): State<ServerState>,
     caller: Caller,
@@ -140,10 +140,11 @@ pub(crate) async fn download_named(
     file(&state, &caller, id).await
 }
 
-/// `GET /api/v1/documents/artifact/{file}`: a file that a run has made, by its id with the ending of its name.
+/// `GET /api/v1/documents/artifact/{file}`: a file that a run has created, addressed by its id and the extension of
+/// its name.
 ///
 /// # Errors
-/// 102 for a kind of file that runs do not make, and for one that is not there.
+/// 102 for a file type that runs do not create, and for an unknown file.
 pub(crate) async fn artifact(
     State(state): State<ServerState>,
     caller: Caller,
@@ -170,7 +171,7 @@ async fn file(state: &ServerState, caller: &Caller, id: &str) -> Result<Response
     Ok(sent(&file.name, &file.mime_type, bytes))
 }
 
-/// A file that is sent to be saved and never to be shown: whatever it holds, no page of this server runs it.
+/// Sends a file as an attachment, never inline, so that its content never runs in a page of this server.
 pub(super) fn sent(name: &str, kind: &str, bytes: Bytes) -> Response {
     let mut response = bytes.into_response();
     let headers = response.headers_mut();

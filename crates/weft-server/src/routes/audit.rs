@@ -17,7 +17,7 @@ use crate::wire::account;
 use crate::wire::envelope::Success;
 use weft_app::app::App;
 
-/// Entries that are read at once for an export.
+/// Number of entries read in one batch for an export.
 const EXPORTED_AT_ONCE: u64 = 500;
 
 fn time(params: &Params, key: &str) -> Result<Option<i64>, ApiError> {
@@ -35,7 +35,7 @@ fn filter(params: &Params) -> Result<AuditFilter, ApiError> {
     })
 }
 
-/// A position as a word for the next page.
+/// Encodes a position for the next page.
 fn word(position: &AuditPosition) -> String {
     format!("{}-{}", position.at_ms, position.id)
 }
@@ -54,7 +54,7 @@ fn end_of(entries: &[AuditEntry]) -> Option<AuditPosition> {
 /// `GET /api/v1/audit`.
 ///
 /// # Errors
-/// 101 for a time or a position that cannot be one.
+/// 101 for a time or a position that is not valid.
 pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
@@ -70,16 +70,16 @@ pub(crate) async fn list(
     Ok(Success(json!({"entries": rows, "next": next})).into_response())
 }
 
-/// `GET /api/v1/audit/export`: lines of JSON, read from the store as the client reads them.
+/// `GET /api/v1/audit/export`: lines of JSON, read from the store at the pace of the client.
 ///
 /// # Errors
-/// 101 for a time that cannot be one.
+/// 101 for a time that is not valid.
 pub(crate) async fn export(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,
 ) -> Result<Response, ApiError> {
-    // The oldest first: what is written during the export comes at its end.
+    // The oldest first, so that entries written during the export are added at its end.
     let filter = AuditFilter { ascending: true, limit: EXPORTED_AT_ONCE, ..filter(&params)? };
     let lines = stream::try_unfold(Some((state.app.clone(), caller.tenant, filter)), page_of_lines);
     let mut response = Response::new(Body::from_stream(lines));

@@ -31,10 +31,10 @@ fn not_found() -> ApiError {
     ApiError::data("canvas not found.")
 }
 
-/// `POST …/set`: creates, or changes the one with the given id.
+/// `POST …/set`: creates an agent, or changes the one with the given id.
 ///
 /// # Errors
-/// 101 without a title or a drawing, 102 when the title is taken, 103 for an unknown id.
+/// 101 without a title or a canvas, 102 when the title is taken, 103 for an unknown id.
 pub(crate) async fn set(
     State(state): State<ServerState>,
     caller: Caller,
@@ -83,8 +83,8 @@ pub(crate) async fn get(
     Ok(Success(AgentItem::whole(canvas)).into_response())
 }
 
-/// `GET …/getsse/{id}`: for a page that shows an agent. Whoever has a share token is shown of the published canvas what
-/// a conversation begins with, and nothing of how the agent works.
+/// `GET …/getsse/{id}`: for a page that embeds an agent. With a share token it shows only the opening of the
+/// published canvas, and nothing about how the agent works.
 ///
 /// # Errors
 /// 102 for an unknown one.
@@ -105,7 +105,7 @@ pub(crate) async fn get_shared(
     Ok(Success(AgentItem::whole(canvas)).into_response())
 }
 
-/// Of a drawing, what a page shows before anybody has asked: opening words and the fields of the form.
+/// The part of a canvas that a page shows before the first question: the opening text and the fields of the form.
 fn beginning(drawing: &Json) -> Json {
     let components = drawing["components"].as_object().into_iter().flatten();
     let entry =
@@ -119,7 +119,8 @@ fn beginning(drawing: &Json) -> Json {
     json!({"components": {id.as_str(): node}})
 }
 
-/// `POST …/setting {id, title, permission, description?, avatar?}`: the canvas stays as it is. How many there were.
+/// `POST …/setting {id, title, permission, description?, avatar?}`: changes the settings and not the canvas. Returns
+/// the number of agents found.
 ///
 /// # Errors
 /// 101 when something is missing, 102 when the title is taken, 103 for an unknown id.
@@ -154,7 +155,7 @@ pub(crate) async fn sessions(
 /// `GET …/list`.
 ///
 /// # Errors
-/// 101 for an order that there is none, 103 for owners that the caller is none of.
+/// 101 for an unknown order, 103 for owners other than the caller.
 pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
@@ -162,16 +163,16 @@ pub(crate) async fn list(
 ) -> Result<Response, ApiError> {
     owners(&caller, &params)?;
     let mut filter = filter(&state, &params)?;
-    // Without a page, or with 0 for its size, clients mean all of them.
+    // Clients that give no page size, or 0, want all agents.
     if matches!(params.get("page_size"), None | Some("0")) {
         (filter.offset, filter.limit) = (0, state.app.limits.page_size);
     }
     let (canvases, total) = state.app.canvases.list(&caller.tenant, &filter).await?;
-    // The entries hold their drawings, so each is read when the one before is sent.
+    // The entries contain their canvases, so each is read only after the one before it was sent.
     let entries = stream::iter(canvases).then(move |head| {
         let store = Arc::clone(&state.app.canvases);
         async move {
-            // One that was removed meanwhile is listed as it was.
+            // An agent that was removed meanwhile is listed as it was.
             let dsl = store.version(&head.key, &head.version).await.unwrap_or_default();
             serde_json::to_value(AgentItem::whole(StoredCanvas { dsl, ..head }))
                 .map_err(|cause| Error::internal("cannot write a canvas").because(cause))
@@ -181,7 +182,7 @@ pub(crate) async fn list(
     Ok(streamed("{\"code\":0,\"message\":\"success\",\"data\":{\"canvas\":[", entries, close))
 }
 
-/// `POST …/rm`: removes them in order, up to the first that is unknown.
+/// `POST …/rm`: removes agents in order, up to the first unknown id.
 ///
 /// # Errors
 /// 101 without ids, 103 for an unknown one.
@@ -200,8 +201,8 @@ pub(crate) async fn remove(
     Ok(Success(true).into_response())
 }
 
-/// `POST …/reset {id}`: the caller's own conversation without a session id begins anew. The canvas
-/// itself holds no state.
+/// `POST …/reset {id}`: resets the caller's own conversation, the one without a session id. The canvas itself holds
+/// no state.
 ///
 /// # Errors
 /// 102 for an unknown one.
@@ -230,11 +231,11 @@ pub(crate) async fn reset_agent(
     Ok(Success(drawing(&canvas)).into_response())
 }
 
-/// `POST …/completion`: a turn of the caller's own conversation with the newest version, or of the
-/// session that is named; all events, and nothing after the last one.
+/// `POST …/completion`: a turn of the caller's own conversation with the newest version, or of the named session;
+/// sends all events, without a terminator after the last one.
 ///
 /// # Errors
-/// 101, 102, 106 as the message says.
+/// 101, 102 or 106; see the message.
 pub(crate) async fn complete(
     State(state): State<ServerState>,
     caller: Caller,
@@ -246,7 +247,7 @@ pub(crate) async fn complete(
     let canvas = stored(&state, &key, not_found()).await?;
     let mut request =
         CompletionRequest::read(&body, &caller, ResponseMode::Stream)?.with_headers(&headers)?;
-    // A session that is named has to be there; one's own begins by itself.
+    // A named session must exist; the caller's own is created on demand.
     let mut unknown = UnknownSession::Refuse;
     if request.session.is_none() {
         let own = own_session(&key, &request.input.user_id);
@@ -262,10 +263,10 @@ pub(crate) async fn complete(
     run(&state, &key, request, unknown, manner).await
 }
 
-/// The conversation of one user with one canvas when no session is named: everybody has their own.
+/// The key of a user's own conversation with a canvas, which is used when no session is named.
 fn own_session(canvas: &CanvasKey, user_id: &str) -> SessionKey {
     let mut hash = Sha256::new();
-    // With their lengths, so that no two ways of cutting the same text give the same name.
+    // With the lengths, so that different parts never concatenate to the same hash input.
     for part in ["own session", canvas.tenant.as_str(), canvas.id.as_str(), user_id] {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
@@ -278,7 +279,7 @@ async fn forget(state: &ServerState, session: &SessionKey) -> Result<(), ApiErro
     Ok(())
 }
 
-/// Whoever edits a canvas wants to try what they have just drawn.
+/// Deletes a conversation with another version, so that authors test the canvas they have just saved.
 async fn forget_older(state: &ServerState, session: &SessionKey, version: &str) -> Result<(), ApiError> {
     match found(state.app.sessions.load(session).await)? {
         Some(known) if *known.canvas_version != *version => forget(state, session).await,

@@ -30,17 +30,17 @@ use crate::wire::envelope::{Success, respond};
 use weft_app::chats::{self, ChatTurn, PLAIN};
 use weft_app::new_session::NewSession;
 
-/// Documents that a condition on metadata may choose for one question.
+/// Maximum number of documents that a metadata condition may select for one question.
 const DOCUMENTS_MAX: usize = 10_000;
 
-/// How related questions are asked for.
+/// Prompt for related questions.
 const RELATED: &str = "Think of questions that somebody who has asked the user's question would ask next. Give at \
 most ten, short ones, in the language of the question, each on a line of its own and numbered: `1. …`. Give nothing else.";
 
-/// `POST /api/v1/chats/{id}/completions`: a stream unless the caller says otherwise.
+/// `POST /api/v1/chats/{id}/completions`: a stream by default.
 ///
 /// # Errors
-/// 101, 102, 106, 109 as the message says.
+/// 101, 102, 106 or 109; see the message.
 pub(crate) async fn of_chat(
     State(state): State<ServerState>,
     caller: Caller,
@@ -52,7 +52,7 @@ pub(crate) async fn of_chat(
     complete(&state, &caller, chat, &headers, &body).await
 }
 
-/// `POST /api/v1/chat/completions`: of the assistant that the body names, or of a model alone.
+/// `POST /api/v1/chat/completions`: with the assistant that the body names, or with a model alone.
 ///
 /// # Errors
 /// As [`of_chat`].
@@ -75,8 +75,8 @@ pub(crate) async fn of_named_chat(
     complete(&state, &caller, chat, &headers, &body).await
 }
 
-/// `POST /api/v1/chatbots/{id}/completions`: the same for pages that show an assistant; sources are not told
-/// unless they are asked for.
+/// `POST /api/v1/chatbots/{id}/completions`: the same for pages that embed an assistant; sources are included only on
+/// request.
 ///
 /// # Errors
 /// As [`of_chat`].
@@ -95,7 +95,8 @@ pub(crate) async fn of_chatbot(
     let parameters = chats::parameters(&chat.settings.prompt_config);
     let parameters: Vec<String> = parameters.iter().map(|parameter| parameter.name.to_string()).collect();
     let body = of_visitor(&state, &caller, body, &parameters).await?;
-    // A key for the question might be one of somebody else, whose answer it would give.
+    // Visitors cannot use idempotency keys: the key might be another visitor's, and would return that visitor's
+    // answer.
     complete(&state, &caller, chat, &HeaderMap::new(), &body).await
 }
 
@@ -103,7 +104,7 @@ fn no_chatbot() -> ApiError {
     ApiError::data("Authentication error: no access to this chatbot!")
 }
 
-/// `GET /api/v1/chatbots/{id}/info`: what a page shows of an assistant before anybody asks it.
+/// `GET /api/v1/chatbots/{id}/info`: what a page shows of an assistant before the first question.
 ///
 /// # Errors
 /// 102 for one that is not the caller's.
@@ -125,7 +126,7 @@ pub(crate) async fn chatbot(
     Ok(Success(info).into_response())
 }
 
-/// `session_id`, else `conversation_id`.
+/// Returns `session_id`, else `conversation_id`.
 fn session_id(body: &Body) -> Result<Option<String>, ApiError> {
     match body.id("session_id")? {
         Some(id) => Ok(Some(id)),
@@ -157,7 +158,7 @@ pub(crate) async fn complete(
             let message = "`pass_all_history_messages` must be true when `store_history_messages` is false.";
             return Err(ApiError::data(message));
         }
-        // What is not to be kept in the conversation has one of its own.
+        // A question that is not to be stored in the conversation gets one of its own.
         session = None;
     }
     let turn = turn_of(state, caller, &chat, &ChatOptions::read(body)?, sent).await?;
@@ -169,7 +170,7 @@ pub(crate) async fn complete(
         session: session.clone(),
         chat: chat.key.id,
         prompt: if caller.is_share() {
-            // Visitors are told what it says, and not what it was told.
+            // Visitors see the answers, but not the system prompt.
             String::new()
         } else {
             chats::text(&chat.settings.prompt_config, "system").to_owned()
@@ -190,8 +191,8 @@ pub(crate) async fn complete(
     })
 }
 
-/// The request of a turn of an assistant. A conversation that begins with it begins with the opening words, unless
-/// something was said before.
+/// Builds the request for a turn of an assistant. A new conversation begins with the opening text, unless earlier
+/// messages are given.
 pub(crate) fn asking(
     request: CompletionRequest,
     chat: &Chat,
@@ -204,7 +205,7 @@ pub(crate) fn asking(
     Ok(CompletionRequest { input, opening: Some(opening), ..request })
 }
 
-/// Begins a conversation and answers its opening words, as clients that ask nothing want it.
+/// Starts a conversation and returns its opening text, as clients without a question expect.
 async fn greeting(
     state: &ServerState,
     caller: &Caller,
@@ -235,10 +236,10 @@ async fn greeting(
     Ok(sse::event_stream(out.into()))
 }
 
-/// What a turn is given: the assistant's settings, as far as the request does not say otherwise.
+/// Builds the input of a turn: the assistant's settings, overridden by those of the request.
 ///
 /// # Errors
-/// 101 or 102 in the API's words for what is not valid.
+/// 101 or 102 with the API's message for a value that is not valid.
 pub(crate) async fn turn_of(
     state: &ServerState,
     caller: &Caller,
@@ -249,8 +250,8 @@ pub(crate) async fn turn_of(
     let prompt = &chat.settings.prompt_config;
     let wanted = options.datasets.as_ref().unwrap_or(&chat.settings.datasets);
     let datasets = state.app.there(&caller.tenant, wanted).await?;
-    // Datasets of the assistant may have gone since, and its answer says so; those of a request are a
-    // mistake.
+    // Datasets of the assistant may have been removed since, and its answer says so; an unknown dataset in a request
+    // is an error.
     if options.datasets.is_some()
         && let Some(foreign) = wanted.iter().find(|id| !datasets.contains(id))
     {
@@ -267,7 +268,7 @@ pub(crate) async fn turn_of(
     let mut variables = Vec::new();
     for parameter in chats::parameters(prompt) {
         let value = body.get(&parameter.name).map(weft_core::value::to_text);
-        // `knowledge` is filled in by what is found.
+        // `knowledge` is filled in by the retrieval.
         if value.is_none() && !parameter.optional && parameter.name != "knowledge" {
             return Err(ApiError::data(format!("Miss parameter: {}", parameter.name)));
         }
@@ -288,7 +289,7 @@ pub(crate) async fn turn_of(
     })
 }
 
-/// The documents that fit a condition, of those that are named, or of all.
+/// Returns the documents that match a condition, among the named ones or among all.
 async fn fitting(
     state: &ServerState,
     caller: &Caller,
@@ -302,7 +303,7 @@ async fn fitting(
     for id in datasets {
         let key = DatasetKey::new(&caller.tenant, id.as_str());
         metadata::each(state, &key, |head| {
-            // One more than the most is enough to know that there are too many.
+            // One more than the maximum is enough to detect that there are too many.
             if fitting.len() <= DOCUMENTS_MAX && chosen(&head.id) && filter.matches(&head.metadata) {
                 fitting.push(head.id.to_string());
             }
@@ -317,7 +318,7 @@ async fn fitting(
     Ok(fitting)
 }
 
-/// `POST /api/v1/chat/recommendation`: questions that somebody might ask next.
+/// `POST /api/v1/chat/recommendation`: questions that a user might ask next.
 ///
 /// # Errors
 /// 101 without a question; when the model fails.
@@ -342,7 +343,7 @@ pub(crate) async fn related(
     Ok(Success(numbered(&said)).into_response())
 }
 
-/// What an assistant says to a single question. Nothing of it is kept.
+/// Returns an assistant's answer to a single question. Nothing is stored.
 ///
 /// # Errors
 /// When the model fails.
@@ -356,7 +357,7 @@ pub(super) async fn said_once(
     let session = SessionId::generate();
     let request = CompletionRequest {
         session: Some(session.clone()),
-        // The conversation goes at the end, so there is nothing that a repetition could be answered with.
+        // The conversation is deleted at the end, so a repetition has no stored answer to return.
         idempotency_key: None,
         ..asking(request, chat, turn, Vec::new())?
     };
@@ -373,7 +374,7 @@ pub(super) async fn said_once(
     }
 }
 
-/// The answer to a question that begins a conversation. It is cut short when nobody waits for it any more.
+/// The answer to the first question of a conversation. The run is stopped when nothing waits for the answer any more.
 async fn single_answer(
     state: &ServerState,
     chat: &CanvasKey,
@@ -388,13 +389,13 @@ async fn single_answer(
         answer = &mut answer => answer,
         () = given_up.cancelled() => {
             cancel.cancel();
-            // Nothing of the run is under way when its conversation goes.
+            // Waits until nothing of the run is under way before its conversation is deleted.
             answer.await
         }
     }
 }
 
-/// The lines `1. text` of a text, without their numbers.
+/// Returns the lines of the form `1. text`, without their numbers.
 fn numbered(text: &str) -> Vec<String> {
     let line = |line: &str| {
         let (number, rest) = line.trim().split_once(['.', ')'])?;

@@ -1,5 +1,5 @@
-//! Chat assistants behind the shapes of OpenAI's chat completions. The messages of a request are its conversation,
-//! unless it names a session.
+//! Chat assistants in the format of OpenAI's chat completions. The messages of a request are its conversation, unless
+//! it names a session.
 
 use std::sync::Arc;
 
@@ -23,13 +23,13 @@ use crate::state::ServerState;
 use crate::wire::chat_question::{ChatOptions, OPENAI, conversation};
 use crate::wire::completion::ResponseMode;
 
-/// The model that stands for the assistant's own.
+/// Model name that stands for the assistant's own model.
 const OWN_MODEL: &str = "model";
 
 /// `POST /api/v1/openai/{id}/chat/completions`.
 ///
 /// # Errors
-/// 101, 102, 106 as the message says, in both shapes; the HTTP status says that it is a failure.
+/// 101, 102 or 106, see the message; in both formats, with an HTTP status for failures.
 pub(crate) async fn of_chat(
     State(state): State<ServerState>,
     caller: Caller,
@@ -40,18 +40,18 @@ pub(crate) async fn of_chat(
     complete(&state, &caller, &id, &headers, body).await.map_err(ApiError::for_openai)
 }
 
-/// What is wrong with a request itself. The code is that of what is not there, too, so the HTTP status tells them apart.
+/// The error for an invalid request. It shares its code with missing data, so the HTTP status distinguishes them.
 fn wrong(message: &str) -> ApiError {
     ApiError::data(message).with_status(StatusCode::BAD_REQUEST)
 }
 
-/// What a client gives in `extra_body` is read as if it stood beside it. The client of OpenAI puts it there itself.
+/// Merges `extra_body` into the body. OpenAI's client sends its fields at the top level itself.
 fn flat(mut body: Body) -> Result<Body, ApiError> {
     match body.0.remove("extra_body") {
         None | Some(Json::Null) => {}
         Some(Json::Object(extra)) => {
             for (key, value) in extra {
-                // What the request says itself counts more.
+                // Fields at the top level take precedence.
                 body.0.entry(key).or_insert(value);
             }
         }
@@ -60,7 +60,7 @@ fn flat(mut body: Body) -> Result<Body, ApiError> {
     Ok(body)
 }
 
-/// Which metadata of the documents is told with the sources: absent for none, and no keys for all.
+/// Reads which metadata of the documents to include with the sources: `None` for none, an empty list for all.
 fn metadata(body: &Body) -> Result<Option<Vec<String>>, ApiError> {
     let asked = match body.get("reference_metadata") {
         None => return Ok(None),
@@ -106,7 +106,7 @@ async fn complete(
     let request = question(&body, caller, session, asked, ResponseMode::Whole)?.with_headers(headers)?;
     let request = asking(request, &chat, &turn, before)?;
     let (session, handle) = begin_turn(state, &chat.key, &request, UnknownSession::Refuse).await?;
-    // This holds until the first entry says when the run began.
+    // Provisional: the first entry has the start of the run.
     let started_ms = state.app.clock.now_ms();
     let style = Style::Chat(quoting);
     let completion = Completion { session, canvas: chat.key.id, started_ms, version: Arc::from(""), style };

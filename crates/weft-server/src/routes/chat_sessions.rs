@@ -21,16 +21,16 @@ use crate::wire::session::ChatSessionView;
 use weft_app::chats;
 use weft_app::new_session::NewSession;
 
-/// What a conversation is called when nobody says.
+/// Default name of a conversation.
 const NAME: &str = "New session";
-/// Characters of a name; the rest is left out.
+/// Maximum length of a name in characters; the rest is cut off.
 const NAME_CHARS_MAX: usize = 255;
 
 fn not_found() -> ApiError {
     ApiError::data("Session not found!")
 }
 
-/// The name that a request gives.
+/// Reads the name from a request.
 fn name(body: &Body) -> Result<Option<String>, ApiError> {
     let name = match body.get("name") {
         None => return Ok(None),
@@ -42,7 +42,7 @@ fn name(body: &Body) -> Result<Option<String>, ApiError> {
     Ok(Some(name.chars().take(NAME_CHARS_MAX).collect()))
 }
 
-/// A conversation with an assistant of the caller's.
+/// Returns a conversation with an assistant of the caller.
 async fn found(
     state: &ServerState,
     caller: &Caller,
@@ -62,7 +62,7 @@ async fn view(state: &ServerState, session: Session) -> weft_core::Result<ChatSe
     Ok(ChatSessionView::new(session, &messages))
 }
 
-/// `POST /api/v1/chats/{id}/sessions`: its opening words are its first message.
+/// `POST /api/v1/chats/{id}/sessions`: creates a conversation, with the opening text as its first message.
 ///
 /// # Errors
 /// 102 for an empty name, 109 for an assistant that is not the caller's.
@@ -84,7 +84,7 @@ pub(crate) async fn create(
 /// `GET /api/v1/chats/{id}/sessions`.
 ///
 /// # Errors
-/// 101 for an order that there is none, 109 for an assistant that is not the caller's.
+/// 101 for an unknown order, 109 for an assistant that is not the caller's.
 pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
@@ -100,7 +100,7 @@ pub(crate) async fn list(
     };
     let mut page = params.page(state.app.limits.page_size);
     if params.get("page_size") == Some("0") {
-        // Other lists read this as their default; here it is meant.
+        // Other lists treat 0 as the default size; here it means none.
         page.limit = 0;
     }
     let filter = SessionFilter {
@@ -110,12 +110,13 @@ pub(crate) async fn list(
         name: params.get("name").map(str::to_owned),
         keywords: params.get("keywords").unwrap_or_default().to_owned(),
         order,
+        after: None,
         offset: page.offset,
         limit: page.limit,
         ascending: params.ascending(),
     };
     let (sessions, total) = state.app.sessions.list(&caller.tenant, &filter).await?;
-    // A conversation is read when the one before it is sent: a page of them is never held.
+    // A conversation is read only after the one before it was sent, so that a page of them is never held in memory.
     let entries = stream::iter(sessions).then(move |session| {
         let state = state.clone();
         async move { Ok(json!(view(&state, session).await?)) }
@@ -140,7 +141,7 @@ pub(crate) async fn get(
 /// `PUT` and `PATCH /api/v1/chats/{id}/sessions/{session} {name}`.
 ///
 /// # Errors
-/// 102 for an empty name and for what cannot be changed, 109 for an assistant that is not the caller's.
+/// 102 for an empty name and for a field that cannot be changed, 109 for an assistant that is not the caller's.
 pub(crate) async fn update(
     State(state): State<ServerState>,
     caller: Caller,
@@ -148,7 +149,7 @@ pub(crate) async fn update(
     body: Body,
 ) -> Result<Response, ApiError> {
     let (_, session) = found(&state, &caller, &chat, &id).await?;
-    // Each generation of clients has its own name for them.
+    // Each generation of clients has its own field name for them.
     for (given, told) in [("messages", "messages"), ("message", "messages"), ("reference", "reference")] {
         if body.get(given).is_some() {
             return Err(ApiError::data(format!("`{told}` cannot be changed")));
@@ -186,7 +187,7 @@ pub(crate) async fn delete(
     remove_each(&state, &chat.key, ids, "chat").await
 }
 
-/// `DELETE …/sessions/{session}/messages/{message}`: a question with its answer.
+/// `DELETE …/sessions/{session}/messages/{message}`: removes a question with its answer.
 ///
 /// # Errors
 /// 102 for an unknown one, 109 for an assistant that is not the caller's.

@@ -21,18 +21,18 @@ use crate::wire::chat::{Wanted, name, settings, view};
 use crate::wire::envelope::Success;
 use weft_app::chats;
 
-/// Assistants that are removed at a time when all of them are to go.
+/// Batch size when all assistants are removed.
 const REMOVED_AT_ONCE: u64 = 100;
 
-/// Datasets that one assistant may have.
+/// Maximum number of datasets of an assistant.
 const DATASETS_MAX: usize = 1_000;
 
-/// What is said of an assistant that is not the caller's, whether there is one or not.
+/// The error for an assistant that is not the caller's, whether it exists or not.
 pub(crate) fn no_access() -> ApiError {
     ApiError::new(code::NO_ACCESS, "no authorization")
 }
 
-/// An assistant of the caller's tenant, or the words for one that is not there.
+/// Returns an assistant of the caller's tenant, or `missing` as the error.
 pub(crate) async fn owned(
     state: &ServerState,
     caller: &Caller,
@@ -42,7 +42,7 @@ pub(crate) async fn owned(
     of_kind(state, caller, id, ChatKind::Assistant, missing).await
 }
 
-/// The same for an assistant of any kind.
+/// The same for an assistant of the given kind.
 pub(crate) async fn of_kind(
     state: &ServerState,
     caller: &Caller,
@@ -61,7 +61,7 @@ pub(crate) async fn of_kind(
 /// `POST /api/v1/chats`.
 ///
 /// # Errors
-/// 102 in the API's words for what is not valid, 109 for datasets whose vectors cannot be compared.
+/// 102 with the API's message for a value that is not valid, 109 for datasets whose vectors cannot be compared.
 pub(crate) async fn create(
     State(state): State<ServerState>,
     caller: Caller,
@@ -83,14 +83,15 @@ fn taken(error: Error, words: &str) -> ApiError {
     }
 }
 
-/// Datasets and models that are not there are named when an assistant is made, and not at the first question.
+/// Checks datasets and models when an assistant is created or changed, so that unknown ones are reported then and not
+/// at the first question.
 async fn check(
     state: &ServerState,
     caller: &Caller,
     body: &Body,
     settings: &ChatSettings,
 ) -> Result<(), ApiError> {
-    // What the assistant had before may have gone since; only what this request names is checked.
+    // What the assistant had before may have been removed since; only what this request names is checked.
     if body.get("dataset_ids").is_some() {
         check_datasets(state, caller, &settings.datasets).await?;
     }
@@ -132,7 +133,7 @@ async fn check_datasets(state: &ServerState, caller: &Caller, ids: &[String]) ->
     }
 }
 
-/// Assistants with what is known of their datasets.
+/// Converts assistants for the answer, with the details of their datasets.
 async fn shown(state: &ServerState, caller: &Caller, chats: &[Chat]) -> Result<Vec<Json>, ApiError> {
     let ids: HashSet<&str> =
         chats.iter().flat_map(|chat| &chat.settings.datasets).map(String::as_str).collect();
@@ -154,10 +155,10 @@ async fn shown(state: &ServerState, caller: &Caller, chats: &[Chat]) -> Result<V
     Ok(chats.iter().map(one).collect())
 }
 
-/// What a list of assistants is ordered by.
+/// Reads the order of a list of assistants.
 ///
 /// # Errors
-/// 101 for an order that there is none.
+/// 101 for an unknown order.
 pub(crate) fn order(params: &Params) -> Result<ChatOrder, ApiError> {
     match params.get("orderby") {
         None | Some("create_time") => Ok(ChatOrder::Created),
@@ -170,7 +171,7 @@ pub(crate) fn order(params: &Params) -> Result<ChatOrder, ApiError> {
 /// `GET /api/v1/chats`.
 ///
 /// # Errors
-/// 101 for an order that there is none, 103 for owners that the caller is none of.
+/// 101 for an unknown order, 103 for owners other than the caller.
 pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
@@ -180,7 +181,7 @@ pub(crate) async fn list(
     let order = order(&params)?;
     let page = params.page_if_asked(state.app.limits.page_size);
     let (id, name) = (params.get("id"), params.get("name"));
-    // Who names one wants that one, whatever else is asked for.
+    // A request for one assistant by id or name ignores the keywords.
     let keywords = params.get("keywords").filter(|_| id.is_none() && name.is_none());
     let filter = ChatFilter {
         kind: Some(ChatKind::Assistant),
@@ -210,7 +211,7 @@ pub(crate) async fn get(
     Ok(Success(shown(&state, &caller, &[chat]).await?.remove(0)).into_response())
 }
 
-/// `PUT` and `PATCH /api/v1/chats/{id}`: change what is given and nothing else.
+/// `PUT` and `PATCH /api/v1/chats/{id}`: change the fields that are given.
 ///
 /// # Errors
 /// 109 for one that is not the caller's; otherwise as [`create`].
@@ -220,7 +221,7 @@ pub(crate) async fn update(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, ApiError> {
-    // Read anew each time, so that the change is one of what somebody else has left.
+    // Read again on each attempt, so that the change applies to the latest state.
     let changed = changes::made("chat", || async {
         let before = owned(&state, &caller, &id, no_access()).await?;
         let name = name(&body, Wanted::Change)?.unwrap_or_else(|| before.name.clone());
@@ -234,16 +235,16 @@ pub(crate) async fn update(
     Ok(Success(shown(&state, &caller, &[chat]).await?.remove(0)).into_response())
 }
 
-/// What has become of an assistant that was to go.
+/// The outcome of removing an assistant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Removal {
-    /// It is gone, with its conversations.
+    /// It was removed, with its conversations.
     Done,
     /// There was none of this kind.
     NotThere,
 }
 
-/// Removes an assistant of a kind.
+/// Removes an assistant of the given kind.
 pub(crate) async fn removed(
     state: &ServerState,
     caller: &Caller,
@@ -317,7 +318,7 @@ pub(crate) async fn delete(
 
 async fn remove_all(state: &ServerState, caller: &Caller) -> Result<u64, ApiError> {
     let mut removed = 0;
-    // Always from the beginning: what is removed leaves the list.
+    // Always from the start: removed entries leave the list.
     loop {
         let kind = Some(ChatKind::Assistant);
         let filter = ChatFilter { kind, limit: REMOVED_AT_ONCE, ..ChatFilter::default() };
@@ -326,7 +327,7 @@ async fn remove_all(state: &ServerState, caller: &Caller) -> Result<u64, ApiErro
             return Ok(removed);
         }
         for chat in chats {
-            // Somebody else may be faster.
+            // Another request may have removed it already.
             if found(state.app.remove_chat(&chat.key).await)?.is_some() {
                 removed += 1;
             }

@@ -19,13 +19,13 @@ use crate::wire::chunk::{
 use crate::wire::document;
 use crate::wire::envelope::Success;
 
-/// Chunks that are removed in one go.
+/// Batch size when all chunks are removed.
 const REMOVED_AT_ONCE: u64 = 500;
 
-/// Where a document is: its dataset's id, and its own.
+/// Path of a document: the id of its dataset and its own.
 type At = Path<(String, String)>;
 
-/// Where a chunk is.
+/// Path of a chunk.
 type ChunkAt = Path<(String, String, String)>;
 
 async fn of_caller(
@@ -38,14 +38,14 @@ async fn of_caller(
     owned::document(state, &dataset.key, id, document_not_owned).await
 }
 
-/// Chunks of a document by id; those of other documents are left out.
+/// Returns chunks of a document by id; those of other documents are left out.
 async fn of_document(
     state: &ServerState,
     document: &Document,
     ids: &[ChunkId],
 ) -> Result<Vec<StoredChunk>, ApiError> {
     let mut chunks = state.app.datasets.chunks_by_id(&document.key.dataset.tenant, ids).await?;
-    // They are looked up within the tenant, so those of other documents may be among them.
+    // The lookup covers the whole tenant, so chunks of other documents may be among them.
     chunks.retain(|chunk| chunk.document == document.key);
     Ok(chunks)
 }
@@ -94,10 +94,10 @@ pub(crate) async fn get(
     Ok(Success(whole_view(chunk, &document)).into_response())
 }
 
-/// `POST …/chunks`: a chunk that somebody writes.
+/// `POST …/chunks`: adds a manually written chunk.
 ///
 /// # Errors
-/// 102 for an unknown document, or in the API's words for what is wrong with the body.
+/// 102 for an unknown document, or with the API's message for an invalid body.
 pub(crate) async fn add(
     State(state): State<ServerState>,
     caller: Caller,
@@ -109,10 +109,10 @@ pub(crate) async fn add(
     Ok(Success(created(&added, &document.key.dataset.id)).into_response())
 }
 
-/// `PUT` or `PATCH …/chunks/{chunk}`: changes what is given and nothing else.
+/// `PUT` or `PATCH …/chunks/{chunk}`: changes the fields that are given.
 ///
 /// # Errors
-/// 102 for an unknown one, or in the API's words for what is wrong with the body.
+/// 102 for an unknown one, or with the API's message for an invalid body.
 pub(crate) async fn update(
     State(state): State<ServerState>,
     caller: Caller,
@@ -131,7 +131,7 @@ pub(crate) async fn update(
     Ok(Success(true).into_response())
 }
 
-/// `PATCH …/chunks {chunk_ids, available}`: whether several are found.
+/// `PATCH …/chunks {chunk_ids, available}`: enables or disables several chunks for searches.
 ///
 /// # Errors
 /// 102 for an unknown document or chunk, without ids and without a switch.
@@ -154,10 +154,10 @@ pub(crate) async fn switch(
     Ok(Success(true).into_response())
 }
 
-/// `DELETE …/chunks {chunk_ids}`: nothing without ids, unless `delete_all` says so.
+/// `DELETE …/chunks {chunk_ids}`: removes nothing without ids, unless `delete_all` is set.
 ///
 /// # Errors
-/// 102 when some of them are not there; the others are removed.
+/// 102 when some of them do not exist; the others are removed.
 pub(crate) async fn delete(
     State(state): State<ServerState>,
     caller: Caller,
@@ -193,7 +193,7 @@ async fn remove_all(state: &ServerState, document: &Document) -> Result<(), ApiE
         let filter = ChunkFilter { limit: REMOVED_AT_ONCE, ..ChunkFilter::default() };
         let (chunks, _) = state.app.datasets.chunks(&document.key, &filter).await?;
         let ids: Vec<ChunkId> = chunks.into_iter().map(|chunk| chunk.id).collect();
-        // If nothing goes although there was something, somebody else removes it, and this loop would not
+        // If nothing is removed although there were chunks, another request is removing them, and this loop would not
         // end.
         if ids.is_empty() || state.app.library.remove_chunks(&document.key, &ids).await? == 0 {
             return Ok(());

@@ -15,12 +15,11 @@ use crate::state::ServerState;
 use crate::wire::completion::{CompletionRequest, ResponseMode};
 use weft_app::config::Auth;
 
-/// `POST /api/v1/agents/{id}/completions`: a stream unless the caller says otherwise. Without
-/// authentication a session id that nobody knows begins a session, which is what load generators
-/// and scripts on one machine want.
+/// `POST /api/v1/agents/{id}/completions`: a stream by default. Without authentication an unknown session id creates
+/// a session, as load generators and scripts on one machine expect.
 ///
 /// # Errors
-/// 101, 102, 103, 106 as the message says.
+/// 101, 102, 103 or 106; see the message.
 pub(crate) async fn of_agent(
     State(state): State<ServerState>,
     caller: Caller,
@@ -37,10 +36,10 @@ pub(crate) async fn of_agent(
     run(&state, &canvas_key(&caller, id), request, unknown, manner).await
 }
 
-/// `POST /api/v1/agents/chat/completions`: one answer unless the caller asks for a stream.
+/// `POST /api/v1/agents/chat/completions`: a single answer by default.
 ///
 /// # Errors
-/// 101, 102, 103, 106 as the message says.
+/// 101, 102, 103 or 106; see the message.
 pub(crate) async fn of_named_agent(
     State(state): State<ServerState>,
     caller: Caller,
@@ -49,7 +48,7 @@ pub(crate) async fn of_named_agent(
 ) -> Result<Response, ApiError> {
     let Some(id) = body.id("agent_id")? else { return Err(ApiError::argument("`agent_id` is required.")) };
     if body.flag("openai-compatible")? == Some(true) {
-        // A native route: its failures are told like those of the others, and in OpenAI's shape as well.
+        // A native route: its errors have the same format as on the others, in addition to OpenAI's.
         return openai::complete(&state, &caller, id, &headers, &body)
             .await
             .map_err(ApiError::in_openai_shape);

@@ -1,4 +1,4 @@
-//! What canvases can be made of.
+//! The components of which canvases are built.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -22,17 +22,17 @@ fn shown(spec: &'static ComponentSpec) -> Json {
     described(spec, weft_app::example(spec.kind))
 }
 
-/// `GET /api/v1/components/{name}`: one of them.
+/// `GET /api/v1/components/{name}`: one component type.
 ///
 /// # Errors
-/// 102 when there is none of that name.
+/// 102 for an unknown component.
 pub(crate) async fn get(_: Caller, Path(name): Path<String>) -> Result<Response, ApiError> {
     let found = weft_app::components().find(|spec| spec.kind == name);
     let spec = found.ok_or_else(|| ApiError::data(format!("There is no component `{name}`.")))?;
     Ok(Success(shown(spec)).into_response())
 }
 
-/// `GET /api/v1/plugins`: the tools that were added without a new build, by plugin.
+/// `GET /api/v1/plugins`: the tools that plugins add at run time, by plugin.
 pub(crate) async fn plugins(State(state): State<ServerState>, _: Caller) -> Response {
     let tool = |tool: &Tool| {
         let Tool { name, description, parameters, traits, .. } = tool;
@@ -46,7 +46,7 @@ pub(crate) async fn plugins(State(state): State<ServerState>, _: Caller) -> Resp
     Success(plugins.collect::<Json>()).into_response()
 }
 
-/// `GET /api/v1/plugin/tools`: the same tools in one list, in the shape that clients of the compatible API know.
+/// `GET /api/v1/plugin/tools`: the same tools in one list, in the format that clients of the compatible API know.
 pub(crate) async fn plugin_tools(State(state): State<ServerState>, _: Caller) -> Response {
     let tools = state.app.plugins.iter().flat_map(|plugin| plugin.tools());
     Success(tools.map(|tool| plugin_tool(tool)).collect::<Json>()).into_response()

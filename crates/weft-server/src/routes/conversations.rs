@@ -1,4 +1,4 @@
-//! `POST /api/v1/completion`: a turn of a conversation that is named by its id alone.
+//! `POST /api/v1/completion`: a turn of a conversation that is addressed by its id alone.
 
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -24,7 +24,7 @@ use crate::wire::completion::{CompletionRequest, ResponseMode, last_question};
 use crate::wire::envelope::{Success, respond};
 use crate::wire::session::SessionView;
 
-/// `GET /v1/api/conversation/{id}`: a conversation that is named by its id alone.
+/// `GET /v1/api/conversation/{id}`: a conversation that is addressed by its id alone.
 ///
 /// # Errors
 /// 102 for an unknown one.
@@ -39,10 +39,10 @@ pub(crate) async fn get(
     Ok(Success(SessionView::new(session, &messages, None)).into_response())
 }
 
-/// Runs the turn; a stream unless the caller says otherwise.
+/// Runs the turn; a stream by default.
 ///
 /// # Errors
-/// 101, 102, 106 as the message says.
+/// 101, 102 or 106; see the message.
 pub(crate) async fn complete(
     State(state): State<ServerState>,
     caller: Caller,
@@ -83,7 +83,7 @@ pub(crate) async fn complete(
     }
 }
 
-/// The same question to a chat assistant.
+/// The same for a chat assistant.
 async fn of_chat(
     state: &ServerState,
     caller: &Caller,

@@ -1,8 +1,9 @@
-//! Graphs, mind maps and summaries of all documents of a dataset: asked for at once, and looked at while they are made.
+//! Graphs, mind maps and summaries of all documents of a dataset: starts their construction and reports its progress.
 //!
-//! They are made document by document, by the same work that reads documents ([`weft_knowledge::ingest`]): to run a task is to
-//! write into the settings of every document that it is wanted, and to have them read again; to trace it is to look at the
-//! states of these documents. What is made of all of them together is a document, too, which the library adds itself.
+//! They are built document by document, by the same workers that ingest documents ([`weft_knowledge::ingest`]).
+//! Running a task means enabling it in the settings of every document and ingesting the documents again; tracing it
+//! means looking at the states of these documents. What is built from all documents together is a document as well,
+//! which the library adds by itself.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -29,17 +30,17 @@ use crate::state::ServerState;
 use crate::wire::chunk::dataset_not_owned;
 use crate::wire::envelope::Success;
 
-/// Documents that are looked at together.
+/// Number of documents read in one batch.
 const PAGE: u64 = 200;
 
-/// What is made of all documents.
+/// Something that is built for all documents.
 #[derive(Clone, Copy)]
 struct Task {
-    /// The settings that ask for it.
+    /// The section of the settings that controls it.
     section: &'static str,
-    /// The one of them that does.
+    /// The setting in that section that enables it.
     switch: &'static str,
-    /// What the API calls it.
+    /// Its name in the API.
     name: &'static str,
 }
 
@@ -69,7 +70,8 @@ impl Task {
         settings
     }
 
-    /// What a document is asked for, as its dataset says whether all of them are summed up together.
+    /// Enables the task in the settings of a document; the dataset decides whether all documents are summarized
+    /// together.
     fn asked_within(self, dataset: &Dataset, settings: Settings) -> Settings {
         let mut settings = self.asked(settings);
         if self.is_over_documents(dataset) {
@@ -78,7 +80,7 @@ impl Task {
         settings
     }
 
-    /// Whether it is made of all documents together, and no document has its own.
+    /// Returns whether it is built from all documents together instead of for each one.
     fn is_over_documents(self, dataset: &Dataset) -> bool {
         self.section == RAPTOR.section && SummaryScope::of(&dataset.settings) == SummaryScope::Dataset
     }
@@ -88,13 +90,13 @@ impl Task {
     }
 }
 
-/// The name of a task. There is one of its kind in a dataset, so it follows from that.
+/// Returns the id of a task. A dataset has one task of each kind, so the id is derived from the two.
 pub(super) fn task_id(dataset: &DatasetKey, kind: &str) -> String {
     let whole = [dataset.tenant.as_str(), dataset.id.as_str(), kind].join("\u{0}");
     hex(&Sha256::digest(whole.as_bytes())[..16])
 }
 
-/// `POST …/run_graphrag`: every document of the dataset gets its graph.
+/// `POST …/run_graphrag`: builds the graph of every document of the dataset.
 ///
 /// # Errors
 /// 102 for an unknown dataset, one without documents, and one whose documents are being read.
@@ -106,7 +108,7 @@ pub(crate) async fn run_graph(
     run(&state, &caller, &id, GRAPH).await
 }
 
-/// `POST …/run_raptor`: every document of the dataset gets its summaries.
+/// `POST …/run_raptor`: builds the summaries of every document of the dataset.
 ///
 /// # Errors
 /// As [`run_graph`].
@@ -118,7 +120,7 @@ pub(crate) async fn run_raptor(
     run(&state, &caller, &id, RAPTOR).await
 }
 
-/// `GET …/trace_graphrag`: how far that has come.
+/// `GET …/trace_graphrag`: the progress of the task.
 ///
 /// # Errors
 /// 102 for an unknown dataset.
@@ -130,7 +132,7 @@ pub(crate) async fn trace_graph(
     trace(&state, &caller, &id, GRAPH).await
 }
 
-/// `GET …/trace_raptor`: how far that has come.
+/// `GET …/trace_raptor`: the progress of the task.
 ///
 /// # Errors
 /// As [`trace_graph`].
@@ -142,15 +144,15 @@ pub(crate) async fn trace_raptor(
     trace(&state, &caller, &id, RAPTOR).await
 }
 
-/// What is made of a dataset.
+/// An index of a dataset that can be built.
 enum Made {
-    /// Something of its documents, by the work that reads them.
+    /// Built from its documents, by the workers that ingest them.
     OfDocuments(Task),
     /// New vectors.
     Vectors,
 }
 
-/// The index that a request names by its `type`.
+/// Returns the index that a request names by its `type`.
 fn named(params: &Params) -> Result<Made, ApiError> {
     made(params.get("type").unwrap_or_default())
 }
@@ -170,10 +172,11 @@ fn made(index: &str) -> Result<Made, ApiError> {
     }
 }
 
-/// `POST …/index?type=`: what [`run_graph`] and [`run_raptor`] do, the same for mind maps; and `embedding`, with `{embedding_model}`.
+/// `POST …/index?type=`: does what [`run_graph`] and [`run_raptor`] do, and the same for mind maps; type `embedding`
+/// takes `{embedding_model}`.
 ///
 /// # Errors
-/// As these and as [`reembedding::begin`]; 102 for a type that there is not.
+/// As these and as [`reembedding::begin`]; 102 for an unknown type.
 pub(crate) async fn run_index(
     State(state): State<ServerState>,
     caller: Caller,
@@ -189,10 +192,10 @@ pub(crate) async fn run_index(
     Ok(Success(json!({"task_id": task.id(&DatasetKey::new(&caller.tenant, id.as_str()))})).into_response())
 }
 
-/// `GET …/index?type=`: how far that has come.
+/// `GET …/index?type=`: the progress of the task.
 ///
 /// # Errors
-/// 102 for an unknown dataset and for a type that there is not.
+/// 102 for an unknown dataset and for an unknown type.
 pub(crate) async fn trace_index(
     State(state): State<ServerState>,
     caller: Caller,
@@ -205,11 +208,11 @@ pub(crate) async fn trace_index(
     }
 }
 
-/// `DELETE …/{index}`: the summaries or the mind map are gone, and are made again when that is asked for; new vectors are
-/// called off. The graph has a route of its own.
+/// `DELETE …/{index}`: removes the summaries or the mind map, which can be built again on request; cancels a
+/// re-embedding. The graph has a route of its own.
 ///
 /// # Errors
-/// 102 for an unknown dataset and for an index that there is not.
+/// 102 for an unknown dataset and for an unknown index.
 pub(crate) async fn delete_index(
     State(state): State<ServerState>,
     caller: Caller,
@@ -221,7 +224,7 @@ pub(crate) async fn delete_index(
     };
     let dataset = owned::dataset(&state, &caller, &id, |_| ApiError::data("no authorization")).await?;
     for document in documents(&state, &dataset.key).await? {
-        // What is removed meanwhile has none.
+        // A document that is removed concurrently has none.
         if task.section == MIND_MAP.section {
             found(delete_mind_map(&state, &document).await)?;
         } else {
@@ -238,7 +241,7 @@ async fn delete_summaries(state: &ServerState, document: Document) -> weft_core:
         return Ok(());
     }
     ask_no_more(state, &document, RAPTOR).await?;
-    // All are found before any is removed, which would shift the pages.
+    // All ids are collected before any chunk is removed, because removing shifts the pages.
     let filter = ChunkFilter { limit: PAGE, ..ChunkFilter::default() };
     let summaries = ChunkPages::new(&*state.app.datasets, key, filter).ids(is_summary).await?;
     if !summaries.is_empty() {
@@ -252,7 +255,8 @@ async fn delete_mind_map(state: &ServerState, document: &Document) -> weft_core:
     state.app.datasets.put_extra(&document.key, Extra::MindMap, &Json::Null).await
 }
 
-/// Has a document no longer ask for something. When it is being read it is stopped, for it would have it in the end.
+/// Disables a task for a document. Stops the document if it is being ingested, as it would otherwise still produce
+/// the result.
 async fn ask_no_more(state: &ServerState, document: &Document, task: Task) -> weft_core::Result<()> {
     let (library, key) = (&state.app.library, &document.key);
     if !task.is_wanted(&document.settings) {
@@ -268,16 +272,18 @@ async fn ask_no_more(state: &ServerState, document: &Document, task: Task) -> we
         }
         reworked => return reworked.map(drop),
     }
-    // One that no worker has begun with is stopped by now; another one goes on asking until somebody takes that away.
+    // If no worker has started on the document, it is stopped now; otherwise its settings keep the task until they
+    // are changed.
     library.rework_document(key, &change).await.map(drop).or_else(gone)
 }
 
-/// What is no longer read need not be stopped, and what is still being read cannot be changed.
+/// Ignores conflicts: a document that is not being ingested need not be stopped, and one that still is cannot be
+/// changed.
 fn gone(error: weft_core::Error) -> weft_core::Result<()> {
     if error.kind == ErrorKind::Conflict { Ok(()) } else { Err(error) }
 }
 
-/// All documents of a dataset, the newest first.
+/// Returns all documents of a dataset, the newest first.
 pub(super) async fn documents(state: &ServerState, dataset: &DatasetKey) -> Result<Vec<Document>, ApiError> {
     Ok(all_of(&*state.app.datasets, dataset).await?)
 }
@@ -285,7 +291,8 @@ pub(super) async fn documents(state: &ServerState, dataset: &DatasetKey) -> Resu
 async fn all_of(store: &dyn DatasetStore, dataset: &DatasetKey) -> weft_core::Result<Vec<Document>> {
     let mut all = Vec::new();
     let mut after = None;
-    // From the last id and not by a number of rows: documents that come or go meanwhile neither hide nor repeat others.
+    // Pages continue from the last id rather than by offset: documents that come or go concurrently neither hide nor
+    // repeat others.
     loop {
         let heads = store.document_heads(dataset, &Heads::Page(after, PAGE)).await?;
         let Some(last) = heads.last() else { break };
@@ -308,12 +315,12 @@ async fn run(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Resu
 async fn begun(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Result<(), ApiError> {
     let dataset = owned::dataset(state, caller, id, dataset_not_owned).await?;
     let mut documents = documents(state, &dataset.key).await?;
-    // The document that sums up the others is made by itself.
+    // The document that summarizes the others is created separately.
     documents.retain(|document| !is_of_dataset(document));
     if documents.is_empty() {
         return Err(ApiError::data(format!("No documents in Dataset {id}")));
     }
-    // Settings of a document that is being read cannot change, and a task for some of the documents is none.
+    // The settings of a document that is being ingested cannot change, and a task must cover all documents.
     if let Some(document) = documents.iter().find(|document| document.state == DocumentState::Running) {
         let message = format!("the document {} is being read; try again when that is done", document.name);
         return Err(ApiError::data(message));
@@ -321,7 +328,7 @@ async fn begun(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Re
     let mut ids: Vec<DocumentId> = Vec::with_capacity(documents.len());
     for document in documents {
         let settings = task.asked_within(&dataset, document.settings.clone());
-        // When all documents are summed up together, one that is read already has nothing left to do.
+        // When all documents are summarized together, a document that is already ingested has nothing left to do.
         let is_done = document.state == DocumentState::Done && settings == document.settings;
         if is_done && task.is_over_documents(&dataset) {
             continue;
@@ -330,13 +337,13 @@ async fn begun(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Re
             let settings = Some(task.asked_within(&dataset, document.settings.clone()));
             Ok::<_, Error>(Some(DocumentChange { settings, ..DocumentChange::default() }))
         };
-        // One that is removed meanwhile must not leave those before it reworked and unread.
+        // If one is removed concurrently, those reworked before it must still be queued.
         if found(state.app.library.rework_document(&document.key, change).await)?.is_some() {
             ids.push(document.key.id);
         }
     }
     state.app.library.queue(&dataset.key, &ids).await?;
-    // A mind map changes no summary and no name of a graph.
+    // A mind map changes neither summaries nor names in a graph.
     if task.section != MIND_MAP.section && is_wanted(&dataset.settings) {
         state.app.library.ask_for_summaries(&dataset.key).await?;
     }
@@ -350,8 +357,8 @@ async fn trace(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Re
     if documents.is_empty() {
         return Ok(Success(json!({})).into_response());
     }
-    // What is made of all together is in no list until a worker has begun with it; it counts as one more
-    // document without progress.
+    // The document for all of them is in no list until a worker has started on it; it counts as one more document
+    // without progress.
     let begins = task.is_over_documents(&dataset) && is_about_to_begin(state, &dataset).await?;
     let mut told = told(&documents, &task.id(&dataset.key));
     if begins && let Some(share) = told["progress"].as_f64().filter(|share| *share > 0.0) {
@@ -360,7 +367,7 @@ async fn trace(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Re
     Ok(Success(told).into_response())
 }
 
-/// Whether what is made of all documents together is not there yet, and no worker has begun with it.
+/// Returns whether the result for all documents together does not exist yet and no worker has started on it.
 async fn is_about_to_begin(state: &ServerState, dataset: &Dataset) -> Result<bool, ApiError> {
     let key = DocumentKey::new(&dataset.key, document_id(&dataset.key));
     match state.app.datasets.extra(&key, Extra::Summaries).await {
@@ -370,7 +377,7 @@ async fn is_about_to_begin(state: &ServerState, dataset: &Dataset) -> Result<boo
     }
 }
 
-/// A task as clients know it: −1 is the progress of one that has failed.
+/// The state of a task in the form that clients expect: the progress −1 means that it failed.
 fn told(documents: &[Document], id: &str) -> Json {
     let failed: Vec<&Document> =
         documents.iter().filter(|document| document.state == DocumentState::Failed).collect();
@@ -381,7 +388,7 @@ fn told(documents: &[Document], id: &str) -> Json {
     for document in failed.iter().take(5) {
         message.push_str(&format!("\n{}: {}", document.name, document.message));
     }
-    // While others are being read the task is not over.
+    // While other documents are being ingested the task is not over.
     let progress = match (failed.is_empty(), running) {
         (false, false) => -1.0,
         _ => share / documents.len() as f64,

@@ -1,4 +1,4 @@
-//! Datasets: what documents are kept in and searched by.
+//! Datasets: collections of documents that are searched together.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -20,13 +20,13 @@ use crate::wire::dataset::{self, DatasetFields, Removal, none_owned, not_owned, 
 use crate::wire::envelope::{Listed, Success};
 use crate::wire::rules::line;
 
-/// Datasets that are removed in one go.
+/// Batch size when all datasets are removed.
 const REMOVED_AT_ONCE: u64 = 100;
 
-/// `POST /api/v1/datasets`. A name that is taken gets a number.
+/// `POST /api/v1/datasets`. A name that is taken gets a number appended.
 ///
 /// # Errors
-/// 101 with a line for every field that is wrong; 102 for an embedding model that there is none of.
+/// 101 with a line for every field that is wrong; 102 for an unknown embedding model.
 pub(crate) async fn create(
     State(state): State<ServerState>,
     caller: Caller,
@@ -45,7 +45,7 @@ pub(crate) async fn create(
     Ok(Success(view(&created)).into_response())
 }
 
-/// Whether a pipeline that is named is there, and is one.
+/// Checks that a named pipeline exists and is a pipeline.
 pub(super) async fn check_pipeline(
     state: &ServerState,
     caller: &Caller,
@@ -65,7 +65,7 @@ pub(super) async fn check_pipeline(
     }
 }
 
-/// The name of a model that makes vectors.
+/// Returns the full name of an embedding model.
 pub(super) fn embedder(state: &ServerState, caller: &Caller, name: &str) -> Result<String, ApiError> {
     let found = state.app.models.embedder(&caller.tenant, name);
     found.map(|model| model.name().to_owned()).map_err(|error| match error.kind {
@@ -77,17 +77,17 @@ pub(super) fn embedder(state: &ServerState, caller: &Caller, name: &str) -> Resu
     })
 }
 
-/// The provider that a name ends with, unless there are models of it.
+/// Returns the provider at the end of a model name if there are no models of it.
 fn unknown_provider<'a>(state: &ServerState, caller: &Caller, name: &'a str) -> Option<&'a str> {
     let (_, provider) = name.rsplit_once('@')?;
-    // The name of an entry may end with the provider, and the configuration may say it apart.
+    // The name of a configured model may end with the provider, or the configuration may state it separately.
     let named = |model: ModelInfo| Some(model.name.rsplit_once('@')?.1.to_owned());
     let named = state.app.models.list(&caller.tenant).into_iter().filter_map(named);
     let mut known = state.app.models.makers(&caller.tenant).into_iter().chain(named);
     (!known.any(|known| known.eq_ignore_ascii_case(provider))).then_some(provider)
 }
 
-/// The name of the model that makes vectors when nobody names one. Without one words are searched alone.
+/// Returns the name of the default embedding model. Without one, datasets are only searched by words.
 fn default_embedder(state: &ServerState, caller: &Caller) -> Result<String, ApiError> {
     let model = found(state.app.models.embedder(&caller.tenant, ""))?;
     Ok(model.map(|model| model.name().to_owned()).unwrap_or_default())
@@ -105,7 +105,7 @@ pub(crate) async fn list(
     let query = dataset::query(&params, state.app.limits.page_size)?;
     let (datasets, total) = state.app.datasets.datasets(&caller.tenant, &query.filter).await?;
     if total == 0 {
-        // Each that is named has to be there, though not every one has to fit the others.
+        // Each named dataset must exist, even if it does not match the other filters.
         for named in &query.named {
             let alone = DatasetFilter { counting: Counting::Without, ..named.of_datasets() };
             if state.app.datasets.datasets(&caller.tenant, &alone).await?.1 == 0 {
@@ -120,7 +120,7 @@ pub(crate) async fn list(
 /// `GET /api/v1/datasets/{id}`.
 ///
 /// # Errors
-/// 102 for an unknown one, whatever its id looks like.
+/// 102 for an unknown one, whatever the form of its id.
 pub(crate) async fn get(
     State(state): State<ServerState>,
     caller: Caller,
@@ -135,11 +135,11 @@ async fn own(state: &ServerState, caller: &Caller, id: DatasetId) -> Result<Data
     found.map_err(|error| owned::or(error, not_owned(&caller.tenant, id.as_str())))
 }
 
-/// `PUT /api/v1/datasets/{id}`: changes what is given and nothing else.
+/// `PUT /api/v1/datasets/{id}`: changes the fields that are given.
 ///
 /// # Errors
-/// 101 with a line for every field that is wrong; 102 for an unknown one, a name that is taken, and another
-/// embedding model where there are chunks.
+/// 101 with a line for every field that is wrong; 102 for an unknown dataset, a name that is taken, and a different
+/// embedding model when there are chunks.
 pub(crate) async fn update(
     State(state): State<ServerState>,
     caller: Caller,
@@ -148,7 +148,7 @@ pub(crate) async fn update(
 ) -> Result<Response, ApiError> {
     let id = dataset::dataset_id(&id)?;
     let fields = DatasetFields::of_change(&body)?;
-    // Read anew each time, so that the change is one of what somebody else has left.
+    // Read again on each attempt, so that the change applies to the latest state.
     let updated = changes::made("dataset", || async {
         let before = own(&state, &caller, id.clone()).await?;
         replaced(&state, &caller, before, fields.clone()).await
@@ -156,7 +156,7 @@ pub(crate) async fn update(
     Ok(Success(view(&updated.await?)).into_response())
 }
 
-/// A dataset with other fields; nothing when somebody else has changed it since it was read.
+/// Replaces the fields of a dataset; `None` if it was changed since it was read.
 async fn replaced(
     state: &ServerState,
     caller: &Caller,
@@ -167,7 +167,7 @@ async fn replaced(
     let embedder = match fields.embedding_model.as_deref() {
         None if fields.default_model => default_embedder(state, caller)?,
         None => before.embedder.clone(),
-        // What it has may be sent back, also when that is none.
+        // Clients may send back the current model, even if that no longer exists.
         Some(name) if name == before.embedder || name == dataset::model(&before) => before.embedder.clone(),
         Some(name) => {
             if let Some(message) = dataset::model_problem(name) {
@@ -204,10 +204,10 @@ async fn replaced(
     })
 }
 
-/// `DELETE /api/v1/datasets {ids, delete_all}`: only with ids, or when `delete_all` says so.
+/// `DELETE /api/v1/datasets {ids, delete_all}`: only with ids, or with `delete_all`.
 ///
 /// # Errors
-/// 101 for ids that are none; 102 when one of them is unknown, and then nothing is removed.
+/// 101 for ids that are not valid; 102 when one of them is unknown; then nothing is removed.
 pub(crate) async fn delete(
     State(state): State<ServerState>,
     caller: Caller,
@@ -252,7 +252,7 @@ async fn remove_all(state: &ServerState, caller: &Caller) -> Result<u64, ApiErro
     }
 }
 
-/// How many are gone by it: one that somebody else has just removed counts there.
+/// Returns how many datasets this call removed: one that was removed concurrently is counted by the other request.
 async fn remove(state: &ServerState, caller: &Caller, id: DatasetId) -> Result<u64, ApiError> {
     let gone = found(state.app.library.remove_dataset(&DatasetKey::new(&caller.tenant, id)).await)?;
     Ok(u64::from(gone.is_some()))

@@ -23,12 +23,12 @@ use crate::wire::document::{self, view};
 use crate::wire::envelope::Success;
 use crate::wire::metadata::Summary;
 
-/// Documents that are removed in one go.
+/// Batch size when all documents are removed.
 const REMOVED_AT_ONCE: u64 = 100;
 
 /// `GET …/documents`: by `id`, `ids`, `name`, `keywords`, `suffix`, `types`, `run`, `metadata_condition`, `metadata`,
 /// `return_empty_metadata`, `create_time_from`, `create_time_to`, `page`, `page_size`, `orderby` and `desc`; with
-/// `?type=filter` what they differ in.
+/// `?type=filter` the available values of the filters.
 ///
 /// # Errors
 /// 102 for an unknown dataset, id or name.
@@ -44,7 +44,7 @@ pub(crate) async fn list(
         return Ok(Success(choices(&state, &dataset.key, &query.filter).await?).into_response());
     }
     let (documents, mut total) = state.app.datasets.documents(&dataset.key, &query.filter).await?;
-    // Only an empty list needs a reason: whether what was named is there at all.
+    // An empty list is only an error if a named document does not exist at all.
     if total == 0 {
         for named in &query.named {
             if state.app.datasets.documents(&dataset.key, &named.of_documents()).await?.1 == 0 {
@@ -52,7 +52,7 @@ pub(crate) async fn list(
             }
         }
     }
-    // Times narrow what is listed. What is counted is what there is of any time: clients of the API rely on it.
+    // Times restrict the list, but not the count: clients of the API rely on it.
     if query.filter.from_ms.is_some() || query.filter.to_ms.is_some() {
         let of_any_time = DocumentFilter { from_ms: None, to_ms: None, limit: 0, ..query.filter };
         total = state.app.datasets.documents(&dataset.key, &of_any_time).await?.1;
@@ -61,7 +61,7 @@ pub(crate) async fn list(
     Ok(Success(json!({"total": total, "docs": docs})).into_response())
 }
 
-/// How many documents have each ending, state and metadata, for pages that offer them as a choice.
+/// Counts the documents with each extension, state and metadata value, for pages that offer them as filters.
 async fn choices(
     state: &ServerState,
     dataset: &DatasetKey,
@@ -90,17 +90,17 @@ async fn choices(
         }
     })
     .await?;
-    // Beside the keys, as what `metadata` may ask for.
+    // Next to the keys, in the form that `metadata` accepts.
     let mut metadata = summary.into_counts();
     metadata["empty_metadata"] = json!({"true": bare});
     let filter = json!({"suffix": endings, "run_status": runs, "metadata": metadata});
     Ok(json!({"total": total, "filter": filter}))
 }
 
-/// `PUT` or `PATCH …/documents/{document}`: changes what is given and nothing else.
+/// `PUT` or `PATCH …/documents/{document}`: changes the fields that are given.
 ///
 /// # Errors
-/// 102 for an unknown one and for fields that are wrong; 101 for a name that does not fit.
+/// 102 for an unknown one and for fields that are not valid; 101 for a name that is not valid.
 pub(crate) async fn update(
     State(state): State<ServerState>,
     caller: Caller,
@@ -109,7 +109,7 @@ pub(crate) async fn update(
 ) -> Result<Response, ApiError> {
     let missing = |_: &str| ApiError::data("you don't own the dataset");
     let dataset = owned::dataset(&state, &caller, &id, missing).await?;
-    // Read anew each time, so that the change is one of what somebody else has left.
+    // Read again on each attempt, so that the change applies to the latest state.
     let document = changes::made("document", || async {
         let missing = |_: &str| ApiError::data("the dataset doesn't own the document");
         let before = owned::document(&state, &dataset.key, &document, missing).await?;
@@ -118,7 +118,7 @@ pub(crate) async fn update(
     Ok(Success(view(&document.await?)).into_response())
 }
 
-/// A document with what a body says of it; nothing when somebody else has changed it since it was read.
+/// Applies a body to a document; `None` if it was changed since it was read.
 async fn changed(
     state: &ServerState,
     caller: &Caller,
@@ -133,7 +133,7 @@ async fn changed(
     }
     let change = DocumentChange { revision: Some(before.revision), ..change };
     let renamed = change.name.is_some();
-    // Two conflicts are told apart: a name that is taken, and a document that is being read.
+    // Distinguishes two conflicts: a name that is taken, and a document that is being ingested.
     let recut = change.method.is_some() && before.state == DocumentState::Running;
     let updated = state.app.library.try_document(&before.key, &change).await;
     updated.map_err(|error| match error.kind {
@@ -143,10 +143,10 @@ async fn changed(
     })
 }
 
-/// `GET …/documents/{document}`: the file as it was uploaded. It is sent to be saved and never to be shown.
+/// `GET …/documents/{document}`: the file as it was uploaded, sent as an attachment, never displayed inline.
 ///
 /// # Errors
-/// 102 for an unknown one or an empty file, with a code and a message and nothing else.
+/// 102 for an unknown one or an empty file, as a code and a message only.
 pub(crate) async fn download(
     State(state): State<ServerState>,
     caller: Result<Caller, ApiError>,
@@ -178,7 +178,7 @@ async fn file(
 /// `DELETE …/documents {ids}` or `{delete_all: true}`.
 ///
 /// # Errors
-/// 101 for ids that are none; 102 for an unknown dataset or document, and then nothing is removed.
+/// 101 for ids that are not valid; 102 for an unknown dataset or document; then nothing is removed.
 pub(crate) async fn delete(
     State(state): State<ServerState>,
     caller: Caller,
@@ -198,7 +198,7 @@ pub(crate) async fn delete(
                 return Err(ApiError::data(message));
             }
             let ids: Vec<DocumentId> = documents.into_iter().map(|document| document.key.id).collect();
-            // As many as this request has removed: another one may be faster.
+            // Counts what this request has removed: a concurrent one may have removed some.
             state.app.library.remove_documents(&dataset.key, &ids).await?
         }
         Removal::Everything => remove_all(&state, &dataset.key).await?,
@@ -208,7 +208,7 @@ pub(crate) async fn delete(
 
 async fn remove_all(state: &ServerState, dataset: &DatasetKey) -> Result<u64, ApiError> {
     let mut removed = 0;
-    // From the beginning each time: what was listed before is gone.
+    // From the start each time: entries listed before have been removed.
     loop {
         let filter = DocumentFilter { limit: REMOVED_AT_ONCE, ..DocumentFilter::default() };
         let (documents, _) = state.app.datasets.documents(dataset, &filter).await?;

@@ -1,4 +1,4 @@
-//! How much the vectors of another model are like those that a dataset has.
+//! Compares the vectors of another model with those of a dataset.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -13,17 +13,18 @@ use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::envelope::Success;
 
-/// Chunks that are looked at when nobody says how many, and at most.
+/// Default and maximum number of chunks that are compared.
 const CHUNKS: [usize; 2] = [5, 20];
-/// How near the vectors have to be on average.
+/// Minimum average similarity of the vectors.
 const SIMILARITY_MIN: f64 = 0.9;
-/// The code for something that can be done and would do no good.
+/// The code for a change that is possible but would not help.
 const NOT_EFFECTIVE: u16 = 10;
 
 /// `POST …/embedding/check {embd_id, check_num?}`.
 ///
 /// # Errors
-/// 101 without a model; 102 for an unknown dataset or model, and where there are no vectors; 10 when they have little in common.
+/// 101 without a model; 102 for an unknown dataset or model, and for a dataset without vectors; 10 when the vectors
+/// differ too much.
 pub(crate) async fn check(
     State(state): State<ServerState>,
     caller: Caller,

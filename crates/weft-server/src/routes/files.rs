@@ -1,4 +1,4 @@
-//! Files in folders: the file manager of a tenant.
+//! Routes of the file manager: the files and folders of a tenant.
 
 use axum::body::Bytes;
 use axum::extract::multipart::Multipart;
@@ -24,11 +24,11 @@ use crate::wire::envelope::Success;
 use crate::wire::file::{FolderContents, filter, ids, listed, view};
 use crate::wire::form_name::form_name;
 
-/// Files of one request.
+/// Maximum number of files in one request.
 const FILES_MAX: usize = 100;
-/// Bytes of the id of a folder in a form, at most.
+/// Maximum length of a folder id in a form, in bytes.
 const ID_BYTES_MAX: u64 = 255;
-/// Files that become documents in one request, each in every dataset that is named.
+/// Maximum number of documents that one request may create from files, counted over all named datasets.
 const LINKED_MAX: usize = 1_000;
 
 fn no_entry() -> ApiError {
@@ -39,12 +39,12 @@ fn no_parent() -> ApiError {
     ApiError::data("Can't find this folder!")
 }
 
-/// The same where a folder is looked into.
+/// The same error, for a request that looks into a folder.
 fn no_folder() -> ApiError {
     ApiError::data("Folder not found!")
 }
 
-/// What is said of a change of the tree. Whatever does not fit is told with the code for data, as clients know it.
+/// Converts a failed change of the tree. Invalid requests get the code for data errors, which clients expect.
 fn refused(error: Error, taken: &str) -> ApiError {
     match error.kind {
         ErrorKind::NotFound => no_entry(),
@@ -84,7 +84,7 @@ pub(crate) async fn add(
     if kind.is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with("multipart/")) {
         return upload(State(state), caller, request).await;
     }
-    // Forms are read piece by piece and may be large; JSON is held in memory.
+    // Forms are streamed part by part and may be large; JSON is held in memory.
     DefaultBodyLimit::max(state.app.limits.body_bytes).apply(&mut request);
     let body = Body::from_request(request, &state).await?;
     create(State(state), caller, body).await
@@ -93,7 +93,7 @@ pub(crate) async fn add(
 /// `POST …/file/create {name, parent_id, type}`.
 ///
 /// # Errors
-/// 101 without a name, 102 for a folder that is not there or has the name.
+/// 101 without a name, 102 for a folder that does not exist, and for a name that is taken.
 pub(crate) async fn create(
     State(state): State<ServerState>,
     caller: Caller,
@@ -108,7 +108,7 @@ pub(crate) async fn create(
         "" | "folder" => manager.make_folder(&caller.tenant, &within, &name).await,
         "virtual" => {
             let (manager, tenant) = (manager.clone(), caller.tenant.clone());
-            // Bytes that are there without an entry would be found by nobody.
+            // Bytes stored without an entry could not be found by anyone.
             let keep = async move |_| manager.keep(&tenant, &within, &name, Bytes::new()).await;
             state.app.whole(keep).await?
         }
@@ -122,10 +122,10 @@ pub(crate) async fn create(
     Ok(Success(view(&caller.tenant, &made)).into_response())
 }
 
-/// `POST …/file/upload`: every part with the name `file`, into the folder that the part `parent_id` names.
+/// `POST …/file/upload`: stores every part with the name `file` in the folder that the part `parent_id` names.
 ///
 /// # Errors
-/// 101 without a file or for a name that does not fit, 102 for a folder that is not there; then nothing is kept.
+/// 101 without a file or for a name that is not valid, 102 for a folder that does not exist; then nothing is stored.
 pub(crate) async fn upload(
     State(state): State<ServerState>,
     caller: Caller,
@@ -141,7 +141,7 @@ pub(crate) async fn upload(
     Ok(Success(shown).into_response())
 }
 
-/// The files of a form in their folder: all of them, or none.
+/// Stores the files of a form in their folder: all of them, or none.
 async fn keep_all(
     state: &ServerState,
     caller: &Caller,
@@ -152,7 +152,7 @@ async fn keep_all(
         Ok(()) if kept.is_empty() => Err(ApiError::argument("No file part!")),
         Ok(()) => Ok(kept),
         Err(error) => {
-            // Of a request that fails nothing stays: a client sends all of its files again.
+            // A failed request leaves nothing behind, because the client sends all of its files again.
             for file in &kept {
                 state.app.file_manager.remove(&caller.tenant, file).await?;
             }
@@ -176,7 +176,7 @@ async fn keep_each(
                 let id = whole(part, ("parent_id", ID_BYTES_MAX), "parent_id").await?;
                 let id = String::from_utf8_lossy(&id).trim().to_owned();
                 within = folder(state, caller, Some(&id)).await?;
-                // The parts of a form come in any order: what came before goes there, too.
+                // The parts of a form come in any order: files that came before the folder are moved into it, too.
                 for file in kept.iter_mut() {
                     let moved = manager.move_into(&caller.tenant, file, &within, None).await;
                     *file = moved.map_err(|error| owned::or(error, no_parent()))?;
@@ -199,7 +199,7 @@ async fn keep_each(
 /// `GET /api/v1/files`: by `parent_id`, `keywords`, `page`, `page_size`, `orderby` and `desc`.
 ///
 /// # Errors
-/// 101 for an order that there is none, 102 for a folder that is not there.
+/// 101 for an unknown order, 102 for a folder that does not exist.
 pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
@@ -222,7 +222,7 @@ pub(crate) async fn list(
     Ok(Success(data).into_response())
 }
 
-/// The folder that an entry is in; the root is in itself.
+/// Returns the folder that contains an entry; the root contains itself.
 async fn above(state: &ServerState, caller: &Caller, of: FolderEntry) -> Result<FolderEntry, ApiError> {
     if of.is_root() { Ok(of) } else { entry(state, caller, &of.parent).await }
 }
@@ -230,7 +230,7 @@ async fn above(state: &ServerState, caller: &Caller, of: FolderEntry) -> Result<
 /// `DELETE /api/v1/files {ids}` and `POST …/file/rm {file_ids}`.
 ///
 /// # Errors
-/// 101 without ids and for the root; 102 for one that is not there, and then nothing is removed.
+/// 101 without ids and for the root; 102 for an entry that does not exist; then nothing is removed.
 pub(crate) async fn remove(
     State(state): State<ServerState>,
     caller: Caller,
@@ -238,7 +238,7 @@ pub(crate) async fn remove(
 ) -> Result<Response, ApiError> {
     let ids = ids(&body, &["ids", "file_ids"])?;
     let found = entries(&state, &caller, &ids).await?;
-    // Before anything is removed: of a request that names the root nothing happens.
+    // Checked before anything is removed: a request that names the root changes nothing.
     if found.iter().any(FolderEntry::is_root) {
         return Err(weft_core::seam::folder_store::root_stays().into());
     }
@@ -251,7 +251,8 @@ pub(crate) async fn remove(
 /// `POST /api/v1/files/move {src_file_ids, dest_file_id, new_name}`.
 ///
 /// # Errors
-/// 101 without ids, for a name for several, and for a folder that is to go below itself; 102 for what is not there.
+/// 101 without ids, for one new name for several entries, and for moving a folder below itself; 102 for an entry that
+/// does not exist.
 pub(crate) async fn relocate(
     State(state): State<ServerState>,
     caller: Caller,
@@ -286,7 +287,7 @@ pub(crate) async fn relocate(
     Ok(Success(true).into_response())
 }
 
-/// The ending of a file says how it is read.
+/// Checks that the extension is unchanged: it determines how a file is parsed.
 fn check_ending(entry: &FolderEntry, name: &str) -> Result<(), ApiError> {
     if entry.kind == EntryKind::File && ending(name) != ending(&entry.name) {
         return Err(ApiError::argument("The extension of file can't be changed"));
@@ -309,7 +310,7 @@ async fn named(
 /// `PUT` and `PATCH /api/v1/files/{id} {name}`.
 ///
 /// # Errors
-/// 101 without a name and for another ending, 102 for one that is not there and for a name that is taken.
+/// 101 without a name and for another extension, 102 for an entry that does not exist and for a name that is taken.
 pub(crate) async fn rename(
     State(state): State<ServerState>,
     caller: Caller,
@@ -336,10 +337,10 @@ pub(crate) async fn rename_named(
     rename(state, caller, Path(id), body).await
 }
 
-/// `GET /api/v1/files/{id}`: it is sent to be saved and never to be shown.
+/// `GET /api/v1/files/{id}`: sent as an attachment, never displayed inline.
 ///
 /// # Errors
-/// 102 for one that is not there, and for a folder.
+/// 102 for an entry that does not exist, and for a folder.
 pub(crate) async fn download(
     State(state): State<ServerState>,
     caller: Caller,
@@ -362,7 +363,7 @@ pub(crate) async fn root(State(state): State<ServerState>, caller: Caller) -> Re
 /// `GET /api/v1/files/{id}/parent`.
 ///
 /// # Errors
-/// 102 for one that is not there.
+/// 102 for an entry that does not exist.
 pub(crate) async fn parent(
     State(state): State<ServerState>,
     caller: Caller,
@@ -386,10 +387,10 @@ pub(crate) async fn parent_named(
     parent(state, caller, Path(id)).await
 }
 
-/// `GET /api/v1/files/{id}/ancestors`: itself, and every folder that it is in, the root last.
+/// `GET /api/v1/files/{id}/ancestors`: the entry itself and every folder above it, the root last.
 ///
 /// # Errors
-/// 102 for one that is not there.
+/// 102 for an entry that does not exist.
 pub(crate) async fn ancestors(
     State(state): State<ServerState>,
     caller: Caller,
@@ -421,12 +422,12 @@ fn file_id(params: &Params) -> Result<String, ApiError> {
     Ok(id.to_owned())
 }
 
-/// `POST /api/v1/files/link-to-datasets {file_ids, kb_ids}`: makes documents of the same bytes, which are read like
-/// uploaded ones.
+/// `POST /api/v1/files/link-to-datasets {file_ids, kb_ids}`: creates documents from the same bytes, which are parsed
+/// like uploaded ones.
 ///
 /// # Errors
-/// 101 without files or datasets, 102 for one that is not there, 500 for a kind of file that is not read; then no document
-/// is made.
+/// 101 without files or datasets, 102 for a file or dataset that does not exist, 500 for a file type that is not
+/// supported; then no document is created.
 pub(crate) async fn link(
     State(state): State<ServerState>,
     caller: Caller,
@@ -440,7 +441,7 @@ pub(crate) async fn link(
     }
     let files =
         state.app.file_manager.files_below(&caller.tenant, named, LINKED_MAX / datasets.len().max(1)).await?;
-    // All are looked at before the first becomes a document.
+    // All files are checked before the first becomes a document.
     files.iter().try_for_each(|file| refuse_kind(&file.name))?;
     let app = state.app.clone();
     let made = app.whole(async move |_| link_all(&state, &files, &datasets).await).await??;
@@ -448,7 +449,7 @@ pub(crate) async fn link(
     Ok(Success(shown).into_response())
 }
 
-/// Documents of all files in all datasets, or of none.
+/// Creates documents from all files in all datasets, or none.
 async fn link_all(
     state: &ServerState,
     files: &[FolderEntry],
@@ -458,7 +459,7 @@ async fn link_all(
     match link_each(state, files, datasets, &mut made).await {
         Ok(()) => Ok(made),
         Err(error) => {
-            // What was made before the failure goes again, so that the request can be repeated.
+            // Documents created before the failure are removed, so that the request can be repeated.
             for (_, document) in made {
                 let ids: [DocumentId; 1] = [document.key.id];
                 state.app.library.remove_documents(&document.key.dataset, &ids).await?;
@@ -476,7 +477,7 @@ async fn link_each(
 ) -> Result<(), ApiError> {
     for file in files {
         let Some(first) = datasets.first() else { return Ok(()) };
-        // Read once for all datasets; the bytes are shared and not copied.
+        // Read once for all datasets; the bytes are shared, not copied.
         let read = state.app.file_manager.read(&first.key.tenant, &file.id).await;
         let (_, bytes) = read.map_err(|error| owned::or(error, no_entry()))?;
         for dataset in datasets {

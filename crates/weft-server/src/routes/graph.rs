@@ -1,4 +1,4 @@
-//! The knowledge graph of a dataset, and its mind map beside it.
+//! The knowledge graph of a dataset, and its mind map.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -19,15 +19,14 @@ use crate::wire::envelope::Success;
 use crate::wire::graph::view;
 use crate::wire::mind_map::kept;
 
-/// Authentication error, in the words of the graph's routes.
+/// Code of an authorization error on the routes of the graph.
 const NO_AUTHORIZATION: u16 = 109;
 
 fn not_owned(_: &str) -> ApiError {
     ApiError::new(NO_AUTHORIZATION, "no authorization")
 }
 
-/// `GET …/knowledge_graph`: the most important entities, and how they have to do with each other; and what the documents are
-/// about.
+/// `GET …/knowledge_graph`: the most important entities and their relations, and the mind map of the documents.
 ///
 /// # Errors
 /// 109 for an unknown dataset.
@@ -40,7 +39,7 @@ pub(crate) async fn get(
     let mut gathered = GatheredGraphs::within(BYTES_MAX);
     gathered.add(&*state.app.datasets, &dataset.key, |_| true).await?;
     let graph_note = gathered.note();
-    // Putting the graph of many documents together takes long, and this thread answers others.
+    // Merging the graph of many documents takes long, and must not block the thread.
     let merged = tokio::task::spawn_blocking(move || view(&merge(gathered.parts)));
     let graph = merged.await.map_err(|cause| ApiError::internal(&cause.to_string()))?;
     let (map, map_note) = mind_map::of_dataset(&*state.app.datasets, &dataset.key).await?;
@@ -52,7 +51,7 @@ pub(crate) async fn get(
     Ok(Success(data).into_response())
 }
 
-/// `DELETE …/knowledge_graph`: documents make theirs again when they are read again.
+/// `DELETE …/knowledge_graph`: removes the graph. Documents build theirs again when they are ingested again.
 ///
 /// # Errors
 /// 109 for an unknown dataset.
@@ -62,10 +61,10 @@ pub(crate) async fn delete(
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     let dataset = owned::dataset(&state, &caller, &id, not_owned).await?;
-    // Who has put the graph together looks at which documents have a part in it.
+    // Holders of a merged graph notice this, because they compare which documents contribute to it.
     for head in state.app.datasets.document_heads(&dataset.key, &Heads::With(Extra::Graph)).await? {
         let key = DocumentKey::new(&dataset.key, head.id);
-        // One that goes away meanwhile takes its part with it.
+        // A document that is removed concurrently takes its part of the graph with it.
         found(state.app.datasets.put_extra(&key, Extra::Graph, &Json::Null).await)?;
     }
     Ok(Success(true).into_response())

@@ -1,4 +1,4 @@
-//! Whether the server is there, and whether it can work.
+//! Liveness and readiness of the server.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::auth::Caller;
 use crate::state::ServerState;
 use crate::wire::envelope::{Success, respond};
 
-/// `GET /`: what somebody reads who opens the server's address to see what it is.
+/// `GET /`: a description for people who open the server's address.
 pub(crate) async fn about() -> Response {
     let said = json!({
         "about": "This is Weft, which runs agent workflows.",
@@ -30,27 +30,27 @@ pub(crate) async fn alive() -> Response {
     respond(StatusCode::OK, &json!({"status": "ok"}))
 }
 
-/// How long an answer of the store stands for further questions: everybody may ask, and each try is a write.
+/// How long a result of the store is reused: anyone may ask, and each probe is a write.
 const TRIED_EVERY: Duration = Duration::from_secs(1);
 
-/// How long the store may take to write one row. A store that is slower lets requests run into their limits.
+/// Time limit for the store to write one row. With a slower store, requests would exceed their limits.
 const PROBE_TIME: Duration = Duration::from_secs(3);
 
-/// Whether the store could be written when that was last tried.
+/// Whether the store could be written at the last attempt.
 #[derive(Debug, Default)]
 pub struct Readiness(Mutex<Option<(Instant, bool)>>);
 
 impl Readiness {
-    /// Whether the store can be written. Those who ask at the same time share one try.
+    /// Returns whether the store can be written. Concurrent callers share one probe.
     async fn ask(&self, probe: impl Future<Output = weft_core::Result<()>>) -> bool {
-        // Held while the store is tried, so that those who come meanwhile wait for this answer.
+        // Held during the probe, so that concurrent callers wait for its result.
         let mut last = self.0.lock().await;
         if let Some((at, able)) = *last
             && at.elapsed() < TRIED_EVERY
         {
             return able;
         }
-        // A store that hangs would otherwise hang everybody who asks.
+        // A store that hangs would otherwise block every caller.
         let able = match tokio::time::timeout(PROBE_TIME, probe).await {
             Ok(Ok(())) => true,
             Ok(Err(error)) => {
@@ -62,13 +62,13 @@ impl Readiness {
                 false
             }
         };
-        // Also a failure stands: a store in trouble is not asked more often.
+        // A failure is reused, too: a store in trouble is not probed more often.
         *last = Some((Instant::now(), able));
         able
     }
 }
 
-/// `GET /readyz`: the store can be written, and nobody told the server to stop.
+/// `GET /readyz`: whether the store can be written and the server is not stopping.
 pub(crate) async fn ready(State(state): State<ServerState>) -> Response {
     let able = state.readiness.ask(state.app.probe()).await;
     let store = if able { "ok" } else { "nok" };
@@ -78,8 +78,8 @@ pub(crate) async fn ready(State(state): State<ServerState>) -> Response {
     respond(status, &json!({"status": word, "db": store, "stopping": stopping}))
 }
 
-/// `GET …/system/healthz`: the same in the words of clients that watch several servers. Messages, the index and files are
-/// parts of this process, so they are as well as it is.
+/// `GET …/system/healthz`: the same in the format of clients that monitor several servers. Messages, the index and
+/// files are parts of this process, so their state is that of the process.
 pub(crate) async fn parts(State(state): State<ServerState>) -> Response {
     let able = state.readiness.ask(state.app.probe()).await;
     let (status, word) =
@@ -91,11 +91,11 @@ pub(crate) async fn parts(State(state): State<ServerState>) -> Response {
     respond(status, &told)
 }
 
-/// `GET …/system/status`: the parts of the server, and how long the store took to answer.
+/// `GET …/system/status`: the parts of the server, and the response time of the store.
 pub(crate) async fn status(State(state): State<ServerState>, _: Caller) -> Response {
     let began = Instant::now();
     let able = state.readiness.ask(state.app.probe()).await;
-    // Of an answer that was shared it is the time that this request has waited.
+    // For a shared result, the time that this request has waited.
     let elapsed = format!("{:.1}", began.elapsed().as_secs_f64() * 1_000.0);
     let here = |kind: &str| json!({"type": kind, "status": "green", "elapsed": "0.0"});
     let database = json!({"status": if able { "green" } else { "red" }, "elapsed": elapsed});

@@ -1,4 +1,4 @@
-//! MCP clients.
+//! The endpoint for MCP clients.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 use weft_mcp::serving::{Names, Posted, Reply, ReplyBody, RpcError, check_origin, code};
 
 use crate::auth::Caller;
-use crate::body::Body;
+use crate::body::{Body, WithText};
 use crate::error::ApiError;
 use crate::mcp::Offering;
 use crate::sse;
@@ -20,18 +20,18 @@ use crate::state::ServerState;
 use crate::wire::envelope::respond;
 use weft_app::config::Auth;
 
-/// Where clients of RAGFlow's own server put the token.
+/// Headers in which clients of RAGFlow's own server send the token.
 const KEY_HEADERS: [&str; 2] = ["api_key", "x-api-key"];
 
-/// `POST /mcp`: a message. Failures are those of the protocol.
+/// `POST /mcp`: a message. Failures are reported by the protocol.
 pub(crate) async fn posted(State(state): State<ServerState>, request: Request) -> Response {
     let headers = request.headers().clone();
     let (caller, request) = match let_in(&state, request).await {
         Ok(known) => known,
         Err(refused) => return refused,
     };
-    let message = match Body::from_request(request, &state).await {
-        Ok(Body(message)) => message,
+    let (message, text) = match WithText::from_request(request, &state).await {
+        Ok(WithText(Body(message), text)) => (message, text),
         Err(error) => {
             let error = RpcError::new(code::PARSE, error.message());
             return response(Reply::refused(StatusCode::BAD_REQUEST, &Json::Null, error));
@@ -39,7 +39,7 @@ pub(crate) async fn posted(State(state): State<ServerState>, request: Request) -
     };
     let owner = owner(&caller);
     let offering = Arc::new(Offering::new(state.clone(), caller));
-    let posted = Posted { owner: &owner, headers: &headers, message };
+    let posted = Posted { owner: &owner, headers: &headers, message, text };
     response(state.mcp.post(offering, posted).await)
 }
 
@@ -52,7 +52,7 @@ pub(crate) async fn ended(State(state): State<ServerState>, request: Request) ->
     }
 }
 
-/// Whose conversation it is: nobody else goes on with it, whatever tenant they are of.
+/// The owner of a conversation: no other caller can continue it, even in the same tenant.
 fn owner(caller: &Caller) -> String {
     format!("{}/{}", caller.tenant, caller.actor)
 }
@@ -63,7 +63,7 @@ pub(crate) async fn no_stream() -> Response {
     (StatusCode::METHOD_NOT_ALLOWED, allowed).into_response()
 }
 
-/// Who asks, unless it is a page that may not.
+/// Returns the caller, unless the request comes from a page that is not allowed.
 async fn let_in(state: &ServerState, request: Request) -> Result<(Caller, Request), Response> {
     let names = match state.auth {
         Auth::On => Names::Any,
@@ -81,7 +81,7 @@ async fn let_in(state: &ServerState, request: Request) -> Result<(Caller, Reques
     }
 }
 
-/// The token as every route has it.
+/// Moves the token to the header that every other route uses.
 fn with_token(headers: &mut HeaderMap) {
     if headers.contains_key(header::AUTHORIZATION) {
         return;
@@ -91,7 +91,7 @@ fn with_token(headers: &mut HeaderMap) {
     }
 }
 
-// HTTP demands it with 401; clients find out by it how to sign in.
+// HTTP requires the header with 401, and clients use it to discover how to sign in.
 fn unknown(error: ApiError) -> Response {
     let mut response = error.into_response();
     if response.status() == StatusCode::UNAUTHORIZED {

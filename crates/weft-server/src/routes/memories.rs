@@ -1,4 +1,4 @@
-//! Memories of agents.
+//! Routes for the memories of agents.
 
 use std::collections::{HashMap, HashSet};
 
@@ -23,13 +23,13 @@ use crate::state::ServerState;
 use crate::wire::envelope::{Success, respond};
 use crate::wire::memory::{MemoryItem, MessageItem, STORAGE, changed, settings, status};
 
-/// The code of what is not there, on these routes.
+/// Code for something that does not exist, on these routes.
 const NOT_FOUND: u16 = 404;
-/// Memories on a page when nobody says how many.
+/// Default number of memories on a page.
 const PAGE_SIZE: u64 = 50;
-/// Recent messages when nobody says how many.
+/// Default number of recent messages.
 const RECENT: u64 = 10;
-/// Messages that a search gives when nobody says how many.
+/// Default number of messages that a search returns.
 const TOP_N: usize = 5;
 
 fn unknown(id: &str) -> ApiError {
@@ -40,7 +40,7 @@ fn unknown_message(key: &MemoryKey, number: &str) -> ApiError {
     ApiError::new(NOT_FOUND, format!("Message '{number}' in memory '{}' not found.", key.id))
 }
 
-/// What is said of a failure that may be an unknown memory.
+/// Converts a failure that may mean that the memory is unknown.
 fn told(id: &str) -> impl Fn(Error) -> ApiError {
     move |error| match error.kind {
         ErrorKind::NotFound => unknown(id),
@@ -52,11 +52,11 @@ async fn found(state: &ServerState, caller: &Caller, id: &str) -> Result<Memory,
     state.app.memories.store.get(&MemoryKey::new(&caller.tenant, id)).await.map_err(told(id))
 }
 
-/// Models that are not there are named when a memory is made, and not at the first turn.
+/// Checks the models when a memory is created, so that an unknown one is not first noticed at the first turn.
 fn check_models(state: &ServerState, caller: &Caller, settings: &mut MemorySettings) -> Result<(), ApiError> {
     if !settings.embedder.is_empty() {
         let embedder = state.app.models.embedder(&caller.tenant, &settings.embedder)?;
-        // By its whole name: the messages have vectors of this very model.
+        // Stored under its full name: the vectors of the messages come from exactly this model.
         embedder.name().clone_into(&mut settings.embedder);
     }
     if !settings.llm_id.is_empty() {
@@ -83,18 +83,18 @@ pub(crate) async fn create(
     Ok(Success(MemoryItem::from(made)).into_response())
 }
 
-/// `PUT /api/v1/memories/{id}`: changes what is given and nothing else.
+/// `PUT /api/v1/memories/{id}`: changes the fields that are given.
 ///
 /// # Errors
-/// 101 for a field that is not valid or cannot be changed any more, 404 for an unknown memory, 106 when
-/// somebody else changes it at the same time.
+/// 101 for a field that is not valid or can no longer be changed, 404 for an unknown memory, 106 on concurrent
+/// changes.
 pub(crate) async fn update(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, ApiError> {
-    // Read anew each time, so that the change is one of what somebody else has left.
+    // Read again on each attempt, so that the change applies to the latest state.
     let memory = changes::made("memory", || async {
         let before = found(&state, &caller, &id).await?;
         let mut settings = changed(&body, before.settings.clone())?;
@@ -104,14 +104,14 @@ pub(crate) async fn update(
     Ok(Success(MemoryItem::from(memory.await?)).into_response())
 }
 
-/// A memory with other settings; nothing when somebody else has changed it since it was read.
+/// Replaces the settings of a memory; `None` if it was changed since it was read.
 async fn replaced(
     state: &ServerState,
     before: &Memory,
     settings: &MemorySettings,
 ) -> Result<Option<Memory>, ApiError> {
     let store = &state.app.memories.store;
-    // The messages that are there have vectors of one model, and are of these kinds.
+    // Existing messages have vectors of one model and are of these types.
     let frozen = [
         ("embd_id", before.settings.embedder != settings.embedder),
         ("memory_type", before.settings.types != settings.types),
@@ -128,7 +128,7 @@ async fn replaced(
 /// `DELETE /api/v1/memories/{id}`, with its messages.
 ///
 /// # Errors
-/// 404 for an unknown one.
+/// 404 for an unknown memory.
 pub(crate) async fn delete(
     State(state): State<ServerState>,
     caller: Caller,
@@ -142,7 +142,7 @@ pub(crate) async fn delete(
 /// `GET /api/v1/memories`.
 ///
 /// # Errors
-/// When they cannot be read.
+/// When the store cannot be read.
 pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
@@ -171,7 +171,7 @@ pub(crate) async fn list(
     Ok(Success(json!({"memory_list": shown, "total_count": total})).into_response())
 }
 
-/// Offset and length of a page: these routes have more on one than others.
+/// Offset and length of a page: the default page is larger on these routes than on others.
 fn page(params: &Params, state: &ServerState) -> (u64, u64) {
     let size_max = state.app.limits.page_size;
     let page = params.page(size_max);
@@ -187,7 +187,7 @@ fn page(params: &Params, state: &ServerState) -> (u64, u64) {
 /// `GET /api/v1/memories/{id}/config`.
 ///
 /// # Errors
-/// 404 for an unknown one.
+/// 404 for an unknown memory.
 pub(crate) async fn config(
     State(state): State<ServerState>,
     caller: Caller,
@@ -196,13 +196,13 @@ pub(crate) async fn config(
     Ok(Success(MemoryItem::from(found(&state, &caller, &id).await?)).into_response())
 }
 
-/// The titles of the agents of messages; empty for one that is not there.
+/// Returns the titles of the agents that wrote the messages.
 async fn titles(state: &ServerState, caller: &Caller, messages: &[MemoryMessage]) -> HashMap<String, String> {
     let agents: HashSet<&str> = messages.iter().map(|message| message.message.agent.as_str()).collect();
     let mut titles = HashMap::new();
     for agent in agents.into_iter().filter(|agent| !agent.is_empty()) {
         let key = CanvasKey::new(&caller.tenant, CanvasId::from(agent));
-        // An agent that is gone has left its messages.
+        // Messages remain after their agent has been deleted.
         if let Ok(canvas) = state.app.canvases.get(&key).await {
             titles.insert(agent.to_owned(), canvas.head.title);
         }
@@ -210,7 +210,7 @@ async fn titles(state: &ServerState, caller: &Caller, messages: &[MemoryMessage]
     titles
 }
 
-/// Messages of one memory as they are shown.
+/// Converts the messages of one memory for the answer.
 async fn shown(
     state: &ServerState,
     caller: &Caller,
@@ -221,10 +221,10 @@ async fn shown(
     messages.into_iter().map(|message| MessageItem::new(memory, message, title)).collect()
 }
 
-/// `GET /api/v1/memories/{id}`: its turns, each with what was derived from it.
+/// `GET /api/v1/memories/{id}`: its turns, each with the messages derived from it.
 ///
 /// # Errors
-/// 404 for an unknown one.
+/// 404 for an unknown memory.
 pub(crate) async fn messages(
     State(state): State<ServerState>,
     caller: Caller,
@@ -262,12 +262,12 @@ pub(crate) async fn messages(
     Ok(Success(json!({"messages": messages, "storage_type": STORAGE})).into_response())
 }
 
-/// Turns whose derived messages are read at once.
+/// Number of turns whose derived messages are read in one query.
 const SOURCES_AT_ONCE: usize = 20;
-/// And how many these are, at most.
+/// Maximum number of derived messages in one query.
 const DERIVED_MAX: u64 = 2_000;
 
-/// Ids of memories in a body: a list, or one alone.
+/// Reads memory ids from a body: a list, or a single id.
 fn ids_in(body: &Body) -> Result<Vec<MemoryId>, ApiError> {
     let ids = match body.get("memory_id") {
         Some(Json::String(id)) => each_once([id.clone()]),
@@ -276,7 +276,7 @@ fn ids_in(body: &Body) -> Result<Vec<MemoryId>, ApiError> {
     some(ids)
 }
 
-/// Ids of memories in the address.
+/// Reads memory ids from the query string.
 fn ids_of(params: &Params) -> Result<Vec<MemoryId>, ApiError> {
     some(each_once(params.all("memory_id").map(str::to_owned)))
 }
@@ -293,10 +293,10 @@ fn some(ids: Vec<MemoryId>) -> Result<Vec<MemoryId>, ApiError> {
     Ok(ids)
 }
 
-/// `POST /api/v1/messages`: remembers a turn in each of the memories.
+/// `POST /api/v1/messages`: stores a turn in each of the memories.
 ///
 /// # Errors
-/// 101 for a body that is not valid, 500 naming the memories that could not take it.
+/// 101 for a body that is not valid, 500 naming the memories that could not store it.
 pub(crate) async fn add(
     State(state): State<ServerState>,
     caller: Caller,
@@ -312,10 +312,10 @@ pub(crate) async fn add(
         response: text("agent_response")?,
     };
     let mut failed = Vec::new();
-    // Each is tried, also after one that fails: what could be remembered stays.
+    // Every memory is tried, even after a failure: what could be stored stays.
     for id in ids_in(&body)? {
         let key = MemoryKey::new(&caller.tenant, id.as_str());
-        // A request has no origin that a repetition would share, so each is a turn of its own.
+        // A request has no origin id that a repetition would share, so each is a new turn.
         match state.app.memories.remember(&key, &weft_core::id::generate(), &turn).await {
             Ok(()) => {}
             Err(error) if error.kind == ErrorKind::NotFound => {
@@ -328,22 +328,22 @@ pub(crate) async fn add(
         let message = format!("Some messages failed to add. Detail: {}", failed.join(" "));
         return Err(ApiError::new(crate::error::code::FAILED, message));
     }
-    // The SDK checks that this is a text, and hands it to its caller.
+    // The SDK checks that this is a string and returns it to its caller.
     let body = json!({"code": 0, "message": "All add to task.", "data": null});
     Ok(respond(StatusCode::OK, &body))
 }
 
-/// The memory and the number in `<memory>:<number>`.
+/// Reads the memory and the message number from `<memory>:<number>`.
 async fn named(state: &ServerState, caller: &Caller, path: &str) -> Result<(MemoryKey, i64), ApiError> {
     let (memory, number) = path.split_once(':').unwrap_or((path, ""));
     let key = found(state, caller, memory).await?.key;
     number.parse().map(|parsed| (key.clone(), parsed)).map_err(|_| unknown_message(&key, number))
 }
 
-/// `DELETE /api/v1/messages/{memory}:{message}`: forgets a message.
+/// `DELETE /api/v1/messages/{memory}:{message}`: deletes a message.
 ///
 /// # Errors
-/// 404 for an unknown one.
+/// 404 for an unknown message.
 pub(crate) async fn forget(
     State(state): State<ServerState>,
     caller: Caller,
@@ -362,10 +362,10 @@ fn told_of_message(key: &MemoryKey, number: i64) -> impl Fn(Error) -> ApiError +
     }
 }
 
-/// `PUT /api/v1/messages/{memory}:{message} {"status": …}`: says whether it is found.
+/// `PUT /api/v1/messages/{memory}:{message} {"status": …}`: sets whether searches find it.
 ///
 /// # Errors
-/// 101 for another status, 404 for an unknown one.
+/// 101 for another status, 404 for an unknown message.
 pub(crate) async fn set_status(
     State(state): State<ServerState>,
     caller: Caller,
@@ -382,7 +382,7 @@ pub(crate) async fn set_status(
 /// `GET /api/v1/messages/{memory}:{message}/content`.
 ///
 /// # Errors
-/// 404 for an unknown one.
+/// 404 for an unknown message.
 pub(crate) async fn content(
     State(state): State<ServerState>,
     caller: Caller,
@@ -396,10 +396,10 @@ pub(crate) async fn content(
     Ok(Success(item.map(|item| item.embedded(vector))).into_response())
 }
 
-/// `GET /api/v1/messages`: the latest of several memories, newest first.
+/// `GET /api/v1/messages`: the latest messages of several memories, newest first.
 ///
 /// # Errors
-/// 101 without a memory, 404 for an unknown one.
+/// 101 without a memory, 404 for an unknown memory.
 pub(crate) async fn recent(
     State(state): State<ServerState>,
     caller: Caller,
@@ -420,14 +420,14 @@ pub(crate) async fn recent(
         let times: Vec<i64> = messages.iter().map(|message| message.message.valid_ms).collect();
         latest.extend(times.into_iter().zip(shown(&state, &caller, (&id, messages)).await));
     }
-    // Those of one memory stay in the order of their numbers.
+    // A stable sort keeps the messages of one memory in the order of their numbers.
     latest.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
     latest.truncate(usize::try_from(filter.limit).unwrap_or(usize::MAX));
     let latest: Vec<MessageItem> = latest.into_iter().map(|(_, item)| item).collect();
     Ok(Success(latest).into_response())
 }
 
-/// A share between 0 and 1.
+/// Reads a fraction between 0 and 1.
 fn share(params: &Params, key: &str) -> Result<Option<f64>, ApiError> {
     let Some(text) = params.get(key) else { return Ok(None) };
     let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
@@ -449,7 +449,7 @@ pub(crate) async fn search(
         return Ok(Success(json!([])).into_response());
     }
     let most = usize::try_from(state.app.limits.page_size).unwrap_or(usize::MAX);
-    // Each that is found is read by itself, and a memory may hold tens of thousands.
+    // Each result is read separately, and a memory may hold tens of thousands of messages.
     let top_n = params.get("top_n").and_then(|text| text.parse().ok()).unwrap_or(TOP_N).min(most);
     let query = MemoryQuery {
         memories: ids_of(&params)?,
@@ -473,7 +473,7 @@ pub(crate) async fn search(
                 let item = shown(&state, &caller, (&key.id, vec![message])).await.pop();
                 items.extend(item.map(|item| item.scored(one.similarity)));
             }
-            // It was forgotten in the meantime.
+            // It was deleted in the meantime.
             Err(error) if error.kind == ErrorKind::NotFound => {}
             Err(error) => return Err(error.into()),
         }

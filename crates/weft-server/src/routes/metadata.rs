@@ -22,10 +22,10 @@ use crate::wire::metadata::{
 };
 use crate::wire::rules::Problems;
 
-/// Documents that are read in one go.
+/// Number of documents read in one batch.
 const ROWS_AT_ONCE: u64 = 500;
 
-/// `GET …/metadata/summary`: of the documents of `doc_ids`, or of all.
+/// `GET …/metadata/summary`: a summary for the documents in `doc_ids`, or for all.
 ///
 /// # Errors
 /// 102 for an unknown dataset or document.
@@ -49,14 +49,14 @@ pub(crate) async fn summary(
     Ok(Success(summary.into_json()).into_response())
 }
 
-/// Looks at every document once.
+/// Calls `look` once for every document.
 pub(crate) async fn each(
     state: &ServerState,
     dataset: &DatasetKey,
     mut look: impl FnMut(DocumentHead),
 ) -> Result<(), ApiError> {
     let mut after = None;
-    // From the last id and not by a number of rows: documents that go meanwhile shift nothing.
+    // Pages continue from the last id rather than by offset, so that documents removed concurrently shift nothing.
     loop {
         let heads = state.app.datasets.document_heads(dataset, &Heads::Page(after, ROWS_AT_ONCE)).await?;
         let Some(last) = heads.last() else { return Ok(()) };
@@ -65,7 +65,7 @@ pub(crate) async fn each(
     }
 }
 
-/// The documents with these ids.
+/// Returns the documents with these ids.
 async fn these(state: &ServerState, dataset: &Dataset, ids: Vec<String>) -> Result<Vec<Document>, ApiError> {
     let (documents, missing) = owned::documents(state, &dataset.key, &once(ids).0).await?;
     if missing.is_empty() {
@@ -75,11 +75,11 @@ async fn these(state: &ServerState, dataset: &Dataset, ids: Vec<String>) -> Resu
     Err(ApiError::data(format!("These documents do not belong to dataset {id}: {missing}")))
 }
 
-/// `POST …/metadata/update {selector, updates, deletes}`: the same change of many documents. One that goes away meanwhile keeps
-/// none of the others from it, and the answer says how many have changed.
+/// `POST …/metadata/update {selector, updates, deletes}`: applies the same update to many documents. A document that
+/// is removed concurrently does not stop the others. Returns how many have changed.
 ///
 /// # Errors
-/// 102 for an unknown dataset or document, or in the API's words for what is wrong with the body.
+/// 102 for an unknown dataset or document, or with the API's message for an invalid body.
 pub(crate) async fn update(
     State(state): State<ServerState>,
     caller: Caller,
@@ -90,7 +90,7 @@ pub(crate) async fn update(
     let asked = MetadataUpdate::read(&body)?;
     let matched = matched(&state, &dataset, &asked).await?;
     let mut updated = 0;
-    // Some at a time: a dataset may have any number of documents.
+    // In batches: a dataset may have any number of documents.
     for ids in matched.chunks(usize::try_from(ROWS_AT_ONCE).unwrap_or(1)) {
         let mut differing = Vec::new();
         for head in state.app.datasets.document_heads(&dataset.key, &Heads::Of(ids.to_vec())).await? {
@@ -98,7 +98,7 @@ pub(crate) async fn update(
                 differing.push(head.id);
             }
         }
-        // Only what differs is written, since each write reaches the index as well.
+        // Only changed documents are written, because each write also updates the index.
         let change = |document: &Document| {
             let metadata = asked.applied(&document.metadata)?;
             let differs = metadata != document.metadata;
@@ -110,8 +110,8 @@ pub(crate) async fn update(
     Ok(Success(json!({"updated": updated, "matched_docs": matched.len()})).into_response())
 }
 
-/// Which documents the change is for. They are named before the first one changes, since a change may
-/// alter what fits.
+/// Returns the documents that the update applies to. They are determined before the first one changes, because an
+/// update may alter what matches.
 async fn matched(
     state: &ServerState,
     dataset: &Dataset,
@@ -133,7 +133,7 @@ async fn matched(
     Ok(matched)
 }
 
-/// `GET …/metadata/config`: what a model is to find out about each document.
+/// `GET …/metadata/config`: what a model is to extract from each document.
 ///
 /// # Errors
 /// 102 for an unknown dataset.
@@ -150,7 +150,7 @@ fn check_fields(body: &Body) -> Result<(), ApiError> {
     let mut problems = Problems::default();
     check_older_fields(&mut problems, "", body.get("fields"));
     for key in ["metadata", "built_in_metadata"] {
-        // Fields or a schema: anything else would be kept, and no model would be asked for it.
+        // Fields or a schema: any other value would be stored and ignored.
         if let Some(other) = body.get(key).filter(|given| !given.is_array() && !given.is_object()) {
             problems.add(key, "Input should be a valid list or dictionary", other);
         }
@@ -176,10 +176,11 @@ async fn reconfigured(
     state.app.library.change_dataset(&key, change).await
 }
 
-/// `PUT …/metadata/config`: the whole of it; what is not given is empty.
+/// `PUT …/metadata/config`: replaces the whole configuration; absent fields become empty.
 ///
 /// # Errors
-/// 101 without a body, for what is no list of fields, and for a kind of values that there is none; 102 for an unknown dataset.
+/// 101 without a body, for a value that is not a list of fields, and for an unknown type of values; 102 for an
+/// unknown dataset.
 pub(crate) async fn set_config(
     State(state): State<ServerState>,
     caller: Caller,
@@ -191,7 +192,7 @@ pub(crate) async fn set_config(
     Ok(Success(config(&dataset.settings)).into_response())
 }
 
-/// `GET …/auto_metadata`: the same as older clients read it.
+/// `GET …/auto_metadata`: the same in the form for older clients.
 ///
 /// # Errors
 /// 102 for an unknown dataset.
@@ -204,7 +205,7 @@ pub(crate) async fn get_older_config(
     Ok(Success(older_config(&dataset.settings)).into_response())
 }
 
-/// `PUT …/auto_metadata`: changes what is given and nothing else.
+/// `PUT …/auto_metadata`: changes the fields that are given.
 ///
 /// # Errors
 /// As [`set_config`].
@@ -222,7 +223,7 @@ pub(crate) async fn set_older_config(
 /// `PUT …/documents/{document}/metadata/config {metadata}`: the same for one document.
 ///
 /// # Errors
-/// 101 without `metadata` and for one that is no list of fields; 102 for an unknown dataset or document.
+/// 101 without `metadata` and for a value that is not a list of fields; 102 for an unknown dataset or document.
 pub(crate) async fn set_document_config(
     State(state): State<ServerState>,
     caller: Caller,

@@ -1,4 +1,4 @@
-//! What is counted, for operators.
+//! Metrics, for operators.
 
 use axum::extract::State;
 use axum::http::header;

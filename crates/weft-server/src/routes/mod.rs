@@ -1,4 +1,4 @@
-//! One file per noun: read the request, make a call, shape the answer.
+//! Route handlers, one file per noun: read the request, call the application, build the answer.
 
 pub(crate) mod ag_ui;
 pub(crate) mod agents;

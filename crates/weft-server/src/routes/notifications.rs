@@ -1,4 +1,4 @@
-//! What people are told without having asked.
+//! Notifications of a tenant.
 
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};

@@ -1,4 +1,4 @@
-//! Which models are the usual ones, in the shapes that older clients know. Which there are is the operator's to say.
+//! The default models, in the formats of older clients. The operator decides which models there are.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::error::{ApiError, code};
 use crate::state::ServerState;
 use crate::wire::envelope::Success;
 
-/// What clients call a kind of model.
+/// Returns the name of a kind of model in the API.
 fn kind_name(kind: ModelKind) -> &'static str {
     match kind {
         ModelKind::Chat => "chat",
@@ -26,7 +26,7 @@ fn kind_name(kind: ModelKind) -> &'static str {
     }
 }
 
-/// `GET /api/v1/users/me/models`: the models that are used when none is named.
+/// `GET /api/v1/users/me/models`: the default models.
 pub(crate) async fn defaults(State(state): State<ServerState>, caller: Caller) -> Response {
     let (models, tenant) = (&state.app.models, &caller.tenant);
     let listed = models.list(tenant);
@@ -49,7 +49,7 @@ pub(crate) async fn defaults(State(state): State<ServerState>, caller: Caller) -
     Success(told).into_response()
 }
 
-/// The models by what stands behind the `@` of their names, which is what clients take for the provider.
+/// Returns the models by the part of their name after the `@`, which clients take for the provider.
 fn by_provider(state: &ServerState, caller: &Caller) -> BTreeMap<String, Vec<ModelInfo>> {
     let models = &state.app.models;
     let mut providers = BTreeMap::<String, Vec<ModelInfo>>::new();
@@ -59,7 +59,7 @@ fn by_provider(state: &ServerState, caller: &Caller) -> BTreeMap<String, Vec<Mod
     providers
 }
 
-/// `GET /v1/llm/list?model_type=`: models by their providers.
+/// `GET /v1/llm/list?model_type=`: models by provider.
 pub(crate) async fn list(State(state): State<ServerState>, caller: Caller, params: Params) -> Response {
     let wanted =
         |model: &&ModelInfo| params.get("model_type").is_none_or(|kind| kind == kind_name(model.kind));
@@ -77,7 +77,7 @@ pub(crate) async fn list(State(state): State<ServerState>, caller: Caller, param
     Success(told).into_response()
 }
 
-/// `GET /v1/llm/my_llms`: the same in another shape.
+/// `GET /v1/llm/my_llms`: the same in another format.
 pub(crate) async fn mine(State(state): State<ServerState>, caller: Caller) -> Response {
     let row = |model: &ModelInfo| json!({"name": model.name, "type": kind_name(model.kind), "used_token": 0, "status": "1"});
     let told: BTreeMap<String, Json> = by_provider(&state, &caller)
@@ -104,7 +104,7 @@ pub(crate) async fn providers(State(state): State<ServerState>, caller: Caller) 
     Success(told).into_response()
 }
 
-/// Everything that would change which models there are.
+/// Refuses every change of the models.
 ///
 /// # Errors
 /// 103 always.
@@ -114,7 +114,7 @@ pub(crate) async fn refuse(_: Caller) -> ApiError {
     ApiError::new(code::OPERATING, message)
 }
 
-/// Everything about connectors, which bring documents from other services.
+/// Refuses everything about connectors, which import documents from other services.
 ///
 /// # Errors
 /// 103 always.

@@ -1,4 +1,4 @@
-//! Signing in by OpenID Connect, and the identities that a user has at providers.
+//! Sign-in by OpenID Connect, and the identities of a user at providers.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -19,10 +19,11 @@ use crate::state::ServerState;
 use crate::wire::account;
 use crate::wire::envelope::Success;
 
-/// How long a browser keeps the cookie of a sign-in that is under way, in seconds: as long as that may take.
+/// Lifetime of the cookie of a sign-in under way in seconds: the time that a sign-in may take.
 const COOKIE_SECONDS: u32 = 600;
 
-/// Why a sign-in cannot begin or go on, with the HTTP status that browsers and programs expect.
+/// Converts the reason why a sign-in cannot start or continue into an error, with the HTTP status that browsers and
+/// programs expect.
 fn told(error: Error) -> ApiError {
     let status = match error.kind {
         ErrorKind::NotFound => Some(StatusCode::NOT_FOUND),
@@ -31,7 +32,7 @@ fn told(error: Error) -> ApiError {
         ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Garbled => Some(StatusCode::BAD_GATEWAY),
         _ => None,
     };
-    // What another server says wrongly is no failure of this one.
+    // An invalid answer of another server is not a failure of this one.
     let error = match error.kind {
         ErrorKind::Garbled => Error { kind: ErrorKind::Unavailable, ..error },
         _ => error,
@@ -47,7 +48,7 @@ fn refusal(refusal: SignInRefusal) -> ApiError {
     }
 }
 
-/// The code of a refusal, for the audit log.
+/// Returns the error code of a refusal, for the audit log.
 fn noted(refusal: &SignInRefusal) -> u16 {
     match refusal {
         SignInRefusal::Failed(error) => match error.kind {
@@ -60,11 +61,11 @@ fn noted(refusal: &SignInRefusal) -> u16 {
     }
 }
 
-/// A cookie that no page reads and no other server is sent. Without a value it is taken back.
+/// Builds a cookie that pages cannot read and that is sent to no other server. An empty value removes it.
 fn set_cookie(state: &ServerState, name: &str, value: &str) -> Result<HeaderValue, ApiError> {
     let seconds = if value.is_empty() { 0 } else { COOKIE_SECONDS };
     let secure = if state.app.accounts.is_over_tls() { "; Secure" } else { "" };
-    // `Lax` and not `Strict`: the provider sends the browser back from another site.
+    // `Lax` rather than `Strict`: the provider redirects the browser back from another site.
     let cookie = format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
     HeaderValue::from_str(&cookie).map_err(|_| ApiError::internal("a cookie does not fit into a header"))
 }
@@ -75,7 +76,7 @@ fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     pairs.find(|(known, _)| *known == name).map(|(_, value)| value)
 }
 
-/// Nothing of it is kept on the way, and the page that comes next is not told where one comes from.
+/// Prevents caching, and keeps the URL from being sent to the next page as its referrer.
 fn private(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -83,7 +84,7 @@ fn private(mut response: Response) -> Response {
     response
 }
 
-/// Sends a browser somewhere; programs read the same in the body.
+/// Redirects a browser; programs read the same data in the body.
 fn sent_to(url: &str, mut response: Response) -> Result<Response, ApiError> {
     let place = HeaderValue::from_str(url)
         .map_err(|_| ApiError::internal("an address does not fit into a header"))?;
@@ -92,7 +93,7 @@ fn sent_to(url: &str, mut response: Response) -> Result<Response, ApiError> {
     Ok(private(response))
 }
 
-/// A text behind the `#` of an address: no server is sent it.
+/// Builds the fragment of a URL, which is not sent to any server.
 fn fragment(name: &str, value: &str) -> String {
     let mut text = format!("#{name}=");
     for byte in value.bytes() {
@@ -121,11 +122,11 @@ pub(crate) async fn providers(State(state): State<ServerState>) -> Response {
     Success(all.collect::<Vec<Json>>()).into_response()
 }
 
-/// `GET /api/v1/auth/oidc/{provider}`: sends a browser to the provider.
+/// `GET /api/v1/auth/oidc/{provider}`: redirects a browser to the provider.
 ///
 /// # Errors
-/// 102 with HTTP status 404 for an unknown provider; 101 for a `next` that is no page of this server; 105 with 502 when
-/// the provider cannot be asked; 429.
+/// 102 with HTTP status 404 for an unknown provider; 101 for a `next` that is not a page of this server; 105 with 502
+/// when the provider cannot be reached; 429.
 pub(crate) async fn begin(
     State(state): State<ServerState>,
     from: ClientAddress,
@@ -137,11 +138,11 @@ pub(crate) async fn begin(
     sent_to(&sent.url, begun(&state, &sent)?)
 }
 
-/// `GET /api/v1/auth/oidc/{provider}/callback`: where the provider sends a browser back to.
+/// `GET /api/v1/auth/oidc/{provider}/callback`: the address to which the provider redirects the browser.
 ///
 /// # Errors
-/// 102 with HTTP status 404 for an unknown provider; 103 with 403 for a sign-in that is over, was begun in another
-/// browser, or is refused; 105 with 502 when the provider cannot be asked.
+/// 102 with HTTP status 404 for an unknown provider; 103 with 403 for a sign-in that has expired, was started in
+/// another browser, or is refused; 105 with 502 when the provider cannot be reached.
 pub(crate) async fn finish(
     State(state): State<ServerState>,
     from: ClientAddress,
@@ -157,7 +158,7 @@ pub(crate) async fn finish(
         error: text("error"),
         error_description: text("error_description").unwrap_or_default(),
     };
-    // Each sign-in has a cookie of its own, so that two windows of a browser do not disturb each other.
+    // Each sign-in has its own cookie, so that two windows of a browser do not interfere.
     let name = state.app.accounts.oidc_cookie(&returned.state);
     let (browser, address) = (cookie(&headers, &name), address(from));
     let finished = state.app.finish_oidc(&provider, &returned, browser, &address).await.map_err(told)?;
@@ -235,7 +236,7 @@ pub(crate) async fn add_identity(
 /// `DELETE /api/v1/users/me/identities/{identity}`.
 ///
 /// # Errors
-/// 102 for one that is not there; 103 for an API key, and for the last one of somebody without a password.
+/// 102 for an unknown one; 103 for an API key, and for the last identity of a user without a password.
 pub(crate) async fn remove_identity(
     State(state): State<ServerState>,
     from: ClientAddress,

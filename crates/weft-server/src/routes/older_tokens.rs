@@ -1,4 +1,5 @@
-//! The oldest generation's tokens of one agent or one chat assistant, which are share tokens here, and conversations begun with them.
+//! Tokens of the oldest API generation for one agent or chat assistant, implemented as share tokens, and
+//! conversations that are started with them.
 
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
@@ -21,15 +22,15 @@ use crate::wire::envelope::Success;
 use crate::wire::session::SessionView;
 use crate::wire::time::http_date;
 
-/// What such a token is called.
+/// Name of such tokens.
 const NAME: &str = "api";
-/// What names an agent, and what an assistant.
+/// Fields that name an agent and an assistant.
 const AGENT: &str = "canvas_id";
 const CHAT: &str = "dialog_id";
-/// What is said to who names neither.
+/// Message for a request that names neither.
 const UNNAMED: &str = "name an assistant with `dialog_id`, or an agent with `canvas_id`";
 
-/// What a request is about.
+/// Returns the agent or assistant of a request.
 async fn target(
     state: &ServerState,
     caller: &Caller,
@@ -47,7 +48,8 @@ async fn of_params(state: &ServerState, caller: &Caller, params: &Params) -> Res
     target(state, caller, params.get(AGENT), params.get(CHAT)).await
 }
 
-/// A token as that generation shows it: itself in the answer that makes it, and only what tells it from others after that.
+/// The representation of a token in that generation: the secret in the answer that creates it, and only an
+/// identifying part afterwards.
 fn row(share: &ShareToken, secret: Option<&str>) -> Json {
     let (source, id) = match &share.target {
         ShareTarget::Agent(id) => (Some("agent"), id),
@@ -66,10 +68,11 @@ fn row(share: &ShareToken, secret: Option<&str>) -> Json {
     })
 }
 
-/// `POST /v1/api/new_token {dialog_id | canvas_id}`: a token that opens this one and nothing else.
+/// `POST /v1/api/new_token {dialog_id | canvas_id}`: creates a token that gives access to this agent or assistant
+/// only.
 ///
 /// # Errors
-/// 101 without either; 102 for an agent and 109 for an assistant that is not there; 429 when it has too many.
+/// 101 without either; 102 for an unknown agent and 109 for an unknown assistant; 429 when it has too many tokens.
 pub(crate) async fn create(
     State(state): State<ServerState>,
     caller: Caller,
@@ -96,10 +99,11 @@ pub(crate) async fn list(
     Ok(Success(rows).into_response())
 }
 
-/// `POST /v1/api/rm {tokens}`: the tokens themselves. Those that are not there, and those of others, are passed over.
+/// `POST /v1/api/rm {tokens}`: removes tokens, given by their secrets. Unknown ones, and those of others, are
+/// ignored.
 ///
 /// # Errors
-/// 101 for tokens that are no texts.
+/// 101 for tokens that are not strings.
 pub(crate) async fn remove(
     State(state): State<ServerState>,
     caller: Caller,
@@ -127,10 +131,11 @@ pub(crate) async fn stats(_: Caller) -> ApiError {
     )
 }
 
-/// `GET /v1/api/new_conversation?dialog_id | canvas_id, user_id`: a conversation, for `POST /v1/api/completion`.
+/// `GET /v1/api/new_conversation?dialog_id | canvas_id, user_id`: creates a conversation for
+/// `POST /v1/api/completion`.
 ///
 /// # Errors
-/// 101 when neither is named: an API key belongs to no assistant; otherwise as [`create`].
+/// 101 when neither is named, because an API key belongs to no assistant; otherwise as [`create`].
 pub(crate) async fn new_conversation(
     State(state): State<ServerState>,
     caller: Caller,

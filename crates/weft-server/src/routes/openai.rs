@@ -1,4 +1,4 @@
-//! Agents behind the shapes of OpenAI's chat completions.
+//! Agents in the format of OpenAI's chat completions.
 
 use std::sync::Arc;
 
@@ -25,13 +25,13 @@ use crate::state::ServerState;
 use crate::wire::completion::{ResponseMode, last_question, response_mode};
 use crate::wire::envelope::respond;
 
-/// What is said to a request in which nobody says anything.
+/// Message for a request without a message of the user or the assistant.
 const NO_MESSAGES: &str = "No valid messages found (user or assistant).";
 
 /// `POST /api/v1/agents_openai/{id}/chat/completions`.
 ///
 /// # Errors
-/// 101, 102, 103, 106 as the message says, in both shapes; the HTTP status says that it is a failure.
+/// 101, 102, 103 or 106, see the message; in both formats, with an HTTP status for failures.
 pub(crate) async fn of_agent(
     State(state): State<ServerState>,
     caller: Caller,
@@ -65,14 +65,14 @@ pub(crate) async fn complete(
         known(state, &canvas).await?;
     }
     let (session, handle) = begin_turn(state, &canvas, &request, UnknownSession::Refuse).await?;
-    // This holds until the first entry says when the run began.
+    // Provisional: the first entry has the start of the run.
     let started_ms = state.app.clock.now_ms();
     let style = Style::Agent;
     let completion = Completion { session, canvas: canvas.id, started_ms, version: Arc::from(""), style };
     told(handle, request.response_mode, completion, None).await
 }
 
-/// The answer of a run in the shape of a completion, whose sources come with this metadata of their documents.
+/// The answer of a run as a completion; `metadata` is added to its sources.
 pub(crate) async fn told(
     handle: RunHandle,
     mode: ResponseMode,
@@ -90,7 +90,7 @@ pub(crate) async fn told(
     Ok(respond(StatusCode::OK, &whole))
 }
 
-/// The same in one piece.
+/// The same as a single object.
 async fn whole(handle: RunHandle, mut completion: Completion) -> Result<Json, ApiError> {
     let mut view = RunView::new(&handle.key.id, &completion.session);
     let answer = answered(handle, &mut view).await?;
@@ -99,13 +99,13 @@ async fn whole(handle: RunHandle, mut completion: Completion) -> Result<Json, Ap
     Ok(completion.whole(&answer))
 }
 
-/// The version in a model that is called `AGENT@VERSION`. Every other name of a model is as good as none.
+/// Returns the version in a model name of the form `AGENT@VERSION`. Any other name is ignored.
 fn version_in(model: &str, canvas: &CanvasKey) -> Option<String> {
     let version = model.strip_prefix(canvas.id.as_str())?.strip_prefix('@')?;
     (!version.is_empty()).then(|| version.to_owned())
 }
 
-/// `session_id`, else `id`, else `metadata.id`.
+/// Returns `session_id`, else `id`, else `metadata.id`.
 fn session_id(body: &Body) -> Result<Option<String>, ApiError> {
     if let Some(id) = body.id("session_id")? {
         return Ok(Some(id));

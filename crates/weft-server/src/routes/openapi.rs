@@ -1,4 +1,4 @@
-//! The API as a document and as a page.
+//! The description of the API as an OpenAPI document and as a page.
 
 use std::sync::LazyLock;
 

@@ -1,5 +1,5 @@
-//! What a caller may touch: datasets of their tenant, and documents of those. Whatever belongs to somebody
-//! else is not there, in the same words.
+//! Access checks: a caller may use the datasets of their tenant, and the documents of those. Objects of other tenants
+//! are reported as missing, with the same message.
 
 use weft_core::seam::dataset_store::{Dataset, Document, DocumentFilter};
 use weft_core::{DatasetKey, DocumentId, DocumentKey, Error, ErrorKind};
@@ -8,10 +8,10 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::ServerState;
 
-/// Documents that one request may name.
+/// Maximum number of documents that one request may name.
 const IDS_MAX: usize = 1_000;
 
-/// The words for what is not there, or what else went wrong.
+/// Returns `missing` for an object that does not exist, else the error itself.
 pub(crate) fn or(error: Error, missing: ApiError) -> ApiError {
     match error.kind {
         ErrorKind::NotFound => missing,
@@ -19,7 +19,7 @@ pub(crate) fn or(error: Error, missing: ApiError) -> ApiError {
     }
 }
 
-/// A dataset of the caller's tenant, without what it holds.
+/// Returns a dataset of the caller's tenant.
 pub(crate) async fn dataset(
     state: &ServerState,
     caller: &Caller,
@@ -30,7 +30,7 @@ pub(crate) async fn dataset(
     state.app.datasets.dataset_uncounted(&key).await.map_err(|error| or(error, missing(id)))
 }
 
-/// A document of a dataset.
+/// Returns a document of a dataset.
 pub(crate) async fn document(
     state: &ServerState,
     dataset: &DatasetKey,
@@ -41,7 +41,7 @@ pub(crate) async fn document(
     state.app.datasets.document(&key).await.map_err(|error| or(error, missing(id)))
 }
 
-/// The documents of a dataset with these ids, in their order, and the ids that are none of it.
+/// Returns the documents of a dataset with these ids, in their order, and the ids that do not exist in it.
 pub(crate) async fn documents(
     state: &ServerState,
     dataset: &DatasetKey,

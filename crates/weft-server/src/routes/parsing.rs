@@ -1,4 +1,4 @@
-//! Documents are read in the background: asked for here, and called off.
+//! Starts and cancels the ingestion of documents, which runs in the background.
 
 use std::time::Duration;
 
@@ -21,10 +21,10 @@ use crate::wire::document::{document_ids, not_found};
 use crate::wire::envelope::Success;
 use crate::wire::python;
 
-/// `POST …/chunks {document_ids}`: those that are there begin, whatever is said of the others.
+/// `POST …/chunks {document_ids}`: starts the documents that exist, even if an error is reported for others.
 ///
 /// # Errors
-/// 102 without ids, for unknown ones, and for documents that are being read already.
+/// 102 without ids, for unknown ones, and for documents that are already being ingested.
 pub(crate) async fn start(
     State(state): State<ServerState>,
     caller: Caller,
@@ -35,7 +35,7 @@ pub(crate) async fn start(
     Ok(Success(told(started, &twice)).into_response())
 }
 
-/// `POST …/documents/parse {document_ids}`: the same, and how many began.
+/// `POST …/documents/parse {document_ids}`: the same, and returns how many were started.
 ///
 /// # Errors
 /// As [`start`].
@@ -62,12 +62,13 @@ async fn begin(
         documents.into_iter().partition(|document| document.state == DocumentState::Running);
     let ids =
         |of: &[Document]| of.iter().map(|document| document.key.id.clone()).collect::<Vec<DocumentId>>();
-    // What was called off may still be with its worker. It is read again, and not just until that one hears of it.
+    // The worker of a cancelled document may not have noticed yet. The document is ingested again, and not only until
+    // the worker notices the cancellation.
     let again = match running.as_slice() {
         [] => Vec::new(),
         some => state.app.library.queue(&dataset.key, &ids(some)).await?,
     };
-    // What waits to be read is read in any case: asking for it again is no mistake.
+    // Documents in the queue will be ingested anyway: requesting it again is not an error.
     let is_busy = |document: &Document| document.progress > 0.0 && !again.contains(&document.key.id);
     if missing.is_empty() && running.iter().any(is_busy) {
         return Err(ApiError::data("Can't parse document that is currently being processed"));
@@ -82,7 +83,7 @@ async fn begin(
     Ok((ids.len() + running.len(), twice))
 }
 
-/// What is no object has a code of its own on these routes.
+/// Converts the body; a value that is not an object has its own error code on these routes.
 fn object(json: Json) -> Result<Body, ApiError> {
     match json {
         Json::Object(_) | Json::Null => Body::of(json),
@@ -94,10 +95,10 @@ fn object(json: Json) -> Result<Body, ApiError> {
     }
 }
 
-/// `DELETE …/chunks {document_ids}`: the work is called off, and what a document had before stays.
+/// `DELETE …/chunks {document_ids}`: cancels the ingestion; the earlier results of a document stay.
 ///
 /// # Errors
-/// 102 without ids, for unknown ones, and for documents that are not being read.
+/// 102 without ids, for unknown ones, and for documents that are not being ingested.
 pub(crate) async fn stop(
     State(state): State<ServerState>,
     caller: Caller,
@@ -112,8 +113,8 @@ pub(crate) async fn stop(
     }
 }
 
-/// `POST …/documents/stop {document_ids}`: the same, and how many were stopped. Documents that are not being read any
-/// more are no mistake: nobody can know how far a document has come when the request arrives.
+/// `POST …/documents/stop {document_ids}`: the same, and returns how many were stopped. Documents that are no longer
+/// being ingested are not an error: the client cannot know how far a document is when the request arrives.
 ///
 /// # Errors
 /// 102 without ids and for unknown ones.
@@ -133,17 +134,17 @@ pub(crate) async fn halt(
     Ok(Success(told).into_response())
 }
 
-/// What came of calling work off.
+/// Outcome of a cancellation.
 struct Stopped {
-    /// How many documents are not read any more because of it.
+    /// Number of documents that were stopped.
     count: usize,
-    /// Those that were not being read.
+    /// Documents that were not being ingested.
     over: Vec<DocumentId>,
-    /// Those that were named more than once.
+    /// Ids that were repeated.
     twice: Vec<String>,
 }
 
-/// Stops all of the documents, or none when one is unknown; `absent` says so of those that are.
+/// Stops all of the documents, or none when one is unknown; `absent` builds the error for those.
 async fn call_off(
     state: &ServerState,
     caller: &Caller,
@@ -172,12 +173,12 @@ async fn call_off(
     Ok(Stopped { count: documents.len() - over.len(), over, twice })
 }
 
-/// How long workers have to hear that documents were called off. They ask twice a second; one that does not is not waited for.
+/// Time for workers to notice a cancellation. They poll twice a second; a worker that takes longer is not waited for.
 const HEARD_MAX: Duration = Duration::from_secs(2);
-/// How often it is looked whether they have.
+/// Interval for checking whether they have noticed.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Waits until documents that were called off are not being read any more, so that whoever looks at them next sees it.
+/// Waits until cancelled documents are no longer being ingested, so that the next request sees the new state.
 pub(super) async fn heard(state: &ServerState, documents: &[Document]) {
     let running = documents.iter().filter(|document| document.state == DocumentState::Running);
     let mut open: Vec<&DocumentKey> = running.map(|document| &document.key).collect();
@@ -204,7 +205,7 @@ fn not_under_way() -> ApiError {
     ApiError::data(NOT_UNDER_WAY).with_data(json!({"error_code": "DOC_STOP_PARSING_INVALID_STATE"}))
 }
 
-/// Nothing, unless a document was named twice.
+/// Returns null, unless an id was repeated.
 fn told(count: usize, twice: &[String]) -> Json {
     if twice.is_empty() { Json::Null } else { counted(count, twice) }
 }

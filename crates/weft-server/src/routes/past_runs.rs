@@ -1,4 +1,4 @@
-//! Runs of the past: done again, forked, compared.
+//! Past runs: replaying, forking and comparing them.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -21,11 +21,11 @@ fn told(error: weft_core::Error) -> ApiError {
     }
 }
 
-/// `POST /api/v1/runs/{id}/replay`: does a run again from its journal and says where it is no longer the
-/// same. Nothing outside is called, nothing is stored.
+/// `POST /api/v1/runs/{id}/replay`: replays a run from its journal and reports where it differs. No effect is
+/// executed and nothing is stored.
 ///
 /// # Errors
-/// 102 for an unknown run or one that cannot be done again.
+/// 102 for an unknown run or one that cannot be replayed.
 pub(crate) async fn replay(
     State(state): State<ServerState>,
     caller: Caller,
@@ -37,8 +37,8 @@ pub(crate) async fn replay(
     Ok(Success(json!({"same": same, "events": events, "differences": replayed.differences})).into_response())
 }
 
-/// `POST /api/v1/runs/{id}/fork {"node": …, "activation": …, "outputs": {…}, "to": […], "session_id": …}`:
-/// begins a run that shares the beginning of this one. Its events are at `/api/v1/runs/{run_id}/events`.
+/// `POST /api/v1/runs/{id}/fork {"node": …, "activation": …, "outputs": {…}, "to": […], "session_id": …}`: starts a
+/// run that shares the beginning of this one. Its events are at `/api/v1/runs/{run_id}/events`.
 ///
 /// # Errors
 /// 101 for a body that is not valid, 102 for an unknown run or node.
@@ -68,7 +68,7 @@ pub(crate) async fn fork(
     Ok(Success(json!({"run_id": run.id, "session_id": session.id, "forks": key.id})).into_response())
 }
 
-/// `GET /api/v1/runs/{id}/diff?with=ID`: two runs beside each other, node by node.
+/// `GET /api/v1/runs/{id}/diff?with=ID`: compares two runs, node by node.
 ///
 /// # Errors
 /// 101 without the other run, 102 for an unknown one.

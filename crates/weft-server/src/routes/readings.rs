@@ -1,4 +1,4 @@
-//! What has become of each reading of a document, and pipelines that are run once more.
+//! Ingestion logs: the outcome of each ingestion of a document, and running pipelines again.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -19,10 +19,10 @@ use crate::wire::chunk::dataset_not_owned;
 use crate::wire::envelope::Success;
 use crate::wire::reading::{filter, view};
 
-/// `GET …/ingestions`: readings that are over, those that ended last first.
+/// `GET …/ingestions`: finished ingestions, the latest first.
 ///
 /// # Errors
-/// 101 for an ending that there is not and for what is no date; 102 for an unknown dataset.
+/// 101 for an unknown ending and for a date that is not valid; 102 for an unknown dataset.
 pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
@@ -36,10 +36,10 @@ pub(crate) async fn list(
     Ok(Success(json!({"total": total, "logs": logs})).into_response())
 }
 
-/// `GET …/ingestions/{log}`: a reading, with the newest canvas of its pipeline if it went through one.
+/// `GET …/ingestions/{log}`: an ingestion, with the newest canvas of its pipeline if it used one.
 ///
 /// # Errors
-/// 102 for an unknown dataset or reading.
+/// 102 for an unknown dataset or ingestion.
 pub(crate) async fn get(
     State(state): State<ServerState>,
     caller: Caller,
@@ -57,7 +57,7 @@ pub(crate) async fn get(
     Ok(Success(shown).into_response())
 }
 
-/// `GET …/ingestions/summary`: how far the documents of a dataset have come, and what they hold together.
+/// `GET …/ingestions/summary`: the number of documents of a dataset by state, and their totals.
 ///
 /// # Errors
 /// 102 for an unknown dataset.
@@ -78,7 +78,7 @@ pub(crate) async fn summary(
         ("fail_count", vec![DocumentState::Failed]),
     ];
     for (name, states) in ways {
-        // No document is read for its number.
+        // A limit of 0 counts without reading any documents.
         let filter = DocumentFilter { states, limit: 0, ..DocumentFilter::default() };
         let (_, count) = state.app.datasets.documents(&key, &filter).await?;
         status.insert(name.to_owned(), count.into());
@@ -92,12 +92,12 @@ pub(crate) async fn summary(
     Ok(Success(summary).into_response())
 }
 
-/// `POST /api/v1/agents/rerun {id, dsl, component_id}`: has the document of a reading go through its pipeline once more,
-/// as the pipeline is stored, from its beginning: what a pipeline has made before is not kept with it.
+/// `POST /api/v1/agents/rerun {id, dsl, component_id}`: processes the document of an ingestion again with its
+/// pipeline, in the stored version and from the beginning: intermediate results of a pipeline are not stored.
 ///
 /// # Errors
-/// 101 when something is missing, for a reading without a pipeline, a component that the pipeline does not have, and a
-/// canvas that is not the stored one; 102 for an unknown reading or document, and one that is being read.
+/// 101 when something is missing, for an ingestion without a pipeline, a component that is not in the pipeline, and a
+/// canvas that is not the stored one; 102 for an unknown ingestion or document, and one that is being ingested.
 pub(crate) async fn rerun(
     State(state): State<ServerState>,
     caller: Caller,
@@ -120,7 +120,7 @@ pub(crate) async fn rerun(
         return Err(ApiError::argument(format!("the pipeline `{pipeline}` has no component `{component}`")));
     }
     let sent = body.object("dsl")?.unwrap_or_default();
-    // The rest of a drawing, such as the places of nodes, may differ.
+    // The rest of a canvas, such as the positions of nodes, may differ.
     if sent.get("components") != stored.get("components") {
         let message = format!(
             "`dsl` is not the stored pipeline: store it first with PUT /api/v1/agents/{pipeline}, and send that"
@@ -131,12 +131,12 @@ pub(crate) async fn rerun(
     Ok(Success(true).into_response())
 }
 
-/// A reading of the caller's tenant.
+/// Returns an ingestion of the caller's tenant.
 async fn found(state: &ServerState, caller: &Caller, id: &str) -> Result<Option<Reading>, ApiError> {
     Ok(weft_core::error::found(state.app.readings.reading(&caller.tenant, id).await)?)
 }
 
-/// The pipeline of a reading as it is now, if it is still there.
+/// Returns the current version of the pipeline of an ingestion if it still exists.
 async fn pipeline(
     state: &ServerState,
     caller: &Caller,

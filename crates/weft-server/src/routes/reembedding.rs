@@ -1,4 +1,4 @@
-//! New vectors of a whole dataset, by another model.
+//! Re-embedding of a whole dataset with another model.
 
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
@@ -17,17 +17,18 @@ use crate::wire::dataset::model_problem;
 use crate::wire::envelope::Success;
 use crate::wire::rules::line;
 
-/// What names the model; `null` and an empty text stand for none.
+/// Field for the model; `null` and an empty string mean none.
 const MODEL: &str = "embedding_model";
 
 fn name_of(dataset: &DatasetKey) -> String {
     task_id(dataset, "embedding")
 }
 
-/// Has all vectors of a dataset made anew by the model that the body names.
+/// Starts to recompute all vectors of a dataset with the model that the body names.
 ///
 /// # Errors
-/// 101 without a model or with a name that is none; 102 for an unknown dataset or model, and while that is being done already.
+/// 101 without a model or with a name that is not valid; 102 for an unknown dataset or model, and while a
+/// re-embedding is under way.
 pub(crate) async fn begin(
     state: &ServerState,
     caller: &Caller,
@@ -35,7 +36,7 @@ pub(crate) async fn begin(
     body: &Body,
 ) -> Result<Response, ApiError> {
     let dataset = owned::dataset(state, caller, id, dataset_not_owned).await?;
-    // Null means something here, so it is not as if it were absent.
+    // Null has a meaning here, so it does not count as absent.
     let embedder = match body.0.get(MODEL) {
         None => return Err(ApiError::argument(format!("required argument are missing: {MODEL}; "))),
         Some(Json::Null) => String::new(),
@@ -58,7 +59,7 @@ pub(crate) async fn begin(
     Ok(Success(json!({"task_id": name_of(&dataset.key)})).into_response())
 }
 
-/// How far that has come; an empty object when nobody has asked for it.
+/// Returns the progress of the re-embedding; an empty object if there was none.
 ///
 /// # Errors
 /// 102 for an unknown dataset.
@@ -69,7 +70,7 @@ pub(crate) async fn trace(state: &ServerState, caller: &Caller, id: &str) -> Res
     Ok(Success(told).into_response())
 }
 
-/// A task as clients know it: −1 is the progress of one that has come to no good end.
+/// The state of a task in the form that clients expect: the progress −1 means that it failed.
 fn told(task: &Reembedding, now_ms: i64) -> Json {
     let (progress, message) = match task.state {
         ReembeddingState::Running => (task.progress, task.message.as_str()),
@@ -88,10 +89,10 @@ fn told(task: &Reembedding, now_ms: i64) -> Json {
     })
 }
 
-/// Calls that off; the dataset keeps the vectors that it has.
+/// Cancels the re-embedding; the dataset keeps its current vectors.
 ///
 /// # Errors
-/// 102 for an unknown dataset, and when nothing of the kind is being done.
+/// 102 for an unknown dataset, and when no re-embedding is under way.
 pub(crate) async fn cancel(state: &ServerState, caller: &Caller, id: &str) -> Result<Response, ApiError> {
     let dataset = owned::dataset(state, caller, id, |_| ApiError::data("no authorization")).await?;
     let cancelled = state.app.reembeddings.cancel(&dataset.key, state.app.clock.now_ms()).await;

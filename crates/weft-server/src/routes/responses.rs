@@ -1,4 +1,4 @@
-//! Agents behind OpenAI's Responses API. A response is a run, and its conversation is a session.
+//! Agents served through OpenAI's Responses API. A response is a run, and its conversation is a session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,18 +34,18 @@ use crate::wire::response_input::Reply;
 use crate::wire::responses::{ResponseRequest, item_page, no_response, run_of};
 use weft_app::tasks::{Answering, TaskAnswer};
 
-/// Entries of a journal that are read at once.
+/// Number of journal entries read in one batch.
 const ENTRIES_AT_ONCE: u64 = 500;
-/// How long a cancel waits for the run to stop.
+/// How long a cancellation waits for the run to stop.
 const CANCEL_WAIT: Duration = Duration::from_secs(10);
-/// The field of a canvas's beginning that takes instructions.
+/// The input field of a canvas that receives instructions.
 const INSTRUCTIONS: &str = "instructions";
 
 /// `POST /v1/responses`.
 ///
 /// # Errors
-/// Those of the OpenAI API: 400 for what is not valid or has no effect, 401, 403, 404 for an agent, a response or a task
-/// that is not there, 409 for a conversation that has gone on.
+/// Those of the OpenAI API: 400 for what is not valid or has no effect, 401, 403, 404 for an unknown agent, response
+/// or task, 409 for a conversation that has continued since.
 pub(crate) async fn create(
     State(state): State<ServerState>,
     caller: Caller,
@@ -89,7 +89,7 @@ async fn begun(
         match begin_turn(state, &canvas, &turn, UnknownSession::Begin).await {
             Ok((_, handle)) => handle,
             Err(error) => {
-                // Another question may have gone on from it while this one stood in line.
+                // Another question may have continued the conversation while this one was queued.
                 if let Some(run) = &before {
                     goes_on_from(state, run, None).await?;
                 }
@@ -102,7 +102,7 @@ async fn begun(
     told(state, handle, mode, &note).await
 }
 
-/// How the response of a run that was begun is given.
+/// Sends the response of a run that was started, in the requested form.
 async fn told(
     state: &ServerState,
     handle: RunHandle,
@@ -116,7 +116,7 @@ async fn told(
     }
     let mut entries = handle.entries.answering_at_the_end();
     if note.background {
-        // Its first entry says when it began, and what was asked.
+        // The first entry tells when the run started and what was asked.
         if let Some(first) = entries.next().await? {
             run.events(&first);
         }
@@ -137,14 +137,14 @@ async fn read_all(entries: &mut EntryReader, run: &mut ResponseRun) -> Result<()
     Ok(())
 }
 
-/// The agent that a model's name stands for: its id, or its id, `@` and a version.
+/// Resolves a model name to an agent: its id, or its id, `@` and a version.
 async fn of_model(
     state: &ServerState,
     caller: &Caller,
     model: &str,
     turn: &mut CompletionRequest,
 ) -> Result<CanvasKey, ApiError> {
-    // The whole name comes first, because an id may have an `@` in it.
+    // The whole name is tried first, because an id may contain an `@`.
     let whole = canvas_key(caller, model);
     if found(state.app.canvases.newest(&whole).await)?.is_some() {
         return Ok(whole);
@@ -158,7 +158,7 @@ async fn of_model(
     Ok(canvas)
 }
 
-/// The run of a response that may be asked for, which is the caller's, and what it noted.
+/// Returns the run of a stored response that belongs to the caller, with the note of its request.
 async fn known(state: &ServerState, key: &RunKey) -> Result<(StoredRun, ResponseRun), ApiError> {
     let missing = || no_response(&response_id(&key.id));
     let stored = state.app.runs.get(key).await.map_err(|error| match error.kind {
@@ -166,14 +166,14 @@ async fn known(state: &ServerState, key: &RunKey) -> Result<(StoredRun, Response
         _ => error.into(),
     })?;
     let mut run = of(&stored);
-    // The first entry has what the request noted.
+    // The first entry contains the note of the request.
     for entry in entries_of(state, key, 0, 1).await? {
         run.events(&entry);
     }
     if run.note().store { Ok((stored, run)) } else { Err(missing()) }
 }
 
-/// Entries of a journal as they are stored, which need not be all that there will be.
+/// Returns the entries of a journal that are stored so far; more may follow.
 async fn entries_of(
     state: &ServerState,
     key: &RunKey,
@@ -188,7 +188,7 @@ async fn entries_of(
     state.app.runs.entries(key, after, count_max).await?.into_iter().map(read).collect()
 }
 
-/// The response of a run, as far as that has come.
+/// Returns the response of a run as far as it has progressed.
 async fn so_far(state: &ServerState, stored: &StoredRun) -> Result<ResponseRun, ApiError> {
     let (mut run, mut after) = (of(stored), 0);
     loop {
@@ -201,8 +201,8 @@ async fn so_far(state: &ServerState, stored: &StoredRun) -> Result<ResponseRun, 
     }
 }
 
-/// Checks that a question may go on from a run. Conversations go on from their end: anything else would be in the history
-/// without the client's knowing.
+/// Checks that a question may continue from a run. A conversation can only continue from its end: otherwise the
+/// history would contain turns that the client does not know about.
 async fn goes_on_from(
     state: &ServerState,
     from: &StoredRun,
@@ -223,7 +223,7 @@ async fn goes_on_from(
     }
 }
 
-/// Gives instructions to a canvas that takes them.
+/// Passes instructions to a canvas that accepts them.
 async fn instruct(
     state: &ServerState,
     canvas: &CanvasKey,
@@ -231,7 +231,7 @@ async fn instruct(
     instructions: &str,
 ) -> Result<(), ApiError> {
     let session = match &turn.session {
-        // A conversation that is not there yet begins with this turn.
+        // A conversation that does not exist yet starts with this turn.
         Some(id) => found(state.app.sessions.load(&SessionKey::new(&canvas.tenant, id.clone())).await)?,
         None => None,
     };
@@ -252,7 +252,7 @@ async fn instruct(
     Ok(())
 }
 
-/// Goes on with a run that waits. The tasks say which, so that a client needs not know the conversation.
+/// Resumes a suspended run. The tasks identify it, so that the client need not know the conversation.
 async fn answered(
     state: &ServerState,
     canvas: &CanvasKey,
@@ -280,8 +280,8 @@ async fn answered(
     Ok(state.app.answer_tasks_with(&session, given, &waiting, with).await?)
 }
 
-/// What a reply says to a task. What a function gives is a form's values as JSON, the value of the only field, or a word
-/// such as `approve`.
+/// Converts a reply into the answer to a task. The output of a function is the values of a form as JSON, the value of
+/// its only field, or a decision such as `approve`.
 fn answer(task: &Task, reply: Reply) -> TaskAnswer {
     let output = match reply {
         Reply::Approval { approve: true, .. } => return TaskAnswer::Decision(json!("approve")),
@@ -301,10 +301,10 @@ fn answer(task: &Task, reply: Reply) -> TaskAnswer {
     }
 }
 
-/// `GET /v1/responses/{id}`: as far as it has come, or with `stream=true` its events after `starting_after`.
+/// `GET /v1/responses/{id}`: the response so far, or with `stream=true` its events after `starting_after`.
 ///
 /// # Errors
-/// 404 for an unknown one and for one that was not to be stored, 400 for a place that is no number.
+/// 404 for an unknown one and for one that is not stored, 400 for a `starting_after` that is not a number.
 pub(crate) async fn get(
     State(state): State<ServerState>,
     caller: Caller,
@@ -327,8 +327,7 @@ async fn shown(
     }
     let after = params.get("starting_after").map(str::parse::<u64>).transpose();
     let after = after.map_err(|_| ApiError::argument("`starting_after` must be the number of an event"))?;
-    // From the first entry on, because a response is the fold of all of them; events up to the number are
-    // left out.
+    // Starts at the first entry, because a response is the fold of all entries; events up to the number are left out.
     let entries = state.app.engine.events(&key, 0).await?;
     Ok(sse::respond(entries, ResponseEvents::new(of(&stored), after)))
 }
@@ -336,7 +335,7 @@ async fn shown(
 /// `GET /v1/responses/{id}/input_items`.
 ///
 /// # Errors
-/// 404 as [`get`], 400 for a page that is none.
+/// 404 as [`get`], 400 for a page that is not valid.
 pub(crate) async fn input_items(
     State(state): State<ServerState>,
     caller: Caller,
@@ -362,7 +361,7 @@ async fn asked_with(
     Ok(respond(StatusCode::OK, &item_page(&key.id, run.note(), files, params)?))
 }
 
-/// `POST /v1/responses/{id}/cancel`: the response, stopped. One that is over already is none the worse for it.
+/// `POST /v1/responses/{id}/cancel`: stops the response and returns it. Has no effect on one that has ended.
 ///
 /// # Errors
 /// 404 as [`get`].
@@ -380,7 +379,7 @@ async fn cancelled(state: &ServerState, tenant: &TenantId, id: &str) -> Result<R
     if state.app.engine.cancel(&key).await? {
         let mut run = of(&stored);
         let mut entries = state.app.engine.events(&key, 0).await?;
-        // Whichever process has it obeys; one that takes longer is told as it is.
+        // Any process may be executing the run. If it takes longer to stop, the current state is returned.
         if let Ok(read) = tokio::time::timeout(CANCEL_WAIT, read_all(&mut entries, &mut run)).await {
             read?;
             return Ok(respond(StatusCode::OK, &run.response()));
@@ -389,10 +388,10 @@ async fn cancelled(state: &ServerState, tenant: &TenantId, id: &str) -> Result<R
     Ok(respond(StatusCode::OK, &so_far(state, &stored).await?.response()))
 }
 
-/// `DELETE /v1/responses/{id}`: its journal, and what it has left in its conversation.
+/// `DELETE /v1/responses/{id}`: removes its journal, and its messages from its conversation.
 ///
 /// # Errors
-/// 404 as [`get`], 409 while it is under way, or while its conversation goes on from it.
+/// 404 as [`get`], 409 while it is under way, or when its conversation has continued from it.
 pub(crate) async fn delete(
     State(state): State<ServerState>,
     caller: Caller,
@@ -410,12 +409,11 @@ async fn deleted(state: &ServerState, tenant: &TenantId, id: &str) -> Result<Res
     }
     let session = SessionKey::new(tenant, stored.session);
     if stored.ending == Some(Ending::Waiting) {
-        // What it asks would be asked for ever, and nobody could see by what.
+        // Otherwise its open tasks would remain for ever, without a run that they belong to.
         found(state.app.give_up_waiting(&session, &key.id).await)?;
     }
-    // The conversation comes first: if the process ends in between, the run is still there to be deleted
-    // again.
-    // It may have said nothing, or its conversation is gone.
+    // The conversation comes first: if the process ends in between, the run still exists, so that the deletion can be
+    // repeated. The run may have left no messages, or its conversation may be gone.
     found(state.app.sessions.forget_run(&session, &key.id).await)?;
     state.app.runs.remove(&[key]).await?;
     Ok(respond(StatusCode::OK, &json!({"id": id, "object": "response", "deleted": true})))

@@ -1,4 +1,4 @@
-//! Questions to datasets.
+//! Searches in datasets.
 
 use std::collections::HashSet;
 
@@ -26,8 +26,8 @@ use crate::wire::retrieval::{RetrievalRequest, answer, answer_of_datasets, dify_
 /// `POST /api/v1/retrieval`.
 ///
 /// # Errors
-/// 102 for an unknown dataset or document, for datasets whose vectors cannot be compared, and in the API's
-/// words for what is wrong with the body.
+/// 102 for an unknown dataset or document, for datasets whose vectors cannot be compared, and with the API's message
+/// for an invalid body.
 pub(crate) async fn search(
     State(state): State<ServerState>,
     caller: Caller,
@@ -38,7 +38,7 @@ pub(crate) async fn search(
     let (found, _) = searched(&state, &caller, &request).await?;
     let mut highlights = Vec::with_capacity(found.passages.len());
     for passage in &found.passages {
-        // Who asks for marks gets the text without any where the question's words do not stand.
+        // A passage without any of the question's words is returned as it is.
         let marked = || {
             highlighted(&state, &request.question, passage).unwrap_or_else(|| passage.chunk.content.clone())
         };
@@ -47,7 +47,7 @@ pub(crate) async fn search(
     Ok(Success(answer(&found, &highlights, request.metadata.as_deref())).into_response())
 }
 
-/// `POST /api/v1/datasets/search`: of the datasets that the body names.
+/// `POST /api/v1/datasets/search`: searches the datasets that the body names.
 ///
 /// # Errors
 /// 101 without a question; otherwise as [`search`].
@@ -84,7 +84,7 @@ pub(super) async fn in_datasets(
     Ok(Success(answer_of_datasets(&found)).into_response())
 }
 
-/// What is found, and where it was looked for.
+/// Returns the hits, and the datasets that were searched.
 ///
 /// # Errors
 /// As [`search`].
@@ -97,7 +97,7 @@ pub(crate) async fn searched(
     for id in once(request.datasets.clone()).0 {
         datasets.push(owned::dataset(state, caller, &id, dataset_not_owned).await?);
     }
-    // Those that are searched by words alone can stand beside any others.
+    // Datasets that are only searched by words can be combined with any others.
     let models: HashSet<&str> = datasets.iter().map(|dataset| dataset.embedder.as_str()).collect();
     if models.iter().filter(|model| !model.is_empty()).count() > 1 {
         return Err(ApiError::data("Datasets use different embedding models."));
@@ -136,7 +136,7 @@ async fn find(
     Ok(state.app.retrieve(&caller.tenant, &asked).await?)
 }
 
-/// Documents of one of the datasets each.
+/// Returns documents that each belong to one of the datasets.
 async fn of_datasets(
     state: &ServerState,
     datasets: &[Dataset],
@@ -155,15 +155,15 @@ async fn of_datasets(
     }
 }
 
-/// The sentences of a passage where the question's words stand.
+/// Returns the sentences of a passage that contain the question's words.
 fn highlighted(state: &ServerState, question: &str, passage: &Passage) -> Option<String> {
     let query = TextQuery { text: question.to_owned(), ..TextQuery::default() };
     let marks = state.app.library.index().marks(&passage.chunk.content, &query);
     weft_knowledge::highlight(&passage.chunk.content, &marks)
 }
 
-/// `POST /api/v1/dify/retrieval`: what Dify asks of a knowledge base. Its failures have an HTTP status, which
-/// is all that its clients look at.
+/// `POST /api/v1/dify/retrieval`: the interface of Dify for external knowledge. Failures have an HTTP status, because
+/// its clients check nothing else.
 ///
 /// # Errors
 /// 400 for a body that is not valid; 403 without a valid token; 404 for an unknown dataset.
@@ -178,7 +178,7 @@ pub(crate) async fn of_dify(
     }
 }
 
-/// `GET /api/v1/dify/retrieval`: the same in an address.
+/// `GET /api/v1/dify/retrieval`: the same with query parameters.
 ///
 /// # Errors
 /// As [`of_dify`].

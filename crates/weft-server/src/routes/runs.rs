@@ -1,4 +1,4 @@
-//! Runs: their list, their events, their end before its time.
+//! Runs: listing them, streaming their events, and cancelling them.
 
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -28,7 +28,7 @@ async fn stored(state: &ServerState, key: &RunKey) -> Result<StoredRun, ApiError
 }
 
 fn item(state: &ServerState, run: StoredRun) -> RunItem {
-    // A process knows its own work alone: what another one is doing is unfinished here.
+    // A process only knows the runs that it is executing itself: one in another process is shown as unfinished.
     let open = if state.app.engine.is_under_way(&run.key) { "running" } else { "unfinished" };
     RunItem::new(run, open)
 }
@@ -72,7 +72,7 @@ pub(crate) async fn get(
 /// `GET /api/v1/runs/{id}/events`: all events after `Last-Event-ID` or `?after=`, live or past.
 ///
 /// # Errors
-/// 101 for a place that is no number or an unknown dialect, 102 for an unknown run.
+/// 101 for an event id that is not a number, and for an unknown dialect; 102 for an unknown run.
 pub(crate) async fn events(
     State(state): State<ServerState>,
     caller: Caller,
@@ -83,7 +83,7 @@ pub(crate) async fn events(
     let (after, dialect) = (after(&headers, &params)?, dialect(params.get("dialect"))?);
     let key = RunKey::new(&caller.tenant, id);
     let run = stored(&state, &key).await?;
-    // From the first entry on: what those before it said is needed to tell the later ones.
+    // Starts at the first entry: later ones can only be rendered with the state from those before them.
     let entries = state.app.engine.events(&key, 0).await?;
     let view = RunView::from(&run);
     Ok(match dialect {
@@ -106,8 +106,8 @@ fn after(headers: &HeaderMap, params: &Params) -> Result<u64, ApiError> {
     }
 }
 
-/// `POST /api/v1/tasks/{id}/cancel` and its older names: the id of a run or of a session. What has
-/// ended already is none the worse for it. Whichever process works on the run obeys, now or when it goes on.
+/// `POST /api/v1/tasks/{id}/cancel` and its older names: cancels a run, or the run of a session, by id. Has no effect
+/// on one that has ended. The process that executes the run stops it, now or when it resumes the run.
 ///
 /// # Errors
 /// 100 when the store cannot be used.

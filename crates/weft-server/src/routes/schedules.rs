@@ -24,13 +24,13 @@ async fn of_agent(
     id: String,
 ) -> Result<Schedule, ApiError> {
     let schedule = found(state.app.schedules.get(&ScheduleKey::new(&caller.tenant, id)).await)?;
-    // One of another agent is not told from one that is not there.
+    // A schedule of another agent is not distinguished from an unknown one.
     let schedule = schedule.filter(|schedule| schedule.canvas.as_str() == agent);
     schedule.ok_or_else(|| ApiError::data("Schedule not found!"))
 }
 
-/// `POST …/schedules {"cron": …, "timezone": …} or {"every": …}`, with `query`, `inputs`, `files`,
-/// `session_id`, `misfire`, `misfire_max`, `name` and `enabled` if wanted.
+/// `POST …/schedules {"cron": …, "timezone": …} or {"every": …}`, with `query`, `inputs`, `files`, and optionally
+/// `session_id`, `misfire`, `misfire_max`, `name` and `enabled`.
 ///
 /// # Errors
 /// 101 for a body that is not valid, 102 for an unknown agent.
@@ -47,7 +47,7 @@ pub(crate) async fn create(
         ErrorKind::NotFound => ApiError::data("Agent not found."),
         _ => error.into(),
     })?;
-    Ok(Success(ScheduleItem::from(schedule)).into_response())
+    Ok(Success(ScheduleItem::of(&state.app, schedule).await).into_response())
 }
 
 /// `GET …/schedules`.
@@ -65,8 +65,11 @@ pub(crate) async fn list(
     let page = params.page(state.app.limits.page_size);
     let filter = ScheduleFilter { canvas: Some(canvas.id), offset: page.offset, limit: page.limit };
     let (schedules, total) = state.app.schedules.list(&caller.tenant, &filter).await?;
-    let schedules: Vec<_> = schedules.into_iter().map(ScheduleItem::from).collect();
-    Ok(Success(json!({"schedules": schedules, "total": total})).into_response())
+    let mut items = Vec::with_capacity(schedules.len());
+    for schedule in schedules {
+        items.push(ScheduleItem::of(&state.app, schedule).await);
+    }
+    Ok(Success(json!({"schedules": items, "total": total})).into_response())
 }
 
 /// `GET …/schedules/{schedule}`.
@@ -78,14 +81,14 @@ pub(crate) async fn get(
     caller: Caller,
     Path((agent, id)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
-    Ok(Success(ScheduleItem::from(of_agent(&state, &caller, agent, id).await?)).into_response())
+    let schedule = of_agent(&state, &caller, agent, id).await?;
+    Ok(Success(ScheduleItem::of(&state.app, schedule).await).into_response())
 }
 
-/// `PUT …/schedules/{schedule}`: changes what is given and nothing else.
+/// `PUT …/schedules/{schedule}`: changes the fields that are given.
 ///
 /// # Errors
-/// 101 for a body that is not valid, 102 for an unknown one, 106 when somebody else changes it at the
-/// same time.
+/// 101 for a body that is not valid, 102 for an unknown one, 106 on concurrent changes.
 pub(crate) async fn update(
     State(state): State<ServerState>,
     caller: Caller,
@@ -95,10 +98,10 @@ pub(crate) async fn update(
     let before = of_agent(&state, &caller, agent, id).await?;
     let terms = changed(&body, before.clone().into(), state.app.clock.now_ms())?;
     let schedule = state.app.change_schedule(&before, terms).await?;
-    Ok(Success(ScheduleItem::from(schedule)).into_response())
+    Ok(Success(ScheduleItem::of(&state.app, schedule).await).into_response())
 }
 
-/// `DELETE …/schedules/{schedule}`: its runs stay.
+/// `DELETE …/schedules/{schedule}`: its runs remain.
 ///
 /// # Errors
 /// 102 for an unknown one.
@@ -112,10 +115,10 @@ pub(crate) async fn delete(
     Ok(Success(true).into_response())
 }
 
-/// `POST …/schedules/{schedule}/run`: one run now, also of a schedule that is disabled.
+/// `POST …/schedules/{schedule}/run`: starts a run now, even if the schedule is disabled.
 ///
 /// # Errors
-/// 102 for an unknown one, 429 when very many of its runs have not ended.
+/// 102 for an unknown one, 429 when too many of its runs have not ended.
 pub(crate) async fn run(
     State(state): State<ServerState>,
     caller: Caller,
@@ -126,7 +129,7 @@ pub(crate) async fn run(
     Ok(Success(json!({"run_id": run.id})).into_response())
 }
 
-/// `GET …/schedules/{schedule}/runs`: what it has asked for, the latest first.
+/// `GET …/schedules/{schedule}/runs`: the runs that it has requested, the latest first.
 ///
 /// # Errors
 /// 102 for an unknown one.

@@ -1,4 +1,4 @@
-//! Search apps: single questions about datasets, each answered in a conversation of its own.
+//! Search apps: single questions about datasets, each answered in its own conversation.
 
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -26,19 +26,19 @@ use crate::wire::mind_map::tree;
 use crate::wire::search_app::{name, search_settings, view};
 use weft_app::chats::{self, ChatTurn, SINGLE};
 
-/// Numbers that are tried behind a name that is taken.
+/// Number of numeric suffixes to try when a name is taken.
 const NAMES_TRIED_MAX: u32 = 100;
 
-/// What a question to a search app may say; the rest of it is of conversations, which it has none of.
+/// Fields of a question to a search app. The others concern conversations, which a search app does not have.
 const ASKED: [&str; 6] = ["question", "kb_ids", "doc_ids", "metadata_condition", "stream", "legacy"];
 
-/// How a mind map is asked for.
+/// Prompt for a mind map.
 const MIND_MAP: &str = "You draw a mind map of what the passages below say about the user's question. Write it as an outline \
 in Markdown: one heading for the whole, a heading for each branch, and lists within lists for the points. Each is a few \
 words, in the language of the question. Use only what the passages say, and write nothing but the outline.\n\n## \
 Passages\n\n{knowledge}";
 
-/// What the settings of a search app say of how it looks for passages.
+/// Settings of a search app that control retrieval.
 const LOOKED_FOR: [&str; 8] = [
     "similarity_threshold",
     "vector_similarity_weight",
@@ -58,10 +58,10 @@ async fn owned(state: &ServerState, caller: &Caller, id: &str, missing: ApiError
     of_kind(state, caller, id, ChatKind::Search, missing).await
 }
 
-/// `POST /api/v1/searches`. A name that is taken gets a number.
+/// `POST /api/v1/searches`. A name that is taken gets a number appended.
 ///
 /// # Errors
-/// 101 without a name, 102 for what is not valid.
+/// 101 without a name, 102 for a value that is not valid.
 pub(crate) async fn create(
     State(state): State<ServerState>,
     caller: Caller,
@@ -72,7 +72,7 @@ pub(crate) async fn create(
     let settings = search_settings(&body, &ChatSettings::default())?;
     let now_ms = state.app.clock.now_ms();
     let numbered = (1..NAMES_TRIED_MAX).map(|number| format!("{wanted}({number})"));
-    // The store says what is taken: of two that come at the same time each gets a name of its own.
+    // The store decides what is taken, so that concurrent requests get different names.
     for name in std::iter::once(wanted.clone()).chain(numbered) {
         let app =
             Chat { kind: ChatKind::Search, ..chats::new(&caller.tenant, name, settings.clone(), now_ms) };
@@ -88,7 +88,7 @@ pub(crate) async fn create(
 /// `GET /api/v1/searches`.
 ///
 /// # Errors
-/// 101 for an order that there is none, 103 for owners that the caller is none of.
+/// 101 for an unknown order, 103 for owners other than the caller.
 pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
@@ -123,10 +123,10 @@ pub(crate) async fn get(
     Ok(Success(view(&owned(&state, &caller, &id, missing).await?)).into_response())
 }
 
-/// `PUT /api/v1/searches/{id}`: its name, and what is given of its settings.
+/// `PUT /api/v1/searches/{id}`: sets its name and the settings that are given.
 ///
 /// # Errors
-/// 101 without a name or settings, 102 for what is not valid, 109 for one that is not the caller's.
+/// 101 without a name or settings, 102 for a value that is not valid, 109 for one that is not the caller's.
 pub(crate) async fn update(
     State(state): State<ServerState>,
     caller: Caller,
@@ -136,7 +136,7 @@ pub(crate) async fn update(
     body.require(&["name", "search_config"])?;
     let name = name(&body)?;
     let app = changes::made("search app", || async {
-        // What is not given is taken from what others have left.
+        // Settings that are not given keep the values of the latest state.
         let before = owned(&state, &caller, &id, no_authorization()).await?;
         let settings = search_settings(&body, &before.settings)?;
         let changed = Chat { name: name.clone(), settings, ..before };
@@ -179,8 +179,8 @@ pub(crate) async fn of_search(
     ask(&state, &caller, app, &headers, body).await
 }
 
-/// `POST /api/v1/searchbots/ask`: a question to the datasets that the body names, as the search app `search_id` would
-/// answer it if there is one.
+/// `POST /api/v1/searchbots/ask`: a question to the datasets that the body names, answered with the settings of the
+/// search app `search_id` if given.
 ///
 /// # Errors
 /// As [`of_search`].
@@ -194,7 +194,7 @@ pub(crate) async fn of_searchbot(
     ask(&state, &caller, app, &headers, body).await
 }
 
-/// The search app of `search_id`, or what answers without one.
+/// Returns the search app named by `search_id`, or a default one.
 async fn named(state: &ServerState, caller: &Caller, body: &Body) -> Result<Chat, ApiError> {
     match body.id("search_id")? {
         Some(id) => owned(state, caller, &id, no_authorization()).await,
@@ -202,7 +202,8 @@ async fn named(state: &ServerState, caller: &Caller, body: &Body) -> Result<Chat
     }
 }
 
-/// `POST /api/v1/searchbots/mindmap` and `POST /api/v1/chat/mindmap`: what the datasets say about a question, as a tree.
+/// `POST /api/v1/searchbots/mindmap` and `POST /api/v1/chat/mindmap`: a mind map of what the datasets say about a
+/// question.
 ///
 /// # Errors
 /// As [`of_search`]; when the model fails.
@@ -220,8 +221,8 @@ pub(crate) async fn mind_map(
     Ok(Success(tree(&outline, &asked)).into_response())
 }
 
-/// `POST /api/v1/searchbots/retrieval_test {question, kb_id, search_id?}`: what is found in the datasets of the body, as the
-/// search app `search_id` would look for it if there is one.
+/// `POST /api/v1/searchbots/retrieval_test {question, kb_id, search_id?}`: searches the datasets of the body, with
+/// the settings of the search app `search_id` if given.
 ///
 /// # Errors
 /// 101 without a question; 102 without datasets, and for one that is not the caller's; 109 for an app that is not the
@@ -232,7 +233,7 @@ pub(crate) async fn found_by_searchbot(
     mut body: Body,
 ) -> Result<Response, ApiError> {
     let app = named(&state, &caller, &body).await?;
-    // What the owner of the app has set holds, whatever the body says.
+    // The settings of the app take precedence over the body.
     for key in LOOKED_FOR {
         if let Some(set) = app.settings.search_config.get(key).filter(|set| !set.is_null()) {
             body.0.insert(key.to_owned(), set.clone());
@@ -248,8 +249,8 @@ pub(crate) async fn found_by_searchbot(
     retrieval::in_datasets(&state, &caller, body, None).await
 }
 
-/// `POST /api/v1/sessions/ask {question, dataset_ids}`: the same by its older name, with datasets that have something to
-/// be found. Each frame has the whole answer so far.
+/// `POST /api/v1/sessions/ask {question, dataset_ids}`: the same under its older name, for datasets that have chunks.
+/// Each frame contains the whole answer so far.
 ///
 /// # Errors
 /// 102 without a question or datasets, and for a dataset that is not the caller's or has no chunks.
@@ -276,12 +277,12 @@ pub(crate) async fn of_sessions(
         }
     }
     body.0.insert("kb_ids".to_owned(), json!(datasets));
-    // Its clients take each frame for the whole answer.
+    // Clients of this route take each frame for the whole answer.
     body.0.insert("legacy".to_owned(), json!(true));
     ask(&state, &caller, chats::unstored(&caller.tenant, SINGLE), &headers, body).await
 }
 
-/// `GET /api/v1/searchbots/detail?search_id=`: what a page shows of a search app.
+/// `GET /api/v1/searchbots/detail?search_id=`: the public description of a search app, for a page that embeds it.
 ///
 /// # Errors
 /// 101 without an id, 103 for one that is not the caller's.
@@ -306,14 +307,14 @@ async fn ask(
     complete(state, caller, app, headers, &body).await
 }
 
-/// What is asked. Of the body nothing stays that is not of a single question.
+/// Returns the question, and removes the fields from the body that do not belong to a single question.
 fn single(app: &Chat, body: &mut Body) -> Result<String, ApiError> {
     let asked = body.text("question")?.unwrap_or_default();
     if asked.trim().is_empty() {
         return Err(ApiError::argument("required argument are missing: question; question is required."));
     }
     body.0.retain(|key, _| ASKED.contains(&key.as_str()));
-    // The app's own datasets count, so that nobody reads others through it.
+    // The app's own datasets take precedence, so that it gives no access to others.
     if app.settings.datasets.is_empty() {
         let named = chat::datasets(body, "kb_ids")?.unwrap_or_default();
         if named.is_empty() {

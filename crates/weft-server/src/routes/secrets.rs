@@ -1,4 +1,4 @@
-//! Secrets of the caller's own tenant. No answer has a value.
+//! Secrets of the caller's own tenant. No answer contains a value.
 
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
@@ -12,7 +12,7 @@ use crate::state::ServerState;
 use crate::wire::envelope::Success;
 use crate::wire::secret::SecretRow;
 
-/// `GET /api/v1/secrets`: the names there are.
+/// `GET /api/v1/secrets`: the names of the secrets.
 ///
 /// # Errors
 /// 100 when the store cannot be read.
@@ -22,7 +22,7 @@ pub(crate) async fn list(State(state): State<ServerState>, caller: Caller) -> Re
     Ok(Success(rows).into_response())
 }
 
-/// `PUT /api/v1/secrets/{name} {"value"}`: a new one, or another value.
+/// `PUT /api/v1/secrets/{name} {"value"}`: creates a secret, or changes its value.
 ///
 /// # Errors
 /// 101 for a name or a value that cannot be stored.
@@ -32,7 +32,7 @@ pub(crate) async fn put(
     Path(name): Path<String>,
     body: Body,
 ) -> Result<Response, ApiError> {
-    // What is wrong with it is told without it.
+    // The error must not contain the value.
     let Some(Json::String(value)) = body.get("value") else {
         return Err(ApiError::argument("`value`: has to be a text"));
     };

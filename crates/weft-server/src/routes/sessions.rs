@@ -22,17 +22,17 @@ use crate::wire::completion::version;
 use crate::wire::envelope::{Success, streamed};
 use crate::wire::session::SessionView;
 
-/// Messages of a session that are shown: the last ones.
+/// Number of messages of a session that are shown: the latest.
 const MESSAGES_SHOWN_MAX: u64 = 1_000;
 
-/// Sessions that are removed at a time when all of them are to go.
+/// Batch size when all sessions are removed.
 const REMOVED_AT_ONCE: u64 = 100;
 
-/// Turns whose nodes are told: the last ones.
+/// Number of turns whose nodes are shown: the latest.
 const PATH_TURNS_MAX: usize = 20;
-/// Nodes that are told, at most.
+/// Maximum number of nodes that are shown.
 const PATH_MAX: usize = 10_000;
-/// Entries of a journal that are read at once.
+/// Number of journal entries read in one batch.
 const ENTRIES_AT_ONCE: u64 = 500;
 
 fn not_found() -> ApiError {
@@ -78,15 +78,15 @@ pub(crate) async fn list(
     listed(&state, &caller, &agent, &params, Envelope { open, close: "}" }).await
 }
 
-/// What stands around a list.
+/// The text around a streamed list.
 pub(super) struct Envelope {
-    /// Before its first entry.
+    /// Text before the first entry.
     pub(super) open: &'static str,
-    /// Behind how many there are in all.
+    /// Text after the total number.
     pub(super) close: &'static str,
 }
 
-/// The sessions of an agent, streamed between what stands before them and what stands behind their number.
+/// Streams the sessions of an agent, between the opening text and, after their number, the closing text.
 pub(super) async fn listed(
     state: &ServerState,
     caller: &Caller,
@@ -97,7 +97,7 @@ pub(super) async fn listed(
     let canvas = canvas_key(caller, agent);
     let missing = ApiError::data(format!("You don't own the agent {}.", canvas.id));
     stored(state, &canvas, missing).await?;
-    // Refused and not passed over: the list would hold sessions that nobody asked for.
+    // Rejected rather than ignored: otherwise the list would contain sessions that were not requested.
     if let Some(key) = ["from_date", "to_date"].into_iter().find(|key| params.get(key).is_some()) {
         let message = format!("sessions are not chosen by `{key}`; leave it out and look at `create_time`");
         return Err(ApiError::argument(message));
@@ -117,13 +117,15 @@ pub(super) async fn listed(
             Some("create_time") => SessionOrder::Created,
             _ => SessionOrder::Updated,
         },
+        after: None,
         offset: page.offset,
         limit: page.limit,
         ascending: params.ascending(),
     };
     let (sessions, total) = state.app.sessions.list(&caller.tenant, &filter).await?;
     let drawings = if params.flag("dsl").unwrap_or(true) { Drawings::Shown } else { Drawings::LeftOut };
-    // Clients read a drawing in every entry, of megabytes each: an entry is made when the one before is sent.
+    // Clients expect a canvas of megabytes in every entry, so an entry is created only after the one before it was
+    // sent.
     let state = state.clone();
     let entries = stream::iter(sessions).then(move |session| {
         let (state, canvas) = (state.clone(), canvas.clone());
@@ -132,7 +134,7 @@ pub(super) async fn listed(
     Ok(streamed(envelope.open, entries, format!("],\"total\":{total}{}", envelope.close)))
 }
 
-/// Whether entries of a list have the canvas that their session is on.
+/// Whether the entries of a list contain the canvas of their session.
 #[derive(Clone, Copy)]
 enum Drawings {
     Shown,
@@ -207,7 +209,7 @@ pub(crate) async fn delete(
     remove_each(&state, &canvas, ids, "agent").await
 }
 
-/// Removes these sessions, as far as they are sessions of the agent or chat assistant, and says what became of them.
+/// Removes those of these sessions that belong to the agent or chat assistant, and reports the outcomes.
 pub(crate) async fn remove_each(
     state: &ServerState,
     canvas: &CanvasKey,
@@ -225,7 +227,7 @@ pub(crate) async fn remove_each(
                 remove(state, &session.key).await?;
                 removed += 1;
             }
-            // One of another agent is not told from one that is not there.
+            // A session of another agent is not distinguished from an unknown one.
             Some(_) | None => errors.push(format!("The {owner} doesn't own the session {id}")),
         }
     }
@@ -243,7 +245,7 @@ pub(crate) async fn remove_all(state: &ServerState, canvas: &CanvasKey) -> Resul
             limit: REMOVED_AT_ONCE,
             ..SessionFilter::default()
         };
-        // From the beginning each time: what was listed before is gone.
+        // From the start each time: entries listed before have been removed.
         let (sessions, _) = state.app.sessions.list(&canvas.tenant, &filter).await?;
         if sessions.is_empty() {
             return Ok(());
@@ -254,9 +256,9 @@ pub(crate) async fn remove_all(state: &ServerState, canvas: &CanvasKey) -> Resul
     }
 }
 
-/// A run of a session that goes away has nobody to write for.
+/// Removes a session and stops its run, which has nothing left to write to.
 async fn remove(state: &ServerState, session: &SessionKey) -> Result<(), ApiError> {
-    // Somebody else may have removed it meanwhile, and then the others of the request go all the same.
+    // It may have been removed concurrently; the others of the request still have to go.
     found(state.app.end_session(session).await)?;
     Ok(())
 }
@@ -278,7 +280,7 @@ pub(crate) async fn messages(
     state.app.sessions.messages(&session.key, i64::MAX, MESSAGES_SHOWN_MAX).await
 }
 
-/// The nodes of the last turns in the order in which they began. A run that is no longer kept has none.
+/// Returns the nodes of the latest turns in the order in which they started. A run that is no longer stored has none.
 async fn path(
     state: &ServerState,
     session: &Session,
@@ -287,7 +289,7 @@ async fn path(
     let mut runs: Vec<&RunId> = messages.iter().filter_map(|message| message.run.as_ref()).collect();
     runs.dedup();
     let mut path = VecDeque::new();
-    // From the last turn backwards: when there is no room for all, the latest are told.
+    // From the last turn backwards, so that the latest nodes are kept if there is no room for all.
     for run in runs.into_iter().rev().take(PATH_TURNS_MAX) {
         let key = RunKey::new(&session.key.tenant, run.clone());
         let room = PATH_MAX.saturating_sub(path.len());
@@ -298,17 +300,17 @@ async fn path(
     Ok(path)
 }
 
-/// The nodes of a run in the order in which they began, up to a number.
+/// Returns up to `count_max` nodes of a run in the order in which they started.
 async fn began(state: &ServerState, key: &RunKey, count_max: usize) -> weft_core::Result<Vec<ComponentId>> {
     let (mut nodes, mut after) = (Vec::new(), 0);
     while nodes.len() < count_max {
         let entries = found(state.app.runs.entries(key, after, ENTRIES_AT_ONCE).await)?.unwrap_or_default();
         let Some(last) = entries.last() else { break };
         after = last.seq;
-        // Most entries are something else, which the text tells without taking it apart.
+        // Most entries are of other types, which a search in the text tells without parsing it.
         let starts = entries.iter().filter(|entry| entry.record.contains("\"node_started\""));
         for entry in starts {
-            // The words may stand in a text as well, so the record decides.
+            // A string may contain the same text, so the parsed record decides.
             if let Ok(Record::NodeStarted { who }) = serde_json::from_str(&entry.record) {
                 nodes.push(who.node);
             }

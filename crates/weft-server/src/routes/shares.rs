@@ -1,4 +1,4 @@
-//! Share tokens of agents and chat assistants, and the pages that show them.
+//! Share tokens of agents and chat assistants, and the pages that embed these.
 
 use std::borrow::Cow;
 
@@ -27,21 +27,21 @@ use crate::wire::completion::{CompletionRequest, ResponseMode};
 use crate::wire::envelope::Success;
 use weft_app::accounts::LISTED_MAX;
 
-/// What a share token is called that nobody named.
+/// Default name of a share token.
 const UNNAMED: &str = "page";
 
-/// Members of a question that visitors may send. Everything else chooses more than whom they were given.
+/// Fields of a question that visitors may send. All others would choose more than the token grants.
 const OF_VISITORS: [&str; 9] =
     ["question", "query", "messages", "session_id", "conversation_id", "inputs", "stream", "quote", "legacy"];
-/// Members that pages send all the same, and that say nothing here: who visits is who has the token, and what answers
-/// is what is published.
+/// Fields that pages send anyway and that are ignored: the token determines the visitor, and the published version
+/// answers.
 const PASSED_OVER: [&str; 5] = ["id", "chat_id", "user_id", "release", "return_trace"];
 
-/// The question of a visitor, without what is not theirs to choose; `parameters` are what the assistant asks for
-/// besides.
+/// Returns the question of a visitor without the ignored fields; `parameters` are the additional inputs of the
+/// assistant.
 ///
 /// # Errors
-/// 101 for anything else that they send; 102 for a conversation of somebody else.
+/// 101 for any other field; 102 for another user's conversation.
 pub(super) async fn of_visitor(
     state: &ServerState,
     caller: &Caller,
@@ -58,7 +58,7 @@ pub(super) async fn of_visitor(
     }
     for name in ["session_id", "conversation_id"] {
         if let Some(id) = body.id(name)? {
-            // A conversation of the tenant is not yet this visitor's: each share token is a user of its own.
+            // Belonging to the tenant is not enough: each share token is a user of its own.
             let session = state.app.sessions.load(&SessionKey::new(&caller.tenant, id)).await;
             let theirs = session.map(|session| session.user_id == caller.user_id);
             match theirs {
@@ -71,8 +71,8 @@ pub(super) async fn of_visitor(
     Ok(body)
 }
 
-/// What of a question says how it is answered. An assistant may ask visitors for something that has the name of an option,
-/// and what they send is no option then.
+/// The fields of a question that are options. An input of the assistant may have the name of an option; what visitors
+/// send for it is not an option then.
 pub(super) fn chosen<'a>(caller: &Caller, body: &'a Body) -> Cow<'a, Body> {
     if !caller.is_share() {
         return Cow::Borrowed(body);
@@ -81,12 +81,12 @@ pub(super) fn chosen<'a>(caller: &Caller, body: &'a Body) -> Cow<'a, Body> {
     Cow::Owned(Body(theirs.map(|(name, value)| (name.clone(), value.clone())).collect()))
 }
 
-/// An agent of the caller's tenant that people may ask.
+/// Returns an agent of the caller's tenant as the target of a share token.
 pub(super) async fn agent(state: &ServerState, caller: &Caller, id: &str) -> Result<ShareTarget, ApiError> {
     agent_or(state, caller, id, || ApiError::data("canvas not found.")).await
 }
 
-/// The same, with what is said where there is none.
+/// The same, with a custom error if it does not exist.
 async fn agent_or(
     state: &ServerState,
     caller: &Caller,
@@ -143,7 +143,7 @@ async fn removed(
 /// `GET /api/v1/agents/{id}/shares`.
 ///
 /// # Errors
-/// 102 for an agent that is not there.
+/// 102 for an unknown agent.
 pub(crate) async fn list_of_agent(
     State(state): State<ServerState>,
     caller: Caller,
@@ -155,7 +155,7 @@ pub(crate) async fn list_of_agent(
 /// `POST /api/v1/agents/{id}/shares {"name"?, "expires_time"?}`.
 ///
 /// # Errors
-/// 101 for a name or a time that cannot be one; 102 for an agent that is not there; 429 when it has too many.
+/// 101 for a name or a time that is not valid; 102 for an unknown agent; 429 when it has too many share tokens.
 pub(crate) async fn make_of_agent(
     State(state): State<ServerState>,
     caller: Caller,
@@ -169,7 +169,7 @@ pub(crate) async fn make_of_agent(
 /// `DELETE /api/v1/agents/{id}/shares/{share}`.
 ///
 /// # Errors
-/// 102 for an agent or a token that is not there.
+/// 102 for an unknown agent or token.
 pub(crate) async fn remove_of_agent(
     State(state): State<ServerState>,
     caller: Caller,
@@ -181,7 +181,7 @@ pub(crate) async fn remove_of_agent(
 /// `GET /api/v1/chats/{id}/shares`.
 ///
 /// # Errors
-/// 109 for an assistant that is not there.
+/// 109 for an unknown assistant.
 pub(crate) async fn list_of_chat(
     State(state): State<ServerState>,
     caller: Caller,
@@ -193,7 +193,7 @@ pub(crate) async fn list_of_chat(
 /// `POST /api/v1/chats/{id}/shares {"name"?, "expires_time"?}`.
 ///
 /// # Errors
-/// 101 for a name or a time that cannot be one; 109 for an assistant that is not there; 429 when it has too many.
+/// 101 for a name or a time that is not valid; 109 for an unknown assistant; 429 when it has too many share tokens.
 pub(crate) async fn make_of_chat(
     State(state): State<ServerState>,
     caller: Caller,
@@ -207,7 +207,7 @@ pub(crate) async fn make_of_chat(
 /// `DELETE /api/v1/chats/{id}/shares/{share}`.
 ///
 /// # Errors
-/// 102 for a token that is not there; 109 for an assistant that is not there.
+/// 102 for an unknown token; 109 for an unknown assistant.
 pub(crate) async fn remove_of_chat(
     State(state): State<ServerState>,
     caller: Caller,
@@ -216,17 +216,17 @@ pub(crate) async fn remove_of_chat(
     removed(&state, &caller, &chat(&state, &caller, &id).await?, &share).await
 }
 
-/// The version that a page shows: the published one, or the newest where none is.
+/// The version that a page uses: the published one, or the newest if none is published.
 async fn shown(state: &ServerState, caller: &Caller, id: &str) -> Result<&'static str, ApiError> {
     agent_or(state, caller, id, || ApiError::data(format!("Can't find agent by ID: {id}"))).await?;
     let published = found(state.app.find_version(&canvas_key(caller, id), "published").await)?;
     Ok(published.map_or("latest", |_| "published"))
 }
 
-/// `GET /api/v1/agentbots/{id}/inputs`: what a page shows of an agent before anybody asks it.
+/// `GET /api/v1/agentbots/{id}/inputs`: what a page shows of an agent before the first question.
 ///
 /// # Errors
-/// 102 for one that is not there.
+/// 102 for an unknown agent.
 pub(crate) async fn agentbot(
     State(state): State<ServerState>,
     caller: Caller,
@@ -247,18 +247,18 @@ pub(crate) async fn agentbot(
     Ok(Success(about).into_response())
 }
 
-/// The fields of the form that a conversation may begin with.
+/// The fields of the form at the beginning of a conversation.
 fn inputs(plan: &Plan) -> Json {
     let entry = plan.nodes.iter().find(|node| node.role == Role::Entry);
     let form = entry.map(|node| node.component.form(&Inputs::default())).unwrap_or_default();
     Json::Object(form.fields)
 }
 
-/// `POST /api/v1/agentbots/{id}/completions`: a question of a page. Visitors are told what is said and asked, and
-/// nothing of how the agent works.
+/// `POST /api/v1/agentbots/{id}/completions`: a question from a page. Visitors see the messages and the questions of
+/// the agent, and nothing about how it works.
 ///
 /// # Errors
-/// 101 for what a visitor may not choose; 102 for an agent or a conversation that is not there; 106; 429.
+/// 101 for a field that visitors may not set; 102 for an unknown agent or conversation; 106; 429.
 pub(crate) async fn ask_agentbot(
     State(state): State<ServerState>,
     caller: Caller,
@@ -272,11 +272,11 @@ pub(crate) async fn ask_agentbot(
     let kinds = if caller.is_share() {
         Kinds::Messages
     } else {
-        // What the caller knows a question by is not for visitors, who might guess that of another one.
+        // Visitors cannot use idempotency keys: they might guess the key of another visitor.
         request = request.with_headers(&headers)?;
         Kinds::All
     };
-    // A conversation stays on its version, so only a new one chooses.
+    // A conversation stays on its version, so only a new one is given a version.
     if request.session.is_none() && request.version.is_none() {
         request.version = Some(version.to_owned());
     }

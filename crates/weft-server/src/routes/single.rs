@@ -1,5 +1,5 @@
-//! What an editor of canvases asks for: one component and its form, the prompts that agents have, a connection to a
-//! database.
+//! Routes for editors of canvases: a single component and its form, the prompts of agents, and a test of a database
+//! connection.
 
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
@@ -16,13 +16,13 @@ use crate::state::ServerState;
 use crate::wire::database;
 use crate::wire::envelope::Success;
 
-/// What agents are told by default, in the places that clients know.
+/// Default prompts of agents, under the names that clients know.
 const TASK_ANALYSIS: &str = include_str!("../../../weft-agent/src/prompts/analyse.md");
 const PLAN_GENERATION: &str = include_str!("../../../weft-agent/src/prompts/next_step.md");
 const REFLECTION: &str = include_str!("../../../weft-agent/src/prompts/reflect.md");
 const CITATION_GUIDELINES: &str = include_str!("../../../weft-components/src/model/prompts/citation.md");
 
-/// Ids that name nothing have a code of their own on these routes.
+/// Converts an error; ids that do not exist have their own code on these routes.
 fn unknown(error: weft_core::Error) -> ApiError {
     match error.kind {
         ErrorKind::Invalid => ApiError::new(code::EXCEPTION, error.full()),
@@ -31,10 +31,10 @@ fn unknown(error: weft_core::Error) -> ApiError {
     }
 }
 
-/// `GET /api/v1/agents/{id}/components/{component}/input-form`: what a component asks for when it runs alone.
+/// `GET /api/v1/agents/{id}/components/{component}/input-form`: the inputs of a component that is run alone.
 ///
 /// # Errors
-/// 102 for an unknown agent, 100 for an unknown component and one that cannot run.
+/// 102 for an unknown agent, 100 for an unknown component and one that cannot run alone.
 pub(crate) async fn input_form(
     State(state): State<ServerState>,
     caller: Caller,
@@ -66,7 +66,8 @@ async fn form(state: &ServerState, key: &CanvasKey, component: &str) -> Result<R
 /// `POST /api/v1/agents/{id}/components/{component}/debug {params}`: runs a component alone with the values of its form.
 ///
 /// # Errors
-/// 102 for an unknown agent, 100 for an unknown component, one that cannot run, and a value that it does not read.
+/// 102 for an unknown agent, 100 for an unknown component, one that cannot run alone, and a value that it does not
+/// accept.
 pub(crate) async fn debug(
     State(state): State<ServerState>,
     caller: Caller,
@@ -104,7 +105,7 @@ async fn run(
     Ok(Success(outputs.map_err(unknown)?).into_response())
 }
 
-/// The values of a form: alone, or with what a client keeps of their fields.
+/// Returns the values of a form, which are given directly or within their fields.
 fn typed(params: Map<String, Json>) -> Map<String, Json> {
     let value = |field: Json| match field {
         Json::Object(mut field) if field.contains_key("value") => field.remove("value").unwrap_or_default(),
@@ -113,7 +114,7 @@ fn typed(params: Map<String, Json>) -> Map<String, Json> {
     params.into_iter().map(|(name, field)| (name, value(field))).collect()
 }
 
-/// `GET /api/v1/agents/prompts`: what agents are told by default.
+/// `GET /api/v1/agents/prompts`: the default prompts of agents.
 pub(crate) async fn prompts(_: Caller) -> Response {
     let prompts = json!({
         "task_analysis": TASK_ANALYSIS,
@@ -124,10 +125,10 @@ pub(crate) async fn prompts(_: Caller) -> Response {
     Success(prompts).into_response()
 }
 
-/// `POST /api/v1/agents/test_db_connection`: whether a database lets itself be asked, as a canvas would.
+/// `POST /api/v1/agents/test_db_connection`: tests a connection to a database, as a canvas would use it.
 ///
 /// # Errors
-/// 101 when something is missing; 100 with the reason when it cannot be asked.
+/// 101 when something is missing; 100 with the reason when the connection fails.
 pub(crate) async fn test_database(
     State(state): State<ServerState>,
     caller: Caller,

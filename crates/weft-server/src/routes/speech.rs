@@ -1,4 +1,4 @@
-//! Texts read aloud, and recordings written down.
+//! Speech synthesis and transcription.
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, header};
@@ -17,17 +17,17 @@ use crate::state::ServerState;
 use crate::wire::envelope::Success;
 use crate::wire::form_name::form_name;
 
-/// A text may have as many letters: providers take no more in one request.
+/// Maximum number of characters of a text: providers accept no more in one request.
 const LETTERS_MAX: usize = 4_096;
-/// Parts of a form, fields that are no file included.
+/// Maximum number of parts in a form, including fields that are not files.
 const PARTS_MAX: usize = 20;
 
-/// What names of recordings end in.
+/// Extensions of audio files.
 const RECORDINGS: &str = ".aac, .flac, .m4a, .mp3, .ogg, .opus, .wav, .weba, .webm, .wma";
 
-/// The media type of a recording by its name; none for what is no recording.
+/// Returns the media type of an audio file by its name; `None` for any other file.
 fn kind_of(name: &str) -> Option<&'static str> {
-    // Elsewhere these endings may stand for a film, too. Browsers call what their microphone heard `.webm`.
+    // These extensions may also stand for video. Browsers name recordings of the microphone `.webm`.
     match media_type::ending(name).as_str() {
         "webm" => Some("audio/webm"),
         "wma" => Some("audio/x-ms-wma"),
@@ -39,7 +39,7 @@ fn no_file() -> ApiError {
     ApiError::data("Missing 'file' in multipart form-data")
 }
 
-/// What is said where there is no model for it; the operator reads the rest in the log.
+/// Converts the error for a missing model; the details are in the log for the operator.
 fn without(error: Error, which: &str) -> ApiError {
     if error.kind != ErrorKind::NotFound {
         return error.into();
@@ -48,10 +48,10 @@ fn without(error: Error, which: &str) -> ApiError {
     ApiError::data(format!("No default {which} model is set"))
 }
 
-/// `POST …/speech`: `{text}` as a recording.
+/// `POST …/speech`: returns `{text}` as speech.
 ///
 /// # Errors
-/// 101 without a text; 102 without a model; what the model fails with.
+/// 101 without a text; 102 without a model; the error of the model.
 pub(crate) async fn speak(
     State(state): State<ServerState>,
     caller: Caller,
@@ -74,15 +74,15 @@ pub(crate) async fn speak(
     let kind = HeaderValue::from_str(&audio.media_type);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, kind.unwrap_or(HeaderValue::from_static(media_type::UNKNOWN)));
-    // What a model's provider calls a recording is not taken for a page.
+    // The media type comes from the provider of the model, and must not be interpreted as a page.
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     Ok(response)
 }
 
-/// `POST …/transcription`: what is said in the part `file` of a form.
+/// `POST …/transcription`: transcribes the part `file` of a form.
 ///
 /// # Errors
-/// 102 without a recording or a model; what the model fails with.
+/// 102 without an audio file or a model; the error of the model.
 pub(crate) async fn transcribe(
     State(state): State<ServerState>,
     caller: Caller,
@@ -96,7 +96,7 @@ pub(crate) async fn transcribe(
         if parts > PARTS_MAX {
             return Err(ApiError::argument(format!("a form may have {PARTS_MAX} parts")));
         }
-        // Read to their end all the same: what follows stands behind them.
+        // Other parts have to be read to the end to reach those after them.
         if part.name() != Some("file") || recording.is_some() {
             passed_over(part).await?;
             continue;
@@ -115,6 +115,6 @@ pub(crate) async fn transcribe(
     };
     let recording = Recording { media_type: kind.to_owned(), name, bytes };
     let model = state.app.models.transcription(&caller.tenant, "").map_err(|error| without(error, "ASR"))?;
-    let text = model.transcribe(&recording).await?;
+    let text = model.transcribe(&caller.tenant, &recording).await?;
     Ok(Success(json!({"text": text})).into_response())
 }

@@ -1,4 +1,4 @@
-//! What runs have used.
+//! The usage of runs.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -11,10 +11,10 @@ use crate::state::ServerState;
 use crate::wire::envelope::Success;
 use weft_app::spending::day;
 
-/// `GET /api/v1/spending?days=30`: what runs have used on the last days, by canvas and day.
+/// `GET /api/v1/spending?days=30`: the usage of runs in the last days, by canvas and day.
 ///
 /// # Errors
-/// 101 for days that cannot be any, 100 when the store cannot be read.
+/// 101 for a number of days that is not valid, 100 when the store cannot be read.
 pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,

@@ -1,4 +1,4 @@
-//! The tags of a dataset: those that somebody gave its chunks, and those of the sets of tags in it.
+//! The tags of a dataset: those of its chunks, and those of its tag sets.
 
 use std::collections::BTreeMap;
 
@@ -19,23 +19,23 @@ use crate::state::ServerState;
 use crate::wire::document::once;
 use crate::wire::envelope::Success;
 
-/// Datasets of one count.
+/// Maximum number of datasets in one request.
 const DATASETS_MAX: usize = 100;
 
 async fn own(state: &ServerState, caller: &Caller, id: &str) -> Result<Dataset, ApiError> {
     owned::dataset(state, caller, id, |_| ApiError::data("no authorization")).await
 }
 
-/// Each tag with how many chunks have it, those that most have first.
+/// Returns each tag with the number of its chunks, the most frequent first.
 async fn counted(state: &ServerState, datasets: &[Dataset]) -> Result<Vec<Json>, ApiError> {
     let mut counts = BTreeMap::new();
     for dataset in datasets {
         for document in documents(state, &dataset.key).await? {
-            // One that is removed meanwhile has none.
+            // A document that is removed concurrently has none.
             found(state.app.library.count_tags(&document, &mut counts).await)?;
         }
     }
-    // The sort keeps the order of names among tags that equally many chunks have.
+    // A stable sort keeps equally frequent tags ordered by name.
     let mut counts: Vec<(String, u64)> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     Ok(counts.into_iter().map(|(tag, count)| json!([tag, count])).collect())
@@ -54,7 +54,7 @@ pub(crate) async fn list(
     Ok(Success(counted(&state, &[dataset]).await?).into_response())
 }
 
-/// `GET /api/v1/datasets/tags/aggregation?dataset_ids=`: of several datasets together.
+/// `GET /api/v1/datasets/tags/aggregation?dataset_ids=`: the tags of several datasets together.
 ///
 /// # Errors
 /// 101 without ids, and for too many; 102 for an unknown dataset.
@@ -77,10 +77,10 @@ pub(crate) async fn aggregation(
     Ok(Success(counted(&state, &datasets).await?).into_response())
 }
 
-/// `DELETE …/tags {tags}`: no chunk has them any more.
+/// `DELETE …/tags {tags}`: removes the tags from all chunks.
 ///
 /// # Errors
-/// 101 without tags; 102 for an unknown dataset; 106 while one of its documents is read.
+/// 101 without tags; 102 for an unknown dataset; 106 while one of its documents is being ingested.
 pub(crate) async fn delete(
     State(state): State<ServerState>,
     caller: Caller,
@@ -95,7 +95,7 @@ pub(crate) async fn delete(
 /// `PUT …/tags {from_tag, to_tag}`.
 ///
 /// # Errors
-/// 101 without one of the names; 102 for an unknown dataset; 106 while one of its documents is read.
+/// 101 without one of the names; 102 for an unknown dataset; 106 while one of its documents is being ingested.
 pub(crate) async fn rename(
     State(state): State<ServerState>,
     caller: Caller,
@@ -118,7 +118,7 @@ async fn changed(
     change: &TagChange,
 ) -> Result<Response, ApiError> {
     let dataset = own(state, caller, id).await?;
-    // If one fails, those before it are changed already; the same request once more changes the rest.
+    // If one fails, those before it are already changed; repeating the request changes the rest.
     for document in documents(state, &dataset.key).await? {
         found(state.app.library.retag(&document, change).await)?;
     }

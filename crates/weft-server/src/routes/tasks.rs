@@ -1,4 +1,4 @@
-//! The inbox: what runs ask of people, and the answers.
+//! The inbox: the questions of runs to people, and the answers.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -20,7 +20,7 @@ use crate::wire::completion::{ResponseMode, response_mode, strategy};
 use crate::wire::envelope::{Success, streamed};
 use crate::wire::task::{self, TaskView};
 
-/// Tasks that a list holds in memory at once.
+/// Number of tasks of a list that are in memory at the same time.
 const TASKS_AT_ONCE: u64 = 8;
 
 fn told(error: Error) -> ApiError {
@@ -32,8 +32,8 @@ fn told(error: Error) -> ApiError {
     }
 }
 
-/// `GET /api/v1/tasks`: those that are open, oldest first; `agent_id`, `session_id`, `kind`, `status`,
-/// `due_by`, `overdue`, `page` and `page_size` choose others.
+/// `GET /api/v1/tasks`: open tasks, the oldest first; filtered and paged by `agent_id`, `session_id`, `kind`,
+/// `status`, `due_by`, `overdue`, `page` and `page_size`.
 ///
 /// # Errors
 /// 101 for a filter that is not valid.
@@ -43,12 +43,12 @@ pub(crate) async fn list(
     params: Params,
 ) -> Result<Response, ApiError> {
     let filter = task::filter(&params, state.app.clock.now_ms(), state.app.limits.page_size)?;
-    // The first part is read before the answer begins, so that a failure has a status of its own.
+    // The first batch is read before the answer starts, so that a failure gets its own status.
     let first = TaskFilter { limit: filter.limit.min(TASKS_AT_ONCE), ..filter.clone() };
     let (first, total) = state.app.tasks.list(&caller.tenant, &first).await?;
     let read = (place_of_last(&first), filter.limit.saturating_sub(first.len() as u64));
-    // Forms may be of megabytes each: a few are read when the ones before are sent. Behind the last of these and not by a
-    // number of them: those that end meanwhile hide no others.
+    // Forms may have megabytes each, so a few are read after the ones before were sent. Batches continue after the
+    // last task rather than by offset, so that tasks which end meanwhile hide no others.
     let rest = stream::try_unfold(read, move |(after, left)| {
         let (state, tenant, filter) = (state.clone(), caller.tenant.clone(), filter.clone());
         async move {
@@ -71,7 +71,7 @@ pub(crate) async fn list(
     Ok(streamed("{\"code\":0,\"message\":\"success\",\"data\":{\"tasks\":[", entries, close))
 }
 
-/// Where the last of some tasks stands in the list.
+/// Returns the position of the last task in the list.
 fn place_of_last(tasks: &[Task]) -> Option<(i64, TaskId)> {
     tasks.last().map(|last| (last.created_ms, last.key.id.clone()))
 }
@@ -89,12 +89,12 @@ pub(crate) async fn get(
     Ok(Success(TaskView::from(task)).into_response())
 }
 
-/// `POST /api/v1/tasks/{id}/answer`: goes on with the run. One answer at its end, unless the caller asks
-/// for a stream.
+/// `POST /api/v1/tasks/{id}/answer`: answers a task and resumes the run. Sends a single answer at its end, unless the
+/// caller requests a stream.
 ///
 /// # Errors
-/// 101 for an answer that is none, 102 for an unknown task, 409 for one that is not open any more or whose
-/// session is in the middle of a turn.
+/// 101 for an answer that is not valid, 102 for an unknown task, 409 for one that is no longer open or whose session
+/// has a turn under way.
 pub(crate) async fn answer(
     State(state): State<ServerState>,
     caller: Caller,

@@ -1,4 +1,4 @@
-//! Templates: canvases to begin with.
+//! Templates: canvases to start from.
 
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
@@ -23,7 +23,8 @@ pub(crate) async fn list(_: Caller) -> Result<Response, ApiError> {
     Ok(Success(rows).into_response())
 }
 
-/// `POST /api/v1/agents/templates/{id} {"title"?}`: a new agent made of a template. A title that is taken gets a number.
+/// `POST /api/v1/agents/templates/{id} {"title"?}`: creates an agent from a template. A title that is taken gets a
+/// number appended.
 ///
 /// # Errors
 /// 102 for an unknown template.

@@ -1,4 +1,4 @@
-//! Tenants, who belongs to them, and who is invited.
+//! Tenants, their members, and invitations.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -18,7 +18,7 @@ use crate::wire::account;
 use crate::wire::envelope::{Part, Success, streamed};
 use weft_app::accounts::{Audited, LISTED_MAX};
 
-/// What is said of every tenant but the caller's, whether there is one or not.
+/// The error for every tenant but the caller's, whether it exists or not.
 fn foreign() -> ApiError {
     let message = "No authorization: this is not the tenant that you work in; PUT /api/v1/users/me/tenant goes to \
                    another one of yours";
@@ -55,10 +55,10 @@ pub(crate) async fn list(State(state): State<ServerState>, caller: Caller) -> Re
     Ok(Success(rows).into_response())
 }
 
-/// `PATCH /api/v1/tenants/{tenant}`: accepts the invitation to it.
+/// `PATCH /api/v1/tenants/{tenant}`: accepts the invitation to the tenant.
 ///
 /// # Errors
-/// 102 for somebody who is not invited there; 103 for an API key.
+/// 102 for a user who is not invited there; 103 for an API key.
 pub(crate) async fn accept(
     State(state): State<ServerState>,
     caller: Caller,
@@ -75,8 +75,8 @@ pub(crate) async fn accept(
 /// `POST /api/v1/auth/invitations/accept`.
 ///
 /// # Errors
-/// 101 for a password or a name that cannot be one; 102 for an invitation that is not there or has expired; 109 for a
-/// wrong password; 429.
+/// 101 for a password or a name that is not valid; 102 for an invitation that does not exist or has expired; 109 for
+/// a wrong password; 429.
 pub(crate) async fn accept_with_secret(
     State(state): State<ServerState>,
     from: ClientAddress,
@@ -103,7 +103,7 @@ pub(crate) async fn accept_with_secret(
 /// `PUT /api/v1/users/me/tenant {"tenant_id"}`.
 ///
 /// # Errors
-/// 101 without a tenant; 103 for one that the caller is no member of, and for an API key.
+/// 101 without a tenant; 103 for one that the caller is not a member of, and for an API key.
 pub(crate) async fn switch(
     State(state): State<ServerState>,
     caller: Caller,
@@ -112,7 +112,7 @@ pub(crate) async fn switch(
     let (id, login) = signed_in(&caller)?;
     body.require(&["tenant_id"])?;
     let tenant = TenantId::from(body.id("tenant_id")?.unwrap_or_default());
-    // Whether there is such a tenant is nothing for those who are not in it.
+    // Non-members must not learn whether the tenant exists.
     let role = state.app.switch_tenant(id, login, &tenant).await.map_err(|error| match error.kind {
         ErrorKind::NotFound => ApiError::new(code::OPERATING, "you are no member of this tenant")
             .with_status(StatusCode::FORBIDDEN),
@@ -125,7 +125,7 @@ pub(crate) async fn switch(
 /// `DELETE /api/v1/users/me/tenants/{tenant}`.
 ///
 /// # Errors
-/// 102 for one that the caller is no member of; 103 for an API key; 106 for its last owner.
+/// 102 for one that the caller is not a member of; 103 for an API key; 106 for its last owner.
 pub(crate) async fn leave(
     State(state): State<ServerState>,
     caller: Caller,
@@ -136,11 +136,11 @@ pub(crate) async fn leave(
     Ok(Success(true).into_response())
 }
 
-/// `DELETE /api/v1/tenants/{tenant} {"tenant_id"}`: the tenant with everything that it has.
+/// `DELETE /api/v1/tenants/{tenant} {"tenant_id"}`: removes the tenant with all of its data.
 ///
 /// # Errors
-/// 101 when the body does not name the tenant, and for the one that is always there; 103 for another tenant than the
-/// caller's; 106 when a run of it does not stop.
+/// 101 when the body does not name the tenant, and for the default tenant; 103 for a tenant other than the caller's;
+/// 106 when one of its runs does not stop.
 pub(crate) async fn remove(
     State(state): State<ServerState>,
     caller: Caller,
@@ -158,10 +158,10 @@ pub(crate) async fn remove(
     Ok(Success(true).into_response())
 }
 
-/// `GET /api/v1/tenants/{tenant}/users`: the members, then who is invited, by `page` and `page_size`.
+/// `GET /api/v1/tenants/{tenant}/users`: the members, then the invitations, by `page` and `page_size`.
 ///
 /// # Errors
-/// 103 for another tenant than the caller's.
+/// 103 for a tenant other than the caller's.
 pub(crate) async fn members(
     State(state): State<ServerState>,
     caller: Caller,
@@ -175,7 +175,7 @@ pub(crate) async fn members(
     let members = tenants.members(&caller.tenant, offset, limit).await?;
     let mut rows: Vec<_> = members.iter().map(|(one, user)| account::member(one, user)).collect();
     let left = limit.saturating_sub(rows.len() as u64);
-    // Nobody who is invited comes before the last member.
+    // Invitations come after the last member.
     let from = offset.saturating_sub(counts.members);
     let invited = tenants.invitations(&caller.tenant, from, left).await?;
     rows.extend(invited.iter().map(|one| account::invitation(one, None)));
@@ -185,7 +185,7 @@ pub(crate) async fn members(
 /// `POST /api/v1/tenants/{tenant}/users {"email", "role"?}`.
 ///
 /// # Errors
-/// 101 for what is no address or no role; 103 for another tenant than the caller's.
+/// 101 for an address or a role that is not valid; 103 for a tenant other than the caller's.
 pub(crate) async fn invite(
     State(state): State<ServerState>,
     caller: Caller,
@@ -204,8 +204,8 @@ pub(crate) async fn invite(
 /// `PATCH /api/v1/tenants/{tenant}/users/{user} {"role"}`.
 ///
 /// # Errors
-/// 101 for what is no role; 102 for somebody who is no member; 103 for another tenant than the caller's; 106 for the
-/// last owner.
+/// 101 for a role that is not valid; 102 for a user who is not a member; 103 for a tenant other than the caller's;
+/// 106 for the last owner.
 pub(crate) async fn set_role(
     State(state): State<ServerState>,
     caller: Caller,
@@ -219,10 +219,11 @@ pub(crate) async fn set_role(
     Ok(Success(true).into_response())
 }
 
-/// `DELETE /api/v1/tenants/{tenant}/users/{user}`: a member, or an invitation by its id or its address.
+/// `DELETE /api/v1/tenants/{tenant}/users/{user}`: removes a member, or an invitation by its id or its address.
 ///
 /// # Errors
-/// 102 for somebody who is no member and not invited; 103 for another tenant than the caller's; 106 for the last owner.
+/// 102 for a user who is neither a member nor invited; 103 for a tenant other than the caller's; 106 for the last
+/// owner.
 pub(crate) async fn remove_member(
     State(state): State<ServerState>,
     caller: Caller,
@@ -239,7 +240,7 @@ pub(crate) async fn remove_member(
 /// `GET /api/v1/tenants/{tenant}/users/{user}/export`.
 ///
 /// # Errors
-/// 102 for somebody who is no member; 103 for another tenant than the caller's.
+/// 102 for a user who is not a member; 103 for a tenant other than the caller's.
 pub(crate) async fn export_member(
     State(state): State<ServerState>,
     caller: Caller,

@@ -1,4 +1,4 @@
-//! API keys of the caller's own tenant. Owners see all of them, everybody else their own.
+//! API keys of the caller's own tenant. Owners see all of them, other users only their own.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -17,22 +17,22 @@ use crate::wire::envelope::{Part, Success};
 use crate::wire::token::TokenRow;
 use weft_app::tokens::{self, NewKey};
 
-/// What a token is called that nobody named.
+/// Default name of a token.
 const UNNAMED: &str = "api";
 
-/// Whether a caller may see and revoke a key.
+/// Returns whether a caller may see and revoke a key.
 fn may_see(caller: &Caller, key: &StoredToken) -> bool {
-    // A key without a user is nobody's own; `None == None` would make it everybody's.
+    // A key without a user is owned by nobody; `None == None` would make it everybody's.
     let own = key.user.is_some() && key.user == caller.user;
     own || caller.role.may(Permission::Administer)
 }
 
-/// `POST /api/v1/system/tokens {"name"?, "role"?}`: the only answer that has the key itself. It may do what its maker may,
-/// or less.
+/// `POST /api/v1/system/tokens {"name"?, "role"?}`: creates a key. No other answer contains the key itself. Its role
+/// is at most that of its creator.
 ///
 /// # Errors
-/// 101 for a name that is no line, for what is no role, and for another tenant than the caller's own; 103 for a greater
-/// role than the caller's, and for a key that belongs to no user and is no owner's.
+/// 101 for a name that is not a single line, for an unknown role, and for a tenant other than the caller's; 103 for a
+/// role above the caller's, and when the caller is a key without a user that is not an owner's.
 pub(crate) async fn create(
     State(state): State<ServerState>,
     caller: Caller,
@@ -55,13 +55,13 @@ pub(crate) async fn create(
     if role > caller.role {
         return Err(refuse(format!("a key may do no more than its maker, who is `{}` here", caller.role)));
     }
-    // Nothing would end what such a key has made when it is revoked.
+    // Revoking such a key would not revoke the keys that it has created.
     if caller.user.is_none() && !caller.role.may(Permission::Administer) {
         return Err(refuse("a key that belongs to no user makes no further ones".to_owned()));
     }
     let key = NewKey { name: &name, role, user: caller.user.clone() };
     let made = state.app.create_key(&caller.tenant, key).await?;
-    // Who may show an agent to everybody may do so with every key.
+    // Whoever may share an agent gets a share token with every key.
     let beta = if role.may(Permission::Edit) {
         let target = ShareTarget::OfKey(CanvasId::from(made.stored.hash.as_str()));
         Some(state.app.share(&caller.tenant, target, &made.stored.name, None).await?.1)
@@ -71,7 +71,7 @@ pub(crate) async fn create(
     Ok(Success(TokenRow::made(&made, beta.as_ref())).into_response())
 }
 
-/// `GET /api/v1/system/tokens`: what there are, without the tokens themselves, by `page` and `page_size`.
+/// `GET /api/v1/system/tokens`: lists the keys without their secrets, by `page` and `page_size`.
 ///
 /// # Errors
 /// 100 when the store cannot be read.
@@ -82,21 +82,21 @@ pub(crate) async fn list(
 ) -> Result<Response, ApiError> {
     let sees_all = caller.role.may(Permission::Administer);
     let user = caller.user.clone().filter(|_| !sees_all);
-    // A key without a user is nobody's own.
+    // A key without a user is owned by nobody.
     if user.is_none() && !sees_all {
         return Ok(Part { data: Vec::<TokenRow>::new(), total: 0 }.into_response());
     }
     let (tenant, page) = (Some(caller.tenant.clone()), params.page_if_asked(tokens::LISTED_MAX));
-    let seen = TokenFilter { tenant, user, name: None, offset: page.offset, limit: page.limit };
+    let seen = TokenFilter { tenant, user, offset: page.offset, limit: page.limit, ..TokenFilter::default() };
     let tokens = state.app.tokens.list(&seen).await?;
     let total = state.app.tokens.total(&seen).await?;
     Ok(Part { data: tokens.iter().map(TokenRow::stored).collect(), total }.into_response())
 }
 
-/// `DELETE /api/v1/system/tokens/{token}`: the token itself, its id, or a name that no other has.
+/// `DELETE /api/v1/system/tokens/{token}`: removes a key, given by its secret, its id, or a name that is unique.
 ///
 /// # Errors
-/// 102 for an unknown one, and for one of somebody else.
+/// 102 for an unknown one, and for another user's.
 pub(crate) async fn remove(
     State(state): State<ServerState>,
     caller: Caller,
@@ -111,7 +111,7 @@ pub(crate) async fn remove(
     if !may_see(&caller, &found) {
         return Err(unknown());
     }
-    // What goes with it opens nothing without it, and need not be kept.
+    // The share token of the key is useless without it.
     let target = ShareTarget::OfKey(CanvasId::from(found.hash.as_str()));
     state.app.accounts.stores.shares.remove_shares(&caller.tenant, &target).await?;
     state.app.tokens.remove(&caller.tenant, &found.hash).await.map_err(told)?;

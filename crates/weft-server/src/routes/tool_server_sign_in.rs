@@ -1,7 +1,8 @@
-//! Signing in at an MCP server of the tenant: a person allows in a browser what agents do there.
+//! Sign-in at an MCP server of the tenant: a person authorizes in a browser what agents may do there.
 //!
-//! The page that the browser comes back to is the caller's own, such as one of a user interface; it hands on what it was called
-//! with. So nothing here takes a browser without a token, and nobody can make somebody else's sign-in their own.
+//! The page to which the browser returns belongs to the caller, such as a user interface; it passes on the URL with
+//! which it was opened. Therefore no route here accepts a browser without a token, and nobody can take over another
+//! user's sign-in.
 
 use axum::extract::State;
 use axum::http::Uri;
@@ -18,14 +19,14 @@ use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::envelope::Success;
 
-/// Bytes of an address.
+/// Maximum length of a URL, in bytes.
 const URL_MAX: usize = 16 << 10;
 
 fn told(error: &Error) -> ApiError {
     ApiError::data(error.full())
 }
 
-/// An address of the body.
+/// Reads a URL from the body.
 fn address(body: &Body, name: &str) -> Result<String, ApiError> {
     body.require(&[name])?;
     let url = body.text(name)?.unwrap_or_default();
@@ -39,11 +40,12 @@ fn address(body: &Body, name: &str) -> Result<String, ApiError> {
     Ok(url)
 }
 
-/// `POST /api/v1/mcp/servers/{server}/authorization {redirect_uri, scope}`: the page at which a person signs in.
+/// `POST /api/v1/mcp/servers/{server}/authorization {redirect_uri, scope}`: starts a sign-in and returns the page at
+/// which a person signs in.
 ///
 /// # Errors
-/// 101 without an address to come back to; 102 for an unknown server, for one at which nobody signs in, and when it or its
-/// authorization server cannot be asked.
+/// 101 without a redirect URI; 102 for an unknown server, for one without sign-in, and when the server or its
+/// authorization server cannot be reached.
 pub(crate) async fn begin(
     State(state): State<ServerState>,
     caller: Caller,
@@ -57,12 +59,12 @@ pub(crate) async fn begin(
     Ok(Success(json!({"authorization_url": page.url, "state": page.state})).into_response())
 }
 
-/// `PUT /api/v1/mcp/servers/{server}/authorization {callback_url}`: ends a sign-in with the address that the browser was sent
-/// to.
+/// `PUT /api/v1/mcp/servers/{server}/authorization {callback_url}`: completes a sign-in with the URL to which the
+/// browser was redirected.
 ///
 /// # Errors
-/// 101 without such an address; 102 for an unknown server, for a sign-in that was refused, has not begun or takes too long,
-/// and when the authorization server gives no tokens.
+/// 101 without such a URL; 102 for an unknown server, for a sign-in that was refused, was not started or has expired,
+/// and when the authorization server issues no tokens.
 pub(crate) async fn finish(
     State(state): State<ServerState>,
     caller: Caller,
@@ -76,7 +78,7 @@ pub(crate) async fn finish(
     Ok(Success(true).into_response())
 }
 
-/// `DELETE /api/v1/mcp/servers/{server}/authorization`: forgets what was allowed; whether anything was.
+/// `DELETE /api/v1/mcp/servers/{server}/authorization`: removes the authorization. Returns whether there was one.
 ///
 /// # Errors
 /// 102 for an unknown server.

@@ -1,4 +1,4 @@
-//! MCP servers that a tenant has written down, which canvases name by their ids.
+//! Routes for the MCP servers that a tenant has registered. Canvases refer to them by id.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -17,11 +17,11 @@ use crate::wire::document::once;
 use crate::wire::envelope::Success;
 use crate::wire::tool_server::{brought, changed, check_address, exported, fresh, seconds, view, with_flags};
 
-/// Servers that one request may name or bring: each may have to be asked.
+/// Maximum number of servers that one request may name or contain: each of them may have to be contacted.
 const AT_ONCE_MAX: usize = 50;
-/// What says where a server is.
+/// Fields that define the address of a server.
 const ADDRESS: [&str; 2] = ["url", "server_type"];
-/// Numbers that are tried behind a name that is taken.
+/// Number of numeric suffixes to try when a name is taken.
 const NUMBERS_MAX: usize = 200;
 
 fn missing(caller: &Caller, id: &str) -> ApiError {
@@ -41,7 +41,7 @@ pub(super) async fn found(
     found.map_err(|error| super::owned::or(error, missing(caller, id)))
 }
 
-/// Those of `mcp_ids`, all of them or none.
+/// Returns all servers in `mcp_ids`, or fails if any is missing.
 async fn named(state: &ServerState, caller: &Caller, body: &Body) -> Result<Vec<StoredToolServer>, ApiError> {
     let ids = body.texts("mcp_ids")?.unwrap_or_default();
     if ids.is_empty() {
@@ -50,7 +50,7 @@ async fn named(state: &ServerState, caller: &Caller, body: &Body) -> Result<Vec<
     if ids.len() > AT_ONCE_MAX {
         return Err(ApiError::argument(format!("one request can name {AT_ONCE_MAX} MCP servers at most")));
     }
-    // One that is named twice is removed once, and is no reason to stop halfway.
+    // An id that is given twice is removed once; the repetition must not make the request fail halfway.
     let (ids, _) = once(ids);
     let mut servers = Vec::new();
     for id in &ids {
@@ -72,7 +72,7 @@ async fn page(
         server.name.to_lowercase().contains(&words) && (ids.is_empty() || ids.contains(&server.id))
     });
     match params.get("orderby") {
-        // The store gives them in the order of their names.
+        // The store returns them ordered by name.
         Some("name") => {}
         Some("update_time") => servers.sort_by_key(|server| server.updated_ms),
         _ => servers.sort_by_key(|server| server.created_ms),
@@ -114,10 +114,10 @@ pub(crate) async fn list_named(
     page(&state, &caller, &params, &ids).await
 }
 
-/// `GET /api/v1/mcp/servers/{server}`; with `mode=download`, to be handed on.
+/// `GET /api/v1/mcp/servers/{server}`; with `mode=download`, in the form for export.
 ///
 /// # Errors
-/// 102 for an unknown one.
+/// 102 for an unknown server.
 pub(crate) async fn get(
     State(state): State<ServerState>,
     caller: Caller,
@@ -144,10 +144,11 @@ pub(crate) async fn detail(
     Ok(Success(view(&caller.tenant, &server)?).into_response())
 }
 
-/// `POST /api/v1/mcp/servers`: a server that can be asked now, with what it offers.
+/// `POST /api/v1/mcp/servers`: registers a server after connecting to it and listing its tools.
 ///
 /// # Errors
-/// 101 without a name, an address or a type; 102 for one that cannot be, whose name is taken, or that does not answer.
+/// 101 without a name, an address or a type; 102 for a server that is not valid, whose name is taken, or that does
+/// not answer.
 pub(crate) async fn create(
     State(state): State<ServerState>,
     caller: Caller,
@@ -156,7 +157,7 @@ pub(crate) async fn create(
     body.require(&["name", "url", "server_type"])?;
     let new = fresh(weft_core::id::generate(), state.app.clock.now_ms());
     let server = changed(new, &body)?;
-    // Asked before it is stored: what does not answer is not kept.
+    // Contacted before it is stored: a server that does not answer is not stored.
     let server = asked(&state, &caller, server, seconds(&body)?).await?;
     state.app.tool_servers.store().add(&caller.tenant, &server).await.map_err(name_taken)?;
     Ok(Success(view(&caller.tenant, &server)?).into_response())
@@ -169,7 +170,8 @@ fn name_taken(error: Error) -> ApiError {
     }
 }
 
-/// A server with the tools that it lists now; one that wants somebody to sign in first keeps those that are known.
+/// Returns the server with the tools that it lists now. A server that requires a sign-in first keeps the tools
+/// already known.
 async fn asked(
     state: &ServerState,
     caller: &Caller,
@@ -177,7 +179,8 @@ async fn asked(
     seconds: u64,
 ) -> Result<StoredToolServer, ApiError> {
     let listed = match state.app.tool_servers.listed(&caller.tenant, &server, seconds).await {
-        // Nobody can sign in at a server that is not stored. What people have switched off is so also when it is listed again.
+        // A sign-in is only possible at a server that is stored. Tools that were switched off stay off when they are
+        // listed again.
         Err(error) if TenantServers::wants_sign_in(&server, &error) => return Ok(server),
         listed => listed.map_err(|error| untested(&error))?,
     };
@@ -185,7 +188,8 @@ async fn asked(
     Ok(StoredToolServer { tools, ..server })
 }
 
-/// Stores what becomes of a server that is there; `change` makes it of what somebody else has left meanwhile.
+/// Stores a changed version of an existing server. `change` starts from the current state, including concurrent
+/// changes.
 async fn reworked<F: Future<Output = Result<StoredToolServer, ApiError>>>(
     state: &ServerState,
     caller: &Caller,
@@ -196,21 +200,22 @@ async fn reworked<F: Future<Output = Result<StoredToolServer, ApiError>>>(
         let before = found(state, caller, id).await?;
         let as_of = before.updated_ms;
         let mut server = change(before).await?;
-        // It grows also when the clock has gone back, because other processes notice a change by it.
+        // Must increase even when the clock has gone back, because other processes detect a change by it.
         server.updated_ms = state.app.clock.now_ms().max(as_of.saturating_add(1));
         let stored = state.app.tool_servers.store().change(&caller.tenant, &server).await;
         Ok::<_, ApiError>(stored.map_err(name_taken)?.then_some(server))
     });
     let server = changed.await?;
-    // Connections under way have the old address and headers.
+    // Open connections still use the old address and headers.
     state.app.tool_servers.forget(&server.id).await;
     Ok(server)
 }
 
-/// `PUT /api/v1/mcp/servers/{server}`: changes what is given. One that goes elsewhere is asked what it offers.
+/// `PUT /api/v1/mcp/servers/{server}`: changes the fields that are given. If the address changes, the tools are
+/// listed again.
 ///
 /// # Errors
-/// As [`create`]; 102 for an unknown one.
+/// As [`create`]; 102 for an unknown server.
 pub(crate) async fn update(
     State(state): State<ServerState>,
     caller: Caller,
@@ -249,7 +254,7 @@ async fn change(state: &ServerState, caller: &Caller, id: &str, body: &Body) -> 
 /// `DELETE /api/v1/mcp/servers/{server}`.
 ///
 /// # Errors
-/// 102 for an unknown one.
+/// 102 for an unknown server.
 pub(crate) async fn delete(
     State(state): State<ServerState>,
     caller: Caller,
@@ -267,20 +272,21 @@ async fn remove(state: &ServerState, caller: &Caller, id: &str) -> Result<(), Ap
 /// `POST /v1/mcp_server/rm {mcp_ids}`.
 ///
 /// # Errors
-/// 102 without ids and for an unknown one, and then none is removed.
+/// 102 without ids and for an unknown server; then none is removed.
 pub(crate) async fn remove_named(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,
 ) -> Result<Response, ApiError> {
     for server in named(&state, &caller, &body).await? {
-        // One that somebody else has removed meanwhile is gone as was asked, and the others are still to go.
+        // A server that was removed concurrently is already gone, as requested; the others still have to be removed.
         or_gone(state.app.tool_servers.remove(&caller.tenant, &server.id).await)?;
     }
     Ok(Success(true).into_response())
 }
 
-/// `POST …/import {mcpServers, timeout}`: what came of each. A name that is taken gets a number.
+/// `POST …/import {mcpServers, timeout}`: returns the outcome for each server. A name that is taken gets a number
+/// appended.
 ///
 /// # Errors
 /// 102 without servers; 101 for too many.
@@ -298,7 +304,7 @@ pub(crate) async fn import(
     }
     let seconds = seconds(&body)?;
     let mut results = Vec::new();
-    // One that fails stops none of the others.
+    // A server that fails does not stop the others.
     for (name, said) in servers {
         results.push(match imported(&state, &caller, &name, &said, seconds).await {
             Ok((id, new_name)) => {
@@ -311,7 +317,7 @@ pub(crate) async fn import(
     Ok(Success(json!({"results": results})).into_response())
 }
 
-/// One server as other programs write it down: its id and its name.
+/// Imports one server in the format that other programs use, and returns its id and name.
 async fn imported(
     state: &ServerState,
     caller: &Caller,
@@ -321,7 +327,7 @@ async fn imported(
 ) -> Result<(String, String), ApiError> {
     let new = fresh(weft_core::id::generate(), state.app.clock.now_ms());
     let mut server = asked(state, caller, changed(new, &brought(name, said)?)?, seconds).await?;
-    // Whether a name is taken only the store can say: a look beforehand could be overtaken.
+    // Only the store can tell whether a name is taken: a check beforehand would be a race.
     for number in 0..NUMBERS_MAX {
         match state.app.tool_servers.store().add(&caller.tenant, &server).await {
             Err(error) if error.kind == ErrorKind::Conflict => server.name = format!("{name}_{number}"),
@@ -334,10 +340,10 @@ async fn imported(
     Err(ApiError::data("Duplicated MCP server name."))
 }
 
-/// `POST /v1/mcp_server/export {mcp_ids}`: to be handed on, without what is secret.
+/// `POST /v1/mcp_server/export {mcp_ids}`: the servers in the form for export, without secrets.
 ///
 /// # Errors
-/// 102 without ids and for an unknown one.
+/// 102 without ids and for an unknown server.
 pub(crate) async fn export(
     State(state): State<ServerState>,
     caller: Caller,
@@ -346,10 +352,10 @@ pub(crate) async fn export(
     Ok(Success(exported(&named(&state, &caller, &body).await?)).into_response())
 }
 
-/// `POST /v1/mcp_server/list_tools {mcp_ids, timeout}`: what servers offer now, by their ids.
+/// `POST /v1/mcp_server/list_tools {mcp_ids, timeout}`: lists the tools that each server offers now, by server id.
 ///
 /// # Errors
-/// 102 without ids, for an unknown one and for one that does not answer.
+/// 102 without ids, for an unknown server and for one that does not answer.
 pub(crate) async fn list_tools(
     State(state): State<ServerState>,
     caller: Caller,
@@ -367,7 +373,8 @@ pub(crate) async fn list_tools(
     Ok(Success(told).into_response())
 }
 
-/// `POST /v1/mcp_server/test_tool {mcp_id, tool_name, arguments, timeout}`: what a tool answers, as text.
+/// `POST /v1/mcp_server/test_tool {mcp_id, tool_name, arguments, timeout}`: calls a tool and returns its answer as
+/// text.
 ///
 /// # Errors
 /// 102 without a tool, for an unknown server and for a call that fails.
@@ -396,8 +403,8 @@ async fn called(
     Ok(Success(output.map_err(|error| untested(&error))?.to_text()).into_response())
 }
 
-/// `POST /api/v1/mcp/servers/{server}/test`: calls the tool that is named, and else lists what the server offers, also with
-/// changes that are not stored. One that is not there yet is described by the body.
+/// `POST /api/v1/mcp/servers/{server}/test`: calls the named tool; without one, lists the tools of the server,
+/// applying changes in the body that are not stored. A server that does not exist yet is described by the body.
 ///
 /// # Errors
 /// As [`test_tool`] and [`try_out`].
@@ -419,10 +426,11 @@ pub(crate) async fn test(
     tried(&state, &caller, &server, seconds(&body)?).await
 }
 
-/// `POST /v1/mcp_server/test_mcp {url, server_type, headers, variables, timeout}`: what a server offers that is not stored.
+/// `POST /v1/mcp_server/test_mcp {url, server_type, headers, variables, timeout}`: lists the tools of a server that
+/// is not stored.
 ///
 /// # Errors
-/// 101 without an address or a type; 102 for one that cannot be or does not answer.
+/// 101 without an address or a type; 102 for a server that is not valid or does not answer.
 pub(crate) async fn try_out(
     State(state): State<ServerState>,
     caller: Caller,
@@ -432,7 +440,7 @@ pub(crate) async fn try_out(
     described(&state, &caller, body).await
 }
 
-/// What a server offers that is nowhere but in the body.
+/// Lists the tools of a server that exists only in the body.
 async fn described(state: &ServerState, caller: &Caller, mut body: Body) -> Result<Response, ApiError> {
     body.0.insert("name".to_owned(), "test".into());
     let server = changed(fresh(weft_core::id::generate(), 0), &body)?;
@@ -452,10 +460,10 @@ async fn tried(
     Ok(Success(tools).into_response())
 }
 
-/// `POST /v1/mcp_server/cache_tools {mcp_id, tools}`: what people say of tools, above all which are on.
+/// `POST /v1/mcp_server/cache_tools {mcp_id, tools}`: stores the users' settings for tools, mainly which are enabled.
 ///
 /// # Errors
-/// 102 for an unknown server; 101 for what are no tools.
+/// 102 for an unknown server; 101 for values that are not tools.
 pub(crate) async fn cache_tools(
     State(state): State<ServerState>,
     caller: Caller,

@@ -1,4 +1,4 @@
-//! The calls of tools of a run, while it goes on and afterwards.
+//! The tool calls of a run, while it is under way and afterwards.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::envelope::Success;
 
-/// Entries of a journal that are read at once.
+/// Number of journal entries read in one batch.
 const ENTRIES_AT_ONCE: u64 = 500;
 
-/// Bytes of calls in one answer; of those beyond, the results are left out.
+/// Maximum number of bytes of calls in one answer; beyond it, results are left out.
 const BYTES_MAX: usize = 32 << 20;
 
 /// `GET /api/v1/agents/{id}/logs/{message}`. The first id is the agent's, the session's or the task's.
@@ -62,7 +62,7 @@ async fn trace(
     params: &Params,
 ) -> Result<Response, ApiError> {
     let key = RunKey::new(&caller.tenant, message);
-    // Somebody else's run is like one that does not exist.
+    // A run that does not belong to the id is not distinguished from an unknown one.
     let Some(run) = found(state.app.runs.get(&key).await)? else { return Ok(nothing()) };
     if ![run.canvas.as_str(), run.session.as_str(), key.id.as_str()].contains(&id) {
         return Ok(nothing());
@@ -70,7 +70,7 @@ async fn trace(
     let most = state.app.limits.page_size;
     let page = match params.get("page_size") {
         Some(_) => params.page(most),
-        // Who names no page wants all calls, as far as a list may go.
+        // Without a page, all calls up to the limit of a list.
         None => Page { offset: 0, limit: most },
     };
     let groups = grouped(calls(state, &key, page).await?);
@@ -81,15 +81,15 @@ fn nothing() -> Response {
     Success(json!({})).into_response()
 }
 
-/// The calls on a page. What is shown is stored, so the store knows all of it, also of a run that is
-/// under way in another process.
+/// Returns the calls on a page. They are stored before they are shown, so the store has all of them, even those of a
+/// run that is under way in another process.
 async fn calls(state: &ServerState, key: &RunKey, page: Page) -> Result<Vec<ToolFinished>, ApiError> {
     let (mut calls, mut seen, mut bytes, mut after) = (Vec::new(), 0_u64, 0_usize, 0);
     loop {
         let entries = state.app.runs.entries(key, after, ENTRIES_AT_ONCE).await?;
         let Some(last) = entries.last() else { return Ok(calls) };
         after = last.seq;
-        // Most entries are something else, which the text tells without taking it apart.
+        // Most entries are of other types, which a search in the text tells without parsing it.
         for entry in entries.iter().filter(|entry| entry.record.contains("\"tool_finished\"")) {
             let record =
                 serde_json::from_str(&weft_core::masking::shown(&entry.record)).map_err(|cause| {

@@ -1,4 +1,4 @@
-//! What all routes that run a turn have in common.
+//! Common parts of all routes that run a turn.
 
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value as Json, json};
@@ -23,34 +23,34 @@ use crate::state::ServerState;
 use crate::wire::completion::{CompletionRequest, ResponseMode, whole};
 use crate::wire::envelope::{Success, respond};
 
-/// What a session id that nobody knows means.
+/// What to do with an unknown session id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UnknownSession {
-    /// A mistake.
+    /// Report an error.
     Refuse,
-    /// A new conversation under that id.
+    /// Create a new conversation with this id.
     Begin,
 }
 
-/// How a route answers.
+/// The form of a route's answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manner {
-    /// Which events its stream has.
+    /// The events in its stream.
     pub kinds: Kinds,
-    /// How its stream ends.
+    /// The marker at the end of its stream.
     pub terminator: Terminator,
 }
 
-/// Whether a conversation was there before.
+/// Whether a conversation existed before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// It has begun with the question.
+    /// It was created for the question.
     Begun,
-    /// It was.
+    /// It existed before.
     Known,
 }
 
-/// The conversation a request is about: the one it names, else a new one.
+/// Returns the conversation of a request: the one that it names, else a new one.
 pub(crate) async fn session(
     state: &ServerState,
     canvas: &CanvasKey,
@@ -97,14 +97,15 @@ async fn of_id(
     }
 }
 
-/// A conversation stays on its version. Whoever asks for another one means another conversation.
+/// Checks the version: a conversation stays on its version, and a request for another version needs another
+/// conversation.
 async fn same_version(
     state: &ServerState,
     canvas: &CanvasKey,
     session: &Session,
     version: Option<&str>,
 ) -> Result<(), ApiError> {
-    // Conversations with assistants are on no version.
+    // Conversations with assistants have no version.
     let Some(name) = version.filter(|_| !session.canvas_version.is_empty()) else { return Ok(()) };
     let asked = state.app.find_version(canvas, name).await?;
     if asked == session.canvas_version {
@@ -117,7 +118,7 @@ async fn same_version(
     Err(ApiError::argument(message))
 }
 
-/// Begins a conversation on a version of an agent, without a name on the newest one.
+/// Creates a conversation with a version of an agent, by default the newest.
 pub(crate) async fn begun(
     state: &ServerState,
     canvas: &CanvasKey,
@@ -127,7 +128,7 @@ pub(crate) async fn begun(
     let opened = state.app.open_session_on(canvas, new, version.unwrap_or("latest")).await;
     match opened {
         Err(error) if error.kind == ErrorKind::NotFound => {
-            // It is the version that there is not, if there is a canvas.
+            // If the canvas exists, it is the version that is unknown.
             state.app.canvases.newest(canvas).await.map_err(|_| Error::not_found("Agent not found."))?;
             Err(error)
         }
@@ -158,7 +159,7 @@ async fn begin(
         (Err(error), _) if error.kind == ErrorKind::NotFound && request.opening.is_some() => {
             Err(ApiError::data("Agent not found."))
         }
-        // Somebody else began it in this very moment.
+        // Another request has just created it.
         (Err(error), Some(id)) if error.kind == ErrorKind::Conflict => {
             let session = state.app.sessions.load(&SessionKey::new(&canvas.tenant, id)).await?;
             Ok((session, Origin::Known))
@@ -167,8 +168,8 @@ async fn begin(
     }
 }
 
-/// Begins the turn that a request asks for, when it is its turn, and says in which conversation. For a key
-/// that was shown before it is the turn of that time.
+/// Starts the turn that a request asks for, once earlier questions of the session allow it, and returns it with its
+/// conversation. For a key that was used before it returns the turn of that time.
 pub(crate) async fn begin_turn(
     state: &ServerState,
     canvas: &CanvasKey,
@@ -184,18 +185,18 @@ pub(crate) async fn begin_turn(
     };
     let keyed = state.app.keyed(canvas, key).await?;
     let (session, origin) = match (&keyed.known, &request.session) {
-        // A key stands for one question; in another conversation it would be another one.
+        // A key stands for one question; in another conversation it would be a different question.
         (Some(run), Some(named)) if run.session != *named => {
             return Err(ApiError::argument("the idempotency key was used in another session"));
         }
-        // Before its conversation is looked for: that may be gone by now, and "the newest version" another one
-        // than when it began.
+        // Checked before the conversation is looked up: that may be gone by now, and "the newest version" may be a
+        // different one.
         (Some(run), _) => {
             return Ok((run.session.clone(), state.app.again(run, &request.input).await?));
         }
         (None, Some(_)) => opened(state, canvas, request, unknown).await?,
-        // The conversation's id follows from the key as well, so a question that is sent twice at once begins
-        // one.
+        // The conversation's id is derived from the key as well, so that two concurrent copies of a question create
+        // only one.
         (None, None) => of_id(state, canvas, request, &keyed.session, UnknownSession::Begin).await?,
     };
     let asked = state.app.ask_once(&session, &request.input, &keyed.run, &waiting).await;
@@ -203,10 +204,10 @@ pub(crate) async fn begin_turn(
     Ok((session.key.id, handle))
 }
 
-/// What came of a question. A conversation that has begun with it and stays without it is nobody's, and goes again.
+/// Returns the outcome of a question. If the question was refused, the empty conversation created for it is removed.
 ///
 /// # Errors
-/// What the question was refused for.
+/// The reason for which the question was refused.
 pub(crate) async fn kept_with(
     state: &ServerState,
     session: &Session,
@@ -214,7 +215,7 @@ pub(crate) async fn kept_with(
     asked: weft_core::Result<RunHandle>,
 ) -> weft_core::Result<RunHandle> {
     if asked.is_err() && origin == Origin::Begun {
-        // An equal question may have been asked in it meanwhile.
+        // A copy of the question may have started a run in it meanwhile.
         let filter = RunFilter { session: Some(session.key.id.clone()), limit: 1, ..RunFilter::default() };
         if state.app.runs.list(&session.key.tenant, &filter).await?.is_empty() {
             forget(state, &session.key).await;
@@ -223,14 +224,14 @@ pub(crate) async fn kept_with(
     asked
 }
 
-/// Removes a conversation that nobody goes on with, which need not have begun.
+/// Removes a conversation that is no longer needed and may not even exist.
 pub(super) async fn forget(state: &ServerState, session: &SessionKey) {
     if let Err(error) = found(state.app.remove_session(session).await) {
         tracing::warn!(session.id = %session.id, error = error.detail(), "a conversation that nobody goes on with stays");
     }
 }
 
-/// Runs a turn of an agent and answers in the manner of the route.
+/// Runs a turn of an agent and answers in the form of the route.
 pub(crate) async fn run(
     state: &ServerState,
     canvas: &CanvasKey,
@@ -256,14 +257,14 @@ pub(crate) async fn run(
     }
 }
 
-/// Waits for the end of a run and answers once.
+/// Waits for the end of a run and sends a single answer.
 pub(crate) async fn in_one_piece(
     handle: RunHandle,
     mut view: RunView,
     mut traced: Option<Vec<Json>>,
 ) -> Result<Response, ApiError> {
     let mut answer = Answer::default();
-    // A client that has heard nothing yet counts as one that still waits.
+    // A client that has received nothing yet counts as still waiting.
     let mut entries = handle.entries.answering_at_the_end();
     while let Some(entry) = entries.next().await? {
         view.learn(&entry);
@@ -278,7 +279,7 @@ pub(crate) async fn in_one_piece(
     })
 }
 
-/// Waits for the end of a run and answers with the reply of an agent.
+/// Waits for the end of a run and sends the reply of an agent.
 async fn reply_of(handle: RunHandle, view: RunView) -> Result<Response, ApiError> {
     let mut run = AgentRun::new(view);
     let mut entries = handle.entries.answering_at_the_end();
@@ -294,8 +295,8 @@ async fn reply_of(handle: RunHandle, view: RunView) -> Result<Response, ApiError
     })
 }
 
-/// A failed run: its code tells programs; its data is an event like any other, since clients look for the
-/// answer there and nowhere else.
+/// The answer for a failed run: its code is for programs; its data is an event like any other, because clients only
+/// look there.
 fn failed(reason: &str, mut event: Json) -> Response {
     event["data"]["content"] = format!("**ERROR**: {reason}").into();
     let body = json!({"code": code::FAILED, "message": reason, "data": event});
@@ -307,12 +308,12 @@ pub(crate) async fn answered(handle: RunHandle, view: &mut RunView) -> Result<An
     Ok(collect(&mut handle.entries.answering_at_the_end(), view).await?)
 }
 
-/// The canvas that a path or body names.
+/// The key of the canvas that a path or a body names.
 pub(crate) fn canvas_key(caller: &Caller, id: impl Into<CanvasId>) -> CanvasKey {
     CanvasKey::new(&caller.tenant, id)
 }
 
-/// A request of nothing but a question, for routes with a body of their own shape.
+/// Returns a request that contains only a question, for routes whose bodies have their own format.
 pub(crate) fn question(
     body: &Body,
     caller: &Caller,
@@ -321,7 +322,7 @@ pub(crate) fn question(
     default: ResponseMode,
 ) -> Result<CompletionRequest, ApiError> {
     let read = CompletionRequest::read(body, caller, default)?;
-    // Their shapes have no place for whose message a piece belongs to.
+    // Their formats cannot express which message a piece belongs to.
     let input = TurnInput { query, parallel_messages: false, ..read.input };
     Ok(CompletionRequest { session: session.map(SessionId::from), input, ..read })
 }

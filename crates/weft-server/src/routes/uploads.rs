@@ -1,4 +1,4 @@
-//! Files that become documents. One file is in memory at a time; of a request that fails nothing is kept.
+//! Uploads of files that become documents. Only one file at a time is in memory; a failed request stores nothing.
 
 use std::time::Duration;
 
@@ -23,18 +23,18 @@ use crate::wire::document::{self, dataset_not_found, view};
 use crate::wire::envelope::Success;
 use crate::wire::form_name::form_name;
 
-/// Files of one request.
+/// Maximum number of files in one request.
 const FILES_MAX: usize = 1_000;
 
-/// How long nothing of the body may come.
+/// Maximum time without any data of the body.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-/// `POST …/documents`: every part with the name `file`. The type of the request decides how it is read, and
-/// nothing but a form is. With `?type=empty` a document without text, for chunks that people write.
+/// `POST …/documents`: stores every part with the name `file`. The request must be a form by its content type. With
+/// `?type=empty`, creates a document without text, for manually written chunks.
 ///
 /// # Errors
-/// 101 without a file or for a name that does not fit; 102 for an unknown dataset, and for the name of an empty document
-/// that another has; 500 for a kind of file that is not read.
+/// 101 without a file or for a name that is not valid; 102 for an unknown dataset, and for an empty document whose
+/// name is taken; 500 for a file type that is not supported.
 pub(crate) async fn upload(
     State(state): State<ServerState>,
     caller: Caller,
@@ -65,7 +65,7 @@ pub(crate) async fn upload(
     Ok(Success(kept.iter().map(view).collect::<Vec<_>>()).into_response())
 }
 
-/// A form that ends when its sender goes away, so that what was kept of it is taken back.
+/// Returns a form that ends when its sender disconnects, so that what was stored of it is removed.
 pub(super) async fn form(
     request: Request,
     state: &ServerState,
@@ -77,22 +77,22 @@ pub(super) async fn form(
     multipart(request.map(sent), state).await.map_err(|_| ApiError::argument("No file part!"))
 }
 
-/// The form of a request.
+/// Reads the form of a request.
 ///
 /// # Errors
-/// When it has none.
+/// When the request has no form.
 pub(super) async fn multipart(
     request: Request,
     state: &ServerState,
 ) -> Result<Multipart, MultipartRejection> {
-    // multer 3.1 looks twice for the first line before it waits. What comes between both looks together with the end of the
-    // body it takes for a form without that line; so the end comes by itself.
+    // multer 3.1 looks twice for the first line before it waits. If data arrives between the two together with the
+    // end of the body, it takes the form to lack that line; therefore the end arrives separately.
     let end = || stream::once(tokio::task::yield_now()).filter_map(|()| future::ready(None));
     let sent = |sent: body::Body| body::Body::from_stream(sent.into_data_stream().chain(end()));
     Multipart::from_request(request.map(sent), state).await
 }
 
-/// The files of a form as documents: all of them, or none.
+/// Stores the files of a form as documents: all of them, or none.
 async fn keep_all(
     state: &ServerState,
     dataset: &Dataset,
@@ -112,9 +112,9 @@ async fn keep_all(
     }
 }
 
-/// The document that a body names.
+/// Creates the empty document that a body names.
 async fn empty(state: &ServerState, dataset: &Dataset, mut request: Request) -> Result<Response, ApiError> {
-    // What files may take is not for a name.
+    // The size limit for files does not apply to a name.
     DefaultBodyLimit::max(state.app.limits.body_bytes).apply(&mut request);
     let given = Body::from_request(request, state).await?.text("name")?.unwrap_or_default();
     if given.trim().is_empty() {
@@ -145,7 +145,7 @@ async fn keep_each(
         refuse_kind(&name)?;
         let most = ("documents.file_bytes_max", state.app.library.file_bytes_max());
         let bytes = whole(part, most, &name).await?;
-        // Nothing in it says what it is, either.
+        // An empty file whose name does not tell its type either.
         if bytes.is_empty() && document::is_text(&name) && !state.app.library.knows(&name) {
             return Err(unsupported(&name));
         }
@@ -154,7 +154,7 @@ async fn keep_each(
     Ok(())
 }
 
-/// Refuses files that nothing can be read from, going by their name.
+/// Rejects file types that cannot be parsed, judging by the name.
 pub(super) fn refuse_kind(name: &str) -> Result<(), ApiError> {
     if document::is_no_document(name) { Err(unsupported(name)) } else { Ok(()) }
 }
@@ -163,8 +163,8 @@ fn unsupported(name: &str) -> ApiError {
     ApiError::new(code::FAILED, format!("{name}: This type of file has not been supported yet!"))
 }
 
-/// Keeps a file as a new document, within the quota. Slides, mails and pictures are cut in ways of their own, whatever the
-/// dataset says of other files. When this fails, there is no document.
+/// Stores a file as a new document, within the quota. Slides, mails and pictures get chunk methods of their own,
+/// whatever the dataset uses for other files. If this fails, no document is created.
 pub(super) async fn kept_as_document(
     state: &ServerState,
     dataset: &Dataset,
@@ -189,7 +189,7 @@ pub(super) async fn kept_as_document(
     }
 }
 
-/// What a form has brought so far.
+/// Counts the parts of a form.
 pub(super) struct FormCount {
     files_max: usize,
     files: usize,
@@ -197,24 +197,24 @@ pub(super) struct FormCount {
 }
 
 impl FormCount {
-    /// A form that may bring so many files, and as many fields besides.
+    /// Creates a counter for a form that may have `files_max` files, and as many other fields.
     pub(super) fn new(files_max: usize) -> Self {
         Self { files_max, files: 0, parts: 0 }
     }
 
-    /// Counts a part, whatever it is.
+    /// Counts a part of any kind.
     ///
     /// # Errors
-    /// 101 when the form has more than it may.
+    /// 101 when the form has too many.
     pub(super) fn part(&mut self) -> Result<(), ApiError> {
         self.parts += 1;
         if self.parts > 2 * self.files_max { Err(self.too_many()) } else { Ok(()) }
     }
 
-    /// Counts a part as a file. Called where a file comes, because behind the last one other fields may stand.
+    /// Counts a part as a file. Called when a file arrives, because other fields may follow the last one.
     ///
     /// # Errors
-    /// 101 when the form has more than it may.
+    /// 101 when the form has too many.
     pub(super) fn file(&mut self) -> Result<(), ApiError> {
         self.files += 1;
         if self.files > self.files_max { Err(self.too_many()) } else { Ok(()) }
@@ -226,12 +226,12 @@ impl FormCount {
 }
 
 pub(super) async fn passed_over(mut part: Field<'_>) -> Result<(), ApiError> {
-    // Piece by piece: a large part has the time for each of its pieces and not for the whole.
+    // Chunk by chunk: the time limit applies to each chunk of a large part, not to the whole.
     while timely(part.chunk()).await?.is_some() {}
     Ok(())
 }
 
-/// All bytes of a part, of which there may be so many by a setting.
+/// Reads all bytes of a part, up to the limit of a setting.
 pub(super) async fn whole(
     mut part: Field<'_>,
     (setting, bytes_max): (&str, u64),
@@ -239,7 +239,7 @@ pub(super) async fn whole(
 ) -> Result<Bytes, ApiError> {
     let mut bytes = Vec::new();
     while let Some(piece) = timely(part.chunk()).await? {
-        // Checked before the piece is kept, so that no part takes more memory than it may.
+        // Checked before the data is appended, so that no part takes more memory than allowed.
         if (bytes.len() + piece.len()) as u64 > bytes_max {
             let message = format!("{name}: the file has more than {bytes_max} bytes (`{setting}`)");
             return Err(ApiError::new(code::TOO_LARGE, message).with_status(StatusCode::PAYLOAD_TOO_LARGE));
@@ -249,7 +249,7 @@ pub(super) async fn whole(
     Ok(bytes.into())
 }
 
-/// The next part of the body, if it comes in time.
+/// Waits for the next part of the body, within the time limit.
 pub(super) async fn timely<T>(
     next: impl Future<Output = Result<Option<T>, MultipartError>>,
 ) -> Result<Option<T>, ApiError> {

@@ -1,4 +1,4 @@
-//! What models were used for.
+//! Usage of models.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -13,7 +13,7 @@ use crate::state::ServerState;
 use crate::wire::envelope::Success;
 use weft_app::spending::{day, day_number};
 
-/// What each side is called in requests and answers.
+/// Returns the name of a dimension in requests and answers.
 fn name(side: UsageBy) -> &'static str {
     match side {
         UsageBy::Day => "date",
@@ -25,7 +25,7 @@ fn name(side: UsageBy) -> &'static str {
     }
 }
 
-/// The sides in `by`, each once.
+/// Reads the dimensions in `by`, without repetitions.
 fn sides(params: &Params) -> Result<Vec<UsageBy>, ApiError> {
     let mut sides = Vec::new();
     for word in params.get("by").unwrap_or("model").split(',').map(str::trim) {
@@ -40,7 +40,7 @@ fn sides(params: &Params) -> Result<Vec<UsageBy>, ApiError> {
     Ok(sides)
 }
 
-/// What else has to be so.
+/// Reads the filters by dimension.
 fn only(params: &Params) -> Result<Vec<(UsageBy, String)>, ApiError> {
     let mut only = Vec::new();
     for side in UsageBy::ALL {
@@ -83,7 +83,7 @@ fn line(line: &UsageLine, sides: &[UsageBy]) -> Json {
 /// `GET /api/v1/usage?by=model,date&days=30`.
 ///
 /// # Errors
-/// 101 for sides, days or a date that cannot be any; 100 when the store cannot be read.
+/// 101 for dimensions, days or a date that is not valid; 100 when the store cannot be read.
 pub(crate) async fn list(
     State(state): State<ServerState>,
     caller: Caller,
@@ -92,7 +92,7 @@ pub(crate) async fn list(
     let days = params.days()?;
     let (sides, only) = (sides(&params)?, only(&params)?);
     let lines = state.app.usage(&caller.tenant, sides.clone(), only.clone(), days).await?;
-    // Asked apart: the lines may be cut off, and a sum of them would be too small.
+    // Queried separately: the lines may be truncated, and their sum would be too small.
     let whole = state.app.usage(&caller.tenant, Vec::new(), only, days).await?;
     let total =
         whole.first().map_or_else(|| counts(Usage::default(), 0), |all| counts(all.usage, all.micros));

@@ -1,4 +1,4 @@
-//! Signing in and out, and one's own account.
+//! Sign-in, sign-out, registration, and the caller's own account.
 
 use axum::Extension;
 use axum::extract::State;
@@ -21,17 +21,17 @@ use crate::wire::envelope::{Success, streamed};
 use weft_app::accounts::{Audited, LISTED_MAX, PasswordChange, SignInRefusal, SignedIn, new_nickname};
 use weft_app::app::DEFAULT_TENANT;
 
-/// Where a request comes from, if that is known.
+/// Address that a request comes from, if known.
 pub(super) type ClientAddress = Option<Extension<Peer>>;
 
-/// Characters of an address that somebody has typed, as far as the audit log repeats it.
+/// Number of characters of a typed email address that the audit log repeats.
 const TYPED_MAX: usize = 254;
 
 pub(super) fn address(from: ClientAddress) -> String {
     address_of(from.map(|Extension(peer)| peer).as_ref())
 }
 
-/// What somebody is told who was not signed in.
+/// Converts a refused sign-in into an error.
 pub(super) fn refused(refusal: SignInRefusal) -> ApiError {
     match refusal {
         SignInRefusal::Mismatch => ApiError::new(code::NO_ACCESS, "Email and password do not match!"),
@@ -50,7 +50,7 @@ pub(super) fn refused(refusal: SignInRefusal) -> ApiError {
     }
 }
 
-/// The code of a refusal, for the audit log.
+/// Returns the error code of a refusal, for the audit log.
 pub(super) fn code_of(refusal: &SignInRefusal) -> u16 {
     match refusal {
         SignInRefusal::Mismatch => code::NO_ACCESS,
@@ -61,30 +61,30 @@ pub(super) fn code_of(refusal: &SignInRefusal) -> u16 {
     }
 }
 
-/// A password that a body has.
+/// Reads a password from a body.
 pub(super) fn password(body: &Body, key: &str) -> Result<Secret, ApiError> {
     Ok(Secret::new(body.text(key)?.unwrap_or_default()))
 }
 
-/// The answer to somebody who has signed in: who they are, and in a header what they show from then on.
+/// The answer to a successful sign-in: the user, and the sign-in token in a header.
 pub(super) fn welcome(signed_in: &SignedIn) -> Result<Response, ApiError> {
     let SignedIn { user, tenant, role, token } = signed_in;
     let mut response = Success(account::user(user, tenant, *role)).into_response();
     let value = HeaderValue::from_str(token.reveal())
         .map_err(|_| ApiError::internal("a token does not fit into a header"))?;
-    // Clients take it from here.
+    // Clients read the token from this header.
     response.headers_mut().insert(header::AUTHORIZATION, value);
-    // Pages of other servers may read it.
+    // Allows pages of other origins to read it.
     let exposed = HeaderValue::from_static("authorization");
     response.headers_mut().insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)
 }
 
-/// The user who has signed in, and the hash of their sign-in.
+/// Returns the signed-in user and the hash of their sign-in.
 ///
 /// # Errors
-/// 103 for an API key: what is a person's own is not for programs.
+/// 103 for an API key: personal data is not available to programs.
 pub(super) fn signed_in(caller: &Caller) -> Result<(&UserId, &str), ApiError> {
     match &caller.actor {
         Actor::User(id, hash) => Ok((id, hash)),
@@ -104,8 +104,8 @@ pub(crate) async fn settings(State(state): State<ServerState>) -> Response {
 /// `POST /api/v1/auth/login`.
 ///
 /// # Errors
-/// 101 without an address or a password; 109 when they do not belong together, in the same words and after the same
-/// time whether there is the account or not; 403 for a disabled account; 429 after too many attempts.
+/// 101 without an address or a password; 109 when they do not match, with the same message and after the same time
+/// whether or not the account exists; 403 for a disabled account; 429 after too many attempts.
 pub(crate) async fn sign_in(
     State(state): State<ServerState>,
     from: ClientAddress,
@@ -124,7 +124,7 @@ pub(crate) async fn sign_in(
             welcome(&signed_in)
         }
         Err(refusal) => {
-            // Those who try too often would only fill the log.
+            // Logging every attempt beyond the limit would only fill the log.
             if !matches!(refusal, SignInRefusal::TooMany) {
                 let tenant = known_tenant(&state, &email).await;
                 note(
@@ -145,7 +145,7 @@ pub(crate) async fn sign_in(
     }
 }
 
-/// Whose log says that somebody has tried an account. It takes as long for an account that there is not.
+/// Returns the tenant whose audit log records a failed sign-in. It takes as long for an account that does not exist.
 async fn known_tenant(state: &ServerState, email: &str) -> TenantId {
     let stores = &state.app.accounts.stores;
     let user =
@@ -189,8 +189,8 @@ pub(crate) async fn sign_out(
 /// `POST /api/v1/users`.
 ///
 /// # Errors
-/// 103 where nobody may register, for what is no address, and for one that is taken; 101 for a password or a name that
-/// cannot be one; 429.
+/// 103 where registration is closed, for an address that is not valid, and for one that is taken; 101 for a password
+/// or a name that is not valid; 429.
 pub(crate) async fn register(
     State(state): State<ServerState>,
     from: ClientAddress,
@@ -222,7 +222,7 @@ pub(crate) async fn register(
     welcome(&signed_in)
 }
 
-/// `GET /api/v1/users/me`. An API key that is no user's is shown as its tenant.
+/// `GET /api/v1/users/me`. An API key without a user is shown as its tenant.
 ///
 /// # Errors
 /// 100 when the store cannot be read.
@@ -247,7 +247,7 @@ pub(crate) async fn me(State(state): State<ServerState>, caller: Caller) -> Resu
 /// `PATCH /api/v1/users/me {"nickname"?, "password"?, "new_password"?}`.
 ///
 /// # Errors
-/// 101 for a name or a password that cannot be one; 103 for an API key; 109 when the old password is wrong.
+/// 101 for a name or a password that is not valid; 103 for an API key; 109 when the old password is wrong.
 pub(crate) async fn change_me(
     State(state): State<ServerState>,
     from: ClientAddress,
@@ -256,16 +256,16 @@ pub(crate) async fn change_me(
 ) -> Result<Response, ApiError> {
     let (id, hash) = signed_in(&caller)?;
     let nickname = body.text("nickname")?;
-    // Before the password changes: of a request that is refused nothing is done.
+    // Checked before the password changes: a request that is refused changes nothing.
     nickname.as_deref().map(new_nickname).transpose()?;
     if body.get("new_password").is_some() {
         let (old, new) = (password(&body, "password")?, password(&body, "new_password")?);
-        // Before the old one is compared, which is slow on purpose.
+        // Checked before comparing the old password, which is deliberately slow.
         weft_app::accounts::password::check_new(&new)?;
         let address = address(from);
         let change = PasswordChange { old: &old, new: &new, address: &address, kept: hash };
         let changed = state.app.change_password(id, change).await;
-        // Noted however it ends: wrong passwords are what such a log is read for.
+        // Logged whatever the outcome: wrong passwords are what an audit log is read for.
         let outcome = changed.as_ref().map_or_else(code_of, |()| 0);
         let actor = caller.actor.to_string();
         note(
@@ -302,7 +302,7 @@ pub(crate) async fn erase_me(
     let (id, _) = signed_in(&caller)?;
     let address = address(from);
     let user = state.app.accounts.stores.users.user(id).await?;
-    // Whoever signs in at a provider only has no password to show.
+    // A user who only signs in at a provider has no password.
     if !user.password_hash.is_empty() {
         state.app.confirm(id, &password(&body, "password")?, &address).await.map_err(refused)?;
     }
@@ -348,11 +348,11 @@ pub(crate) async fn logins(
 ) -> Result<Response, ApiError> {
     let (id, hash) = signed_in(&caller)?;
     let Page { offset, limit } = params.page_if_asked(LISTED_MAX);
-    let all = state.app.accounts.stores.users.logins(id, offset, limit).await?;
+    let all = state.app.accounts.stores.users.logins(id, None, offset, limit).await?;
     Ok(Success(all.iter().map(|one| account::login(one, hash)).collect::<Vec<_>>()).into_response())
 }
 
-/// `DELETE /api/v1/users/me/logins`: all but the one that the request is made with.
+/// `DELETE /api/v1/users/me/logins`: ends all sign-ins but the one that the request is made with.
 ///
 /// # Errors
 /// 103 for an API key.

@@ -1,4 +1,5 @@
-//! Versions of agents: named, published, labelled, put back and compared; tags; agents that are handed on.
+//! Versions of agents: describing, publishing, labelling, restoring and comparing them; tags; export and import of
+//! agents.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use crate::wire::envelope::{Success, streamed};
 use crate::wire::template::in_one_language;
 use crate::wire::version::{VersionRow, change, exported, tags};
 
-/// Versions of a list, at most, when nobody says how many.
+/// Maximum and default number of versions in a list.
 const LISTED: u64 = 100;
 
 fn no_agent() -> ApiError {
@@ -33,13 +34,13 @@ fn no_version() -> ApiError {
     ApiError::data("Version not found.")
 }
 
-/// The version that a path names: by its hash, a label, `published` or `latest`.
+/// Resolves the version that a path names: a hash, a label, `published` or `latest`.
 async fn named(state: &ServerState, key: &CanvasKey, name: &str) -> Result<Arc<str>, ApiError> {
     stored(state, key, no_agent()).await?;
     state.app.find_version(key, name).await.map_err(|error| or(error, no_version()))
 }
 
-/// `GET …/versions`: newest first, each with its drawing unless `dsl=false`.
+/// `GET …/versions`: newest first, each with its canvas unless `dsl=false`.
 ///
 /// # Errors
 /// 102 for an unknown agent.
@@ -51,14 +52,14 @@ pub(crate) async fn list(
 ) -> Result<Response, ApiError> {
     let key = canvas_key(&caller, id);
     let canvas = stored(&state, &key, no_agent()).await?;
-    // Clients that know no pages of versions expect all of them.
+    // Clients that do not page expect all versions.
     let page = match params.get("page").or(params.get("page_size")) {
         Some(_) => params.page(LISTED),
         None => params.page_if_asked(LISTED),
     };
     let (versions, _) = state.app.versions.versions(&key, page.offset, page.limit).await?;
     let with_drawing = params.flag("dsl").unwrap_or(true);
-    // Each has a drawing of megabytes: an entry is made when the one before is sent.
+    // Each canvas may have megabytes: an entry is created only after the one before it was sent.
     let entries = stream::iter(versions).then(move |version| {
         let (state, key, title) = (state.clone(), key.clone(), canvas.head.title.clone());
         async move {
@@ -111,7 +112,7 @@ pub(crate) async fn get_alone(
     Ok(Success(row(&state, &key, &version).await?).into_response())
 }
 
-/// `PUT …/versions/{version}`: its title, what there is to say about it, and whether it is the published one.
+/// `PUT …/versions/{version}`: sets its title, its description, and whether it is the published one.
 ///
 /// # Errors
 /// 101 for a field that is not valid, 102 for an unknown one.
@@ -124,7 +125,7 @@ pub(crate) async fn update(
     let (change, release) = (change(&body)?, body.flag("release")?);
     let key = canvas_key(&caller, id);
     let version = named(&state, &key, &name).await?;
-    // Described first: a title that is refused publishes nothing.
+    // Described first, so that an invalid title publishes nothing.
     state.app.versions.describe(&key, &version, &change).await?;
     match release {
         Some(true) => state.app.versions.publish(&key, &version).await?,
@@ -134,7 +135,7 @@ pub(crate) async fn update(
     Ok(Success(row(&state, &key, &version).await?).into_response())
 }
 
-/// `POST …/versions/{version}/restore`: its drawing is the newest one again.
+/// `POST …/versions/{version}/restore`: makes its canvas the newest version again.
 ///
 /// # Errors
 /// 102 for an unknown one.
@@ -149,7 +150,7 @@ pub(crate) async fn restore(
     Ok(Success(AgentItem::whole(canvas).with_problems(&problems)).into_response())
 }
 
-/// `GET …/versions/{version}/diff?with=`: what another version, without a name the newest, has changed since.
+/// `GET …/versions/{version}/diff?with=`: the changes from this version to another one, by default the newest.
 ///
 /// # Errors
 /// 102 for an unknown one.
@@ -170,10 +171,10 @@ pub(crate) async fn diff(
     Ok(Success(data).into_response())
 }
 
-/// `PUT …/labels/{label} {"version"}`: lets a label point to a version.
+/// `PUT …/labels/{label} {"version"}`: sets a label to a version.
 ///
 /// # Errors
-/// 101 for a label that cannot be one, 102 for an unknown version.
+/// 101 for a label that is not valid, 102 for an unknown version.
 pub(crate) async fn label(
     State(state): State<ServerState>,
     caller: Caller,
@@ -202,7 +203,7 @@ pub(crate) async fn remove_label(
     Ok(Success(true).into_response())
 }
 
-/// `GET /api/v1/agents/tags`: every tag there is.
+/// `GET /api/v1/agents/tags`: all tags in use.
 ///
 /// # Errors
 /// 100 when the store cannot be read.
@@ -216,7 +217,7 @@ pub(crate) async fn list_tags(
 /// `PUT /api/v1/agents/{id}/tags {"tags"}`.
 ///
 /// # Errors
-/// 101 for tags that cannot be some, 103 for an unknown agent.
+/// 101 for tags that are not valid, 103 for an unknown agent.
 pub(crate) async fn set_tags(
     State(state): State<ServerState>,
     caller: Caller,
@@ -232,7 +233,7 @@ pub(crate) async fn set_tags(
     Ok(Success(json!({"tags": tags.join(",")})).into_response())
 }
 
-/// `GET …/export?version=`: the agent to be handed on, without secrets.
+/// `GET …/export?version=`: the agent in the form for export, without secrets.
 ///
 /// # Errors
 /// 102 for an unknown agent or version.
@@ -249,7 +250,7 @@ pub(crate) async fn export(
     Ok(Success(exported(&canvas, export)).into_response())
 }
 
-/// `POST /api/v1/agents/import`: what an export has given, or a canvas with a title.
+/// `POST /api/v1/agents/import`: imports the result of an export, or a canvas with a title.
 ///
 /// # Errors
 /// 101 without a title or a canvas.

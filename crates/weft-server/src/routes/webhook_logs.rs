@@ -1,4 +1,4 @@
-//! What became of the calls with which an owner tries a webhook out.
+//! The outcomes of calls with which an owner tests a webhook.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -22,20 +22,21 @@ use crate::state::ServerState;
 use crate::wire::envelope::Success;
 use axum::response::IntoResponse as _;
 
-/// Calls are told for so long.
+/// How long a call is shown.
 const KEPT_MS: i64 = 600_000;
-/// Calls among which the next one is looked for.
+/// Maximum number of calls among which the next one is searched.
 const CALLS_MAX: u64 = 100;
-/// Events of one answer.
+/// Maximum number of events in one answer.
 const EVENTS_MAX: usize = 1_000;
-/// Entries of a journal that are read at once.
+/// Number of journal entries read in one batch.
 const ENTRIES_AT_ONCE: u64 = 500;
 
-/// `GET /api/v1/agents/{id}/webhook/logs` and its older name, asked again and again: without `since_ts` the time from which
-/// to look; with it the first call after that time; with its `webhook_id`, too, the events of that call after that time.
+/// `GET /api/v1/agents/{id}/webhook/logs` and its older name, polled by clients: without `since_ts` returns the time
+/// from which to look; with it, the first call after that time; with its `webhook_id` as well, the events of that
+/// call after that time.
 ///
 /// # Errors
-/// 102 for an unknown agent, 101 for a time that is none.
+/// 102 for an unknown agent, 101 for a time that is not valid.
 pub(crate) async fn logs(
     State(state): State<ServerState>,
     caller: Caller,
@@ -58,7 +59,7 @@ pub(crate) async fn logs(
     }
 }
 
-/// Whether a call has nothing more to tell.
+/// Whether a call has no more events.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Finished {
     Yes,
@@ -71,8 +72,8 @@ fn page(id: &Json, events: &[Json], next: f64, finished: Finished) -> Response {
     Success(data).into_response()
 }
 
-/// A time in seconds. Events of the same moment have times that differ by their numbers, so that none is left out between
-/// two answers.
+/// Returns a time in seconds. Events at the same millisecond get different times by their numbers, so that none is
+/// lost between two answers.
 fn seconds(ms: i64, event: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "exact for every time within 280,000 years")]
     let (ms, event) = (ms as f64, event as f64);
@@ -98,7 +99,7 @@ async fn next_call(state: &ServerState, canvas: &CanvasKey, since: f64) -> Resul
     let runs = state.app.runs.list(&canvas.tenant, &filter).await?;
     Ok(match runs.first() {
         Some(run) => page(&json!(run.key.id), &[], seconds(session.created_ms, 0), Finished::No),
-        // It begins in this moment.
+        // The run is just starting.
         None => page(&Json::Null, &[], since, Finished::No),
     })
 }
@@ -107,12 +108,12 @@ async fn events(state: &ServerState, canvas: &CanvasKey, id: &str, since: f64) -
     let key = RunKey::new(&canvas.tenant, RunId::from(id));
     let run = found(state.app.runs.get(&key).await)?;
     let Some(run) = run.filter(|run| run.canvas == canvas.id) else {
-        // Nothing will come of it.
+        // There will be no more events.
         return Ok(page(&json!(id), &[], since, Finished::Yes));
     };
     let (mut events, mut next, mut finished) = (Vec::new(), since, Finished::No);
     let mut view = RunView::from(&run);
-    // From the first entry on: what those before it said is needed to tell the later ones.
+    // Starts at the first entry: later ones can only be rendered with the state from those before them.
     let mut after = 0;
     'read: loop {
         let stored = state.app.runs.entries(&key, after, ENTRIES_AT_ONCE).await?;
@@ -127,7 +128,7 @@ async fn events(state: &ServerState, canvas: &CanvasKey, id: &str, since: f64) -
             if entry.event.is_none() || ts <= since {
                 continue;
             }
-            // The rest comes with the next question, which names the time of the last event.
+            // The rest is returned for the next request, which names the time of the last event.
             if events.len() >= EVENTS_MAX {
                 break 'read;
             }
@@ -138,7 +139,7 @@ async fn events(state: &ServerState, canvas: &CanvasKey, id: &str, since: f64) -
             }
         }
     }
-    // Its last event was told in an earlier answer, or it has none that clients see.
+    // Its last event was returned earlier, or it has none that clients see.
     if events.is_empty() && run.ending.is_some() {
         finished = Finished::Yes;
     }
@@ -156,7 +157,7 @@ fn told(entry: &Entry, view: &RunView, ts: f64) -> Option<Json> {
     Some(event)
 }
 
-/// What follows the last event of a run; whether it is the last.
+/// Adds the events after the last one of a run. Returns whether the run has ended.
 fn ended(entry: &Entry, run: &StoredRun, ts: f64, events: &mut Vec<Json>) -> bool {
     let Record::RunFinished { ending, error, elapsed, .. } = &entry.record else { return false };
     if *ending == Ending::Failed {

@@ -1,4 +1,4 @@
-//! Webhooks: other programs begin runs of a canvas whose Begin lets them.
+//! Webhooks: other programs start runs of a canvas whose Begin component allows it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,56 +35,58 @@ use crate::wire::envelope::respond;
 use weft_app::config::Auth;
 use weft_app::new_session::NewSession;
 
-/// Who asks, for runs that a call begins.
+/// User id of runs that a call starts.
 const USER: &str = "webhook";
-/// What sessions of calls are named, and those of calls that try one out.
+/// Name of the sessions of calls; the second one of test calls.
 const NAME: &str = "webhook";
 pub(super) const TEST_NAME: &str = "webhook test";
-/// The code and the status of everything that is refused.
+/// Code and HTTP status of every refusal.
 const REFUSED: u16 = 400;
-/// Files of one call.
+/// Maximum number of files in one call.
 const FILES_MAX: usize = 10;
-/// Parts of one call's form.
+/// Maximum number of parts in the form of one call.
 const PARTS_MAX: usize = 1_000;
-/// How long a body may take to arrive.
+/// Time limit for a body to arrive.
 const BODY_TIME: Duration = Duration::from_secs(120);
 
 fn refused(message: impl Into<String>) -> ApiError {
     ApiError::new(REFUSED, message).with_status(StatusCode::BAD_REQUEST).bare()
 }
 
-/// Who makes a call.
+/// The sender of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
-    /// Another program, whom the canvas has to let in.
+    /// Another program, which must satisfy the requirements of the canvas.
     Program,
-    /// The owner, who tries it out: the token stands for what the canvas asks of others.
+    /// The owner, who tests the webhook: the API token replaces the requirements of the canvas.
     Owner,
 }
 
-/// A canvas that is called.
+/// The canvas that a call addresses.
 struct Called {
     canvas: CanvasKey,
     version: Arc<str>,
     webhook: Arc<Webhook>,
 }
 
-/// `/api/v1/agents/{id}/webhook` and its older name, with any method: begins a run. The canvas says who may.
+/// `/api/v1/agents/{id}/webhook` and its older name, with any method: starts a run. The canvas decides who may call.
 ///
 /// # Errors
-/// 400 for everything that its Begin does not allow.
+/// 400 for everything that its Begin component does not allow.
 pub(crate) async fn call(
     State(state): State<ServerState>,
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    // No caller is taken from this request, and it is with the caller that other routes look at this.
+    // This route has no [`Caller`], whose extractor checks this on other routes.
     if state.auth == Auth::Off {
         check_local(request.method(), request.headers())?;
     }
     let id = CanvasId::from(id);
     let unknown = || refused("Canvas not found.");
-    // Whoever calls shows no token, so the id tells the tenant.
+    // Calls carry no API token, so the tenant is looked up by the canvas id.
+    // the same for its owner, as the canvas is drawn now. => the same for its owner, with the newest version of the
+    // canvas.
     let tenant = state.app.canvases.tenant_of(&id).await?.ok_or_else(unknown)?;
     answered(&state, CanvasKey::new(&tenant, id), By::Program, request).await
 }
@@ -112,7 +114,7 @@ async fn answered(
     let webhook = Arc::clone(&called.webhook);
     let peer = request.extensions().get::<Peer>().copied();
     let (parts, body) = request.into_parts();
-    // Whoever may not call is refused before a byte of the body is read.
+    // A call without access is refused before any of the body is read.
     let secret = admitted(state, &called, by, &parts, peer).await?;
     let bytes = read(&webhook, body).await?;
     let once = match by {
@@ -125,7 +127,7 @@ async fn answered(
     };
     let media = webhook::media_type(&parts.headers);
     webhook::check_media_type(&webhook, media.as_deref()).map_err(refused)?;
-    // A signature cannot be chosen by whoever sends the call once more; a header can.
+    // The sender of a replayed call cannot choose its signature, but can choose a header.
     let once = match (once, parts.headers.get("idempotency-key")) {
         (None, Some(key)) => {
             let checked = checked_key(key.to_str().unwrap_or_default());
@@ -143,7 +145,7 @@ async fn answered(
         })
     };
     let begun = begun.await;
-    // What came along with a call that begins no run of its own is nobody's.
+    // The files of a call that starts no run of its own belong to no run.
     if !files.is_empty()
         && !matches!(begun, Ok(Begun { turn: Turn::New, .. }))
         && let Err(error) = state.app.files.remove(&called.canvas.tenant, &files).await
@@ -154,29 +156,30 @@ async fn answered(
     given(state, (&webhook.answer, events), session, handle).await
 }
 
-/// What a call brings, besides its secret.
+/// The content of a call, apart from its secret.
 struct Sent {
     parts: Parts,
     media: Option<String>,
     bytes: Bytes,
 }
 
-/// Whether a call has begun a run.
+/// Whether a call started a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     New,
-    /// The run is that of an earlier call.
+    /// The run was started by an earlier call.
     Again,
 }
 
-/// The run of a call.
+/// The run that belongs to a call.
 struct Begun {
     session: Session,
     handle: RunHandle,
     turn: Turn,
 }
 
-/// The canvas that is called, if it can be. Other programs call the version that is published, if one is.
+/// Returns the canvas that a call addresses if it can be called. Other programs call the published version if there
+/// is one.
 async fn called(state: &ServerState, canvas: CanvasKey, by: By) -> Result<Called, ApiError> {
     let stored = state.app.canvases.get(&canvas).await.map_err(|error| match error.kind {
         ErrorKind::NotFound => refused("Canvas not found."),
@@ -193,7 +196,7 @@ async fn called(state: &ServerState, canvas: CanvasKey, by: By) -> Result<Called
     };
     let version = published.unwrap_or(stored.version);
     let plan = state.app.plan(&canvas, &version).await.map_err(|error| match error.kind {
-        // What is wrong with it is the business of its owner. Anybody may call, and is not to fill the log.
+        // Only its owner should learn what is wrong with it. Anyone may call, and must not be able to fill the log.
         ErrorKind::Invalid => {
             tracing::debug!(canvas.id = %canvas.id, error = error.detail(), "a canvas with errors was called");
             refused("Invalid DSL format.")
@@ -206,7 +209,7 @@ async fn called(state: &ServerState, canvas: CanvasKey, by: By) -> Result<Called
     Ok(Called { canvas, version, webhook })
 }
 
-/// Lets a call in, as far as its head tells, and gives the secret that its settings name.
+/// Checks whether a call has access, as far as its headers show, and returns the configured secret.
 async fn admitted(
     state: &ServerState,
     Called { canvas, webhook, .. }: &Called,
@@ -229,7 +232,7 @@ async fn admitted(
     Ok(secret)
 }
 
-/// The secret of a webhook: as it is written, or what the tenant has under its name.
+/// Returns the secret of a webhook: a literal, or the tenant's secret of that name.
 async fn secret(state: &ServerState, canvas: &CanvasKey, webhook: &Webhook) -> Result<String, ApiError> {
     let Some(text) = webhook::secret_of(&webhook.auth) else { return Ok(String::new()) };
     let Some(name) = text.name() else { return Ok(text.literal().to_owned()) };
@@ -237,14 +240,14 @@ async fn secret(state: &ServerState, canvas: &CanvasKey, webhook: &Webhook) -> R
     match values.into_iter().next() {
         Some(named) => Ok(named.value.reveal().to_owned()),
         None => {
-            // Whoever calls is told, too, and may call as often as they like.
+            // At debug level: the caller gets the error as well, and may call as often as it likes.
             tracing::debug!(canvas.id = %canvas.id, secret = name, "a webhook names a secret that is not there");
             Err(refused("the secret of this webhook is not there"))
         }
     }
 }
 
-/// The body of a call, no larger than the canvas takes: what its length says is not believed.
+/// Reads the body of a call up to the limit of the canvas, whatever its content length claims.
 async fn read(webhook: &Webhook, body: Body) -> Result<Bytes, ApiError> {
     let most = usize::try_from(webhook.body_bytes_max).unwrap_or(usize::MAX);
     let reading = tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, most));
@@ -271,7 +274,7 @@ async fn payload_of(
     payload::given(&called.webhook, call).map_err(refused)
 }
 
-/// A body as its media type says: JSON, a form, or JSON all the same where that can be read.
+/// Parses a body by its media type: JSON, a form, or otherwise JSON if it can be parsed.
 async fn body_of(
     state: &ServerState,
     called: &Called,
@@ -299,7 +302,7 @@ async fn body_of(
     }
 }
 
-/// The fields of a form. Files are kept for the canvas that declares them, and told as what names them.
+/// Reads the fields of a form. Files are stored for the canvas that declares them and replaced by a reference.
 async fn form_of(
     state: &ServerState,
     called: &Called,
@@ -323,7 +326,7 @@ async fn form_of(
             return Err(refused(format!("the form has more than {FILES_MAX} files")));
         }
         let bytes = part.bytes().await.map_err(broken)?;
-        // Only what the canvas declares is kept.
+        // Only declared files are stored.
         if !called.webhook.body.fields.contains_key(&name) {
             continue;
         }
@@ -345,7 +348,7 @@ async fn form_of(
     Ok(Json::Object(members))
 }
 
-/// Begins the run of a call, in a conversation of its own: calls share nothing. A call that is made again is the same run.
+/// Starts the run of a call in a new session: calls share nothing. A repeated call returns the same run.
 async fn begun(
     state: &ServerState,
     called: &Called,
@@ -356,7 +359,7 @@ async fn begun(
     let input = TurnInput {
         user_id: USER.to_owned(),
         webhook: Some(Box::new(payload)),
-        // Nobody reads the run, and it must not be taken for one that nobody wants.
+        // The run has no reader, and must not be cancelled for that reason.
         background: matches!(by, By::Program) && !matches!(called.webhook.answer, WebhookAnswer::Streaming),
         ..TurnInput::default()
     };
@@ -374,11 +377,11 @@ async fn begun(
         let handle = kept_with(state, &session, Origin::Begun, asked).await?;
         return Ok(Begun { session, handle, turn: Turn::New });
     };
-    // Other questions to the canvas have keys, too, and those are not of calls.
+    // The prefix separates keys of calls from those of other questions to the canvas.
     let keyed = state.app.keyed(&called.canvas, &format!("webhook {key}")).await?;
     let known = SessionKey::new(&called.canvas.tenant, keyed.session.clone());
     let (session, origin) = match open(Some(keyed.session)).await {
-        // It began with an earlier call of this key, or begins with one that came at the same time.
+        // The session was created by an earlier call with this key, or by a concurrent one.
         Err(error) if error.kind == ErrorKind::Conflict => {
             (state.app.sessions.load(&known).await?, Origin::Known)
         }
@@ -403,7 +406,7 @@ async fn given(
 ) -> Result<Response, ApiError> {
     match answer {
         WebhookAnswer::Immediate { status, body } => {
-            // Nobody reads the run, and it must not be taken for one that nobody wants.
+            // The run has no reader, and must not be cancelled for that reason.
             state.app.engine.run_in_background(&handle.key);
             Ok(at_once(*status, body))
         }
@@ -426,7 +429,7 @@ async fn given(
     }
 }
 
-/// The answer that is the same for everybody.
+/// The configured answer, which does not depend on the run.
 fn at_once(status: u16, body: &str) -> Response {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
     let is_json = body.trim().is_empty() || serde_json::from_str::<Json>(body).is_ok();
@@ -436,12 +439,12 @@ fn at_once(status: u16, body: &str) -> Response {
         (false, _) => ("text/plain; charset=utf-8", body),
     };
     let plain: [(HeaderName, &'static str); 2] =
-        // The text is the canvas's, and no browser may guess that it is a page.
+        // The text comes from the canvas, and browsers must not interpret it as a page.
         [(header::CONTENT_TYPE, kind), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
     (status, plain, text.to_owned()).into_response()
 }
 
-/// What a run has said, when it has ended.
+/// Waits for the end of a run and returns its answer.
 async fn said(handle: RunHandle) -> Result<Response, ApiError> {
     let mut answer = Answer::default();
     let mut entries = handle.entries.answering_at_the_end();
@@ -459,7 +462,7 @@ async fn said(handle: RunHandle) -> Result<Response, ApiError> {
         Some(Ending::Succeeded | Ending::Waiting) => {
             let waits = ending == Some(Ending::Waiting);
             let usual = if waits { StatusCode::ACCEPTED } else { StatusCode::OK };
-            // A status below 200 ends no answer.
+            // A status below 200 is not a final response.
             let status = answer.status().filter(|status| status.as_u16() >= 200).unwrap_or(usual);
             respond(status, &json!({"message": answer.text(), "success": true, "code": status.as_u16()}))
         }

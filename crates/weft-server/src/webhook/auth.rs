@@ -1,4 +1,4 @@
-//! Who makes a call. Everything that is secret is compared in a time that tells nothing.
+//! Authentication of webhook calls. All secrets are compared in constant time.
 
 use axum::http::{HeaderMap, header};
 use base64::Engine as _;
@@ -9,10 +9,10 @@ use weft_core::webhook::{HmacAlgorithm, WebhookAuth};
 use super::Refusal;
 use weft_app::hmac::{same, sign};
 
-/// What is known of a caller besides that it may call.
+/// Properties of an authenticated call.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Claimed {
-    /// What makes a repetition of the same call the same call.
+    /// Key that identifies repetitions of the same call.
     pub once: Option<String>,
 }
 
@@ -20,10 +20,10 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok().map(str::trim)
 }
 
-/// Checks who calls, as far as the head of a request tells it. `secret` is what the settings name.
+/// Authenticates a call as far as its headers allow. `secret` is the one from the settings.
 ///
 /// # Errors
-/// In the words that callers of the compatible API know.
+/// A message that callers of the compatible API know.
 pub(crate) fn check_caller(
     auth: &WebhookAuth,
     headers: &HeaderMap,
@@ -32,7 +32,7 @@ pub(crate) fn check_caller(
 ) -> Result<(), Refusal> {
     match auth {
         WebhookAuth::Unsaid | WebhookAuth::Unconfirmed => Err("nobody may call this webhook".to_owned()),
-        // The body is what is signed.
+        // The signature covers the body.
         WebhookAuth::Anonymous | WebhookAuth::Signature { .. } => Ok(()),
         WebhookAuth::Token { header, .. } => match text(headers, header) {
             Some(given) if same(given.as_bytes(), secret.as_bytes()) => Ok(()),
@@ -40,7 +40,7 @@ pub(crate) fn check_caller(
         },
         WebhookAuth::Basic { username, .. } => {
             let (name, password) = basic(headers).unwrap_or_default();
-            // Both are compared, whatever the first says.
+            // Both are compared, whatever the result of the first.
             let (name, password) =
                 (same(name.as_bytes(), username.as_bytes()), same(password.as_bytes(), secret.as_bytes()));
             if name & password { Ok(()) } else { Err("Invalid Basic Auth credentials".to_owned()) }
@@ -78,7 +78,7 @@ fn bearer(headers: &HeaderMap) -> Result<&str, Refusal> {
     if token.is_empty() { Err("Empty Bearer token".to_owned()) } else { Ok(token) }
 }
 
-/// The claims of a token that was signed as it has to be, and that holds now.
+/// Returns the claims of a token if its signature and its times are valid.
 fn verified(
     token: &str,
     algorithm: HmacAlgorithm,
@@ -96,21 +96,21 @@ fn verified(
         serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
     };
     let Some(about) = object(head) else { return invalid("Invalid header") };
-    // What a token says of itself chooses nothing: `none`, or a weaker way, is not the one that is set.
+    // The token must not choose the algorithm: `none` or a weaker one is not what is configured.
     if about.get("alg").and_then(Json::as_str) != Some(algorithm.as_str()) {
         return invalid("The specified alg value is not allowed");
     }
-    // Extensions that are marked so have to be understood, or the token is refused (RFC 7515, 4.1.11).
+    // Extensions marked as critical must be understood, or the token is rejected (RFC 7515, 4.1.11).
     if about.contains_key("crit") {
         return invalid("The head asks for what is not known");
     }
     let expected = sign(algorithm, secret.as_bytes(), &[head.as_bytes(), b".", body.as_bytes()]);
-    // What is no Base64 becomes an empty signature, which equals none.
+    // Invalid Base64 becomes an empty signature, which never matches.
     let given = URL_SAFE_NO_PAD.decode(signature).unwrap_or_default();
     if !same(&given, &expected) {
         return invalid("Signature verification failed");
     }
-    // Nothing of the claims is looked at before the signature holds.
+    // The claims are not parsed before the signature is verified.
     let Some(claims) = object(body) else { return invalid("Invalid payload") };
     let time = |name: &str| match claims.get(name) {
         None => Ok(None),
@@ -130,7 +130,7 @@ fn verified(
     Ok(claims)
 }
 
-/// A token for somebody is for nobody else.
+/// Checks the audience: a token for one audience is not valid for another.
 fn check_audience(claims: &Map<String, Json>, audience: Option<&str>) -> Result<(), Refusal> {
     let told: Vec<&str> = match claims.get("aud") {
         Some(Json::String(one)) => vec![one],
@@ -144,10 +144,10 @@ fn check_audience(claims: &Map<String, Json>, audience: Option<&str>) -> Result<
     if fits { Ok(()) } else { Err("Invalid JWT: Audience doesn't match".to_owned()) }
 }
 
-/// Checks the signature of a body, where that is what tells who calls.
+/// Checks the signature of a body, if the webhook is configured for signatures.
 ///
 /// # Errors
-/// In words for the caller.
+/// A message for the caller.
 pub(crate) fn check_signature(
     auth: &WebhookAuth,
     headers: &HeaderMap,
@@ -159,13 +159,13 @@ pub(crate) fn check_signature(
         return Ok(Claimed::default());
     };
     let Some(given) = text(headers, header) else { return Err("Missing signature".to_owned()) };
-    // GitHub, for one, writes the algorithm before the digits.
+    // GitHub, for one, prefixes the digits with the algorithm.
     let given = given.strip_prefix("sha256=").unwrap_or(given).to_ascii_lowercase();
     let time = match timestamp_header {
         None => None,
         Some(name) => Some(timely(text(headers, name), tolerance.as_secs(), now_ms)?),
     };
-    // The time is signed, too; otherwise anybody could send an old call with a new time.
+    // The time is signed as well; otherwise an old call could be replayed with a new time.
     let parts = match time {
         Some(time) => vec![time.as_bytes(), b".", body],
         None => vec![body],
@@ -174,12 +174,12 @@ pub(crate) fn check_signature(
     if !same(given.as_bytes(), expected.as_bytes()) {
         return Err("Invalid signature".to_owned());
     }
-    // Whoever has heard a call can send it again, and it is the same call then. Without a time the same body may be meant
-    // twice.
+    // An intercepted call can be replayed, and must count as the same call then. Without a time, the same body may be
+    // intended twice.
     Ok(Claimed { once: time.map(|_| format!("signature {given}")) })
 }
 
-/// A time of signing that is not too far from now.
+/// Checks that a signing time is not too far from now.
 fn timely(time: Option<&str>, tolerance: u64, now_ms: i64) -> Result<&str, Refusal> {
     let Some(time) = time else { return Err("Missing timestamp of the signature".to_owned()) };
     let signed: i64 = time.parse().map_err(|_| "The timestamp of the signature is no number".to_owned())?;

@@ -1,4 +1,4 @@
-//! Calls of other programs that begin a run: who may, how often, and what of a call a canvas gets.
+//! Webhook calls, by which other programs start runs: authentication, rate limits, and the input of the canvas.
 
 mod auth;
 pub(crate) mod payload;
@@ -10,14 +10,14 @@ use weft_core::webhook::{SecretText, Webhook, WebhookAuth};
 
 pub(crate) use auth::{check_caller, check_signature};
 
-/// Where a request comes from.
+/// The address that a request comes from.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub IpAddr);
 
-/// Why a call is refused, in words for its caller.
+/// The reason why a call is refused, as a message for its caller.
 pub(crate) type Refusal = String;
 
-/// The secret that is looked up for this way of calling.
+/// Returns the secret that this way of authentication needs.
 pub(crate) fn secret_of(auth: &WebhookAuth) -> Option<&SecretText> {
     match auth {
         WebhookAuth::Unsaid | WebhookAuth::Unconfirmed | WebhookAuth::Anonymous => None,
@@ -28,14 +28,14 @@ pub(crate) fn secret_of(auth: &WebhookAuth) -> Option<&SecretText> {
     }
 }
 
-/// A call has one of the methods that the canvas takes.
+/// Checks that the canvas accepts the method of a call.
 pub(crate) fn check_method(webhook: &Webhook, method: &Method) -> Result<(), Refusal> {
     let allowed = webhook.methods.is_empty() || webhook.methods.iter().any(|one| one == method.as_str());
     if allowed { Ok(()) } else { Err(format!("HTTP method '{method}' not allowed for this webhook.")) }
 }
 
-/// What is refused of a call before anybody looks who makes it: its method, what nobody allows, its declared length and
-/// where it comes from.
+/// Checks a call before its authentication: its method, whether anyone may call at all, its declared length and its
+/// origin.
 pub(crate) fn check_call(
     webhook: &Webhook,
     method: &Method,
@@ -53,8 +53,7 @@ pub(crate) fn check_call(
         }
         _ => {}
     }
-    // A declared length is refused before anything is read; who declares none is stopped while the body
-    // comes.
+    // A declared length is refused before anything is read; without one the limit applies while the body arrives.
     let declared =
         headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if let Some(length) = declared.filter(|length| *length > webhook.body_bytes_max) {
@@ -70,19 +69,19 @@ pub(crate) fn check_call(
     }
 }
 
-/// A body is larger than the canvas takes.
+/// The error for a body that exceeds the limit of the canvas.
 pub(crate) fn too_large(length: &str, webhook: &Webhook) -> Refusal {
     format!("Request body too large: {length} > {}", webhook.body_bytes_max)
 }
 
-/// The media type of a request in small letters.
+/// Returns the media type of a request in lower case.
 pub(crate) fn media_type(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(header::CONTENT_TYPE)?.to_str().unwrap_or("?");
     let kind = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     (!kind.is_empty()).then_some(kind)
 }
 
-/// A request that says what its body is says what the canvas takes.
+/// Checks that the media type of a request, if it has one, is what the canvas accepts.
 pub(crate) fn check_media_type(webhook: &Webhook, media: Option<&str>) -> Result<(), Refusal> {
     match (&webhook.content_type, media) {
         (Some(expected), Some(media)) if expected != media => {

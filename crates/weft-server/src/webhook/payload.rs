@@ -1,4 +1,4 @@
-//! What of a call a canvas gets: the values that it declares, as what it declares them.
+//! The part of a call that a canvas receives: the declared values, with their declared types.
 
 use axum::http::HeaderMap;
 use serde_json::{Map, Value as Json, json};
@@ -7,25 +7,25 @@ use weft_core::webhook::{ItemType, PayloadType, Section, Webhook, WebhookAuth};
 use super::Refusal;
 use crate::wire::python;
 
-/// Headers that tell who calls, and nothing that a canvas needs.
+/// Headers with credentials, which a canvas does not need.
 const CREDENTIALS: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "x-api-key"];
 
-/// A call, read as far as its media type tells how.
+/// A call, parsed by its media type.
 #[derive(Debug, Default)]
 pub(crate) struct Call {
-    /// The parameters of its address.
+    /// Query parameters.
     pub query: Map<String, Json>,
-    /// Its headers, with names in small letters.
+    /// Headers, with names in lower case.
     pub headers: Map<String, Json>,
     /// Its body.
     pub body: Json,
-    /// What it says its body is.
+    /// Its media type.
     pub content_type: Option<String>,
 }
 
-/// The headers of a call without those that tell who calls.
+/// Returns the headers of a call without credentials.
 pub(crate) fn headers(of: &HeaderMap, auth: &WebhookAuth) -> Map<String, Json> {
-    // What lets callers in is no value of theirs: a canvas could show it, and its journal would keep it.
+    // The secret is not a value for the canvas, which could show it, and its journal would store it.
     let secret = match auth {
         WebhookAuth::Token { header, .. } | WebhookAuth::Signature { header, .. } => {
             header.to_ascii_lowercase()
@@ -36,7 +36,7 @@ pub(crate) fn headers(of: &HeaderMap, auth: &WebhookAuth) -> Map<String, Json> {
     told.filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.into()))).collect()
 }
 
-/// The fields of a form, each with its last value; nothing when they are no texts.
+/// Parses the fields of a form, each with its last value; `None` if they are not valid text.
 pub(crate) fn form(body: &[u8]) -> Option<Map<String, Json>> {
     let pairs = body.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty());
     let mut fields = Map::new();
@@ -50,7 +50,7 @@ pub(crate) fn form(body: &[u8]) -> Option<Map<String, Json>> {
     Some(fields)
 }
 
-/// A text of a form. What only looks like an escaped byte stays as it is.
+/// Decodes a text of a form. An invalid escape stays as it is.
 pub(crate) fn decoded(text: &[u8]) -> Option<String> {
     let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text);
@@ -71,15 +71,15 @@ pub(crate) fn decoded(text: &[u8]) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// What a canvas is given of a call.
+/// Returns the input of a canvas from a call.
 ///
 /// # Errors
-/// In the words that callers of the compatible API know, for a value that is missing or of another type.
+/// A message that callers of the compatible API know, for a value that is missing or of another type.
 pub(crate) fn given(webhook: &Webhook, call: Call) -> Result<Json, Refusal> {
     let Call { query, headers, body, content_type } = call;
     let empty = Map::new();
     let members = body.as_object().unwrap_or(&empty);
-    // The whole call goes along beside what is declared, so that a canvas needs to declare only what it
+    // The whole call is passed in addition to the declared values, so that a canvas only needs to declare what it
     // checks.
     let declared = json!({
         "query": section("query", &webhook.query, |name| query.get(name))?,
@@ -109,7 +109,7 @@ fn section<'a>(
     Ok(values)
 }
 
-/// A value as what it was declared: a text that stands for it is read.
+/// Converts a value to its declared type; a string is parsed.
 fn cast(value: &Json, kind: PayloadType) -> Result<Json, String> {
     let read = match value {
         Json::String(text) => from_text(text, kind)?,
@@ -131,7 +131,7 @@ fn from_text(text: &str, kind: PayloadType) -> Result<Json, String> {
             "false" | "0" => Ok(false.into()),
             _ => failed("it is neither true nor false"),
         },
-        // Whole numbers stay whole; `+1` or `.5` is no JSON and still a number.
+        // Integers stay integers; `+1` or `.5` is not JSON but still a number.
         PayloadType::Number => match serde_json::from_str::<Json>(trimmed) {
             Ok(number @ Json::Number(_)) => Ok(number),
             _ => match trimmed.parse::<f64>().ok().and_then(serde_json::Number::from_f64) {

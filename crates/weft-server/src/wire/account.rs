@@ -1,4 +1,4 @@
-//! Users, tenants, members, share tokens, notices and the audit log as the API shows them.
+//! Users, tenants, members, share tokens, notifications and the audit log in the format of the API.
 
 use serde_json::{Value as Json, json};
 use weft_core::TenantId;
@@ -12,7 +12,7 @@ use weft_core::seam::user_store::{Login, User};
 
 use super::time::http_date;
 
-/// A user as they see themselves. Fields that clients of the compatible API read are there with what they mean here.
+/// A user's own account. Contains all fields that clients of the compatible API read, with their meaning here.
 pub fn user(user: &User, tenant: &TenantId, role: MemberRole) -> Json {
     json!({
         "id": user.id,
@@ -38,7 +38,7 @@ pub fn user(user: &User, tenant: &TenantId, role: MemberRole) -> Json {
     })
 }
 
-/// A sign-in of a user. `own` is the one that the request was made with.
+/// A sign-in of a user. `own` is the one with which the request was made.
 pub fn login(login: &Login, own: &str) -> Json {
     json!({
         "id": login.id(),
@@ -50,7 +50,7 @@ pub fn login(login: &Login, own: &str) -> Json {
     })
 }
 
-/// What a user is at a provider.
+/// A user's identity at a provider.
 pub fn identity(identity: &Identity) -> Json {
     json!({
         "id": identity.id(),
@@ -92,7 +92,7 @@ pub fn member(membership: &Membership, user: &User) -> Json {
     })
 }
 
-/// Somebody who is invited. `secret` is there in the answer that has made the invitation.
+/// An invitation. `secret` is only set in the answer that creates it.
 pub fn invitation(invitation: &Invitation, secret: Option<&str>) -> Json {
     json!({
         "id": invitation.id(),
@@ -106,7 +106,7 @@ pub fn invitation(invitation: &Invitation, secret: Option<&str>) -> Json {
     })
 }
 
-/// A share token. `secret` is there in the answer that has made it.
+/// A share token. `secret` is only set in the answer that creates it.
 pub fn share(share: &ShareToken, secret: Option<&str>) -> Json {
     json!({
         "id": share.id(),
@@ -120,7 +120,7 @@ pub fn share(share: &ShareToken, secret: Option<&str>) -> Json {
     })
 }
 
-/// What people are told.
+/// A notification.
 pub fn notice(stored: &StoredNotice) -> Json {
     let (state, state_ms) = match stored.state {
         NoticeState::Waiting { from_ms } => ("waiting", from_ms),

@@ -1,4 +1,4 @@
-//! The request of the AG-UI protocol.
+//! Requests of the AG-UI protocol.
 
 use axum::http::StatusCode;
 use serde_json::Value as Json;
@@ -11,27 +11,27 @@ use crate::error::ApiError;
 use crate::wire::completion::{checked_key, last_question};
 use weft_app::tasks::TaskAnswer;
 
-/// Interrupts that one request may answer.
+/// Maximum number of interrupts that one request may answer.
 const ANSWERS_MAX: usize = 100;
 
-/// What a client wants of a run.
+/// A parsed request.
 #[derive(Debug)]
 pub struct RunInput {
-    /// What it calls the run and its conversation.
+    /// The client's names for the run and its conversation.
     pub names: Names,
-    /// The question, and form values that come with it.
+    /// The question, and its form values.
     pub input: TurnInput,
-    /// What it answers to interrupts of the run before. When there are some, the question does not count.
+    /// Answers to interrupts of the previous run. If there are any, the question is ignored.
     pub answers: Vec<(TaskId, TaskAnswer)>,
-    /// Whether it answers by cancelling, and nothing else.
+    /// Whether all answers are cancellations.
     pub only_cancels: bool,
 }
 
 impl RunInput {
-    /// Reads one.
+    /// Parses a request.
     ///
     /// # Errors
-    /// 101 naming the field that is not valid, 102 for a question with parts that are no text.
+    /// 101 naming the field that is not valid, 102 for a question with parts that are not text.
     pub fn read(body: &Body, caller: &Caller) -> Result<Self, ApiError> {
         body.require(&["threadId", "runId"])?;
         let id = |key: &str| body.id(key).map(Option::unwrap_or_default);
@@ -40,13 +40,13 @@ impl RunInput {
         if entries.len() > ANSWERS_MAX {
             return Err(ApiError::argument(format!("`resume` has more than {ANSWERS_MAX} entries")));
         }
-        // Read before the question, since with answers there need be none.
+        // Read before the question, which is optional with answers.
         let answers = entries.iter().map(answer).collect::<Result<Vec<_>, _>>()?;
         let cancels = |entry: &Json| entry.get("status").and_then(Json::as_str) == Some("cancelled");
         let only_cancels = !entries.is_empty() && entries.iter().all(cancels);
         let messages = body.list("messages")?.unwrap_or_default();
         let query = if answers.is_empty() {
-            // The code is that of what is not there, too.
+            // The same code as for missing data.
             let asked = last_question(&messages);
             asked.map_err(|error| error.with_status(StatusCode::BAD_REQUEST))?.unwrap_or_default()
         } else {
@@ -63,7 +63,7 @@ impl RunInput {
     }
 }
 
-/// An answer to an interrupt. A call that is abandoned is not made.
+/// Reads an answer to an interrupt. A call whose interrupt is cancelled is not made.
 fn answer(entry: &Json) -> Result<(TaskId, TaskAnswer), ApiError> {
     let text = |key: &str| entry.get(key).and_then(Json::as_str);
     let Some(id) = text("interruptId").filter(|id| !id.is_empty()) else {

@@ -10,14 +10,14 @@ use super::time::http_date;
 use crate::body::{Body, excerpt};
 use crate::error::ApiError;
 
-/// What people talk to.
+/// Category of canvases for conversations.
 pub const AGENT: &str = "agent_canvas";
-/// What documents go through.
+/// Category of canvases that process documents.
 pub const PIPELINE: &str = weft_dsl::PIPELINE;
 
-/// What is said of one that is not given, or blank.
+/// Message for a title that is missing or blank.
 const NO_TITLE: &str = "No title in request.";
-/// How long a title may be, in characters.
+/// Maximum length of a title, in characters.
 const TITLE_MAX: usize = 255;
 
 /// An agent in a list.
@@ -52,7 +52,7 @@ pub struct AgentItem {
 }
 
 impl AgentItem {
-    /// Without its drawing.
+    /// Without its canvas.
     pub fn short(canvas: StoredCanvas) -> Self {
         let StoredCanvas { key, head, created_ms, updated_ms, tags, published, .. } = canvas;
         let published_ms = published.map(|(_, at_ms)| at_ms);
@@ -85,13 +85,13 @@ impl AgentItem {
         }
     }
 
-    /// With its drawing.
+    /// With its canvas.
     pub fn whole(canvas: StoredCanvas) -> Self {
         let dsl = drawing(&canvas);
         Self { dsl: Some(dsl), ..Self::short(canvas) }
     }
 
-    /// With what was found in it.
+    /// Adds the errors found in the canvas.
     #[must_use]
     pub fn with_problems(mut self, problems: &[Problem]) -> Self {
         self.problems = Some(json!(problems));
@@ -99,17 +99,17 @@ impl AgentItem {
     }
 }
 
-/// The drawing of a canvas as a value.
+/// The canvas as a JSON value.
 pub fn drawing(canvas: &StoredCanvas) -> Json {
     serde_json::from_str(&canvas.dsl).unwrap_or(Json::Null)
 }
 
-/// Whether what is stored is to be the published version.
+/// Whether to publish the version that is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Release {
-    /// It is.
+    /// Publish it.
     Yes,
-    /// Whichever is published stays so.
+    /// Leave the published version as it is.
     #[default]
     No,
 }
@@ -122,14 +122,14 @@ pub struct AgentFields {
     avatar: Option<String>,
     permission: Option<String>,
     canvas_type: Option<String>,
-    /// Whether what is stored by it is to be the published version.
+    /// Whether to publish the version that is stored.
     pub release: Release,
-    /// The drawing as JSON text.
+    /// The canvas as JSON text.
     pub dsl: Option<String>,
 }
 
 impl AgentFields {
-    /// Reads them.
+    /// Reads the fields.
     ///
     /// # Errors
     /// 101 naming the field that is not valid.
@@ -166,7 +166,7 @@ impl AgentFields {
         })
     }
 
-    /// The head of a new canvas.
+    /// Returns the head of a new canvas.
     ///
     /// # Errors
     /// 101 without a title.
@@ -178,7 +178,7 @@ impl AgentFields {
         Ok(self.changed(CanvasHead { permission, ..CanvasHead::default() }))
     }
 
-    /// A head with the given fields changed; what was not given stays.
+    /// Applies the fields to a head; absent fields stay as they are.
     pub fn changed(self, head: CanvasHead) -> CanvasHead {
         CanvasHead {
             title: self.title.unwrap_or(head.title),
@@ -186,19 +186,19 @@ impl AgentFields {
             avatar: self.avatar.unwrap_or(head.avatar),
             permission: self.permission.unwrap_or(head.permission),
             canvas_type: self.canvas_type.unwrap_or(head.canvas_type),
-            // Whatever file it came from, this is no longer what stands there.
+            // The canvas no longer matches the file that it came from.
             source: String::new(),
         }
     }
 }
 
-/// The drawing: an object, or an object written as text.
+/// Reads the canvas: an object, or an object written as a string.
 fn dsl(body: &Body) -> Result<Option<String>, ApiError> {
     match body.get("dsl") {
         None => Ok(None),
         Some(Json::Object(_)) => Ok(body.get("dsl").map(ToString::to_string)),
         Some(Json::String(text)) => match serde_json::from_str(text) {
-            // As it was written: a version is named by the hash of its text.
+            // Kept verbatim: a version is named by the hash of its text.
             Ok(Json::Object(_)) => Ok(Some(text.clone())),
             Ok(_) => Err(ApiError::argument("DSL must be a JSON object.")),
             Err(_) => Err(ApiError::argument("Invalid DSL JSON string.")),

@@ -1,5 +1,5 @@
-//! Chat assistants. There is one model of them; requests may write it in the names of both generations of the API,
-//! and answers have both.
+//! Chat assistants. There is one data model for them; requests may use the field names of either generation of the
+//! API, and answers contain both.
 
 use std::collections::HashSet;
 
@@ -14,44 +14,43 @@ use crate::body::Body;
 use crate::error::ApiError;
 use weft_app::chats::{self, SAMPLING};
 
-/// What assistants are for when nobody says.
+/// Default description of an assistant.
 const DESCRIPTION: &str = "A helpful Assistant";
-/// The instructions of an assistant with datasets when nobody gives others.
+/// Default instructions of an assistant with datasets.
 const SYSTEM: &str = "You are an assistant that answers questions about the material below. Answer in the language of \
 the question, and only what the material says; if it does not answer the question, say so.\n\n## Material\n\n{knowledge}";
-/// The first message of a conversation when nobody gives another.
+/// Default first message of a conversation.
 const PROLOGUE: &str = "Hi! I'm your assistant. What can I do for you?";
-/// What is said when nothing is found and nobody gives other words.
+/// Default answer when nothing is found.
 const EMPTY_RESPONSE: &str = "I found nothing about this in the documents.";
 
-/// How a model answers when the older generation says so and leaves something out. The newer one leaves it to the
-/// model.
+/// Sampling defaults for incomplete settings in the older form. The newer form leaves them to the model.
 const SAMPLING_DEFAULTS: [f64; 4] = [0.1, 0.3, 0.4, 0.7];
 const TOKENS_DEFAULT: u64 = 512;
 
-/// The older names of members of the prompt's settings.
+/// Older names of the prompt settings.
 const OLDER: [(&str, &str); 4] =
     [("prompt", "system"), ("opener", "prologue"), ("show_quote", "quote"), ("variables", "parameters")];
-/// What the older generation has among the prompt's settings, and is none of it.
+/// Settings that the older form has among the prompt settings, but that do not belong to the prompt.
 const SEARCH: [&str; 5] =
     ["similarity_threshold", "keywords_similarity_weight", "top_n", "top_k", "rerank_model"];
 
-/// Candidates and passages, at most.
+/// Maximum number of candidates and of passages.
 const COUNT_MAX: u64 = 1_024;
 
-/// What a name is wanted for.
+/// The request that a name is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// A new assistant, which needs one.
+    /// Creates an assistant, which needs a name.
     New,
-    /// A change, which may leave it.
+    /// Changes an assistant, and may omit the name.
     Change,
 }
 
-/// The name that a request gives; absent when it leaves it.
+/// Reads the name from a request; `None` if it is omitted.
 ///
 /// # Errors
-/// 102 for one that is missing, empty, too long, or no text.
+/// 102 for a name that is missing, empty, too long, or not a string.
 pub fn name(body: &Body, wanted: Wanted) -> Result<Option<String>, ApiError> {
     let required = || ApiError::data("`name` is required");
     let name = match (body.0.get("name"), wanted) {
@@ -91,10 +90,10 @@ fn words(body: &Body, keys: [&str; 2]) -> Result<Option<String>, ApiError> {
     Ok(None)
 }
 
-/// What an assistant is to be like: what the request does not name stays.
+/// Reads the settings of an assistant; fields that the request omits stay as they are.
 ///
 /// # Errors
-/// 102 in the API's words for what is not valid.
+/// 102 with the API's message for a value that is not valid.
 pub fn settings(body: &Body, before: ChatSettings) -> Result<ChatSettings, ApiError> {
     if body.get("tenant_id").is_some() {
         return Err(ApiError::data("`tenant_id` must not be provided"));
@@ -115,10 +114,10 @@ pub fn settings(body: &Body, before: ChatSettings) -> Result<ChatSettings, ApiEr
         llm_id.trim().clone_into(&mut settings.llm_id);
     }
     let older = llm.into_iter().flatten().filter(|(key, _)| *key != "model_name");
-    // What is said in the newer names counts more than what is said in the older ones.
+    // Newer names take precedence over older ones.
     for (key, value) in older.chain(object(body, "llm_setting")?.into_iter().flatten()) {
-        // Kept as it is, whatever its value: existing clients create assistants with values that no model takes, and a
-        // question is what tells.
+        // Stored whatever the value: existing clients create assistants with values that no model accepts, and the
+        // error is only reported for a question.
         settings.llm_setting.insert(key.clone(), value.clone());
     }
     if llm.is_some() {
@@ -144,10 +143,10 @@ pub fn settings(body: &Body, before: ChatSettings) -> Result<ChatSettings, ApiEr
     Ok(settings)
 }
 
-/// A list of ids of datasets, each once.
+/// Reads a list of dataset ids, without repetitions.
 ///
 /// # Errors
-/// 102 when it is none.
+/// 102 when it is not a list of ids.
 pub fn datasets(body: &Body, key: &str) -> Result<Option<Vec<String>>, ApiError> {
     let wrong = || ApiError::data(format!("`{key}` should be a list."));
     let Some(given) = body.get(key) else { return Ok(None) };
@@ -162,8 +161,8 @@ pub fn datasets(body: &Body, key: &str) -> Result<Option<Vec<String>>, ApiError>
     Ok(Some(ids))
 }
 
-/// How it searches. The older generation says so among the prompt's settings, and counts the words and not the
-/// vectors.
+/// Reads the search settings. The older form has them among the prompt settings, and gives the weight of the keywords
+/// instead of the vectors.
 fn search(
     body: &Body,
     prompt: Option<&Map<String, Json>>,
@@ -187,8 +186,8 @@ fn search(
     if let Some(threshold) = given("similarity_threshold", "similarity_threshold") {
         settings.similarity_threshold = share(threshold)?;
     }
-    // The older name is the share of the words, the newer one that of the vectors, which counts when both are
-    // given.
+    // The older field is the weight of the keywords, the newer one that of the vectors; the newer one takes
+    // precedence.
     if let Some(weight) = given("vector_similarity_weight", "") {
         settings.vector_similarity_weight = share(weight)?;
     } else if let Some(weight) = given("keywords_similarity_weight", "keywords_similarity_weight") {
@@ -208,7 +207,7 @@ fn search(
     Ok(())
 }
 
-/// Puts in what every assistant has, and checks the variables of its prompt.
+/// Adds the settings that every assistant has, and checks the variables of its prompt.
 fn completed(settings: &mut ChatSettings) -> Result<(), ApiError> {
     if settings.description.is_empty() {
         DESCRIPTION.clone_into(&mut settings.description);
@@ -235,7 +234,7 @@ fn completed(settings: &mut ChatSettings) -> Result<(), ApiError> {
     variables(prompt)
 }
 
-/// The variables stay as they are given; without any, a prompt that wants what was found has that one.
+/// Keeps the variables that are given; without any, a prompt that uses the retrieved knowledge gets that variable.
 fn variables(prompt: &mut Map<String, Json>) -> Result<(), ApiError> {
     let mut seen = HashSet::new();
     match prompt.get("parameters") {
@@ -257,7 +256,7 @@ fn variables(prompt: &mut Map<String, Json>) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// An assistant with the datasets of its list that are there.
+/// The representation of an assistant in answers, with those of its datasets that exist.
 pub fn view(chat: &Chat, datasets: &[&Dataset]) -> Json {
     let Chat { key, kind: _, name, settings, revision: _, created_ms, updated_ms } = chat;
     let ChatSettings {

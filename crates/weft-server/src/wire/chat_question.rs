@@ -1,4 +1,4 @@
-//! Questions to chat assistants, and their answers in one piece.
+//! Questions to chat assistants, and their answers as single objects.
 
 use axum::http::StatusCode;
 use serde_json::{Map, Value as Json, json};
@@ -12,10 +12,10 @@ use crate::body::{Body, excerpt};
 use crate::error::{ApiError, code};
 use weft_app::chats::SAMPLING;
 
-/// What was said, as role and text.
+/// A message, as role and text.
 pub use weft_app::new_session::Said;
 
-/// How a route tells what is wrong with its messages.
+/// The errors of a route for invalid messages.
 #[derive(Debug)]
 pub struct MessageWords {
     code: u16,
@@ -28,7 +28,7 @@ pub struct MessageWords {
     last: &'static str,
 }
 
-/// The words of the native routes.
+/// The errors of the native routes.
 pub static NATIVE: MessageWords = MessageWords {
     code: code::ARGUMENT,
     status: StatusCode::OK,
@@ -40,10 +40,10 @@ pub static NATIVE: MessageWords = MessageWords {
     last: "The last message must be from user.",
 };
 
-/// The words of the routes in OpenAI's shapes.
+/// The errors of the OpenAI-compatible routes.
 pub static OPENAI: MessageWords = MessageWords {
     code: code::DATA,
-    // The code is that of what is not there, too.
+    // The same code as for missing data.
     status: StatusCode::BAD_REQUEST,
     missing: "You have to provide messages.",
     no_list: "messages must be an array.",
@@ -53,11 +53,11 @@ pub static OPENAI: MessageWords = MessageWords {
     last: "The last content of this conversation is not from user.",
 };
 
-/// The question, and what was said before it. Instructions are the assistant's own, and a conversation begins with
-/// a question.
+/// Returns the question and the messages before it. System messages are dropped, because the assistant has its own
+/// instructions; a conversation begins with a question.
 ///
 /// # Errors
-/// In the words of the route.
+/// The error of the route.
 pub fn conversation(messages: &Json, words: &MessageWords) -> Result<(Vec<Said>, String), ApiError> {
     let refuse = |message: &str| ApiError::new(words.code, message).with_status(words.status);
     let list = messages.as_array().ok_or_else(|| refuse(words.no_list))?;
@@ -89,36 +89,36 @@ pub fn conversation(messages: &Json, words: &MessageWords) -> Result<(Vec<Said>,
     }
 }
 
-/// What a question asks for besides an answer.
+/// Options of a question.
 #[derive(Debug, Default)]
 pub struct ChatOptions {
-    /// Whether sources are cited.
+    /// Whether to cite sources.
     pub quote: Option<bool>,
-    /// Only in these documents.
+    /// Only these documents.
     pub documents: Option<Vec<String>>,
-    /// Only in documents with such metadata.
+    /// Only documents with matching metadata.
     pub filter: Option<Filter>,
-    /// In these datasets instead of the assistant's.
+    /// These datasets instead of the assistant's.
     pub datasets: Option<Vec<String>>,
-    /// The switch for deep research.
+    /// The setting for deep research.
     pub reasoning: Option<Json>,
-    /// Another model.
+    /// A different model.
     pub llm_id: Option<String>,
-    /// How it answers.
+    /// Sampling parameters.
     pub llm_setting: Map<String, Json>,
 }
 
 impl ChatOptions {
-    /// Reads them.
+    /// Reads the options.
     ///
     /// # Errors
-    /// 101 or 102 in the API's words for what is not valid.
+    /// 101 or 102 with the API's message for a value that is not valid.
     pub fn read(body: &Body) -> Result<Self, ApiError> {
         Ok(Self {
             quote: body.flag("quote")?,
             documents: documents(body)?,
             filter: metadata::condition(body.get("metadata_condition"))?,
-            // An empty list leaves the assistant with its own.
+            // An empty list keeps the assistant's own.
             datasets: chat::datasets(body, "kb_ids")?.filter(|ids| !ids.is_empty()),
             reasoning: body.get("reasoning").cloned(),
             llm_id: body.text("llm_id")?.filter(|id| !id.trim().is_empty()),
@@ -127,7 +127,7 @@ impl ChatOptions {
     }
 }
 
-/// Between which numbers a value of [`SAMPLING`] has to be, when it is not; a number may be written as a text.
+/// Returns the range of a value of [`SAMPLING`] if the value is outside of it; a number may be written as a string.
 fn sampling_refused(key: &str, value: &Json) -> Option<(f64, f64)> {
     let (least, most) = match key {
         "temperature" => (0.0, 2.0),
@@ -142,13 +142,13 @@ fn sampling_refused(key: &str, value: &Json) -> Option<(f64, f64)> {
     number.is_none_or(|number: f64| !(least..=most).contains(&number)).then_some((least, most))
 }
 
-/// The number that a text is, which is whole where it is written so.
+/// Parses a number, as an integer if it is written as one.
 fn number_in(text: &str) -> Json {
     let text = text.trim();
     text.parse::<i64>().map(Json::from).or_else(|_| text.parse::<f64>().map(Json::from)).unwrap_or_default()
 }
 
-/// What a request says about how the model answers, by the names that the request has for it.
+/// Reads the sampling parameters of a request.
 fn sampling(body: &Body) -> Result<Map<String, Json>, ApiError> {
     let mut given = Map::new();
     for (key, _) in &SAMPLING {
@@ -166,7 +166,7 @@ fn sampling(body: &Body) -> Result<Map<String, Json>, ApiError> {
     Ok(given)
 }
 
-/// A list of ids, or a text with commas between them. None of them is no choice.
+/// Reads a list of ids, or a string with commas between them. An empty list means no selection.
 fn documents(body: &Body) -> Result<Option<Vec<String>>, ApiError> {
     let ids = match body.get("doc_ids") {
         Some(Json::String(text)) => text.split(',').map(|id| id.trim().to_owned()).collect(),
@@ -176,7 +176,7 @@ fn documents(body: &Body) -> Result<Option<Vec<String>>, ApiError> {
     Ok((!ids.is_empty()).then_some(ids))
 }
 
-/// The sources of an answer. The n of a mark `[ID:n]` is the place in the list of chunks.
+/// The sources of an answer. The n of a citation `[ID:n]` is an index in the list of chunks.
 pub fn reference(sources: &[Cited]) -> Json {
     if sources.is_empty() {
         return json!({});

@@ -1,4 +1,4 @@
-//! Chunks: what requests ask for, and how answers show them.
+//! Chunks: reading requests and building answers.
 
 use serde_json::{Value as Json, json};
 use weft_core::seam::dataset_store::{ChunkFilter, Document, StoredChunk};
@@ -13,16 +13,16 @@ use super::time::http_date;
 use crate::body::{Body, Params, excerpt};
 use crate::error::{ApiError, code};
 
-/// How long the text of a chunk that somebody writes may be, in characters.
+/// Maximum length of the text of a chunk in a request, in characters.
 const CONTENT_MAX: usize = 1_000_000;
 
-/// How many keywords, questions or places somebody may give a chunk.
+/// Maximum number of keywords, questions or positions of a chunk in a request.
 const LIST_MAX: usize = 1_000;
 
 /// Reads the body of a new chunk.
 ///
 /// # Errors
-/// 102 in the API's words.
+/// 102 with the API's message.
 pub fn new(body: &Body) -> Result<NewChunk, ApiError> {
     let content = content(body)?.ok_or_else(|| ApiError::data("`content` is required"))?;
     let texts = |key| list(body, key, "is required to be a list").map(Option::unwrap_or_default);
@@ -31,10 +31,10 @@ pub fn new(body: &Body) -> Result<NewChunk, ApiError> {
     Ok(NewChunk { content, keywords, questions: not_blank(&questions), tags })
 }
 
-/// Reads the body of a change.
+/// Reads the body of an update.
 ///
 /// # Errors
-/// 102 in the API's words; 100 for `available` that is no number.
+/// 102 with the API's message; 100 for an `available` that is not a number.
 pub fn edit(body: &Body) -> Result<ChunkEdit, ApiError> {
     let content = match body.get("content") {
         None => None,
@@ -80,7 +80,8 @@ fn list(body: &Body, key: &str, words: &str) -> Result<Option<Vec<String>>, ApiE
     texts.map(Some).ok_or_else(|| ApiError::data(format!("`{key}` must be a list of strings")))
 }
 
-/// A list of a change whose members are put together: what is no text among them fails as that does.
+/// Reads a list whose items the original implementation joins: an item that is not a string fails with the error of
+/// that join.
 fn joined(body: &Body, key: &str) -> Result<Option<Vec<String>>, ApiError> {
     let members = body.get(key).and_then(Json::as_array);
     let wrong =
@@ -93,13 +94,13 @@ fn joined(body: &Body, key: &str) -> Result<Option<Vec<String>>, ApiError> {
     list(body, key, "should be a list")
 }
 
-/// Questions without blanks around them, and without those that are nothing else.
+/// Trims questions and drops the empty ones.
 fn not_blank(questions: &[String]) -> Vec<String> {
     let trimmed = questions.iter().map(|question| question.trim());
     trimmed.filter(|question| !question.is_empty()).map(str::to_owned).collect()
 }
 
-/// What would be lost must not look as if it were kept.
+/// Rejects fields that would be dropped, so that they do not appear to be stored.
 fn refuse_what_is_not_kept(body: &Body) -> Result<(), ApiError> {
     let empty = |value: &Json| match value {
         Json::Object(map) => map.is_empty(),
@@ -114,7 +115,7 @@ fn refuse_what_is_not_kept(body: &Body) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// A truth value, or a number or a text that is one.
+/// Reads a boolean, or a number or a string that stands for one.
 fn switch(value: &Json) -> Result<bool, ApiError> {
     let number = match value {
         Json::Bool(flag) => Some(i64::from(*flag)),
@@ -136,7 +137,7 @@ fn position(json: &Json) -> Result<Position, ApiError> {
     let numbers: Vec<f64> = json
         .as_array()
         .and_then(|list| list.iter().map(Json::as_f64).collect::<Option<_>>())
-        // Clients read five numbers of each place. What is beyond those that are kept would be none when it is read again.
+        // Clients read five numbers per position. A number beyond `f32` would not be valid when it is read back.
         .filter(|list: &Vec<f64>| list.len() == 5 && list.iter().all(|number| (*number as f32).is_finite()))
         .ok_or_else(wrong)?;
     let [left, right, top, bottom] = [1, 2, 3, 4].map(|place| numbers[place] as f32);
@@ -144,10 +145,10 @@ fn position(json: &Json) -> Result<Position, ApiError> {
     Ok(Position { page, left, right, top, bottom })
 }
 
-/// A switch for several chunks at once.
+/// Reads a request that enables or disables several chunks.
 ///
 /// # Errors
-/// 102 in the API's words; 100 for a switch that is no number.
+/// 102 with the API's message; 100 for a switch that is not a number.
 pub fn switching(body: &Body) -> Result<(Vec<String>, Availability), ApiError> {
     let ids = list(body, "chunk_ids", "should be a list")?.unwrap_or_default();
     if ids.is_empty() {
@@ -162,24 +163,25 @@ pub fn switching(body: &Body) -> Result<(Vec<String>, Availability), ApiError> {
     }
 }
 
-/// Which chunks to remove, those that were named more than once, and whether all are meant.
+/// Selection of the chunks to remove.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChunkRemoval {
-    /// These, each once.
+    /// Ids of the chunks, without repetitions.
     pub ids: Vec<String>,
-    /// Those that were named again.
+    /// Ids that were repeated.
     pub twice: Vec<String>,
-    /// All of the document.
+    /// Whether to remove all chunks of the document.
     pub everything: bool,
 }
 
-/// Reads the body of a removal: without ids nothing is removed, unless `delete_all` says so.
+/// Reads the body of a request that removes chunks: without ids nothing is removed, unless `delete_all` is set.
 ///
 /// # Errors
-/// 102 when the ids are no list of texts.
+/// 102 when the ids are not a list of strings.
 pub fn removal(body: &Body) -> Result<ChunkRemoval, ApiError> {
     let ids = list(body, "chunk_ids", "should be a list")?.unwrap_or_default();
-    // Older clients mean everything by no ids; what removes everything by a slip is not kept up.
+    // Older clients send no ids to remove everything. This is not supported, because everything could be removed by
+    // accident.
     let everything = ids.is_empty() && body.flag("delete_all")? == Some(true);
     let (ids, twice) = once(ids);
     Ok(ChunkRemoval { ids, twice, everything })
@@ -188,9 +190,9 @@ pub fn removal(body: &Body) -> Result<ChunkRemoval, ApiError> {
 /// Which chunks to list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChunkQuery {
-    /// By the store's words.
+    /// Filter and page for the store.
     pub filter: ChunkFilter,
-    /// Only these.
+    /// Only these chunks; empty: all.
     pub ids: Vec<ChunkId>,
 }
 
@@ -208,7 +210,7 @@ pub fn query(params: &Params, size_max: u64) -> ChunkQuery {
     ChunkQuery { filter, ids: ids.map(ChunkId::from).collect() }
 }
 
-/// What a piece is made of, in the API's words.
+/// Returns the type of content of a piece, as the API names it.
 pub(crate) fn kind(kind: PieceKind) -> &'static str {
     match kind {
         PieceKind::Text => "",
@@ -217,7 +219,7 @@ pub(crate) fn kind(kind: PieceKind) -> &'static str {
     }
 }
 
-/// A chunk as lists show it; with `keywords`, they are marked in its text.
+/// The representation of a chunk in lists; with `keywords`, these are marked in its text.
 pub fn view(chunk: &StoredChunk, document: &Document, keywords: Option<&str>) -> Json {
     let content = match keywords {
         None => chunk.content.clone(),
@@ -228,7 +230,7 @@ pub fn view(chunk: &StoredChunk, document: &Document, keywords: Option<&str>) ->
         "id": chunk.id,
         "content": content,
         "document_id": chunk.document.id,
-        // Lists and searches have different names for it, and clients read either.
+        // Lists and searches use different field names for it, and clients read either.
         "docnm_kwd": document.name,
         "document_keyword": document.name,
         "important_keywords": chunk.keywords,
@@ -245,12 +247,12 @@ pub fn view(chunk: &StoredChunk, document: &Document, keywords: Option<&str>) ->
     })
 }
 
-/// The picture that a chunk is shown with; empty without one.
+/// Returns the id of the picture shown with a chunk; empty without one.
 fn image(chunk: &StoredChunk, document: &Document) -> String {
     pictures::image_id_of(chunk, &document.name).unwrap_or_default()
 }
 
-/// A chunk alone: by the names of lists, and by those that it is indexed under.
+/// The representation of a single chunk: with the field names of lists and those of the index.
 pub fn whole_view(chunk: &StoredChunk, document: &Document) -> Json {
     let mut shown = view(chunk, document, None);
     let indexed = json!({
@@ -268,7 +270,7 @@ pub fn whole_view(chunk: &StoredChunk, document: &Document) -> Json {
     shown
 }
 
-/// A chunk as the answer to its creation shows it.
+/// The representation of a chunk in the answer to its creation.
 pub fn created(chunk: &StoredChunk, dataset: &DatasetId) -> Json {
     json!({"chunk": {
         "id": chunk.id,
@@ -290,13 +292,13 @@ fn seconds(ms: i64) -> f64 {
     ms as f64 / 1_000.0
 }
 
-/// The text with `<em>` around every place where the words stand, whatever their case.
+/// Returns the text with `<em>` around every occurrence of the keywords, ignoring case.
 fn marked(text: &str, words: &str) -> String {
     let wanted: String = words.trim().chars().flat_map(char::to_lowercase).collect();
     if wanted.is_empty() {
         return text.to_owned();
     }
-    // Letters whose small form is several ones are not found, which loses a mark and nothing else.
+    // Letters whose lower case has several characters are not found; the only effect is a missing mark.
     let small: String = text.chars().map(|letter| letter.to_lowercase().next().unwrap_or(letter)).collect();
     let (length, mut letters) = (wanted.chars().count(), text.chars());
     let mut shown = String::with_capacity(text.len() + 16);
@@ -311,12 +313,12 @@ fn marked(text: &str, words: &str) -> String {
     shown
 }
 
-/// The words for a dataset that the tenant has not got, where it is about chunks.
+/// The error for a dataset that the tenant does not own, on routes for chunks.
 pub(crate) fn dataset_not_owned(dataset: &str) -> ApiError {
     ApiError::data(format!("You don't own the dataset {dataset}."))
 }
 
-/// The words for a document that the dataset has not got, where it is about chunks.
+/// The error for a document that is not in the dataset, on routes for chunks.
 pub(crate) fn document_not_owned(document: &str) -> ApiError {
     ApiError::data(format!("you don't own the document {document}"))
 }

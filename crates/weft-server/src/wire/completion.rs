@@ -1,4 +1,4 @@
-//! Requests for a turn, and its answer in one piece.
+//! Requests for a turn, and the answer as a single JSON object.
 
 use axum::http::HeaderMap;
 use serde_json::{Value as Json, json};
@@ -13,53 +13,53 @@ use crate::error::ApiError;
 use weft_app::idempotency::KEY_CHARS_MAX;
 use weft_app::turns::MultitaskStrategy;
 
-/// What is said of `pins` that cannot be read.
+/// Message for `pins` that cannot be parsed.
 const PINS_FORM: &str = "`pins` must give outputs to nodes: write {\"NODE\": {\"outputs\": {…}}}, and `to` beside them for a node that branches";
 
 /// Whether the caller wants a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseMode {
-    /// Events as they come.
+    /// Events as they occur.
     Stream,
-    /// One answer at the end.
+    /// A single answer at the end.
     Whole,
 }
 
 /// A request for a turn.
 #[derive(Debug)]
 pub struct CompletionRequest {
-    /// Which conversation; absent for a new one.
+    /// The conversation; absent for a new one.
     pub session: Option<SessionId>,
-    /// Which version of the agent is to answer, by its hash, a label, or `published`; absent: the one that was saved
-    /// last, or the one that the conversation is on.
+    /// The version of the agent: a hash, a label, or `published`. Absent: the version of the conversation, or the
+    /// newest for a new one.
     pub version: Option<String>,
-    /// What the caller gives.
+    /// The input of the turn.
     pub input: TurnInput,
-    /// How the answer is wanted.
+    /// The form of the answer.
     pub response_mode: ResponseMode,
-    /// Which frames are wanted.
+    /// The format of the events.
     pub dialect: Dialect,
-    /// Whether the nodes that have finished are to be told.
+    /// Whether to report finished nodes.
     pub trace: bool,
-    /// What becomes of it while the session is in the middle of a turn; absent: what the server does.
+    /// What to do if the session already has a turn under way; absent: the server's default.
     pub strategy: Option<MultitaskStrategy>,
-    /// What the caller knows the question by when it asks again.
+    /// Key by which a repeated request is recognized.
     pub idempotency_key: Option<String>,
-    /// The run that it goes on from, where nothing else may have been said since.
+    /// The run that this turn must directly follow.
     pub after: Option<RunId>,
-    /// Of a question to a chat assistant: what a conversation that begins with it begins with, as role and text.
+    /// For a chat assistant: the messages that a new conversation begins with, as role and text.
     pub opening: Option<Vec<(&'static str, String)>>,
-    /// Of a question to an agent: what was said before in the conversation that begins with it, as role and text.
+    /// For an agent: the earlier messages of a new conversation, as role and text.
     pub before: Vec<(&'static str, String)>,
 }
 
 impl CompletionRequest {
-    /// Reads one; `default` is what an absent `stream` means on the route.
+    /// Reads a request; `default` applies if `stream` is absent.
     ///
     /// # Errors
     /// 101 naming the field that is not valid.
     pub fn read(body: &Body, caller: &Caller, default: ResponseMode) -> Result<Self, ApiError> {
-        // Each generation of clients has its own name for the question.
+        // Each generation of clients has its own field for the question.
         let query = match body.text("query")? {
             Some(query) => query,
             None => body.text("question")?.unwrap_or_default(),
@@ -94,24 +94,24 @@ impl CompletionRequest {
     }
 }
 
-/// Which frames are wanted; without a name those of the route.
+/// Returns the dialect with this name, or the default one.
 ///
 /// # Errors
-/// 101 for a name that is none.
+/// 101 for an unknown name.
 pub fn dialect(name: Option<&str>) -> Result<Dialect, ApiError> {
     let Some(name) = name else { return Ok(Dialect::default()) };
     let wrong = || ApiError::argument(format!("`dialect` must be one of {}", Dialect::NAMES.join(", ")));
     Dialect::parse(name).ok_or_else(wrong)
 }
 
-/// The header that says the same as the field `idempotency_key`.
+/// The header equivalent of the field `idempotency_key`.
 const KEY_HEADER: &str = "idempotency-key";
 
 impl CompletionRequest {
-    /// With the key of the request's headers; the field goes before it.
+    /// Takes the key from the headers unless the field has set it.
     ///
     /// # Errors
-    /// 101 for a key that is none.
+    /// 101 for a key that is not valid.
     pub fn with_headers(mut self, headers: &HeaderMap) -> Result<Self, ApiError> {
         if self.idempotency_key.is_none()
             && let Some(value) = headers.get(KEY_HEADER)
@@ -127,20 +127,20 @@ fn wrong_key() -> ApiError {
     ApiError::argument(format!("an idempotency key must be a text of 1 to {KEY_CHARS_MAX} characters"))
 }
 
-/// A key of a caller for a question.
+/// Checks an idempotency key and trims it.
 ///
 /// # Errors
-/// 101 for one that is empty or too long.
+/// 101 for a key that is empty or too long.
 pub fn checked_key(key: &str) -> Result<String, ApiError> {
-    // A header comes without blanks around it, and the same key in a field is to be the same.
+    // Header values arrive trimmed, and the same key in a field must compare equal.
     let right = !key.trim().is_empty() && key.chars().count() <= KEY_CHARS_MAX;
     if right { Ok(key.trim().to_owned()) } else { Err(wrong_key()) }
 }
 
-/// What a question meets while its session is in the middle of a turn.
+/// Reads what to do if the session already has a turn under way.
 ///
 /// # Errors
-/// 101 for a word that is none of them.
+/// 101 for an unknown strategy.
 pub fn strategy(body: &Body) -> Result<Option<MultitaskStrategy>, ApiError> {
     let Some(name) = body.text("multitask_strategy")? else { return Ok(None) };
     let wrong =
@@ -148,7 +148,7 @@ pub fn strategy(body: &Body) -> Result<Option<MultitaskStrategy>, ApiError> {
     MultitaskStrategy::parse(&name).ok_or_else(wrong).map(Some)
 }
 
-/// Which version is asked for: by `version`, or the published one by `release`.
+/// Returns the requested version: `version`, or the published one if `release` is set.
 ///
 /// # Errors
 /// 101 when either is of another type.
@@ -158,10 +158,10 @@ pub fn version(body: &Body) -> Result<Option<String>, ApiError> {
     Ok(named.or_else(|| published.then(|| "published".to_owned())))
 }
 
-/// How the answer is wanted.
+/// Reads the form of the answer.
 ///
 /// # Errors
-/// 101 when `stream` is no truth value.
+/// 101 when `stream` is not a boolean.
 pub fn response_mode(body: &Body, default: ResponseMode) -> Result<ResponseMode, ApiError> {
     Ok(match body.flag("stream")? {
         Some(true) => ResponseMode::Stream,
@@ -170,16 +170,18 @@ pub fn response_mode(body: &Body, default: ResponseMode) -> Result<ResponseMode,
     })
 }
 
-/// The text of the last user message, its parts joined; `None` when nobody says anything.
+/// Returns the text of the last user message, its parts joined; `None` without a message of the user or the
+/// assistant.
 ///
 /// # Errors
-/// 102 when there are no messages, or when the question has parts that are no text: nothing of it is lost unsaid.
+/// 102 when there are no messages, or when the question has parts that are not text: they must not be dropped
+/// silently.
 pub fn last_question(messages: &[Json]) -> Result<Option<String>, ApiError> {
     if messages.is_empty() {
         return Err(ApiError::data("You must provide at least one message."));
     }
     let role = |message: &&Json, wanted: &str| message.get("role").and_then(Json::as_str) == Some(wanted);
-    // Clients are told so by a completion, and expect no refusal.
+    // Clients expect this case to be reported by a completion, not by an error.
     if !messages.iter().any(|message| role(&message, "user") || role(&message, "assistant")) {
         return Ok(None);
     }
@@ -187,10 +189,10 @@ pub fn last_question(messages: &[Json]) -> Result<Option<String>, ApiError> {
     last.and_then(|message| message.get("content")).map_or(Ok(String::new()), content_text).map(Some)
 }
 
-/// The text of a message, its parts joined.
+/// Returns the text of a message, its parts joined.
 ///
 /// # Errors
-/// 102 when it has parts that are no text.
+/// 102 when it has parts that are not text.
 pub fn content_text(content: &Json) -> Result<String, ApiError> {
     let Json::Array(parts) = content else { return Ok(content.as_str().unwrap_or_default().to_owned()) };
     let text = |part: &Json| part.as_str().or_else(|| part.get("text")?.as_str()).map(str::to_owned);
@@ -209,12 +211,12 @@ pub fn content_text(content: &Json) -> Result<String, ApiError> {
     Ok(texts.join("\n"))
 }
 
-/// A run's answer in one piece: its last event, with everything it said as `content`.
+/// The answer of a run as a single object: its last event, with the whole text as `content`.
 pub fn whole(answer: &Answer, view: &RunView, trace: Option<Vec<Json>>) -> Json {
     let shown = answer.shown();
     let event = shown.and_then(|entry| ragflow::event_name(&entry.record)).unwrap_or("workflow_finished");
     let mut data = shown.and_then(|entry| ragflow::finished_data(entry, view)).unwrap_or_default();
-    // Clients read the answer here, whichever event was the last.
+    // Clients read the answer from this field, whichever event was the last.
     data.insert("content".to_owned(), Json::String(answer.text()));
     data.insert("reference".to_owned(), answer.reference());
     if let Some(end) = &answer.end {
@@ -233,7 +235,7 @@ pub fn whole(answer: &Answer, view: &RunView, trace: Option<Vec<Json>>) -> Json 
     json!({
         "event": event,
         "message_id": view.run,
-        // What a client cancels by.
+        // The id that clients cancel by.
         "task_id": view.run,
         "session_id": view.session,
         "created_at": view.started_ms.div_euclid(1000),

@@ -1,4 +1,4 @@
-//! Databases of others as requests name them.
+//! External databases in requests.
 
 use weft_core::Secret;
 use weft_core::seam::databases::{Database, DatabaseKind};
@@ -6,13 +6,13 @@ use weft_core::seam::databases::{Database, DatabaseKind};
 use crate::body::Body;
 use crate::error::{ApiError, code};
 
-/// What has to be said of one; a file has no server.
+/// Required fields; a file needs no server.
 const NEEDED: [&str; 6] = ["db_type", "database", "username", "host", "port", "password"];
 
-/// The database that a body names.
+/// Reads the database from a body.
 ///
 /// # Errors
-/// 101 when something is missing or of another type; 100 for a kind of database that cannot be asked.
+/// 101 when something is missing or of another type; 100 for a type of database that is not supported.
 pub fn read(body: &Body) -> Result<Database, ApiError> {
     let name = body.text("db_type")?.unwrap_or_default().trim().to_ascii_lowercase();
     let kind = match name.as_str() {
@@ -47,7 +47,7 @@ fn of_server(body: &Body, kind: Option<DatabaseKind>) -> Result<Database, ApiErr
     let port = body.get("port").map(weft_core::value::to_text).unwrap_or_default();
     let port = port.trim().parse::<u16>().ok().filter(|port| *port > 0);
     let port = port.ok_or_else(|| ApiError::argument("`port` must be a whole number from 1 to 65535"))?;
-    // Whatever it is, it is not repeated.
+    // An error must not repeat the value, whatever it is.
     let password = match body.get("password") {
         Some(serde_json::Value::String(password)) => Secret::new(password.as_str()),
         _ => return Err(ApiError::argument("`password` must be a text")),

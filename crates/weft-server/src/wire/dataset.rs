@@ -1,4 +1,4 @@
-//! Datasets: what requests ask for, and how answers show them.
+//! Datasets: reading requests and building answers.
 
 mod checks;
 
@@ -22,7 +22,7 @@ type Object = serde_json::Map<String, Json>;
 
 const TEXT_MAX: usize = 65_535;
 
-/// What people may say of a dataset, in the order of the API.
+/// Fields of a dataset, in the order of the API.
 pub const FIELDS: &[(&str, Rule)] = &[
     ("name", Rule::Trimmed(1, 128)),
     ("avatar", Rule::Text(0, TEXT_MAX)),
@@ -37,56 +37,56 @@ pub const FIELDS: &[(&str, Rule)] = &[
     ("ext", Rule::Fields(EXT)),
 ];
 
-/// What people may say of a dataset that is there already, too.
+/// Additional fields that only an update accepts.
 const OF_A_CHANGE: [(&str, Rule); 3] =
     [("pagerank", Rule::Integer(0, 100)), ("language", Rule::Text(0, 32)), ("connectors", Rule::Texts)];
 
-/// Further settings, which newer clients put into an object of their own.
+/// Further settings, which newer clients send in a nested object.
 const EXT: &[(&str, Rule)] = &[
     ("language", Rule::Text(0, 32)),
     ("similarity_threshold", Rule::Number(0.0, 1.0)),
     ("vector_similarity_weight", Rule::Number(0.0, 1.0)),
 ];
 
-/// What a request says of a dataset. What is absent stays as it is.
+/// Values for a dataset from a request. Absent fields stay as they are.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DatasetFields {
     /// Its name.
     pub name: Option<String>,
     /// A picture as a data URI.
     pub avatar: Option<String>,
-    /// For people.
+    /// Description for people.
     pub description: Option<String>,
-    /// Which model makes its vectors, such as `bge-m3@Ollama`; an empty text: none.
+    /// Embedding model, such as `bge-m3@Ollama`; empty for none.
     pub embedding_model: Option<String>,
     /// `me` or `team`.
     pub permission: Option<String>,
-    /// How its documents are cut.
+    /// How its documents are split into chunks.
     pub method: Option<ChunkMethod>,
-    /// Settings of the method.
+    /// Settings of the chunk method.
     pub settings: Option<Settings>,
-    /// How much it is preferred.
+    /// Weight by which search prefers its chunks.
     pub pagerank: Option<u32>,
-    /// The pipeline that its documents go through, in place of a method.
+    /// Pipeline that processes its documents in place of a chunk method.
     pub pipeline: Option<String>,
-    /// What a model is to find out about each document.
+    /// What a model is to extract about each document.
     pub auto_metadata: Option<Json>,
-    /// For people.
+    /// Language, for people.
     pub language: Option<String>,
-    /// What a chunk has to score at least.
+    /// Minimum score of a chunk.
     pub similarity_threshold: Option<f64>,
-    /// The share of the vectors in a score.
+    /// Weight of the vector similarity in a score.
     pub vector_similarity_weight: Option<f64>,
-    /// Whether it goes back to the embedding model that new datasets get.
+    /// Whether to reset the embedding model to the default for new datasets.
     pub default_model: bool,
-    /// Whether its settings go back to those of its method.
+    /// Whether to reset the settings to the defaults of the method.
     pub default_settings: bool,
-    /// Whether its documents go through its method again, and through no pipeline.
+    /// Whether to remove the pipeline, so that documents are processed by the method again.
     pub no_pipeline: bool,
 }
 
 impl DatasetFields {
-    /// Reads the body of a creation.
+    /// Reads the body of a request that creates a dataset.
     ///
     /// # Errors
     /// 101 with a line for everything that is wrong.
@@ -102,12 +102,13 @@ impl DatasetFields {
         Self::read(body, FIELDS, problems)
     }
 
-    /// Reads the body of a change.
+    /// Reads the body of an update.
     ///
-    /// The name of a model is not looked at: one that a dataset has already may be sent back, whatever it is.
+    /// The name of the model is not checked: clients may send back the one that the dataset already has, whatever it
+    /// is.
     ///
     /// # Errors
-    /// 101 with a line for everything that is wrong; 102 when nothing is to be changed.
+    /// 101 with a line for everything that is wrong; 102 when nothing would change.
     pub fn of_change(body: &Body) -> Result<Self, ApiError> {
         let mut rules = FIELDS.to_vec();
         rules.extend(OF_A_CHANGE);
@@ -123,7 +124,7 @@ impl DatasetFields {
             problems.add("connectors", "Connectors are not part of this build", &json!(connectors));
         }
         let fields = Self::read(body, &rules, problems)?.with_resets(body);
-        // A list of no connectors changes nothing, and is no empty request.
+        // An empty list of connectors changes nothing, but does not make the request empty.
         if fields == Self::default() && !body.0.contains_key("connectors") {
             Err(ApiError::data("no properties were modified"))
         } else {
@@ -163,13 +164,13 @@ impl DatasetFields {
         })
     }
 
-    /// What is null in a change goes back to where a new dataset begins. Null is no name, no permission, no method
-    /// and no rank.
+    /// Resets fields that are null in an update to the defaults of a new dataset. Null is not valid for the name, the
+    /// permission, the method and the rank.
     fn with_resets(mut self, body: &Body) -> Self {
         let null = |object: &Object, key: &str| object.get(key).is_some_and(Json::is_null);
         let top = |key: &str| null(&body.0, key);
         let ext = |key: &str| matches!(body.0.get("ext"), Some(Json::Object(ext)) if null(ext, key));
-        // Nothing but its defaults is read.
+        // Only its defaults are read.
         let start = fresh(&TenantId::from(""), String::new(), 0);
         if top("avatar") {
             self.avatar = Some(start.avatar);
@@ -196,16 +197,16 @@ impl DatasetFields {
         self
     }
 
-    /// A dataset with these changes. A new method begins with its own defaults.
+    /// Applies the changes to a dataset. A new method starts with its own defaults.
     pub fn changed(self, before: Dataset) -> Dataset {
         let method = self.method.unwrap_or(before.method);
         let anew = method != before.method;
-        // No settings at all ask for the method's defaults.
+        // An empty settings object requests the method's defaults.
         let anew = anew || self.default_settings;
-        // The pipeline is kept with the settings, and is none of the method's.
+        // The pipeline is stored among the settings, but is not a setting of the method.
         let kept = before.settings.get(PIPELINE).cloned();
         let kept = kept.filter(|_| !self.no_pipeline && self.method.is_none());
-        // Taken out before the settings may begin anew: it is no setting of the method.
+        // Taken out before the settings may be reset: it is not a setting of the method.
         let asked = before.settings.get(MODEL_ASKED).cloned();
         let base = if anew { method::defaults(method) } else { before.settings };
         let mut settings = method::merged(base, &self.settings.unwrap_or_default());
@@ -237,8 +238,8 @@ impl DatasetFields {
     }
 }
 
-/// A dataset whose embedding model was asked for by this name. The model `name@instance@provider` is `name@provider`; clients
-/// look for what they have sent.
+/// Records the name under which the embedding model was requested. The model `name@instance@provider` is stored as
+/// `name@provider`; clients look for the name they sent.
 pub fn asked_for(mut dataset: Dataset, model: Option<&str>) -> Dataset {
     let model =
         model.map(str::trim).filter(|model| without_instance(model).as_ref() == Some(&dataset.embedder));
@@ -255,16 +256,16 @@ fn without_instance(model: &str) -> Option<String> {
     Some(format!("{name}@{provider}"))
 }
 
-/// What a dataset's embedding model is called in answers; empty for none.
+/// Returns the name of the embedding model for answers; empty for none.
 pub fn model(dataset: &Dataset) -> &str {
     let asked = dataset.settings.get(MODEL_ASKED).and_then(Json::as_str);
-    // The vectors may have been made anew by another model since.
+    // Another model may have re-embedded the dataset since.
     asked
         .filter(|asked| without_instance(asked).as_ref() == Some(&dataset.embedder))
         .unwrap_or(&dataset.embedder)
 }
 
-/// A new dataset, before anything is said of it.
+/// Returns a new dataset with the default values.
 pub fn fresh(tenant: &TenantId, embedder: String, now_ms: i64) -> Dataset {
     let method = ChunkMethod::default();
     Dataset {
@@ -292,37 +293,37 @@ fn text(body: &Body, key: &str) -> Option<String> {
     body.get(key).and_then(Json::as_str).map(str::to_owned)
 }
 
-/// What is wrong with an id that is none.
+/// Message for an id that is not valid.
 const NO_ID: &str = "Invalid UUID format";
 
-/// An id in the form that is stored: 32 lower-case hex characters.
+/// Normalizes an id to the form that is stored: 32 lower-case hex characters.
 pub(crate) fn uuid(text: &str) -> Option<String> {
     let hex: String = text.trim().chars().filter(|letter| *letter != '-').collect();
     let right = hex.len() == 32 && hex.chars().all(|letter| letter.is_ascii_hexdigit());
     right.then(|| hex.to_lowercase())
 }
 
-/// The id of a dataset that is to be changed or read.
+/// Parses the id of a dataset that is to be changed or read.
 ///
 /// # Errors
-/// 101 when it is none.
+/// 101 when it is not a valid id.
 pub(crate) fn dataset_id(id: &str) -> Result<DatasetId, ApiError> {
     let known = uuid(id).map(DatasetId::from);
     known.ok_or_else(|| ApiError::argument(line("dataset_id", NO_ID, &Json::String(id.to_owned()))))
 }
 
-/// Which things to remove.
+/// Selection of the items to remove.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Removal {
     /// None.
     Nothing,
-    /// All.
+    /// All items.
     Everything,
-    /// These.
+    /// The items with these ids.
     These(Vec<String>),
 }
 
-/// Reads the body of a removal of datasets: only with ids, or with `delete_all`.
+/// Reads the body of a request that removes datasets, which must have ids or `delete_all`.
 ///
 /// # Errors
 /// 101 with a line for everything that is wrong.
@@ -361,9 +362,9 @@ fn check_ids(problems: &mut Problems, list: &[Json]) {
 /// Which datasets to list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DatasetQuery {
-    /// By the store's words.
+    /// Filter and page for the store.
     pub filter: DatasetFilter,
-    /// Ids and names that must be there, each by itself.
+    /// Ids and names that must each exist.
     pub named: Vec<Named>,
 }
 
@@ -385,7 +386,7 @@ pub fn query(params: &Params, size_max: u64) -> Result<DatasetQuery, ApiError> {
             }
         }
     }
-    // `all` passes over what is empty, and an empty id is told of.
+    // `all` skips empty values, but an empty id must be reported.
     if params.given("id") == Some("") {
         problems.add("id", NO_ID, &json!(""));
     }
@@ -425,7 +426,7 @@ pub fn query(params: &Params, size_max: u64) -> Result<DatasetQuery, ApiError> {
     Ok(DatasetQuery { filter, named })
 }
 
-/// A truth value in the words that are taken for one in a list of datasets.
+/// Parses a boolean in the spellings accepted in a list of datasets.
 fn switch(text: &str) -> Option<bool> {
     match text.to_lowercase().as_str() {
         "true" | "1" | "yes" | "y" | "on" | "t" => Some(true),
@@ -434,17 +435,17 @@ fn switch(text: &str) -> Option<bool> {
     }
 }
 
-/// The words for a dataset that the tenant has not got.
+/// The error for a dataset that the tenant does not own.
 pub(crate) fn not_owned(tenant: &TenantId, dataset: &str) -> ApiError {
     ApiError::data(format!("User '{tenant}' lacks permission for dataset '{dataset}'"))
 }
 
-/// The words for several of them.
+/// The error for several such datasets.
 pub(crate) fn none_owned(tenant: &TenantId, datasets: &[String]) -> ApiError {
     ApiError::data(format!("User '{tenant}' lacks permission for datasets: '{}'", datasets.join(", ")))
 }
 
-/// A dataset as answers show it.
+/// The representation of a dataset in answers.
 pub fn view(dataset: &Dataset) -> Json {
     let Dataset { key, counts, .. } = dataset;
     json!({

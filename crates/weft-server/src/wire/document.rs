@@ -1,4 +1,4 @@
-//! Documents: what requests ask for, and how answers show them.
+//! Documents: reading requests and building answers.
 
 use std::collections::HashSet;
 
@@ -23,10 +23,10 @@ mod listing;
 pub use listing::{DocumentQuery, query};
 pub(crate) use listing::{RUNS, states};
 
-/// What is said of work that is done. Clients look for it.
+/// Message for completed work. Clients look for it.
 const DONE: &str = "Task done";
 
-/// What people may say of a document, in the order of the API.
+/// Fields of a document, in the order of the API.
 pub const FIELDS: &[(&str, Rule)] = &[
     ("name", Rule::Text(0, 65_535)),
     ("chunk_method", Rule::Text(0, 255)),
@@ -38,10 +38,10 @@ pub const FIELDS: &[(&str, Rule)] = &[
     ("progress", Rule::Number(f64::NEG_INFINITY, 1.0)),
 ];
 
-/// The name of an uploaded file: its last part, whatever folders the client names.
+/// Returns the name of an uploaded file: the last part of the path that the client sends.
 ///
 /// # Errors
-/// 101 for no name, or one that is too long or not printable.
+/// 101 for a name that is empty, too long or not printable.
 pub fn file_name(given: &str) -> Result<String, ApiError> {
     let name = given.rsplit(['/', '\\']).next().unwrap_or_default().trim();
     if matches!(name, "" | "." | "..") {
@@ -61,18 +61,18 @@ fn check_name(name: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// What is said of a name that another document of the dataset has.
+/// The error for a name that another document of the dataset has.
 pub(crate) fn name_taken() -> ApiError {
     ApiError::data("Duplicated document name in the same dataset.")
 }
 
-/// Endings of pictures.
+/// Extensions of pictures.
 const VISUAL: [&str; 12] =
     ["jpg", "jpeg", "png", "tif", "tiff", "gif", "bmp", "webp", "svg", "ico", "avif", "heic"];
-/// Endings of recordings.
+/// Extensions of audio files.
 const AURAL: [&str; 8] = ["wav", "flac", "ape", "alac", "mp3", "aac", "ogg", "m4a"];
 
-/// What a file is, in the API's words.
+/// Returns the type of a file, as the API names it.
 pub(super) fn kind(name: &str) -> &'static str {
     match ending(name).as_str() {
         "pdf" => "pdf",
@@ -83,7 +83,8 @@ pub(super) fn kind(name: &str) -> &'static str {
     }
 }
 
-/// Whether nothing can be read from a file, going by its name. What else cannot be read is found out later.
+/// Returns whether a file is of a type that cannot be parsed, judging by its name. Other unreadable files are
+/// detected later.
 pub(crate) fn is_no_document(name: &str) -> bool {
     const OTHERS: [&str; 24] = [
         "7z", "avi", "bin", "bz2", "class", "dll", "dylib", "exe", "gz", "iso", "jar", "mkv", "mov", "mp4",
@@ -92,12 +93,13 @@ pub(crate) fn is_no_document(name: &str) -> bool {
     OTHERS.contains(&ending(name).as_str())
 }
 
-/// Whether a file holds text, going by its name; no picture and no recording.
+/// Returns whether a file contains text, judging by its name: neither a picture nor audio.
 pub(crate) fn is_text(name: &str) -> bool {
     kind(name) == "doc"
 }
 
-/// How a new document is cut that is of a kind with a method of its own. A pipeline says itself what it reads, and how.
+/// Returns the change to the chunk method for a new document whose file type has a method of its own; `None` if
+/// nothing changes. A pipeline itself defines what it reads and how.
 pub(crate) fn suited(document: &Document) -> Option<DocumentChange> {
     if document.settings.contains_key(PIPELINE) {
         return None;
@@ -117,10 +119,10 @@ pub(crate) fn suited(document: &Document) -> Option<DocumentChange> {
     })
 }
 
-/// `Content-Disposition` for a file that is to be saved, whatever its name holds.
+/// Returns a `Content-Disposition` header for a file to be saved; its name may contain any character.
 pub(crate) fn attachment(name: &str) -> String {
     use std::fmt::Write as _;
-    // For clients that know the plain name only; the other one says it whole (RFC 6266).
+    // For clients that only know the plain name; the encoded one is complete (RFC 6266).
     let plain = |letter: char| letter.is_ascii_alphanumeric() || " .-_()+,=@".contains(letter);
     let ascii: String = name.chars().map(|letter| if plain(letter) { letter } else { '_' }).collect();
     let mut encoded = String::new();
@@ -135,11 +137,11 @@ pub(crate) fn attachment(name: &str) -> String {
     format!("attachment; filename=\"{ascii}\"; filename*=UTF-8''{encoded}")
 }
 
-/// Reads the body of a change.
+/// Reads the body of an update.
 ///
 /// # Errors
-/// 102 with a line for everything that is wrong, or in the API's words for what cannot be changed; 101
-/// for a name that does not fit.
+/// 102 with a line for everything that is wrong, or with the API's message for a field that cannot be changed; 101
+/// for a name that is not valid.
 pub fn change(body: &Body, document: &Document) -> Result<DocumentChange, ApiError> {
     let mut problems = Problems::default();
     for (key, rule) in FIELDS {
@@ -183,7 +185,7 @@ pub fn change(body: &Body, document: &Document) -> Result<DocumentChange, ApiErr
     Ok(DocumentChange { revision: None, name, method, settings, metadata, enabled })
 }
 
-/// A truth value in any of the ways clients write one.
+/// Reads a boolean in any of the spellings that clients use.
 fn switch(value: &Json) -> Option<bool> {
     match value {
         Json::Bool(flag) => Some(*flag),
@@ -200,7 +202,7 @@ fn switch(value: &Json) -> Option<bool> {
 
 fn immutable(body: &Body, document: &Document) -> Result<(), ApiError> {
     let shown = progress(document);
-    // These may be sent back as they were shown; nobody may change them.
+    // These may be sent back unchanged, but cannot be changed.
     for (key, same) in [
         ("chunk_count", body.get("chunk_count").is_none_or(|n| n.as_u64() == Some(document.chunk_count))),
         ("token_count", body.get("token_count").is_none_or(|n| n.as_u64() == Some(document.token_count))),
@@ -229,7 +231,7 @@ fn renamed(name: String, document: &Document) -> Result<Option<String>, ApiError
 
 type Cut = (Option<ChunkMethod>, Option<Settings>);
 
-/// The method and the settings, as far as they change.
+/// The chunk method and the settings that change.
 fn cut(body: &Body, document: &Document) -> Result<Cut, ApiError> {
     let given = body.object("parser_config")?;
     if let Some(pipeline) = body.text("pipeline_id")?.filter(|id| !id.is_empty()) {
@@ -239,7 +241,7 @@ fn cut(body: &Body, document: &Document) -> Result<Cut, ApiError> {
     }
     let Some(name) = body.text("chunk_method")? else {
         let mut settings = given.map(|given| method::merged(document.settings.clone(), &given));
-        // An empty pipeline, or null, takes away the one that is there.
+        // An empty pipeline, or null, removes the current one.
         if document.settings.contains_key(PIPELINE) && body.0.contains_key("pipeline_id") {
             settings.get_or_insert_with(|| document.settings.clone()).remove(PIPELINE);
         }
@@ -269,8 +271,8 @@ fn cut(body: &Body, document: &Document) -> Result<Cut, ApiError> {
     Ok(((!same).then_some(wanted), settings))
 }
 
-/// The API's word for a state. It has none for a pause; who waits for the end of the work need not wait
-/// for a paused document.
+/// The API's name for a state. It has none for a pause; clients that wait for the end of the work need not wait for a
+/// paused document.
 pub(crate) fn run(state: DocumentState) -> &'static str {
     match state {
         DocumentState::Unstarted => "UNSTART",
@@ -283,12 +285,12 @@ pub(crate) fn run(state: DocumentState) -> &'static str {
 
 fn progress(document: &Document) -> f64 {
     match document.state {
-        // What clients take for a failure.
+        // Clients take −1 for a failure.
         DocumentState::Failed => -1.0,
         DocumentState::Done => 1.0,
-        // It begins anew when it is asked for again.
+        // It starts again from the beginning.
         DocumentState::Cancelled => 0.0,
-        // A client takes 1 for the end.
+        // Clients take 1 for the end.
         _ => document.progress.clamp(0.0, 0.99),
     }
 }
@@ -305,19 +307,20 @@ fn message(document: &Document) -> String {
     }
 }
 
-/// When it began to be read; where that was asked for and has not come about, when it was.
+/// Returns when ingestion started; if it was requested but has not started, when it was requested.
 fn begun_ms(document: &Document) -> Option<i64> {
     let asked = document.state != DocumentState::Unstarted;
     document.begun_ms.or_else(|| asked.then_some(document.updated_ms))
 }
 
-/// Where a picture of a document is: itself where it is one, else the first one in it; empty without any.
+/// Returns the URL of a picture of a document: the document itself if it is a picture, else the first picture in it;
+/// empty without any.
 pub fn thumbnail(document: &Document) -> String {
     let shown = document.picture.is_some() || pictures::image_id(&document.key, &document.name).is_some();
     if shown { format!("/api/v1/documents/{}/thumbnail", document.key.id) } else { String::new() }
 }
 
-/// A document as answers show it.
+/// The representation of a document in answers.
 pub fn view(document: &Document) -> Json {
     let dataset = &document.key.dataset;
     let seconds =
@@ -352,10 +355,10 @@ pub fn view(document: &Document) -> Json {
     })
 }
 
-/// Reads the body of a removal of documents of a dataset.
+/// Reads the body of a request that removes documents of a dataset.
 ///
 /// # Errors
-/// 101 for ids that are none or come twice; 102 when neither or both of ids and `delete_all` are given.
+/// 101 for ids that are not valid or are repeated; 102 when neither or both of ids and `delete_all` are given.
 pub fn removal(body: &Body, dataset: &str) -> Result<Removal, ApiError> {
     let mut problems = Problems::default();
     for (key, rule) in [("ids", Rule::Texts), ("delete_all", Rule::Flag)] {
@@ -383,10 +386,10 @@ pub fn removal(body: &Body, dataset: &str) -> Result<Removal, ApiError> {
     }
 }
 
-/// Reads `document_ids`, each once, and which ones came more often.
+/// Reads `document_ids`: each id once, and the ids that were repeated.
 ///
 /// # Errors
-/// 102 without any; 101 when they are no list of texts.
+/// 102 without any; 101 when they are not a list of strings.
 pub fn document_ids(body: &Body) -> Result<(Vec<String>, Vec<String>), ApiError> {
     let ids = body.texts("document_ids")?.unwrap_or_default();
     if ids.is_empty() {
@@ -395,7 +398,7 @@ pub fn document_ids(body: &Body) -> Result<(Vec<String>, Vec<String>), ApiError>
     Ok(once(ids))
 }
 
-/// Texts without repetitions, and those that were repeated.
+/// Returns the strings without repetitions, and those that were repeated.
 pub(crate) fn once(texts: Vec<String>) -> (Vec<String>, Vec<String>) {
     let (mut seen, mut told) = (HashSet::new(), HashSet::new());
     let (mut first, mut twice) = (Vec::with_capacity(texts.len()), Vec::new());
@@ -409,17 +412,17 @@ pub(crate) fn once(texts: Vec<String>) -> (Vec<String>, Vec<String>) {
     (first, twice)
 }
 
-/// The words for documents that are not there.
+/// The error for documents that do not exist.
 pub(crate) fn not_found(ids: &[String]) -> ApiError {
     ApiError::data(format!("Documents not found: {}", python::list(ids)))
 }
 
-/// The words for a dataset that the tenant has not got, where it is about its documents.
+/// The error for a dataset that the tenant does not own, on routes for its documents.
 pub(crate) fn dataset_not_owned(dataset: &str) -> ApiError {
     ApiError::data(format!("You don't own the dataset {dataset}. "))
 }
 
-/// The words for a dataset that nothing can be uploaded to.
+/// The error for an upload to a dataset that does not exist.
 pub(crate) fn dataset_not_found(_tenant: &TenantId, dataset: &str) -> ApiError {
     ApiError::data(format!("Can't find the dataset with ID {dataset}!"))
 }

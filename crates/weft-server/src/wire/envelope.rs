@@ -1,4 +1,4 @@
-//! `{code, message, data}` around every answer.
+//! The envelope `{code, message, data}` around every answer.
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, StatusCode, header};
@@ -25,12 +25,12 @@ impl<T: Serialize> IntoResponse for Success<T> {
     }
 }
 
-/// A page of a list, and how many there are in all.
+/// A page of a list, with the total number of entries.
 #[derive(Debug)]
 pub struct Listed {
     /// The page.
     pub data: Vec<Json>,
-    /// How many there are in all.
+    /// Total number of entries.
     pub total: u64,
 }
 
@@ -42,12 +42,12 @@ impl IntoResponse for Listed {
     }
 }
 
-/// A part of a list, or all of it, and beside it how many there are in all as `total`.
+/// A part of a list, or all of it, with the total number of entries as `total`.
 #[derive(Debug)]
 pub struct Part<T> {
     /// The part.
     pub data: Vec<T>,
-    /// How many there are in all.
+    /// Total number of entries.
     pub total: u64,
 }
 
@@ -67,13 +67,13 @@ impl<T: Serialize> IntoResponse for Part<T> {
     }
 }
 
-/// A list whose entries are made one after the other while the client reads, so that no more than one of them
-/// is in memory. `open` and `close` are what stands around them, as JSON text.
+/// A list whose entries are created one by one while the client reads, so that only one of them is in memory. `open`
+/// and `close` are the JSON text around them.
 pub fn streamed<S>(open: &'static str, entries: S, close: String) -> Response
 where
     S: Stream<Item = weft_core::Result<Json>> + Send + 'static,
 {
-    // An entry that fails cuts the answer off. Its status is sent already, and half a list is no JSON.
+    // A failed entry cuts the answer off: the status has already been sent, and half a list is not valid JSON.
     let entries = entries.enumerate().map(|(place, entry)| {
         let mut bytes = if place == 0 { Vec::new() } else { b",".to_vec() };
         serde_json::to_writer(&mut bytes, &entry?)
@@ -88,7 +88,7 @@ where
     response
 }
 
-/// Any JSON with a status.
+/// Builds a response with any JSON and a status.
 pub fn respond<T: Serialize>(status: StatusCode, body: &T) -> Response {
     let bytes = serde_json::to_vec(body).unwrap_or_else(|_| b"null".to_vec());
     let mut response = Response::new(Body::from(bytes));

@@ -1,4 +1,4 @@
-//! Folders and files of the file manager: what requests ask for, and how answers show them.
+//! Folders and files of the file manager: reading requests and building answers.
 
 use std::collections::HashMap;
 
@@ -11,10 +11,10 @@ use super::time::http_date;
 use crate::body::{Body, Params};
 use crate::error::ApiError;
 
-/// Entries that one request may name.
+/// Maximum number of entries that one request may name.
 const IDS_MAX: usize = 100;
 
-/// An entry as the API shows it. The root is in itself.
+/// The representation of an entry in answers. The root contains itself.
 pub fn view(tenant: &TenantId, entry: &FolderEntry) -> Json {
     let parent = if entry.is_root() { &entry.id } else { &entry.parent };
     json!({
@@ -34,16 +34,16 @@ pub fn view(tenant: &TenantId, entry: &FolderEntry) -> Json {
     })
 }
 
-/// What is known of the folders of a list.
+/// Information about the folders in a list.
 #[derive(Clone, Copy, Debug)]
 pub struct FolderContents<'a> {
-    /// Those with folders in them.
+    /// Folders that contain folders.
     pub with_folders: &'a [String],
-    /// Bytes of all files below them.
+    /// Total size in bytes of all files below each folder.
     pub sizes: &'a HashMap<String, u64>,
 }
 
-/// The same in a list: with whether there are folders in it, and how much lies below it.
+/// The representation in a list: adds whether the entry contains folders, and the total size below it.
 pub fn listed(tenant: &TenantId, entry: &FolderEntry, inside: FolderContents<'_>) -> Json {
     let mut shown = view(tenant, entry);
     if entry.kind == EntryKind::Folder {
@@ -56,7 +56,7 @@ pub fn listed(tenant: &TenantId, entry: &FolderEntry, inside: FolderContents<'_>
 /// Reads the parameters of the list of a folder.
 ///
 /// # Errors
-/// 101 for an order that there is none.
+/// 101 for an unknown order.
 pub fn filter(params: &Params, folder: &FolderEntry, size_max: u64) -> Result<EntryFilter, ApiError> {
     let page = params.page(size_max);
     let order = match params.get("orderby") {
@@ -77,10 +77,10 @@ pub fn filter(params: &Params, folder: &FolderEntry, size_max: u64) -> Result<En
     })
 }
 
-/// The ids under one of these names, each once.
+/// Reads the ids from one of these fields, without repetitions.
 ///
 /// # Errors
-/// 101 for none, for what is no id, and for too many.
+/// 101 without any, for a value that is not an id, and for too many.
 pub fn ids(body: &Body, names: &[&str]) -> Result<Vec<String>, ApiError> {
     let Some(name) = names.iter().find(|name| body.get(name).is_some()) else {
         let first = names.first().copied().unwrap_or_default();

@@ -6,8 +6,8 @@ use super::document::file_name;
 use crate::error::ApiError;
 use crate::webhook::payload::decoded;
 
-/// The name of a file in a form, by the headers of its part and what is read of them elsewhere. Some clients write a name beyond
-/// ASCII as RFC 5987 has it, alone or beside another one that stands in for it.
+/// Returns the name of a file in a form, from the headers of its part and the name parsed elsewhere. Some clients
+/// encode a name beyond ASCII by RFC 5987, alone or next to a plain substitute.
 ///
 /// # Errors
 /// As [`file_name`]; 101 for a name that is not UTF-8.
@@ -30,7 +30,7 @@ fn extended(told: &str) -> Option<String> {
     if !charset.eq_ignore_ascii_case("utf-8") {
         return None;
     }
-    // In a form `+` is a blank, and here it is itself.
+    // `+` would be decoded as a space, as in a form, but stands for itself here.
     decoded(name.replace('+', "%2B").as_bytes())
 }
 

@@ -1,12 +1,12 @@
-//! Knowledge graphs, as answers show them.
+//! Knowledge graphs in answers.
 
 use serde_json::{Value as Json, json};
 use weft_knowledge::graph::merge::Graph;
 
-/// Entities that are shown, the most important ones.
+/// Maximum number of entities that are shown: the most important ones.
 const NODES_MAX: usize = 256;
 
-/// Relations that are shown, those with the most to them.
+/// Maximum number of relations that are shown: those with the highest weight.
 const EDGES_MAX: usize = 512;
 
 /// The most important part of a graph.

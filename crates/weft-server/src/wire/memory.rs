@@ -15,10 +15,10 @@ use crate::auth::Caller;
 use crate::body::{Body, excerpt};
 use crate::error::ApiError;
 
-/// How freely a model looks at turns when nobody says otherwise.
+/// Default sampling temperature of the model that extracts from turns.
 const TEMPERATURE: f64 = 0.5;
 
-/// What a new memory is to be.
+/// Reads the settings of a new memory.
 ///
 /// # Errors
 /// 101 naming the field that is missing or is not valid.
@@ -41,7 +41,7 @@ pub fn settings(body: &Body, caller: &Caller) -> Result<MemorySettings, ApiError
     changed(body, settings)
 }
 
-/// What a memory is to be from now on; what the request does not name stays.
+/// Applies the fields of a request to the settings of a memory; absent fields stay as they are.
 ///
 /// # Errors
 /// 101 naming the field that is not valid.
@@ -108,7 +108,7 @@ fn types(body: &Body, before: Vec<MessageType>) -> Result<Vec<MessageType>, ApiE
         }
     }
     if !unknown.is_empty() {
-        // The API names them as a set.
+        // The API formats them as a set.
         let message = format!("Memory type '{{{}}}' is not supported.", unknown.join(", "));
         return Err(ApiError::argument(message));
     }
@@ -116,7 +116,7 @@ fn types(body: &Body, before: Vec<MessageType>) -> Result<Vec<MessageType>, ApiE
         let all = MessageType::ALL.map(MessageType::as_str).join(", ");
         return Err(ApiError::argument(format!("Memory type is empty: choose among {all}.")));
     }
-    // In one order, because a memory with messages refuses types that differ.
+    // Sorted, because a memory with messages rejects different types.
     types.sort();
     Ok(types)
 }
@@ -153,7 +153,7 @@ pub struct MemoryItem {
     update_date: String,
 }
 
-/// Where messages are kept, in the one word for it that there is.
+/// The only storage type of messages.
 pub const STORAGE: &str = "table";
 
 impl From<Memory> for MemoryItem {
@@ -184,10 +184,10 @@ impl From<Memory> for MemoryItem {
     }
 }
 
-/// How far a model has come with a turn.
+/// Progress of a model on a turn.
 #[derive(Debug, Serialize)]
 struct TaskItem {
-    /// From 0 to 1, and −1 when it failed.
+    /// From 0 to 1, or −1 if it failed.
     progress: f64,
     progress_msg: String,
 }
@@ -209,9 +209,9 @@ pub struct MessageItem {
     status: bool,
     content: String,
     task: TaskItem,
-    /// What was derived from it.
+    /// The messages derived from it.
     extract: Vec<MessageItem>,
-    /// How well it fits the question; absent where none was asked.
+    /// How well it matches the question; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     similarity: Option<f64>,
     /// Its vector; absent in lists.
@@ -220,7 +220,7 @@ pub struct MessageItem {
 }
 
 impl MessageItem {
-    /// A message with the name of its agent.
+    /// Builds the representation of a message, with the name of its agent.
     pub fn new(memory: &MemoryId, message: MemoryMessage, agent_name: impl Fn(&str) -> String) -> Self {
         let MemoryMessage { number, message, source, forgotten_ms, enabled, extraction } = message;
         let (progress, progress_msg) = match extraction {
@@ -249,39 +249,39 @@ impl MessageItem {
         }
     }
 
-    /// With what was derived from it.
+    /// Adds the messages derived from it.
     #[must_use]
     pub fn with(self, extract: Vec<Self>) -> Self {
         Self { extract, ..self }
     }
 
-    /// With how well it fits.
+    /// Adds the similarity to the question.
     #[must_use]
     pub fn scored(self, similarity: f64) -> Self {
         Self { similarity: Some(similarity), ..self }
     }
 
-    /// With its vector, which has no numbers without an embedding model.
+    /// Adds its vector, which is empty without an embedding model.
     #[must_use]
     pub fn embedded(self, vector: Vec<f32>) -> Self {
         Self { content_embed: Some(vector), ..self }
     }
 
-    /// Its number.
+    /// The message number.
     pub fn number(&self) -> i64 {
         self.message_id
     }
 
-    /// The message it was derived from.
+    /// The number of the message that it was derived from.
     pub fn source(&self) -> Option<i64> {
         self.source_id
     }
 }
 
-/// Whether a request says that a message is found.
+/// Reads whether searches should find a message.
 ///
 /// # Errors
-/// 101 when it does not say so with a truth value.
+/// 101 when the value is not a boolean.
 pub fn status(body: &Body) -> Result<MessageStatus, ApiError> {
     match body.get("status").and_then(Json::as_bool) {
         Some(true) => Ok(MessageStatus::Enabled),

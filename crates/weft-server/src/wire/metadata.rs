@@ -1,4 +1,4 @@
-//! Metadata of documents: conditions, changes of many documents, summaries, and what a model is to find out.
+//! Metadata of documents: conditions, updates of many documents, summaries, and what a model is to extract.
 
 use std::collections::HashMap;
 
@@ -12,29 +12,29 @@ use super::rules::{Problems, Rule};
 use crate::body::Body;
 use crate::error::ApiError;
 
-/// Conditions that one request may have.
+/// Maximum number of conditions in one request.
 const CONDITIONS_MAX: usize = 100;
 
-/// Values of one key that a summary shows, those of the most documents first.
+/// Maximum number of values of one key in a summary; those with the most documents come first.
 const VALUES_SHOWN_MAX: usize = 1_000;
 
-/// How long the metadata of a document may be, written as JSON.
+/// Maximum length of the metadata of a document as JSON.
 const METADATA_MAX: usize = 65_535;
 
-/// Settings that say what a model is to find out about a document.
+/// Settings that configure what a model is to extract from a document.
 const CONFIG: [&str; 2] = ["metadata", "built_in_metadata"];
 
-/// The kinds of values that older clients may ask for.
+/// Types of values that older clients may specify.
 const KINDS: &[&str] = &["string", "list", "time", "number"];
 
-/// The name of the setting that switches it on.
+/// The setting that enables the extraction.
 const SWITCH: &str = "enable_metadata";
 
 /// Reads `{"logic": …, "conditions": [{"name", "comparison_operator", "value"}]}`, or with `logical_operator` and
-/// lists of names as Dify writes it. No conditions are no filter.
+/// lists of names as Dify sends it. Without conditions there is no filter.
 ///
 /// # Errors
-/// 102 in the API's words for what is no object, or for an operator that is not known.
+/// 102 with the API's message for a value that is not an object, and for an unknown operator.
 pub fn condition(json: Option<&Json>) -> Result<Option<Filter>, ApiError> {
     let object = match json {
         None | Some(Json::Null) => return Ok(None),
@@ -90,10 +90,10 @@ fn one_condition(json: &Json) -> Result<Condition, ApiError> {
     Ok(Condition { key, operator, value })
 }
 
-/// Reads metadata that somebody gives: keys with a text, a number or a flat list.
+/// Reads metadata from a request: keys with a string, a number or a flat list.
 ///
 /// # Errors
-/// The message for what it must not hold.
+/// A message that names the value that is not allowed.
 pub(crate) fn given(json: &Json) -> Result<Metadata, String> {
     let Json::Object(object) = json else { return Err("Input should be a valid dictionary".to_owned()) };
     if object.contains_key("") {
@@ -116,12 +116,12 @@ pub(crate) fn given(json: &Json) -> Result<Metadata, String> {
     Ok(object.clone())
 }
 
-/// A change of the metadata of many documents.
+/// An update of the metadata of many documents.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MetadataUpdate {
-    /// Only of these documents; absent: of all.
+    /// Only these documents; absent: all.
     pub documents: Option<Vec<String>>,
-    /// Only of those that fit.
+    /// Only the documents that match.
     pub filter: Option<Filter>,
     updates: Vec<Update>,
     deletes: Vec<Delete>,
@@ -131,14 +131,14 @@ pub struct MetadataUpdate {
 struct Update {
     key: String,
     value: Json,
-    /// Only values that read so.
+    /// Only values with this text.
     matching: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 struct Delete {
     key: String,
-    /// Only values that read so.
+    /// Only values with this text.
     value: Option<String>,
 }
 
@@ -146,7 +146,7 @@ impl MetadataUpdate {
     /// Reads `{"selector": …, "updates": […], "deletes": […]}`.
     ///
     /// # Errors
-    /// 102 in the API's words.
+    /// 102 with the API's message.
     pub fn read(body: &Body) -> Result<Self, ApiError> {
         let nothing = Json::Object(serde_json::Map::new());
         let selector = body.get("selector").unwrap_or(&nothing);
@@ -174,10 +174,10 @@ impl MetadataUpdate {
         })
     }
 
-    /// The metadata of a document afterwards.
+    /// Applies the update to the metadata of a document.
     ///
     /// # Errors
-    /// 102 when it has grown beyond what a document may have.
+    /// 102 when the metadata grows beyond the limit.
     pub fn applied(&self, before: &Metadata) -> Result<Metadata, ApiError> {
         let mut metadata = before.clone();
         for update in &self.updates {
@@ -186,7 +186,7 @@ impl MetadataUpdate {
         for delete in &self.deletes {
             delete.apply(&mut metadata);
         }
-        // What was found out about a document may be longer, and may be made shorter.
+        // Extracted metadata may exceed the limit, and may then only be shortened.
         if metadata != *before {
             let length = length_of(&metadata);
             if length > METADATA_MAX && length > length_of(before) {
@@ -209,7 +209,7 @@ fn key(json: &Json) -> Option<String> {
     json.get("key").and_then(Json::as_str).filter(|key| !key.is_empty()).map(str::to_owned)
 }
 
-/// A value that reads so; null and an empty text say nothing.
+/// The text that a value must have; null and an empty string mean any.
 fn matching(json: Option<&Json>) -> Option<String> {
     json.filter(|value| !value.is_null()).map(to_text)
 }
@@ -230,7 +230,7 @@ impl Update {
     fn apply(&self, metadata: &mut Metadata) -> Result<(), ApiError> {
         let Some(wanted) = &self.matching else {
             let value = match (metadata.get(&self.key), &self.value) {
-                // What was a list stays one.
+                // A list remains a list.
                 (Some(Json::Array(_)), value) if !value.is_array() => Json::Array(vec![value.clone()]),
                 (_, value) => value.clone(),
             };
@@ -240,7 +240,7 @@ impl Update {
         match metadata.get_mut(&self.key) {
             Some(Json::Array(list)) => {
                 let alike = list.iter().filter(|value| to_text(value) == *wanted).count();
-                // Before it is made: a long value in the place of very many would take all memory.
+                // Checked beforehand: replacing very many values by a long one could exhaust memory.
                 if alike.saturating_mul(self.value.to_string().chars().count()) > METADATA_MAX {
                     return Err(too_long());
                 }
@@ -273,13 +273,13 @@ impl Delete {
             (Some(value), Some(wanted)) => to_text(value) == *wanted,
         };
         if emptied {
-            // It keeps the order of the others, which clients see.
+            // Keeps the order of the other keys, which clients see.
             metadata.shift_remove(&self.key);
         }
     }
 }
 
-/// Which keys and values documents have, and how often.
+/// Counts which keys and values documents have.
 #[derive(Debug, Default)]
 pub struct Summary(HashMap<String, Key>);
 
@@ -290,7 +290,7 @@ struct Key {
 }
 
 impl Summary {
-    /// One more document.
+    /// Adds a document.
     pub fn add(&mut self, metadata: &Metadata) {
         for (key, value) in metadata {
             let (kind, values) = match value {
@@ -299,7 +299,7 @@ impl Summary {
                 value => ("string", std::slice::from_ref(value)),
             };
             let entry = self.0.entry(key.clone()).or_default();
-            // Documents that do not agree have texts, which everything can be read as.
+            // If documents disagree the type is string, which any value can be read as.
             entry.kind = Some(if entry.kind.is_none_or(|known| known == kind) { kind } else { "string" });
             for value in values.iter().map(to_text).filter(|value| !value.is_empty()) {
                 *entry.values.entry(value).or_default() += 1;
@@ -307,18 +307,18 @@ impl Summary {
         }
     }
 
-    /// For each key how many documents have each value.
+    /// Returns the number of documents with each value, by key.
     pub fn into_counts(self) -> Json {
         let counts = |Key { values, .. }: Key| {
             let mut values: Vec<_> = values.into_iter().collect();
-            // Equal counts by their values, so that the same documents always give the same answer.
+            // Equal counts are ordered by value, so that the answer is deterministic.
             values.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
             values.into_iter().take(VALUES_SHOWN_MAX).map(|(value, count)| (value, json!(count))).collect()
         };
         self.0.into_iter().map(|(key, of)| (key, Json::Object(counts(of)))).collect()
     }
 
-    /// Keys by name, values by how many documents have them.
+    /// Returns the keys by name, and their values by number of documents.
     pub fn into_json(self) -> Json {
         let mut keys: Vec<_> = self.0.into_iter().collect();
         keys.sort_by(|one, other| one.0.cmp(&other.0));
@@ -332,13 +332,13 @@ impl Summary {
     }
 }
 
-/// What a model is to find out about each document of a dataset.
+/// What a model is to extract from each document of a dataset.
 pub fn config(settings: &Settings) -> Json {
     let [fields, built_in] = CONFIG.map(|key| settings.get(key).cloned().unwrap_or_else(|| json!([])));
     json!({"metadata": with_choices(fields), "built_in_metadata": with_choices(built_in)})
 }
 
-/// The same, also in the form of older clients, and whether it is on.
+/// The same, with the form for older clients and whether it is enabled.
 pub fn older_config(settings: &Settings) -> Json {
     let mut shown = config(settings);
     let fields: Json = shown["metadata"].as_array().into_iter().flatten().map(in_older_form).collect();
@@ -347,7 +347,7 @@ pub fn older_config(settings: &Settings) -> Json {
     shown
 }
 
-/// Every field of a list says what it can be, if only that it can be anything.
+/// Gives every field an `enum`; null if any value is allowed.
 fn with_choices(mut fields: Json) -> Json {
     let list = fields.as_array_mut().into_iter().flatten();
     for field in list.filter_map(Json::as_object_mut).filter(|field| field.contains_key("key")) {
@@ -356,7 +356,7 @@ fn with_choices(mut fields: Json) -> Json {
     fields
 }
 
-/// A configuration that takes the place of another one.
+/// A configuration that replaces another one.
 pub fn whole_config(mut given: Settings) -> Json {
     if !given.contains_key("fields") {
         given.entry(CONFIG[0]).or_insert_with(|| json!([]));
@@ -365,7 +365,7 @@ pub fn whole_config(mut given: Settings) -> Json {
     Json::Object(given)
 }
 
-/// Puts it into settings; `fields` and `enabled` are what older clients say.
+/// Adds a configuration to settings; older clients use `fields` and `enabled`.
 pub fn put_config(settings: &mut Settings, given: &Json) {
     for key in CONFIG {
         if let Some(value) = given.get(key).filter(|value| !value.is_null()) {
@@ -381,7 +381,7 @@ pub fn put_config(settings: &mut Settings, given: &Json) {
         Some(Json::Object(map)) => !map.is_empty(),
         _ => false,
     };
-    // Whoever says nothing of the switch and names fields wants these found out.
+    // Naming fields without the switch enables the extraction.
     let on = said.unwrap_or_else(|| fields(settings));
     settings.insert(SWITCH.to_owned(), on.into());
 }
@@ -414,7 +414,7 @@ fn in_older_form(field: &Json) -> Json {
     })
 }
 
-/// What is wrong with the fields that an older client wants found out.
+/// Checks the fields in the form of older clients.
 pub(crate) fn check_older_fields(problems: &mut Problems, path: &str, fields: Option<&Json>) {
     let fields = fields.and_then(Json::as_array);
     for (place, field) in fields.into_iter().flatten().enumerate() {

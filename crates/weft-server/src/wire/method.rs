@@ -1,4 +1,4 @@
-//! Chunk methods and their settings, by the names of the API.
+//! Chunk methods and their settings, under their names in the API.
 
 use serde_json::{Value as Json, json};
 use weft_core::seam::dataset_store::Settings;
@@ -7,7 +7,7 @@ use weft_knowledge::ingest::PIPELINE;
 
 use super::rules::{Problems, Rule};
 
-/// How long settings may be, written as JSON.
+/// Maximum length of settings as JSON.
 const SETTINGS_MAX: usize = 65_535;
 
 /// The names of the methods, in the order of the API's messages.
@@ -63,7 +63,7 @@ const PARENTS: &[(&str, Rule)] = &[
     ("ext", Rule::Object),
 ];
 
-/// What `parser_config` may hold.
+/// Fields of `parser_config`.
 const SETTINGS: &[(&str, Rule)] = &[
     ("auto_keywords", Rule::Integer(0, 32)),
     ("auto_questions", Rule::Integer(0, 10)),
@@ -94,7 +94,7 @@ const SETTINGS: &[(&str, Rule)] = &[
     ("ext", Rule::Object),
 ];
 
-/// A method by its name.
+/// Returns the method with this name.
 pub(crate) fn method(name: &str) -> Option<ChunkMethod> {
     let method = serde_json::from_value(Json::String(name.trim().to_lowercase())).ok();
     method.filter(|method| ChunkMethod::ALL.contains(method))
@@ -121,7 +121,8 @@ pub(crate) fn check(problems: &mut Problems, field: &str, settings: &Json) {
     }
 }
 
-/// What settings ask for that this build does not do: they are kept, and whoever has a document read with them is told.
+/// Returns the settings that this build does not implement: they are stored, and reported when a document is ingested
+/// with them.
 pub(crate) fn not_done(settings: &Settings) -> Vec<&'static str> {
     let (raptor, graph) = (settings.get("raptor"), settings.get("graphrag"));
     let is =
@@ -138,21 +139,21 @@ pub(crate) fn not_done(settings: &Settings) -> Vec<&'static str> {
     .collect()
 }
 
-/// Checks settings that come from elsewhere than a request.
+/// Checks settings that do not come from a request.
 ///
 /// # Errors
-/// `Invalid` with a line for everything that is wrong: an unknown name, a value out of its range, what is not part of
-/// this build.
+/// `Invalid` with a line for everything that is wrong: an unknown name, a value out of its range, a setting that is
+/// not part of this build.
 pub fn check_settings(settings: &Settings) -> weft_core::Result<()> {
     let mut problems = Problems::default();
     check(&mut problems, "settings", &Json::Object(settings.clone()));
     if problems.is_empty() { Ok(()) } else { Err(weft_core::Error::invalid(problems.told())) }
 }
 
-/// Where the name is kept with the settings of a dataset by which its embedding model was asked for.
+/// Key in the settings of a dataset for the name under which its embedding model was requested.
 pub(super) const MODEL_ASKED: &str = "embedding_model";
 
-/// Settings as answers show them: what has a field of its own there is left out.
+/// Returns the settings for an answer, without those that have their own field there.
 pub(crate) fn shown(settings: &Settings) -> Settings {
     settings
         .iter()
@@ -161,7 +162,7 @@ pub(crate) fn shown(settings: &Settings) -> Settings {
         .collect()
 }
 
-/// What a method does when nothing is said. Only a graph that is named as the method calls a model.
+/// Returns the default settings of a method. Only the method for knowledge graphs calls a model.
 pub(crate) fn defaults(method: ChunkMethod) -> Settings {
     let off = json!({
         "raptor": {"use_raptor": false}, "graphrag": {"use_graphrag": false},
@@ -206,8 +207,8 @@ pub(crate) fn defaults(method: ChunkMethod) -> Settings {
     }
 }
 
-/// Settings over others: what is given counts, what is null or absent stays. Null for what is not set is kept as it is
-/// given, for clients that look for it.
+/// Merges settings into others: given values replace, null or absent ones keep the base. Null for a setting without a
+/// base is kept, for clients that look for it.
 pub(crate) fn merged(mut base: Settings, given: &Settings) -> Settings {
     for (key, value) in given {
         match (base.get_mut(key), value) {
@@ -223,7 +224,7 @@ pub(crate) fn merged(mut base: Settings, given: &Settings) -> Settings {
     with_parents(base, given)
 }
 
-/// The two ways to ask for smaller pieces mean the same.
+/// Translates one form of requesting smaller pieces into the other.
 fn with_parents(mut settings: Settings, given: &Settings) -> Settings {
     let Some(asked) = given.get("parent_child").and_then(Json::as_object) else { return settings };
     let delimiter = match asked.get("use_parent_child").and_then(Json::as_bool) {
@@ -231,7 +232,7 @@ fn with_parents(mut settings: Settings, given: &Settings) -> Settings {
         Some(false) => "",
         Some(true) => asked.get("children_delimiter").and_then(Json::as_str).unwrap_or("\n"),
     };
-    // Whoever gives the plain setting as well means that.
+    // The plain setting takes precedence.
     if given.get("children_delimiter").is_none_or(Json::is_null) {
         settings.insert("children_delimiter".to_owned(), delimiter.into());
     }

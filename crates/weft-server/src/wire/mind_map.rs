@@ -1,29 +1,29 @@
-//! Mind maps: a tree from the outline that a model writes, or from the nodes that are kept of a dataset.
+//! Mind maps: builds a tree from the outline that a model writes, or from the stored nodes of a dataset.
 
 use std::iter::Peekable;
 
 use serde_json::{Value as Json, json};
 use weft_knowledge::mind_map::{MindMap, MindMapNode};
 
-/// Points within points, at most; what is deeper is on the last level.
+/// Maximum depth of the tree; deeper points are put on the last level.
 const DEPTH_MAX: usize = 8;
 
-/// Where a line of an outline stands: below headings of a smaller level, and below items that begin further left.
+/// Position of a line in an outline: below headings of a smaller level, and below items that are indented less.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Place {
     Heading(usize),
     Item(usize),
 }
 
-/// The tree of an outline in Markdown, of its headings and the items of its lists. Without one point above all others that
-/// is what was asked.
+/// Builds the tree of an outline in Markdown, from its headings and list items. Without a single top-level point the
+/// question becomes the root.
 pub fn tree(outline: &str, asked: &str) -> Json {
     let points = points(outline).into_iter().map(|(level, text)| (level, json!({"id": text})));
     whole(points, asked)
 }
 
-/// The tree of a map that is kept; an empty object when nothing stands in it. Several subjects are below the name of what
-/// they are of.
+/// Builds the tree of a stored map; an empty object if the map is empty. Several top-level subjects are put below
+/// `name`.
 pub fn kept(map: &MindMap, name: &str) -> Json {
     if map.nodes.is_empty() {
         return json!({});
@@ -44,7 +44,7 @@ fn whole(points: impl Iterator<Item = (usize, Json)>, name: &str) -> Json {
     if all.len() == 1 { all.swap_remove(0) } else { json!({"id": name, "children": all}) }
 }
 
-/// The points with their levels.
+/// Returns the points with their levels.
 fn points(outline: &str) -> Vec<(usize, &str)> {
     let mut above: Vec<Place> = Vec::new();
     let mut points = Vec::new();
@@ -56,7 +56,7 @@ fn points(outline: &str) -> Vec<(usize, &str)> {
     points
 }
 
-/// What a line says, if it is a heading or an item.
+/// Parses a line that is a heading or an item.
 fn point(line: &str) -> Option<(Place, &str)> {
     let text = line.trim_start();
     let level = text.len() - text.trim_start_matches('#').len();

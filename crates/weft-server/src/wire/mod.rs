@@ -1,4 +1,4 @@
-//! The JSON types of the API, and how they are made from ours. Nothing else knows them.
+//! The JSON types of the API, and their conversions. No other module knows them.
 
 pub mod account;
 pub mod ag_ui;

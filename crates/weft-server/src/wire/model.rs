@@ -3,7 +3,7 @@
 use serde::Serialize;
 use weft_core::seam::chat_model::{ModelInfo, ModelKind};
 
-/// The configured models by what they are for. Every kind is there, also without a model.
+/// The configured models by purpose. Every kind is present, even without a model.
 #[derive(Debug, Default, Serialize)]
 pub struct Models {
     chat: Vec<ModelInfo>,
@@ -15,7 +15,7 @@ pub struct Models {
     ocr: Vec<ModelInfo>,
 }
 
-/// Puts models in order.
+/// Groups models by kind.
 pub fn by_kind(models: impl IntoIterator<Item = ModelInfo>) -> Models {
     let mut sorted = Models::default();
     for model in models {

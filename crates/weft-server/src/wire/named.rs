@@ -1,8 +1,8 @@
-//! What a list is asked for by name.
+//! Objects that the filter of a list names.
 
 use weft_core::seam::dataset_store::{DatasetFilter, DocumentFilter};
 
-/// Something that a request names, and that must be there.
+/// An object that a request names, and that must exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Named {
     /// By its id.
@@ -12,14 +12,14 @@ pub enum Named {
 }
 
 impl Named {
-    /// What it is called in the request.
+    /// Returns the id or name in the request.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Id(text) | Self::Name(text) => text,
         }
     }
 
-    /// Only the dataset that it names.
+    /// Returns a filter for only this dataset.
     pub fn of_datasets(&self) -> DatasetFilter {
         match self {
             Self::Id(id) => {
@@ -31,7 +31,7 @@ impl Named {
         }
     }
 
-    /// Only the document that it names.
+    /// Returns a filter for only this document.
     pub fn of_documents(&self) -> DocumentFilter {
         match self {
             Self::Id(id) => {

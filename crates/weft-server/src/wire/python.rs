@@ -1,10 +1,10 @@
-//! Values as the compatible API's messages show them, which is how Python writes them.
+//! Values in the format of the compatible API's messages, which is that of Python.
 
 use std::fmt::Write as _;
 
 use serde_json::Value as Json;
 
-/// A value by itself: a text without quotation marks.
+/// Formats a value by itself: a string without quotation marks.
 pub(crate) fn shown(value: &Json) -> String {
     match value {
         Json::String(text) => text.clone(),
@@ -12,7 +12,7 @@ pub(crate) fn shown(value: &Json) -> String {
     }
 }
 
-/// A value within a list or an object.
+/// Formats a value within a list or an object.
 pub(crate) fn quoted(value: &Json) -> String {
     match value {
         Json::Null => "None".to_owned(),
@@ -29,12 +29,12 @@ pub(crate) fn quoted(value: &Json) -> String {
     }
 }
 
-/// A list of texts: `['a', 'b']`.
+/// Formats a list of strings: `['a', 'b']`.
 pub(crate) fn list<T: AsRef<str>>(texts: &[T]) -> String {
     format!("[{}]", texts.iter().map(|text| quoted_text(text.as_ref())).collect::<Vec<_>>().join(", "))
 }
 
-/// The name of a value's type.
+/// Returns the name of a value's type in Python.
 pub(crate) fn type_name(value: &Json) -> &'static str {
     match value {
         Json::Null => "NoneType",
@@ -48,7 +48,7 @@ pub(crate) fn type_name(value: &Json) -> &'static str {
 }
 
 fn quoted_text(text: &str) -> String {
-    // As Python does it: double marks where they spare an escape.
+    // As in Python: double quotes where they avoid an escape.
     let mark = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let mut shown = String::with_capacity(text.len() + 2);
     shown.push(mark);

@@ -1,4 +1,4 @@
-//! What has become of readings of documents, as the API tells it.
+//! Ingestion logs of documents in the format of the API.
 
 use serde_json::{Value as Json, json};
 use weft_core::media_type::ending;
@@ -12,17 +12,17 @@ use super::time::{self, http_date};
 use crate::body::Params;
 use crate::error::ApiError;
 
-/// How readings end, in words and in the digits of older clients.
+/// Outcomes of ingestions, as words and as the digits of older clients.
 const ENDINGS: [(DocumentState, &str, &str); 3] = [
     (DocumentState::Cancelled, "CANCEL", "2"),
     (DocumentState::Done, "DONE", "3"),
     (DocumentState::Failed, "FAIL", "4"),
 ];
 
-/// Which readings a list is asked for.
+/// Reads the filter of a list of ingestions.
 ///
 /// # Errors
-/// 101 for an ending that there is not, and for what is no date.
+/// 101 for an unknown outcome, and for a date that is not valid.
 pub fn filter(params: &Params, page_max: u64) -> Result<ReadingFilter, ApiError> {
     let mut states = Vec::new();
     for word in params.all("operation_status").chain(params.all("run")) {
@@ -53,7 +53,7 @@ pub fn filter(params: &Params, page_max: u64) -> Result<ReadingFilter, ApiError>
     })
 }
 
-/// A reading.
+/// The log of an ingestion.
 pub fn view(reading: &Reading) -> Json {
     let seconds = std::time::Duration::from_millis(reading.duration_ms.try_into().unwrap_or(0)).as_secs_f64();
     let digit = ENDINGS.iter().find(|(state, ..)| *state == reading.state).map_or("", |(.., digit)| digit);

@@ -1,18 +1,18 @@
-//! The input of a request of OpenAI's Responses API: a text, or items. Of these the last messages of the user are the
-//! question, what is said before them is history, and answers to calls that nothing follows are answers.
+//! The input of a request to OpenAI's Responses API: a string, or items. Of the items, the last messages of the user
+//! are the question, messages before them are history, and outputs of calls that nothing follows are answers.
 
 use serde_json::{Value as Json, json};
 use weft_core::value::to_text;
 
 use crate::error::ApiError;
 
-/// Items of one request.
+/// Maximum number of items in one request.
 const ITEMS_MAX: usize = 1_000;
 
-/// The member of a noted part that says which file of the turn it is.
+/// The member of a noted part that tells which file of the turn it refers to.
 pub(super) const FILE: &str = "weft_file";
 
-/// Items that tell what was done, and that nothing follows from.
+/// Types of items that record past actions and have no effect on the turn.
 const DONE: [&str; 13] = [
     "code_interpreter_call",
     "compaction",
@@ -29,32 +29,32 @@ const DONE: [&str; 13] = [
     "web_search_call",
 ];
 
-/// What is said to something that a run asks.
+/// An answer to something that a run asks.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
-    /// What the call of a function gave.
+    /// The output of a function call.
     Output(String),
-    /// Whether a call may be made.
+    /// The decision whether a call may be made.
     Approval {
-        /// Whether it may.
+        /// Whether it is approved.
         approve: bool,
-        /// Why not.
+        /// The reason for a rejection.
         reason: Option<String>,
     },
 }
 
-/// An input that was read.
+/// A parsed input.
 #[derive(Debug, Default)]
 pub struct ResponseInput {
     /// The question.
     pub query: String,
     /// Its files, as turns take them.
     pub files: Vec<Json>,
-    /// What was said before it, as role and text.
+    /// The messages before it, as role and text.
     pub before: Vec<(&'static str, String)>,
-    /// What is answered, by the ids of what asks.
+    /// Answers, by the ids of the items that ask.
     pub answers: Vec<(String, Reply)>,
-    /// What system and developer say.
+    /// Messages of the roles system and developer.
     pub instructions: Vec<String>,
     /// The items themselves, without the bytes of files.
     pub items: Vec<Json>,
@@ -65,10 +65,10 @@ fn wrong(place: usize, what: &str) -> ApiError {
 }
 
 impl ResponseInput {
-    /// Reads one.
+    /// Parses an input.
     ///
     /// # Errors
-    /// 101 naming the item that is not valid or not read.
+    /// 101 naming the item that is not valid or not supported.
     pub fn read(input: &Json) -> Result<Self, ApiError> {
         let mut read = Self::default();
         match input {
@@ -109,9 +109,9 @@ impl ResponseInput {
                 let reason = text("reason").filter(|reason| !reason.is_empty()).map(str::to_owned);
                 self.answers.push((named("approval_request_id")?, Reply::Approval { approve, reason }));
             }
-            // They say what is answered, and their answers name them.
+            // They are the questions to which the answers refer by id.
             Some("function_call" | "mcp_approval_request") => {}
-            // What was done with the answers before them.
+            // The results of the answers before them.
             Some(kind) if DONE.contains(&kind) || kind.ends_with("_call_output") => self.answers.clear(),
             Some(kind) => return Err(wrong(place, &format!("items of the type `{kind}` are not read"))),
             None => return Err(wrong(place, "it must be an object")),
@@ -124,7 +124,7 @@ impl ResponseInput {
         let role = item.get("role").and_then(Json::as_str).unwrap_or_default();
         let content = item.get("content").unwrap_or(&Json::Null);
         let asks = role == "user";
-        // What comes before an answer was of an earlier turn.
+        // Anything before a message of the assistant belongs to an earlier turn.
         if role == "assistant" {
             self.answers.clear();
             self.files.clear();
@@ -150,7 +150,7 @@ impl ResponseInput {
         Ok(())
     }
 
-    /// Files of earlier questions do not come with this turn.
+    /// Removes references to files: those of earlier questions are not part of this turn.
     fn forget_places(&mut self) {
         let contents = self.items.iter_mut().filter_map(|item| item.get_mut("content")?.as_array_mut());
         for part in contents.flatten().filter_map(Json::as_object_mut) {
@@ -158,7 +158,8 @@ impl ResponseInput {
         }
     }
 
-    /// The text of a message, and its parts as they are noted. Files of a question are added to those of the turn.
+    /// Returns the text of a message, and its parts in the form for the note. Files of a question are added to those
+    /// of the turn.
     fn content(
         &mut self,
         place: usize,
@@ -197,7 +198,7 @@ impl ResponseInput {
     }
 }
 
-/// What a function gave: a text, or parts with text.
+/// Returns the output of a function: a string, or parts with text.
 fn output_text(output: &Json) -> String {
     match output {
         Json::Array(parts) => {
@@ -208,7 +209,7 @@ fn output_text(output: &Json) -> String {
     }
 }
 
-/// A picture or file as turns take it: a data URI, or what names an upload.
+/// Converts a picture or file into the form that turns take: a data URI, or the id of an upload.
 fn file_of(part: &Json) -> Result<Json, String> {
     let text = |key: &str| part.get(key).and_then(Json::as_str).filter(|text| !text.is_empty());
     if let Some(id) = text("file_id") {
@@ -226,10 +227,10 @@ fn file_of(part: &Json) -> Result<Json, String> {
     }
 }
 
-/// A data URI that says the name of its file, as far as it can stand there.
+/// Returns a data URI that contains the name of its file, if the name can be written there.
 fn named_uri(data: &str, name: Option<&str>) -> String {
     let data = if data.starts_with("data:") { data.to_owned() } else { format!("data:;base64,{data}") };
-    // A name with one of these would be read as the next part of the URI.
+    // A name with one of these would be parsed as the next part of the URI.
     let plain = |name: &&str| !name.contains([';', ',', '=']) && !name.chars().any(char::is_control);
     match (name.filter(plain), data.split_once(';')) {
         (Some(name), Some((kind, rest))) => format!("{kind};name={name};{rest}"),

@@ -10,11 +10,11 @@ use crate::body::Body;
 use crate::dialect::responses::{Note, PREFIX};
 use crate::error::ApiError;
 
-/// Entries and characters of what clients note for themselves.
+/// Maximum number of metadata entries, and of characters in each, that clients may attach.
 const METADATA_MAX: usize = 16;
 const METADATA_CHARS_MAX: usize = 512;
 
-/// What is decided where the canvas is drawn, with what may be said all the same: that it stays as it is.
+/// Parameters that the canvas decides, with the values that are accepted because they change nothing.
 const OF_THE_CANVAS: [(&str, &[Neutral]); 11] = [
     ("frequency_penalty", &[Neutral::Number(0)]),
     ("max_output_tokens", &[]),
@@ -48,23 +48,23 @@ impl Neutral {
     }
 }
 
-/// What a client wants.
+/// A parsed request.
 #[derive(Debug)]
 pub struct ResponseRequest {
-    /// The agent, as the client names it: its id, or its id, `@` and a version.
+    /// The agent in the form that clients use: its id, or its id, `@` and a version.
     pub model: Option<String>,
-    /// The response that it goes on from.
+    /// The response that it continues.
     pub previous: Option<RunId>,
     /// The question. Its session is the conversation that the client names.
     pub turn: CompletionRequest,
-    /// What it answers to the items of a response that waits. When there are some there is no question.
+    /// Answers to the items of a waiting response. If there are any, there is no question.
     pub answers: Vec<(String, Reply)>,
-    /// What its response is to say of it.
+    /// The request data that the response repeats.
     pub note: Note,
 }
 
 impl ResponseRequest {
-    /// Reads one.
+    /// Parses a request.
     ///
     /// # Errors
     /// 101 naming the field that is not valid, or that has no effect here.
@@ -105,10 +105,10 @@ impl ResponseRequest {
         turn.session = conversation.map(SessionId::from);
         turn.before = before;
         turn.input.query = query;
-        // The items say by their places which files are theirs.
+        // The items refer to their files by index.
         files.append(&mut turn.input.files);
         turn.input.files = files;
-        // Items keep apart what is said at the same time.
+        // Items separate concurrent messages.
         turn.input.parallel_messages = true;
         turn.input.background = note.background;
         turn.input.notes = note.notes();
@@ -120,22 +120,22 @@ impl ResponseRequest {
     }
 }
 
-/// The run of a response.
+/// Returns the run of a response.
 ///
 /// # Errors
-/// 102 for what is no id of one.
+/// 102 for an id that is not that of a response.
 pub fn run_of(response: &str) -> Result<RunId, ApiError> {
     let run = response.strip_prefix(PREFIX).filter(|run| !run.is_empty());
     run.map(RunId::from).ok_or_else(|| no_response(response))
 }
 
-/// There is no such response, or none that the caller sees.
+/// The error for a response that does not exist or that the caller cannot see.
 pub fn no_response(id: &str) -> ApiError {
     let id: String = id.chars().take(64).collect();
     ApiError::data(format!("There is no response `{id}`."))
 }
 
-/// Refuses what would be without effect: an answer that is not as it was asked for is worse than none.
+/// Rejects parameters that would have no effect: an answer that ignores them silently would be worse than an error.
 fn decided_here(body: &Body) -> Result<(), ApiError> {
     let refused = |name: &str| {
         let message =
@@ -162,7 +162,7 @@ fn decided_here(body: &Body) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// A conversation is named by its id, or by an object that has it.
+/// Reads the conversation, given by its id or by an object that contains it.
 fn conversation(body: &Body) -> Result<Option<String>, ApiError> {
     match body.get("conversation") {
         Some(Json::Object(named)) => {
@@ -185,10 +185,10 @@ fn metadata(body: &Body) -> Result<Map<String, Json>, ApiError> {
     Ok(metadata)
 }
 
-/// Some of the items of a question.
+/// Returns a page of the items of a question.
 ///
 /// # Errors
-/// 101 for a page that is none.
+/// 101 for a page that is not valid.
 pub fn item_page(
     run: &RunId,
     note: &Note,
@@ -222,7 +222,7 @@ pub fn item_page(
     )
 }
 
-/// An item as it is shown, with what the turn has of its pictures.
+/// Returns an item for the answer, with its pictures from the turn.
 fn shown(run: &RunId, number: usize, item: &Json, files: &[Json]) -> Json {
     let mut item = item.clone();
     item["id"] = json!(format!("in_{run}_{number}"));

@@ -1,4 +1,4 @@
-//! Searches: what requests ask for, and how answers show what was found.
+//! Searches: reading requests and building answers.
 
 use serde_json::{Value as Json, json};
 use weft_core::ChunkId;
@@ -12,46 +12,46 @@ use super::{metadata, python};
 use crate::body::{Body, Params, excerpt};
 use crate::error::{ApiError, code};
 
-/// Hits of a page when nobody says how many.
+/// Default number of hits on a page.
 const PAGE_SIZE: usize = 30;
 
-/// Languages that one question is translated into, at most.
+/// Maximum number of languages that a question is translated into.
 const LANGUAGES_MAX: usize = 10;
 
-/// A question to datasets. This is where the API's names for weights and thresholds end.
+/// A search in datasets. The API's names for weights and thresholds are not used beyond this type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RetrievalRequest {
-    /// The datasets to ask, by id.
+    /// Ids of the datasets to search.
     pub datasets: Vec<String>,
-    /// Only in these documents.
+    /// Only these documents; empty: all.
     pub documents: Vec<String>,
     /// The question.
     pub question: String,
-    /// How many hits to pass over.
+    /// Number of hits to skip.
     pub offset: usize,
-    /// How many hits at most.
+    /// Maximum number of hits.
     pub limit: usize,
-    /// What a hit has to score at least.
+    /// Minimum score of a hit.
     pub similarity_min: f64,
-    /// The share of vectors in a score.
+    /// Weight of the vector similarity in a score.
     pub vector_weight: f64,
-    /// How many candidates each part finds.
+    /// Number of candidates from each kind of search.
     pub candidates_max: usize,
-    /// The model that ranks what was found; empty: none.
+    /// The model that reranks the hits; empty for none.
     pub reranker: String,
-    /// Whether a model adds words to the question.
+    /// Whether a model adds keywords to the question.
     pub keyword: bool,
-    /// Whether hits show where the question's words stand.
+    /// Whether hits mark the question's words in their text.
     pub highlight: bool,
-    /// Languages to ask in, too.
+    /// Additional languages to search in.
     pub languages: Vec<String>,
-    /// Only in documents that fit.
+    /// Only documents that match.
     pub filter: FilterChoice,
-    /// Whether a knowledge graph is asked, too.
+    /// Whether to search the knowledge graph as well.
     pub graph: bool,
-    /// Whether tables of contents lead to more.
+    /// Whether to follow tables of contents to more chunks.
     pub contents: bool,
-    /// Whether hits show the metadata of their documents, and which keys; no keys: all.
+    /// Whether hits contain the metadata of their documents, and which keys; an empty list means all.
     pub metadata: Option<Vec<String>>,
 }
 
@@ -59,7 +59,7 @@ impl RetrievalRequest {
     /// Reads `POST /retrieval`. No page is larger than `size_max`.
     ///
     /// # Errors
-    /// 102 in the API's words; 100 for numbers that are none.
+    /// 102 with the API's message; 100 for numbers that are not valid.
     pub fn read(body: &Body, size_max: usize) -> Result<Self, ApiError> {
         let datasets = match body.get("dataset_ids") {
             None => return Err(ApiError::data("`dataset_ids` is required.")),
@@ -104,11 +104,11 @@ impl RetrievalRequest {
         })
     }
 
-    /// Reads `POST /datasets/search`, or `POST /datasets/{id}/search` with that dataset: the same with names and
-    /// defaults of their own.
+    /// Reads `POST /datasets/search`, or `POST /datasets/{id}/search` with that dataset: the same with different
+    /// field names and defaults.
     ///
     /// # Errors
-    /// 101 without a question, and for a filter that is none; otherwise as [`RetrievalRequest::read`].
+    /// 101 without a question, and for a filter that is not valid; otherwise as [`RetrievalRequest::read`].
     pub fn of_datasets(mut body: Body, dataset: Option<&str>, size_max: usize) -> Result<Self, ApiError> {
         if body.get("question").is_none() {
             return Err(ApiError::argument(line("question", "Field required", &Json::Object(body.0))));
@@ -117,7 +117,7 @@ impl RetrievalRequest {
             body.0.insert("dataset_ids".to_owned(), json!([id]));
         }
         for (name, usual) in [("doc_ids", "document_ids"), ("size", "page_size"), ("page", "page")] {
-            // Null is the default here, and is refused under the usual name.
+            // Null means the default here, but is rejected under the usual name.
             if let Some(value) = body.0.remove(name).filter(|value| !value.is_null()) {
                 body.0.insert(usual.to_owned(), value);
             }
@@ -171,7 +171,7 @@ fn fitting(body: &Body) -> Result<FilterChoice, ApiError> {
     Ok(filter.map_or(FilterChoice::All, FilterChoice::Given))
 }
 
-/// What a question in the address of `/dify/retrieval` would be in a body.
+/// Converts the query parameters of `/dify/retrieval` into the equivalent body.
 pub fn dify_body(params: &Params) -> Body {
     let texts = |keys: &[&str]| {
         let given = keys.iter().filter_map(|key| Some(((*key).to_owned(), Json::from(params.get(key)?))));
@@ -184,7 +184,7 @@ pub fn dify_body(params: &Params) -> Body {
     Body(body)
 }
 
-/// What was found, as `POST /datasets/search` answers it: the same with the names that chunks are indexed under.
+/// The result in the form of `POST /datasets/search`: the same with the field names of the index.
 pub fn answer_of_datasets(found: &Retrieved) -> Json {
     let mut answer = answer(found, &vec![None; found.passages.len()], None);
     let hits = answer["chunks"].as_array_mut().into_iter().flatten();
@@ -204,7 +204,7 @@ pub fn answer_of_datasets(found: &Retrieved) -> Json {
     answer
 }
 
-/// What was found, as `POST /retrieval` answers it; `highlights` stand beside the passages.
+/// The result in the form of `POST /retrieval`; `highlights` correspond to the passages.
 pub fn answer(found: &Retrieved, highlights: &[Option<String>], metadata: Option<&[String]>) -> Json {
     let chunks: Vec<Json> = found
         .passages
@@ -226,10 +226,10 @@ pub fn answer(found: &Retrieved, highlights: &[Option<String>], metadata: Option
         .iter()
         .map(|document| json!({"doc_name": document.name, "doc_id": document.id, "count": document.count}))
         .collect();
-    // Lists also when they are empty: clients go through them without a look.
+    // Lists are present even when empty: clients iterate over them without checking.
     let mut answer = json!({"total": found.total, "chunks": chunks, "doc_aggs": documents});
     if !found.notes.is_empty() {
-        // No other server of this API has this field, so that it is there only when it says something.
+        // Not part of the compatible API, so the field is present only when it has content.
         answer["notes"] = json!(found.notes);
     }
     answer
@@ -259,18 +259,18 @@ fn hit(passage: &Passage) -> Json {
     })
 }
 
-/// Scores that there are none of read as 0, which clients can compute with.
+/// Returns 0 for a missing score, so that clients can calculate with it.
 fn score(score: Option<f64>) -> f64 {
     score.filter(|score| score.is_finite()).unwrap_or(0.0)
 }
 
-/// What is told of a document's metadata; no keys: all of it.
+/// Selects metadata of a document by its keys; no keys select all.
 pub(crate) fn chosen(all: &Metadata, keys: &[String]) -> Metadata {
     let wanted = |key: &String| keys.is_empty() || keys.contains(key);
     all.iter().filter(|(key, _)| wanted(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// What was found, as `POST /dify/retrieval` answers it.
+/// The result in the form of `POST /dify/retrieval`.
 pub fn records(found: &Retrieved) -> Json {
     let records: Vec<_> = found
         .passages
@@ -294,7 +294,7 @@ fn texts(json: &Json) -> Option<Vec<String>> {
     json.as_array()?.iter().map(|text| text.as_str().map(str::to_owned)).collect()
 }
 
-/// A number, also written as a text.
+/// Reads a number, which may also be written as a string.
 fn number(body: &Body, key: &str) -> Result<Option<f64>, ApiError> {
     let Some(value) = body.get(key) else { return Ok(None) };
     let number = match value {
@@ -315,7 +315,7 @@ fn share(body: &Body, key: &str, absent: f64) -> Result<f64, ApiError> {
     Ok(number(body, key)?.unwrap_or(absent).clamp(0.0, 1.0))
 }
 
-/// A whole number, also written as a text. A number with digits behind the point loses these.
+/// Reads an integer, which may also be written as a string. A fraction is truncated.
 fn whole(body: &Body, key: &str) -> Result<Option<i64>, ApiError> {
     let Some(value) = body.get(key) else { return Ok(None) };
     let number = match value {
@@ -332,7 +332,7 @@ fn whole(body: &Body, key: &str) -> Result<Option<i64>, ApiError> {
     })
 }
 
-/// The number or the size of a page. Below 1 it is the default; null is none of what the API takes.
+/// Reads the number or the size of a page. Below 1 it is the default; null is rejected.
 fn place(body: &Body, key: &str) -> Result<Option<usize>, ApiError> {
     if body.0.get(key).is_some_and(Json::is_null) {
         let message = format!("TypeError(\"`{key}` must be a number, not 'NoneType'\")");

@@ -1,5 +1,5 @@
-//! What the fields of a request may hold. Everything that is wrong is told at once, one line for each
-//! field, in the words that clients of the compatible API know.
+//! Validation of the fields of a request. All errors are reported together, one line per field, with the messages
+//! that clients of the compatible API know.
 
 use std::ops::RangeInclusive;
 
@@ -11,73 +11,73 @@ use crate::error::ApiError;
 
 type Object = serde_json::Map<String, Json>;
 
-/// How much of a wrong value is repeated, in characters.
+/// Maximum number of characters of an invalid value that an error repeats.
 const VALUE_SHOWN_MAX: usize = 128;
 
-/// How many wrong fields are told.
+/// Maximum number of errors that are reported.
 const PROBLEMS_MAX: usize = 100;
 
-/// What a field may hold.
+/// Constraint on the value of a field.
 #[derive(Clone, Copy, Debug)]
 pub enum Rule {
-    /// A text with so many characters.
+    /// A string with a length in this range, in characters.
     Text(usize, usize),
-    /// A text with so many characters, without the space around it.
+    /// A string whose length in characters, without surrounding space, is in this range.
     Trimmed(usize, usize),
-    /// A whole number of this range.
+    /// An integer in this range.
     Integer(i64, i64),
-    /// A number of this range.
+    /// A number in this range.
     Number(f64, f64),
     /// True or false.
     Flag,
-    /// One of these texts, letter by letter; a choice is never null.
+    /// Exactly one of these strings; never null.
     OneOf(&'static [&'static str]),
-    /// A list of texts.
+    /// A list of strings.
     Texts,
     /// A list of pairs of page numbers.
     Pages,
-    /// An object of anything.
+    /// An object with any members.
     Object,
-    /// An object with these fields and no others; what is null counts as absent.
+    /// An object with these fields and no others; null counts as absent.
     Fields(&'static [(&'static str, Rule)]),
     /// Anything.
     Any,
 }
 
-/// Everything that is wrong with a request.
+/// All errors in a request.
 #[derive(Debug, Default)]
 pub(crate) struct Problems(Vec<String>);
 
 impl Problems {
-    /// One more.
+    /// Adds an error.
     pub(crate) fn add(&mut self, field: &str, message: &str, value: &Json) {
-        // What comes beyond is dropped, so that a body full of wrong fields does not get an answer larger
-        // than itself.
+        // Further errors are dropped, so that the answer to a body full of invalid fields is not larger than the
+        // body.
         if self.0.len() < PROBLEMS_MAX {
             self.0.push(line(field, message, value));
         }
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no errors.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// All of them, a line each.
+    /// Returns all errors, one per line.
     pub(crate) fn told(self) -> String {
         self.0.join("\n")
     }
 
-    /// The refusal that tells all of them.
+    /// Fails with all errors.
     ///
     /// # Errors
-    /// When there is one.
+    /// When there is any.
     pub(crate) fn refuse(self, code: u16) -> Result<(), ApiError> {
         if self.0.is_empty() { Ok(()) } else { Err(ApiError::new(code, self.0.join("\n"))) }
     }
 
-    /// Checks an object's fields, those that it must not have included. A field that is null counts as
-    /// absent, unless it is a choice.
+    /// Checks the fields of an object, and that it has no others. A field that is null counts as absent, unless it is
+    /// a choice.
     pub(crate) fn fields(&mut self, path: &str, object: &Object, rules: &[(&str, Rule)]) {
         for (key, rule) in rules {
             let never_null = matches!(rule, Rule::OneOf(_));
@@ -194,7 +194,7 @@ impl Problems {
     }
 }
 
-/// One thing that is wrong, as one line.
+/// Formats an error as one line.
 pub(crate) fn line(field: &str, message: &str, value: &Json) -> String {
     let mut shown = python::shown(value);
     if shown.chars().count() > VALUE_SHOWN_MAX {

@@ -13,17 +13,17 @@ pub struct RunItem {
     session_id: SessionId,
     agent_id: CanvasId,
     query: String,
-    /// Without an ending: `running` while it is under way here, else `unfinished`, as after a crash.
+    /// Without an ending: `running` while this process executes it, else `unfinished`, such as after a crash.
     status: &'static str,
     create_time: i64,
     finish_time: Option<i64>,
-    /// The version of the canvas that it runs, where a run is shown by itself.
+    /// The version of the canvas, for a run that is shown by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<Arc<str>>,
 }
 
 impl RunItem {
-    /// A stored run; `open` is its status as long as it has no ending.
+    /// Builds the representation of a stored run; `open` is its status while it has no ending.
     pub fn new(run: StoredRun, open: &'static str) -> Self {
         let StoredRun {
             key,
@@ -50,7 +50,7 @@ impl RunItem {
         }
     }
 
-    /// The same with the version of the canvas that it runs.
+    /// Adds the version of the canvas.
     #[must_use]
     pub fn on(self, version: Arc<str>) -> Self {
         Self { version: Some(version), ..self }

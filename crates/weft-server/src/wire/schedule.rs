@@ -1,4 +1,4 @@
-//! Schedules and what they have asked for.
+//! Schedules and the runs that they have requested.
 
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -11,19 +11,20 @@ use super::time::http_date;
 use crate::auth::Caller;
 use crate::body::Body;
 use crate::error::ApiError;
+use weft_app::App;
 use weft_app::schedule::times::{interval, interval_text};
 use weft_app::schedule::{Fire, Terms, upcoming};
 
-/// The zone of a cron expression when nobody says one.
+/// Default time zone of a cron expression.
 pub const ZONE: &str = "UTC";
 
-/// How many missed times are made up for when nobody says how many.
+/// Default number of missed times to catch up on.
 pub const MADE_UP: u32 = 100;
 
-/// Coming times that are shown.
+/// Number of upcoming times that are shown.
 const UPCOMING_SHOWN: usize = 5;
 
-/// What a new schedule is to be.
+/// Reads the terms of a new schedule.
 ///
 /// # Errors
 /// 101 naming the field that is missing or is not valid.
@@ -42,7 +43,7 @@ pub fn terms(body: &Body, caller: &Caller, now_ms: i64) -> Result<Terms, ApiErro
     the_rest(body, terms)
 }
 
-/// What a schedule is to be from now on; what the request does not name stays.
+/// Applies the fields of a request to the terms of a schedule; absent fields stay as they are.
 ///
 /// # Errors
 /// 101 naming the field that is not valid.
@@ -72,7 +73,7 @@ fn the_rest(body: &Body, terms: Terms) -> Result<Terms, ApiError> {
         session: match (body.text("session_id")?, body.id("session_id")?) {
             (None, _) => session,
             (Some(_), Some(id)) => SessionPolicy::One(SessionId::from(id)),
-            // An empty id takes away the one that is there.
+            // An empty id removes the current one.
             (Some(_), None) => SessionPolicy::New,
         },
         misfire: self::misfire(body, misfire)?,
@@ -95,8 +96,7 @@ fn timing(body: &Body, before: Option<&Timing>, now_ms: i64) -> Result<Option<Ti
         (None, Some(every), None) => {
             let every_ms = i64::try_from(interval(&every)?.as_millis()).unwrap_or(i64::MAX);
             Ok(Some(match before {
-                // An interval that stays keeps its beginning: to send it again does not put off the next
-                // time.
+                // An unchanged interval keeps its start: sending it again does not delay the next time.
                 Some(same @ Timing::Every { every_ms: now, .. }) if *now == every_ms => same.clone(),
                 _ => Timing::Every { every_ms, from_ms: now_ms },
             }))
@@ -140,15 +140,17 @@ pub struct ScheduleItem {
     every: Option<String>,
     query: String,
     inputs: serde_json::Map<String, Json>,
+    /// Those of them that nothing in the agent reads.
+    unread_inputs: Vec<String>,
     files: Vec<Json>,
     user_id: String,
-    /// Absent when each run has a session of its own.
+    /// Absent if each run has its own session.
     session_id: Option<SessionId>,
     misfire: &'static str,
     misfire_max: Option<u32>,
     enabled: bool,
     next_time: Option<i64>,
-    /// The next times as people read them.
+    /// The upcoming times in a form for people.
     upcoming: Vec<String>,
     create_time: i64,
     create_date: String,
@@ -156,8 +158,10 @@ pub struct ScheduleItem {
     update_date: String,
 }
 
-impl From<Schedule> for ScheduleItem {
-    fn from(schedule: Schedule) -> Self {
+impl ScheduleItem {
+    /// How a schedule is shown, with what its agent makes of it as it is now.
+    pub async fn of(app: &App, schedule: Schedule) -> Self {
+        let unread_inputs = app.unread_inputs(&schedule).await;
         let upcoming = upcoming(&schedule, UPCOMING_SHOWN);
         let enabled = schedule.is_enabled();
         let Schedule {
@@ -203,6 +207,7 @@ impl From<Schedule> for ScheduleItem {
             every,
             query,
             inputs,
+            unread_inputs,
             files,
             user_id,
             session_id: match session {
@@ -222,30 +227,30 @@ impl From<Schedule> for ScheduleItem {
     }
 }
 
-/// A run that a schedule has asked for.
+/// A run that a schedule has requested.
 #[derive(Debug, Serialize)]
 pub struct FireItem {
     run_id: RunId,
     session_id: SessionId,
     due_time: i64,
-    /// Of the run once it has started; before that `queued`, or `given_up`.
+    /// The status of the run once it has started; before that `queued`, or `given_up`.
     status: &'static str,
-    /// How often a worker has begun with it.
+    /// Number of times that a worker has started it.
     attempts: u32,
-    /// Why it was put off or given up; empty when it was not.
+    /// Why it was delayed or given up; empty if it was not.
     reason: String,
     start_time: Option<i64>,
     finish_time: Option<i64>,
 }
 
-/// How far a run that was asked for has come.
+/// Returns the status of a requested run.
 pub fn fire_status(fire: &Fire) -> &'static str {
     match (&fire.run, &fire.stored.state) {
         (Some(StoredRun { ending: Some(ending), .. }), _) => Ending::as_str(*ending),
         (Some(_), _) => "running",
         (None, WorkState::Waiting { .. } | WorkState::Taken { .. }) => "queued",
         (None, WorkState::Abandoned { .. }) => "given_up",
-        // Its run was removed, or is from before runs were kept as long.
+        // Its run was removed, or is older than the retention of runs.
         (None, WorkState::Done { .. }) => "done",
     }
 }
@@ -255,7 +260,7 @@ impl From<Fire> for FireItem {
         let status = fire_status(&fire);
         let Fire { stored, run } = fire;
         let StoredWork { work, state: _, attempts, reason, pushed_ms: _ } = stored;
-        // A run without a session of its schedule begins one that is named like itself.
+        // A run without a session of its schedule creates a session with its own id.
         let own = SessionId::new(work.run.id.as_str());
         Self {
             session_id: work.session.unwrap_or(own),

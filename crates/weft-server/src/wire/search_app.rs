@@ -1,4 +1,4 @@
-//! Search apps: what clients set of one, and what is run of it.
+//! Search apps: their settings in the API, and how they are executed.
 
 use serde_json::{Map, Value as Json, json};
 use weft_core::seam::chat_store::{Chat, ChatSettings};
@@ -9,13 +9,13 @@ use crate::body::Body;
 use crate::error::ApiError;
 use weft_app::chats;
 
-/// Bytes of a name, at most.
+/// Maximum length of a name, in bytes.
 const APP_NAME_BYTES_MAX: usize = 255;
 
-/// The settings of a search app that say how a prompt is made, by the names that assistants have for them.
+/// Settings of a search app that belong to the prompt, under the names that assistants use.
 const OF_THE_PROMPT: [&str; 5] = ["keyword", "use_kg", "cross_languages", "toc_enhance", "reasoning"];
 
-/// Those that assistants have by the same names.
+/// Settings that have the same names in assistants.
 const AS_THEY_ARE: [&str; 7] = [
     "similarity_threshold",
     "vector_similarity_weight",
@@ -26,10 +26,10 @@ const AS_THEY_ARE: [&str; 7] = [
     "meta_data_filter",
 ];
 
-/// The name that a request gives.
+/// Reads the name from a request.
 ///
 /// # Errors
-/// 102 for one that is no text, empty, or too long.
+/// 102 for a name that is not a string, is empty, or is too long.
 pub fn name(body: &Body) -> Result<String, ApiError> {
     let Some(Json::String(name)) = body.0.get("name") else {
         return Err(ApiError::data("Search name must be string."));
@@ -46,7 +46,7 @@ pub fn name(body: &Body) -> Result<String, ApiError> {
     Ok(trimmed.to_owned())
 }
 
-/// What a search app is to be like: what the request does not name stays.
+/// Reads the settings of a search app; fields that the request omits stay as they are.
 ///
 /// # Errors
 /// 102 for a setting that is not valid.
@@ -68,7 +68,7 @@ pub fn search_settings(body: &Body, before: &ChatSettings) -> Result<ChatSetting
     Ok(run)
 }
 
-/// What is run of a search app with these settings.
+/// Returns the settings with which a search app is executed.
 ///
 /// # Errors
 /// 102 for a setting that is not valid.
@@ -88,7 +88,7 @@ fn run_settings(config: &Map<String, Json>) -> Result<ChatSettings, ApiError> {
             assistant.insert(key.to_owned(), value.clone());
         }
     }
-    // It is refused in the name that the client has given.
+    // The error uses the field name that the client has sent.
     let named = |error: ApiError| match error.message().strip_prefix("`dataset_ids`") {
         Some(rest) => ApiError::data(format!("`kb_ids`{rest}")),
         None => error,
@@ -96,7 +96,7 @@ fn run_settings(config: &Map<String, Json>) -> Result<ChatSettings, ApiError> {
     settings(&Body(assistant), chats::single_questions()).map_err(named)
 }
 
-/// A search app as clients read it.
+/// The representation of a search app in answers.
 pub fn view(app: &Chat) -> Json {
     let Chat { key, kind: _, name, settings, revision: _, created_ms, updated_ms } = app;
     json!({

@@ -1,4 +1,4 @@
-//! Secrets as the API shows them: never their values.
+//! Secrets in the format of the API, without their values.
 
 use serde::Serialize;
 use weft_core::seam::secrets::SecretInfo;

@@ -29,7 +29,7 @@ pub struct SessionView {
 }
 
 impl SessionView {
-    /// A session, its messages, and the drawing it runs on if that is wanted.
+    /// Builds the representation of a session with its messages, and its canvas if requested.
     pub fn new(session: Session, messages: &[SessionMessage], dsl: Option<Json>) -> Self {
         let Session {
             key,
@@ -51,7 +51,7 @@ impl SessionView {
         Self {
             id: key.id,
             name,
-            // The SDK tells by its presence that the session is one of an agent.
+            // The SDK recognizes a session of an agent by the presence of this field.
             agent_id: canvas.clone(),
             dialog_id: canvas,
             exp_user_id: user_id.clone(),
@@ -84,7 +84,7 @@ pub struct ChatSessionView {
 }
 
 impl ChatSessionView {
-    /// A conversation and its messages.
+    /// Builds the representation of a conversation with its messages.
     pub fn new(session: Session, messages: &[SessionMessage]) -> Self {
         let judged = |(at, one): (usize, &SessionMessage)| {
             let mut view = message(at, one);
@@ -108,7 +108,7 @@ impl ChatSessionView {
     }
 }
 
-/// What was found, turn by turn, as the drawing of a session holds it.
+/// The retrieved sources, turn by turn, as the canvas of a session contains them.
 fn retrieval(messages: &[SessionMessage]) -> Json {
     let answers = messages.iter().filter(|message| message.role == "assistant" && message.run.is_some());
     let found = |message: &SessionMessage| match &message.reference {
@@ -124,14 +124,14 @@ fn message(at: usize, message: &SessionMessage) -> Json {
     if let Some(run) = run {
         view["id"] = json!(run);
     }
-    // Opening words have no sources.
+    // The opening text has no sources.
     if role == "assistant" && at > 0 {
         view["reference"] = sources(reference);
     }
     view
 }
 
-/// The sources of `{chunks, doc_aggs}` as a list; each says by which number it is cited.
+/// Converts the sources from `{chunks, doc_aggs}` into a list; each one has the number by which it is cited.
 pub fn sources(reference: &Json) -> Json {
     let chunks = reference.get("chunks").and_then(Json::as_object);
     let list = chunks.into_iter().flatten().map(|(number, chunk)| {

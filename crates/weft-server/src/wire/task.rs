@@ -1,4 +1,4 @@
-//! Human tasks in lists, and what is said to them.
+//! Human tasks in lists, and the answers to them.
 
 use serde::Serialize;
 use serde_json::json;
@@ -20,7 +20,7 @@ pub struct TaskView {
     session_id: SessionId,
     run_id: RunId,
     component_id: ComponentId,
-    /// Where its answers go among the inputs of a turn.
+    /// Key for its answers among the inputs of a turn.
     address: String,
     tips: String,
     inputs: serde_json::Map<String, Json>,
@@ -53,7 +53,7 @@ impl From<Task> for TaskView {
     }
 }
 
-/// Which tasks a list is to have: those that are open, unless `status` says otherwise.
+/// Reads the filter of a list of tasks: open ones, unless `status` is given.
 ///
 /// # Errors
 /// 101 for a word or a time that is not valid.
@@ -93,11 +93,11 @@ pub fn filter(params: &Params, now_ms: i64, size_max: u64) -> Result<TaskFilter,
     })
 }
 
-/// What a body says to a task: `inputs`, or one of `approve`, `deny`, `edit`, `retry`, `give_up` and
-/// `decision`, with a `reason` for a no.
+/// Reads the answer to a task from a body: `inputs`, or one of `approve`, `deny`, `edit`, `retry`, `give_up` and
+/// `decision`, with a `reason` for a refusal.
 ///
 /// # Errors
-/// 101 when it says nothing, or two things at once.
+/// 101 without an answer, and with more than one.
 pub fn answer(body: &Body) -> Result<TaskAnswer, ApiError> {
     let mut said: Vec<TaskAnswer> = Vec::new();
     said.extend(body.object("inputs")?.map(TaskAnswer::Inputs));
@@ -108,7 +108,7 @@ pub fn answer(body: &Body) -> Result<TaskAnswer, ApiError> {
     };
     match body.get("deny") {
         None | Some(Json::Bool(false)) => {}
-        // A text is the reason of the refusal, unless it is a truth value in letters.
+        // A string is the reason of the refusal, unless it spells a boolean.
         Some(Json::String(text)) if body.flag("deny").is_err() => {
             said.push(TaskAnswer::Decision(denied(Some(text.clone()))));
         }
@@ -139,7 +139,7 @@ pub fn answer(body: &Body) -> Result<TaskAnswer, ApiError> {
     }
 }
 
-/// A decision to do it differently: other arguments for a call, another text for a plan.
+/// Builds the decision with changes: other arguments for a call, or another text for a plan.
 pub fn edited(edit: &Json) -> Json {
     match edit {
         Json::Object(_) => json!({"decision": "edit", "arguments": edit}),

@@ -1,4 +1,4 @@
-//! Templates as the API shows them.
+//! Templates in the format of the API.
 
 use serde_json::{Value as Json, json};
 
@@ -7,7 +7,7 @@ use super::time::http_date;
 use crate::body::Body;
 use weft_app::templates::Template;
 
-/// When this set was made, in milliseconds since 1970: rows of the compatible API have a time.
+/// Creation time of the templates, in milliseconds since 1970: rows of the compatible API have one.
 const MADE_MS: i64 = 1_764_028_800_000;
 
 /// A row of the list of templates.
@@ -15,7 +15,7 @@ pub fn row(template: &Template) -> Json {
     let Template { id, title, description, canvas_type, question, dsl, documents } = template;
     let document: Json = serde_json::from_str(dsl).unwrap_or(Json::Null);
     let category = if document["canvas_category"] == PIPELINE { PIPELINE } else { AGENT };
-    // A document may stand around the canvas.
+    // The canvas may be wrapped in a document.
     let dsl = document.get("dsl").unwrap_or(&document);
     let names: Vec<&str> = documents.iter().map(|(name, _)| *name).collect();
     json!({
@@ -36,7 +36,7 @@ pub fn row(template: &Template) -> Json {
     })
 }
 
-/// What describes a template may be there in several languages, of which one is taken: English, else the first.
+/// Selects one language of title and description, which may be given in several: English, else the first.
 pub fn in_one_language(mut body: Body) -> Body {
     for name in ["title", "description"] {
         let Some(Json::Object(languages)) = body.0.get(name) else { continue };

@@ -1,22 +1,23 @@
-//! Times as the API writes them.
+//! Times in the formats of the API.
 
-/// `Fri, 11 Oct 2024 08:46:43 GMT`; empty for a time outside the calendar.
+/// Formats a time as `Fri, 11 Oct 2024 08:46:43 GMT`; empty for a time outside the calendar.
 pub(crate) fn http_date(ms: i64) -> String {
     jiff::Timestamp::from_millisecond(ms)
         .map(|time| time.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string())
         .unwrap_or_default()
 }
 
-/// `2024-10-11 08:46:43`, in UTC; empty for a time outside the calendar.
+/// Formats a time as `2024-10-11 08:46:43`, in UTC; empty for a time outside the calendar.
 pub(crate) fn date_and_time(ms: i64) -> String {
     jiff::Timestamp::from_millisecond(ms)
         .map(|time| time.strftime("%Y-%m-%d %H:%M:%S").to_string())
         .unwrap_or_default()
 }
 
-/// The milliseconds since 1970 of `2024-10-11 08:46:43` in UTC, or of the midnight with which `2024-10-11` begins.
+/// Parses `2024-10-11 08:46:43` in UTC, or `2024-10-11` as the midnight at which it begins, to milliseconds since
+/// 1970.
 pub(crate) fn read(text: &str) -> Option<i64> {
-    // One that names its zone means no other.
+    // A time with a zone is taken as it is.
     if let Ok(time) = text.parse::<jiff::Timestamp>() {
         return Some(time.as_millisecond());
     }
@@ -24,7 +25,7 @@ pub(crate) fn read(text: &str) -> Option<i64> {
     Some(time.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_millisecond())
 }
 
-/// The last millisecond that a time of this precision means: of a day, or of a second.
+/// Parses a time as the last millisecond of its day or second, depending on its precision.
 pub(crate) fn read_end(text: &str) -> Option<i64> {
     let is_day = text.parse::<jiff::civil::Date>().is_ok() && !text.contains(':');
     Some(read(text)?.saturating_add(if is_day { 86_399_999 } else { 999 }))

@@ -1,4 +1,4 @@
-//! Tokens as the API shows them.
+//! Tokens in the format of the API.
 
 use serde::Serialize;
 use weft_core::Secret;
@@ -9,7 +9,7 @@ use weft_core::seam::token_store::StoredToken;
 use super::time::http_date;
 use weft_app::tokens::NewToken;
 
-/// A row of the list of tokens. Fields of other kinds of tokens are there for clients that read them.
+/// A row of the list of tokens. Contains fields of other kinds of tokens for clients that read them.
 #[derive(Debug, Serialize)]
 pub struct TokenRow {
     id: String,
@@ -17,9 +17,9 @@ pub struct TokenRow {
     role: MemberRole,
     user_id: Option<UserId>,
     tenant_id: String,
-    /// The token in the answer that made it; after that only what tells it from others.
+    /// The token itself in the answer that creates it; afterwards only an identifying part.
     token: String,
-    /// The token for pages in the answer that made it; after that nothing.
+    /// The share token in the answer that creates it; afterwards `None`.
     beta: Option<String>,
     dialog_id: Option<String>,
     source: Option<String>,
@@ -31,13 +31,13 @@ pub struct TokenRow {
 }
 
 impl TokenRow {
-    /// One that was just made, with the token for pages that was made with it.
+    /// Builds the row of a new token, with the share token that was created with it.
     pub fn made(token: &NewToken, beta: Option<&Secret>) -> Self {
         let beta = beta.map(|beta| beta.reveal().to_owned());
         Self { token: token.reveal().to_owned(), beta, ..Self::stored(&token.stored) }
     }
 
-    /// One that is stored.
+    /// Builds the row of a stored token.
     pub fn stored(token: &StoredToken) -> Self {
         Self {
             id: token.id().to_owned(),

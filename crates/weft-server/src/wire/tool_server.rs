@@ -1,4 +1,4 @@
-//! MCP servers of tenants, as the API has them.
+//! MCP servers of tenants in the format of the API.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +12,18 @@ use super::time::http_date;
 use crate::body::{Body, VALUES_MAX, values_of};
 use crate::error::ApiError;
 
-/// Bytes of a name.
+/// Maximum length of a name, in bytes.
 const NAME_MAX: usize = 255;
-/// Bytes of an address.
+/// Maximum length of a URL, in bytes.
 const URL_MAX: usize = 2_048;
-/// What is shown in the place of a value. Sent back it means that the value stays.
+/// Placeholder for a secret value. Sent back, it means that the value stays.
 const MASK: &str = "***";
-/// Where variables have the tools that a server has offered.
+/// Key under which the variables contain the tools of a server.
 const TOOLS: &str = "tools";
-/// Where other programs write the token down that a server wants.
+/// Variable in which other programs store the token for a server.
 const TOKEN: &str = "authorization_token";
 
-/// What is known of a server before it is stored.
+/// Returns a new server with default values.
 pub fn fresh(id: String, now_ms: i64) -> StoredToolServer {
     StoredToolServer {
         id,
@@ -39,11 +39,11 @@ pub fn fresh(id: String, now_ms: i64) -> StoredToolServer {
     }
 }
 
-/// A server with what a body says of it; what it does not say stays.
+/// Applies the fields of a body to a server; absent fields stay as they are.
 ///
 /// # Errors
-/// 102 in the API's words for a name, an address or a type that cannot be, and for another host that would be sent what
-/// was given for the one before; 101 for values of other types.
+/// 102 with the API's message for a name, a URL or a type that is not valid, and for a new host that would receive
+/// values given for the previous one; 101 for values of other types.
 pub fn changed(before: StoredToolServer, body: &Body) -> Result<StoredToolServer, ApiError> {
     let SentAlong { headers, variables } = SentAlong::of(&before)?;
     let (headers, keeps_headers) = match object(body, "headers")? {
@@ -55,7 +55,7 @@ pub fn changed(before: StoredToolServer, body: &Body) -> Result<StoredToolServer
     };
     let (variables, keeps_variables) = match object(body, "variables")? {
         Some(mut given) => {
-            // Tools are shown among the variables and come back with them.
+            // Tools are shown among the variables, so clients send them back there.
             given.remove(TOOLS);
             texts(given, &variables)
         }
@@ -79,7 +79,7 @@ pub fn changed(before: StoredToolServer, body: &Body) -> Result<StoredToolServer
         ..before
     };
     check(&server)?;
-    // Something that is not shown would be sent along as it was.
+    // Values that are not shown would be sent to the new host.
     if goes_elsewhere && (keeps_headers || keeps_variables) {
         let message = "The url has another host. Give the values of headers and variables again, or remove them: what was stored is sent to nobody else.";
         return Err(ApiError::data(message));
@@ -87,21 +87,22 @@ pub fn changed(before: StoredToolServer, body: &Body) -> Result<StoredToolServer
     Ok(server)
 }
 
-/// An object, which forms for JSON send as a text; an empty text is an empty one.
+/// Reads an object, which JSON forms send as a string; an empty string is an empty object.
 fn object(body: &Body, key: &str) -> Result<Option<Map<String, Json>>, ApiError> {
     let Some(Json::String(text)) = body.get(key) else { return body.object(key) };
     if text.trim().is_empty() {
         return Ok(Some(Map::new()));
     }
-    // Parsed values take their memory, as those of the body itself do.
+    // Parsed values take memory, as those of the body itself do.
     let parsed = (values_of(text.as_bytes()) <= VALUES_MAX).then(|| serde_json::from_str(text).ok());
     parsed.flatten().map_or_else(|| body.object(key), |object| Ok(Some(object)))
 }
 
-/// What other programs write down of a server, as the body that makes it. Members that its headers name are variables.
+/// Converts the configuration of a server from other programs into the body that creates it. Members that its headers
+/// refer to become variables.
 ///
 /// # Errors
-/// 102 in the API's words for what lacks a type or an address, and for headers and a token that are none.
+/// 102 with the API's message without a type or a URL, and for headers or a token that are not valid.
 pub fn brought(name: &str, said: &Json) -> Result<Body, ApiError> {
     let (Some(kind), Some(url)) = (said.get("type"), said.get("url")) else {
         return Err(ApiError::data("Missing required fields (type or url)"));
@@ -120,7 +121,8 @@ pub fn brought(name: &str, said: &Json) -> Result<Body, ApiError> {
     for value in headers.values().filter_map(Json::as_str) {
         variables.extend(named(value).filter_map(|name| Some((name.to_owned(), said.get(name)?.clone()))));
     }
-    // Two headers of one name would say different things, and who names the token has said where it goes.
+    // Two headers with the same name would contradict each other, and a reference to the token already determines
+    // where it goes.
     let is_placed = headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
     if !token.is_empty() && !is_placed && !variables.contains_key(TOKEN) {
         headers.insert("Authorization".to_owned(), format!("Bearer ${{{TOKEN}}}").into());
@@ -131,7 +133,7 @@ pub fn brought(name: &str, said: &Json) -> Result<Body, ApiError> {
     )
 }
 
-/// The variables that a header names, as `$name` or `${name}`.
+/// Returns the variables that a header refers to, as `$name` or `${name}`.
 fn named(value: &str) -> impl Iterator<Item = &str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     value
@@ -140,13 +142,13 @@ fn named(value: &str) -> impl Iterator<Item = &str> {
         .filter_map(move |rest| rest.strip_prefix('{').unwrap_or(rest).split(|c: char| !is_part(c)).next())
 }
 
-/// The scheme of an address, and whom it leads to.
+/// Returns the scheme and the host of a URL.
 fn host(url: &str) -> (&str, &str) {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     (scheme, rest.split(['/', '?', '#']).next().unwrap_or_default())
 }
 
-/// Names and values of an object, where a masked one is what it was, and whether one is.
+/// Returns the entries of an object, with masked values replaced by their previous ones, and whether there were any.
 fn texts(given: Map<String, Json>, before: &BTreeMap<String, String>) -> (BTreeMap<String, String>, bool) {
     let mut keeps = false;
     let value = |(name, value): (String, Json)| {
@@ -154,7 +156,7 @@ fn texts(given: Map<String, Json>, before: &BTreeMap<String, String>) -> (BTreeM
         keeps |= known.is_some();
         let value = match (known, value) {
             (Some(known), _) => known.clone(),
-            // There is nothing that it could stand for.
+            // There is no previous value that it could stand for.
             (None, Json::String(text)) if text == MASK => String::new(),
             (None, other) => to_text(&other),
         };
@@ -173,27 +175,27 @@ fn check(server: &StoredToolServer) -> Result<(), ApiError> {
     check_address(server)
 }
 
-/// Whether an address can be one, and can be spoken to.
+/// Checks that a server's URL is valid and its transport supported.
 ///
 /// # Errors
-/// 102 in the API's words.
+/// 102 with the API's message.
 pub fn check_address(server: &StoredToolServer) -> Result<(), ApiError> {
     if !TRANSPORTS.iter().any(|(name, _)| *name == server.transport) {
         return Err(ApiError::data("Unsupported MCP server type."));
     }
     let (scheme, host) = host(&server.url);
     let web = matches!(scheme, "http" | "https");
-    // A name and a password in an address would be shown to everybody.
+    // Everyone who sees the server would see a user name and a password in its URL.
     if !web || server.url.len() > URL_MAX || host.is_empty() || host.contains('@') {
         return Err(ApiError::data("Invalid url."));
     }
     Ok(())
 }
 
-/// How long a request to a server may take, in seconds.
+/// Reads the time limit of a request to a server, in seconds.
 ///
 /// # Errors
-/// 101 for what is no number of seconds.
+/// 101 for a value that is not a valid number of seconds.
 pub fn seconds(body: &Body) -> Result<u64, ApiError> {
     let Some(given) = body.get("timeout") else { return Ok(SECONDS) };
     let number = weft_core::value::number(given).filter(|number| (1.0..=SECONDS_MAX as f64).contains(number));
@@ -203,7 +205,7 @@ pub fn seconds(body: &Body) -> Result<u64, ApiError> {
     Ok(number.ceil() as u64)
 }
 
-/// A header that holds nothing but variables, and a word before them, is no secret.
+/// Masks the value of a header, unless it consists of variables with at most a word before them.
 fn shown(value: &str) -> &str {
     let mut rest = value;
     let mut words = String::new();
@@ -217,10 +219,10 @@ fn shown(value: &str) -> &str {
     if plain && value.contains("${") { value } else { MASK }
 }
 
-/// A server without its secrets.
+/// The representation of a server in answers, without its secrets.
 ///
 /// # Errors
-/// 100 when what is stored of it is damaged.
+/// 100 when the stored server is damaged.
 pub fn view(tenant: &TenantId, server: &StoredToolServer) -> Result<Json, ApiError> {
     let sent = SentAlong::of(server)?;
     let headers: BTreeMap<&String, &str> =
@@ -244,7 +246,7 @@ pub fn view(tenant: &TenantId, server: &StoredToolServer) -> Result<Json, ApiErr
     }))
 }
 
-/// Servers to be handed on, without their secrets.
+/// Servers in the form for export, without their secrets.
 pub fn exported(servers: &[StoredToolServer]) -> Json {
     let one = |server: &StoredToolServer| {
         let told = json!({"type": server.transport, "url": server.url, "name": server.name,
@@ -254,7 +256,7 @@ pub fn exported(servers: &[StoredToolServer]) -> Json {
     json!({"mcpServers": servers.iter().map(one).collect::<Map<String, Json>>()})
 }
 
-/// What a server lists, by names, with what people have said of its tools before.
+/// Returns the tools that a server lists, by name, with the users' earlier settings for them.
 pub fn with_flags(listed: Vec<Json>, before: &Map<String, Json>) -> Map<String, Json> {
     let known = |mut tool: Json| {
         let name = tool["name"].as_str()?.to_owned();

@@ -11,9 +11,9 @@ use super::time::{date_and_time, http_date};
 use crate::body::Body;
 use crate::error::ApiError;
 
-/// Characters of a version's title, at most.
+/// Maximum length of a version's title, in characters.
 const TITLE_MAX: usize = 255;
-/// Characters of what there is to say about one, at most.
+/// Maximum length of a version's description, in characters.
 const NOTE_MAX: usize = 10_000;
 
 /// A version in a list.
@@ -34,7 +34,7 @@ pub struct VersionRow {
 }
 
 impl VersionRow {
-    /// A version of this agent, which has this title.
+    /// Builds the representation of a version of an agent with this title.
     pub fn new(agent: &CanvasId, title: &str, version: CanvasVersion, dsl: Json) -> Self {
         let CanvasVersion { version, title: own, note, created_ms, updated_ms, published_ms, labels } =
             version;
@@ -55,16 +55,16 @@ impl VersionRow {
     }
 }
 
-/// What a version is called that nobody has named: `TITLE_2026_01_31_08_15_00`.
+/// Returns the default name of a version: `TITLE_2026_01_31_08_15_00`.
 fn named(title: &str, created_ms: i64) -> String {
     let time = date_and_time(created_ms).replace([' ', '-', ':'], "_");
     format!("{title}_{time}")
 }
 
-/// What is to be said about a version.
+/// Reads the title and description of a version.
 ///
 /// # Errors
-/// 101 for what is no text or too long.
+/// 101 for a value that is not a string or is too long.
 pub fn change(body: &Body) -> Result<VersionChange, ApiError> {
     let bounded = |key: &str, most: usize| match body.text(key)? {
         Some(text) if text.chars().count() > most => {
@@ -75,7 +75,7 @@ pub fn change(body: &Body) -> Result<VersionChange, ApiError> {
     Ok(VersionChange { title: bounded("title", TITLE_MAX)?, note: bounded("description", NOTE_MAX)? })
 }
 
-/// A list of texts, or one text with commas between them; none when the field is absent.
+/// Reads tags: a list of strings, or one string with commas between them; `None` if the field is absent.
 ///
 /// # Errors
 /// 101 for anything else.
@@ -87,7 +87,7 @@ pub fn tags(body: &Body) -> Result<Option<Vec<String>>, ApiError> {
     }
 }
 
-/// A canvas that is handed on.
+/// The exported form of a canvas.
 pub fn exported(canvas: &StoredCanvas, export: Export) -> Json {
     let Export { dsl, stripped, secrets } = export;
     json!({

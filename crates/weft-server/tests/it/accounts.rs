@@ -1,6 +1,6 @@
 //! Users, their sign-ins, and what they may do in their tenants.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -12,11 +12,14 @@ use weft_app::accounts::NewUser;
 use weft_app::config::{AccountsConfig, AuditLevel, LimitsConfig};
 use weft_core::access::MemberRole;
 use weft_core::id::UserId;
+use weft_core::seam::memory_store::NewMessage;
 use weft_core::seam::session_store::{Session, SessionCommit, SessionMessage};
-use weft_core::seam::user_store::{Login, UserChange};
+use weft_core::seam::token_store::StoredToken;
+use weft_core::seam::user_store::{Login, Logins, UserChange};
 use weft_core::{SessionKey, TenantId};
 use weft_engine::clock::SystemClock;
 use weft_server::webhook::Peer;
+use weft_testkit::contracts::memories::{memory, message};
 use weft_testkit::memory_store::MemoryStore;
 use weft_testkit::{Script, ScriptedModel};
 
@@ -566,24 +569,29 @@ async fn a_conversation_of_any_length_is_given_whole() {
     assert_eq!(words[words.len() - expected.len()..], expected[..]);
 }
 
+/// One of many conversations of a user.
+fn conversation(nth: i64, user: &str) -> Session {
+    Session {
+        key: SessionKey::new(&default_tenant(), format!("s{nth}")),
+        canvas: "c".into(),
+        canvas_version: "".into(),
+        user_id: user.to_owned(),
+        name: String::new(),
+        state: json!({}),
+        revision: 0,
+        created_ms: nth,
+        updated_ms: nth,
+    }
+}
+
 #[tokio::test]
 async fn conversations_that_go_on_during_an_export_hide_no_others() {
     let bench = bench(Script::new()).await;
     let ann = with_ann(&bench, MemberRole::User).await;
     let sessions = &bench.app.sessions;
-    let key = |nth: i64| SessionKey::new(&default_tenant(), format!("s{nth}"));
+    let key = |nth| conversation(nth, &ann).key;
     for nth in 0..150 {
-        let session = Session {
-            key: key(nth),
-            canvas: "c".into(),
-            canvas_version: "".into(),
-            user_id: ann.clone(),
-            name: String::new(),
-            state: json!({}),
-            revision: 0,
-            created_ms: nth,
-            updated_ms: nth,
-        };
+        let session = conversation(nth, &ann);
         sessions.create(&session, &[]).await.unwrap();
     }
     let user = bench.app.find_user("ann@example.com").await.unwrap();
@@ -602,6 +610,73 @@ async fn conversations_that_go_on_during_an_export_hide_no_others() {
         seen.insert(one["id"].as_str().unwrap().to_owned());
     }
     assert_eq!(seen.len(), 150);
+}
+
+#[tokio::test]
+async fn what_goes_away_during_an_export_hides_no_others() {
+    const ALL: i64 = 150;
+    let bench = bench(Script::new()).await;
+    let ann = with_ann(&bench, MemberRole::User).await;
+    let (home, user) = (default_tenant(), UserId::from(ann.as_str()));
+    let (sessions, tokens) = (&bench.app.sessions, &bench.app.tokens);
+    let (users, memories) = (&bench.app.accounts.stores.users, &bench.app.memories.store);
+    let mut roomy = memory(&home, "m");
+    roomy.settings.size_max = 1 << 20;
+    let roomy = memories.create(&roomy).await.unwrap().key;
+    let hash = |nth: i64| format!("{nth:064}");
+    for nth in 0..ALL {
+        sessions.create(&conversation(nth, &ann), &[]).await.unwrap();
+        let (created_ms, role) = (nth, MemberRole::User);
+        let (hash, name, tenant) = (hash(nth), format!("key {nth}"), home.clone());
+        let login = Login {
+            hash: hash.clone(),
+            user: user.clone(),
+            tenant: tenant.clone(),
+            created_ms,
+            expires_ms: DAY_MS,
+            last_used_ms: None,
+        };
+        users.add_login(&login).await.unwrap();
+        let token = StoredToken {
+            tenant,
+            hash,
+            name,
+            role,
+            user: Some(user.clone()),
+            created_ms,
+            last_used_ms: None,
+        };
+        tokens.add(&token).await.unwrap();
+        let said = NewMessage { user: ann.clone(), ..message("words") };
+        memories.add(&roomy, &nth.to_string(), &said, 1).await.unwrap();
+    }
+    let found = bench.app.find_user("ann@example.com").await.unwrap();
+    let mut told = Box::pin(bench.app.personal_data(found, None));
+    let mut seen: HashMap<String, i64> = HashMap::new();
+    while let Some(one) = told.next().await {
+        let kind = one.unwrap()["kind"].as_str().unwrap().to_owned();
+        let count = seen.entry(kind.clone()).or_default();
+        *count += 1;
+        if *count > 1 {
+            continue;
+        }
+        // A third of them, all of which are read by now.
+        for nth in 0..ALL / 3 {
+            match kind.as_str() {
+                "conversation" => sessions.delete(&conversation(nth, &ann).key).await.unwrap(),
+                "api_key" => tokens.remove(&home, &hash(nth)).await.unwrap(),
+                "sign_in" => {
+                    let removed = users.remove_logins(&user, Logins::One(&hash(ALL - 1 - nth))).await;
+                    assert_eq!(removed.unwrap(), 1);
+                }
+                "memory" => memories.forget(&roomy, ALL - nth, 1).await.unwrap(),
+                _ => {}
+            }
+        }
+    }
+    for kind in ["conversation", "api_key", "sign_in", "memory"] {
+        assert_eq!(seen[kind], ALL, "{kind}");
+    }
 }
 
 fn said_once(content: &str, created_ms: i64) -> SessionMessage {

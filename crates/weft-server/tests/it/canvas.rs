@@ -1,6 +1,6 @@
 //! The older names of the agent routes.
 
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use weft_testkit::Script;
 
 use crate::support::{bench, echo_canvas, events, said};
@@ -44,6 +44,31 @@ async fn both_prefixes_set_get_list_run_reset_and_remove() {
         let missing = bench.post(&at("/set"), json!({"title": "x"})).await.refusal();
         assert_eq!(missing, (101, "required argument are missing: dsl; ".into()));
     }
+}
+
+/// Drawings are of megabytes each: of a long list one at a time is in memory, when its turn comes.
+#[tokio::test]
+async fn a_list_of_canvases_is_read_while_its_client_reads() {
+    let bench = bench(Script::new()).await;
+    for n in 0..5 {
+        bench.store(&format!("Echo {n}"), echo_canvas()).await;
+    }
+    let drawn = |list: &Json| -> Vec<bool> {
+        list["canvas"].as_array().unwrap().iter().map(|canvas| canvas["dsl"].is_object()).collect()
+    };
+    let path = "/v1/canvas/list";
+    let all = bench.get(path).await.data();
+    assert_eq!(drawn(&all), [true; 5]);
+    let mut list = bench.opened("GET", path, Json::Null).await;
+    list.until("\"id\"").await;
+    bench.post("/v1/canvas/rm", json!({"canvas_ids": [all["canvas"][4]["id"]]})).await.data();
+    list.until("\"total\":5").await;
+    let read: Json = serde_json::from_str(&list.text).unwrap();
+    assert_eq!(
+        drawn(&read["data"]),
+        [true, true, true, true, false],
+        "what is gone meanwhile was not there yet"
+    );
 }
 
 #[tokio::test]

@@ -16,6 +16,7 @@ async fn a_stream_is_framed_byte_for_byte() {
         bench.post(&format!("/api/v1/agents/{id}/completions"), json!({"question": "汉\u{2028}字"})).await;
     assert_eq!(stream.headers["content-type"], "text/event-stream; charset=utf-8");
     assert_eq!(stream.headers["cache-control"], "no-cache");
+    assert_eq!(stream.headers["connection"], "keep-alive");
     assert_eq!(stream.headers["x-accel-buffering"], "no");
     assert!(stream.text.ends_with("\n\ndata:[DONE]\n\n"), "{}", stream.text);
     assert!(stream.text.contains("汉\\u2028字"), "{}", stream.text);

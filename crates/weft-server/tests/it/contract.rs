@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value as Json, json};
+use weft_core::ErrorKind;
 use weft_testkit::{Reply, Script, ScriptedServer};
 
 use crate::support::{begin, component, said};
@@ -105,6 +106,49 @@ async fn the_model_node_sends_what_it_says() {
     let body = models.requests().last().unwrap().body.clone();
     let texts: Vec<_> = body["messages"].as_array().unwrap().iter().map(|m| m["content"].clone()).collect();
     assert_eq!(json!(texts), json!(["Be kind.", "two", "Yes.", "Asked: three"]));
+    server.stop().await;
+}
+
+/// Row 50: a provider that answers every request with status 500 gives the default value, or an error of the node.
+#[tokio::test]
+async fn a_provider_that_is_down_gives_the_default_value_or_an_error_of_the_node() {
+    let down = Reply::error(ErrorKind::Internal, "it broke").always();
+    let models = ScriptedServer::start(Script::new().reply(down)).await;
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(&config(folder.path(), &models)).await;
+    for (kind, tools) in [("Agent", json!(["Calculator"])), ("LLM", json!([]))] {
+        let asks = json!({"llm_id": "m", "max_retries": 1, "delay_after_error": 0,
+            "prompts": [{"role": "user", "content": "{sys.query}"}]});
+        let run = async |more: Json| {
+            let mut params = asks.clone();
+            if kind == "Agent" {
+                params["tools"] = tools.clone();
+            }
+            params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let id = store(&server, &around(kind, &params)).await;
+            let path = format!("/api/v1/agents/{id}/completions");
+            let stream = server.stream(&path, json!({"query": "Q", "stream": true})).await;
+            let frames = stream.whole().await;
+            let of = |event: &str, component: Option<&str>| {
+                let fits = |frame: &Json| {
+                    frame["event"] == event && component.is_none_or(|id| frame["data"]["component_id"] == id)
+                };
+                let found = frames.iter().map(crate::support::Frame::json).find(fits);
+                found.unwrap_or_else(|| panic!("no {event} in {frames:?}"))["data"].clone()
+            };
+            let node = of("node_finished", Some(&format!("{kind}:A")));
+            (said(&frames), node["error"].to_string(), of("workflow_finished", None)["status"].clone())
+        };
+        let (shown, _, status) =
+            run(json!({"exception_method": "comment", "exception_default_value": "sorry"})).await;
+        assert_eq!((shown.as_str(), status), ("sorry", json!("succeeded")), "{kind}");
+        let before = models.requests().len();
+        let (shown, error, status) = run(json!({})).await;
+        assert_eq!(status, "failed", "{kind}");
+        assert!(error.contains("status 500") && error.contains("it broke"), "{kind}: {error}");
+        assert!(!shown.contains("sorry"), "{kind}: {shown}");
+        assert_eq!(models.requests().len() - before, 2, "{kind}: it is asked once more");
+    }
     server.stop().await;
 }
 

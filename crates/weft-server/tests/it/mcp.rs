@@ -655,6 +655,36 @@ async fn a_canvas_is_built_checked_tried_and_looked_at_and_never_published() {
     );
 }
 
+/// The canvas is compiled as the parser of the message has left it, which does not keep them.
+#[tokio::test]
+async fn digits_that_a_message_loses_of_a_canvas_are_told() {
+    let bench = bench(Script::new()).await;
+    let mut canvas = echo_canvas();
+    canvas["components"]["begin"]["obj"]["params"]["order"] = json!("ORDER");
+    let written = |text: String| text.replace("\"ORDER\"", "12345678901234567890123");
+    let told = async |tool: &str, arguments: Json| {
+        let call = json!({"name": tool, "arguments": arguments});
+        let mut request = bench.mcp_request(&bench.token, &message("tools/call", call, &json!({})));
+        let body = std::mem::take(request.body_mut());
+        let body = axum::body::to_bytes(body, 64 << 20).await.unwrap();
+        *request.body_mut() = written(String::from_utf8(body.to_vec()).unwrap()).into();
+        let response = bench.router.clone().oneshot(request).await.unwrap();
+        let answer = axum::body::to_bytes(response.into_body(), 64 << 20).await.unwrap();
+        let answer: Json = serde_json::from_slice(&answer).unwrap();
+        let problems = answer["result"]["structuredContent"]["problems"].as_array().cloned();
+        let problems = problems.unwrap_or_else(|| panic!("{answer}"));
+        let lost = problems.iter().filter(|problem| problem["code"] == "lost-digits");
+        lost.map(|problem| problem["pointer"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let place = ["/components/begin/obj/params/order"];
+    assert_eq!(told("check_canvas", json!({"canvas": canvas})).await, place);
+    assert_eq!(told("put_canvas", json!({"title": "Lost", "canvas": canvas})).await, place);
+    // As a text, too, and once.
+    let text = written(canvas.to_string());
+    assert_eq!(told("check_canvas", json!({"canvas": text})).await, place);
+    assert!(told("check_canvas", json!({"canvas": echo_canvas()})).await.is_empty());
+}
+
 #[tokio::test]
 async fn datasets_are_listed_and_searched() {
     let bench = bench(Script::new()).await;

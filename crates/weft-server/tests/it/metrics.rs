@@ -133,8 +133,9 @@ async fn what_is_under_way_is_told_as_long_as_it_is() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_hangs_keeps_nobody_from_the_rest() {
     let plain = bench(Script::new()).await;
-    let mut app = plain.app.clone();
-    app.meters.backlog = Arc::new(|| Box::pin(std::future::pending()));
+    let app = plain.app.with_parts(|parts| {
+        parts.meters.backlog = Arc::new(|| Box::pin(std::future::pending()));
+    });
     let router = router(ServerState::new(app.clone(), Auth::On).unwrap());
     let bench = Bench { app, router, ..plain };
     let asked = tokio::time::timeout(Duration::from_secs(60), bench.get("/metrics"));

@@ -66,7 +66,8 @@ impl Told {
             self.clock.clone(),
         );
         let (http, post) = (Arc::new(self.http.clone()), Arc::new(self.post.clone()));
-        bench.app.notifications = Notifications::new(self.bench.store.clone(), config, http, post);
+        let notifications = Notifications::new(self.bench.store.clone(), config, http, post);
+        bench.app = bench.app.with_parts(|parts| parts.notifications = notifications);
         Self { bench: Bench { token: self.bench.token.clone(), ..bench }, ..self }
     }
 

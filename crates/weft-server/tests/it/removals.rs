@@ -195,9 +195,8 @@ async fn nobody_is_let_into_a_tenant_whose_files_are_erased() {
     owner.post("/api/v1/system/tokens", json!({"name": "theirs"})).await.data();
     let (store, before) = (Arc::clone(&bench.store), TokenStore::count(&*bench.store).await.unwrap());
     let seen = Arc::new(AtomicBool::new(false));
-    let mut app = bench.app.clone();
     let (told, of) = (Arc::clone(&seen), shop.clone());
-    app.accounts = app.accounts.clone().with_erasure(Arc::new(move |_| {
+    let accounts = bench.app.accounts.clone().with_erasure(Arc::new(move |_| {
         let (told, store, of, editor) = (Arc::clone(&told), Arc::clone(&store), of.clone(), editor.clone());
         async move {
             let member = TenantStore::membership(&*store, &of, &editor).await;
@@ -208,6 +207,7 @@ async fn nobody_is_let_into_a_tenant_whose_files_are_erased() {
         }
         .boxed()
     }));
+    let app = bench.app.with_parts(|parts| parts.accounts = accounts);
     app.remove_tenant(&shop).await.unwrap();
     assert!(seen.load(Ordering::Relaxed));
 }

@@ -1,23 +1,24 @@
 //! Schedules over HTTP, on a clock that the test sets.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use tokio_util::sync::CancellationToken;
 use weft_app::config::LimitsConfig;
-use weft_app::schedule::Terms;
-use weft_app::{Auth, Config, Worker, WorkerConfig, assemble};
+use weft_app::schedule::{OPEN_MAX, Terms};
+use weft_app::{App, Auth, Config, Worker, WorkerConfig, assemble};
 use weft_core::journal::Ending;
 use weft_core::seam::canvas_store::CanvasHead;
 use weft_core::seam::run_store::RunFilter;
-use weft_core::seam::schedule_store::{Misfire, SessionPolicy, Timing};
+use weft_core::seam::schedule_store::{Misfire, Schedule, SessionPolicy, Timing};
 use weft_core::{CanvasId, CanvasKey, TurnInput};
 use weft_testkit::memory_store::MemoryStore;
 use weft_testkit::{Script, ScriptedModel};
 
-use crate::support::{Bench, HandClock, default_tenant, echo_canvas, process_at};
+use crate::support::{Bench, HandClock, component, default_tenant, echo_canvas, process_at};
 
 /// Friday, 27 March 2026, noon in Greenwich.
 const NOW: i64 = 1_774_612_800_000;
@@ -120,6 +121,27 @@ async fn a_schedule_fires_at_its_times_in_its_zone_and_keeps_its_runs() {
     assert!(crate::support::said(&events.frames()).contains("good morning"));
     // Each run has a session of its own.
     assert_ne!(runs["runs"][0]["session_id"], runs["runs"][1]["session_id"]);
+}
+
+#[tokio::test]
+async fn inputs_that_nothing_in_the_agent_reads_are_named() {
+    let served = Served::new().await;
+    let id = served.add(json!({"every": "1h", "inputs": {"town": "Oslo", "twon": "Rome"}})).await;
+    let path = served.path(&format!("/{id}"));
+    assert_eq!(served.get(&id).await["unread_inputs"], json!(["town", "twon"]));
+    // The agent as it is now.
+    let form = json!({"inputs": {"town": {"name": "Town", "type": "line", "optional": false}}});
+    let dsl = json!({"components": {
+        "begin": component("Begin", &form, &["Message:M"]),
+        "Message:M": component("Message", &json!({"content": ["{begin@town}"]}), &[]),
+    }});
+    let agent = format!("/api/v1/agents/{}", served.agent);
+    served.bench.ask("PUT", &agent, json!({"dsl": dsl})).await.data();
+    assert_eq!(served.get(&id).await["unread_inputs"], json!(["twon"]));
+    let listed = served.bench.get(&served.path("")).await.data();
+    assert_eq!(listed["schedules"][0]["unread_inputs"], json!(["twon"]));
+    let changed = served.bench.ask("PATCH", &path, json!({"inputs": {"town": "Rome"}})).await.data();
+    assert_eq!(changed["unread_inputs"], json!([]));
 }
 
 #[tokio::test]
@@ -268,12 +290,9 @@ async fn runs_that_do_not_end_keep_a_schedule_from_asking_for_ever_more() {
     served.bench.post(&path, json!({})).await.data();
 }
 
-/// Two workers with everything of their own but the file.
-#[tokio::test(flavor = "multi_thread")]
-async fn two_workers_over_one_file_do_everything_once() {
-    const FIRES: usize = 200;
-    let folder = tempfile::tempdir().unwrap();
-    let config = Config { data: folder.path().to_owned(), ..Config::default() };
+/// Two processes with everything of their own but the files here, which hold the agent that repeats the question.
+async fn two_processes(folder: &Path) -> ([App; 2], CanvasKey) {
+    let config = Config { data: folder.to_owned(), ..Config::default() };
     let apps = [assemble(&config).await.unwrap(), assemble(&config).await.unwrap()];
     let canvas = CanvasKey::new(&default_tenant(), CanvasId::new("echo"));
     let head = CanvasHead { title: "Echo".into(), ..CanvasHead::default() };
@@ -281,19 +300,59 @@ async fn two_workers_over_one_file_do_everything_once() {
         .put_canvas(&canvas.tenant, Some(canvas.id.clone()), head, &echo_canvas().to_string())
         .await
         .unwrap();
-    let terms = |query: String| Terms {
+    (apps, canvas)
+}
+
+/// A schedule that was due so many times, one a second, while nobody was there.
+async fn overdue(app: &App, canvas: &CanvasKey, query: String, times: i64) -> Schedule {
+    let from_ms = app.clock.now_ms() - times * 1_000 - 500;
+    let terms = Terms {
         name: query.clone(),
-        timing: Timing::Every { every_ms: 1_000, from_ms: apps[0].clock.now_ms() - 20_500 },
+        timing: Timing::Every { every_ms: 1_000, from_ms },
         input: TurnInput { query, ..TurnInput::default() },
         session: SessionPolicy::New,
         misfire: Misfire::All { max: 1_000 },
         enabled: true,
     };
-    // Ten schedules that were due twenty times each while nobody was there.
+    let schedule = app.add_schedule(canvas, terms).await.unwrap();
+    assert!(app.schedules.advance(&schedule, Some(from_ms + 1_000), from_ms).await.unwrap());
+    schedule
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_processes_together_ask_for_no_more_runs_than_a_schedule_may_have_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let (apps, canvas) = two_processes(folder.path()).await;
+    let schedule = overdue(&apps[0], &canvas, "tick".into(), 300).await;
+    // By the clock and by hand, from both at the same time.
+    let mut asking = tokio::task::JoinSet::new();
+    for app in apps.clone() {
+        let fired = app.clone();
+        asking.spawn(async move { fired.fire_due().await.unwrap() });
+        for _ in 0..20 {
+            let (app, schedule) = (app.clone(), schedule.clone());
+            asking.spawn(async move { drop(app.fire_schedule(&schedule).await) });
+        }
+    }
+    while let Some(asked) = asking.join_next().await {
+        asked.unwrap();
+    }
+    let (fires, total) = apps[0].fires(&schedule.key, 0, 1_000).await.unwrap();
+    assert_eq!((fires.len(), total), (100, OPEN_MAX));
+    let runs: BTreeSet<&str> = fires.iter().map(|fire| fire.stored.work.run.id.as_str()).collect();
+    assert_eq!(runs.len(), 100);
+    for app in apps {
+        app.shut_down(Duration::ZERO).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_workers_over_one_file_do_everything_once() {
+    const FIRES: usize = 200;
+    let folder = tempfile::tempdir().unwrap();
+    let (apps, canvas) = two_processes(folder.path()).await;
     for n in 0..10 {
-        let schedule = apps[0].add_schedule(&canvas, terms(n.to_string())).await.unwrap();
-        let Timing::Every { from_ms, .. } = schedule.timing else { panic!("an interval") };
-        assert!(apps[0].schedules.advance(&schedule, Some(from_ms + 1_000), from_ms).await.unwrap());
+        overdue(&apps[0], &canvas, n.to_string(), 20).await;
     }
     let stop = CancellationToken::new();
     let mut workers = tokio::task::JoinSet::new();

@@ -79,7 +79,7 @@ async fn a_store_that_is_away_is_no_agent_that_there_is_not() {
     let shown = bench.store("Shown", echo_canvas()).await;
     let missing = bench.get("/api/v1/agentbots/nobody/inputs").await.refusal();
     assert_eq!((missing.0, missing.1.as_str()), (102, "Can't find agent by ID: nobody"));
-    bench.app.canvases = Arc::new(Away);
+    bench.app = bench.app.with_parts(|parts| parts.canvases = Arc::new(Away));
     bench.router = router(ServerState::new(bench.app.clone(), Auth::On).unwrap());
     let (code, message) = bench.get(&format!("/api/v1/agentbots/{shown}/inputs")).await.refusal();
     assert!(code == 105 && !message.contains("Can't find"), "{code} {message}");

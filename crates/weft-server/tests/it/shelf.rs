@@ -15,7 +15,7 @@ use weft_core::seam::document_reader::{
 };
 use weft_core::seam::picture_reader::Picture;
 use weft_core::seam::{Clock, DatasetStore, FileStore, ModelDirectory, ReadingLog, ReembeddingStore};
-use weft_core::{Error, Result};
+use weft_core::{Error, Result, TenantId};
 use weft_knowledge::datasets::Datasets;
 use weft_knowledge::ingest::{
     IngestWorker, Library, LibraryLimits, LibraryParts, Reembedder, ReembedderPace, WorkerPace,
@@ -35,7 +35,7 @@ const FIGURE: &str = "figure: ";
 
 #[async_trait]
 impl DocumentReader for Lines {
-    async fn read(&self, request: &ReadRequest, bytes: bytes::Bytes) -> Result<ReadDocument> {
+    async fn read(&self, _: &TenantId, request: &ReadRequest, bytes: bytes::Bytes) -> Result<ReadDocument> {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         if text.contains("broken") {
             return Err(Error::invalid(format!("`{}` is broken", request.name)));
@@ -56,7 +56,7 @@ impl DocumentReader for Lines {
         Ok(ReadDocument { pieces, metadata: Metadata::new(), ..ReadDocument::default() })
     }
 
-    async fn pictures(&self, _: &ReadRequest, bytes: bytes::Bytes) -> Result<FoundPictures> {
+    async fn pictures(&self, _: &TenantId, _: &ReadRequest, bytes: bytes::Bytes) -> Result<FoundPictures> {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let found = |line: &str| {
             let bytes = format!("GIF89a of {}", line.trim_start_matches(FIGURE)).into();

@@ -279,11 +279,11 @@ impl PictureReader for Eyes {
         "eyes"
     }
 
-    async fn read(&self, picture: &Picture) -> Result<Vec<PictureLine>> {
-        self.read_counted(picture).await.map(|counted| counted.given)
+    async fn read(&self, tenant: &TenantId, picture: &Picture) -> Result<Vec<PictureLine>> {
+        self.read_counted(tenant, picture).await.map(|counted| counted.given)
     }
 
-    async fn read_counted(&self, _: &Picture) -> Result<Counted<Vec<PictureLine>>> {
+    async fn read_counted(&self, _: &TenantId, _: &Picture) -> Result<Counted<Vec<PictureLine>>> {
         let usage = Usage { prompt_tokens: 50, completion_tokens: 5, calls: 1, ..Usage::default() };
         let given = vec![PictureLine { text: "Moor here.".to_owned(), place: None }];
         Ok(Counted { given, usage, prices: Some(Prices::new(1.0, 2.0)) })

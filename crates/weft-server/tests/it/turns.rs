@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
 use serde_json::{Value as Json, json};
 use tokio::sync::Notify;
 use weft_app::Auth;
@@ -227,18 +228,44 @@ async fn with_waiting_max(waiting_max: usize) -> Bench {
 
 #[tokio::test]
 async fn so_many_wait_as_may_wait_beside_the_turn() {
-    let bench = with_waiting_max(1).await;
-    let session = SessionKey::new(&default_tenant(), "s");
-    let waiting = Waiting::default();
-    let is_busy = || async { busy() }.boxed();
-    let mut second = Box::pin(bench.app.take_turn(&session, &waiting, is_busy));
-    assert!((&mut second).now_or_never().is_none(), "one waits");
-    let third = bench.app.take_turn(&session, &waiting, is_busy).await.err().unwrap();
-    assert!(third.message.contains("1 question waits"), "{}", third.full());
-    assert!(third.full().contains("limits.sessions.waiting_max"), "{}", third.full());
-    drop(second);
-    let mut third = Box::pin(bench.app.take_turn(&session, &waiting, is_busy));
-    assert!((&mut third).now_or_never().is_none(), "its place is free again");
+    for (waiting_max, told) in [(1, "1 question waits"), (3, "3 questions wait")] {
+        let bench = with_waiting_max(waiting_max).await;
+        let session = SessionKey::new(&default_tenant(), "s");
+        let waiting = Waiting::default();
+        let is_busy = || async { busy() }.boxed();
+        let mut line: Vec<_> =
+            (0..waiting_max).map(|_| Box::pin(bench.app.take_turn(&session, &waiting, is_busy))).collect();
+        for one in &mut line {
+            assert!(one.now_or_never().is_none(), "it waits");
+        }
+        let more = bench.app.take_turn(&session, &waiting, is_busy).await.err().unwrap();
+        assert!(more.message.contains(told), "{}", more.full());
+        assert!(more.full().contains("limits.sessions.waiting_max"), "{}", more.full());
+        drop(line.pop());
+        let mut more = Box::pin(bench.app.take_turn(&session, &waiting, is_busy));
+        assert!((&mut more).now_or_never().is_none(), "a place is free again");
+    }
+}
+
+#[tokio::test]
+async fn three_wait_where_three_may_and_the_fourth_is_refused() {
+    let script = Script::new().reply(endless(&["So "]).times(1)).reply(Reply::text("at last").always());
+    let sessions = SessionLimits { waiting_max: 3, ..SessionLimits::default() };
+    let bench = bench_with(script, Auth::On, limits(sessions)).await;
+    let on = session(&bench).await;
+    let first = begun(&bench, turn(&on, "first")).await;
+    let mut others: FuturesUnordered<_> =
+        ["a", "b", "c", "d"].into_iter().map(|query| bench.post(ASK, turn(&on, query))).collect();
+    // Nobody else is answered while the first turn goes on, and that does not end by itself.
+    let (code, words) = others.next().await.unwrap().refusal();
+    assert!(code == 106 && words.contains("3 questions wait"), "{code} {words}");
+    assert!(others.next().now_or_never().is_none(), "the others wait");
+    drop(first);
+    for _ in 0..3 {
+        assert_eq!(said(&others.next().await.unwrap().frames()), "at last");
+    }
+    assert!(others.next().await.is_none());
+    assert_eq!(asked(&bench, &on).await.len(), 4);
 }
 
 #[tokio::test]

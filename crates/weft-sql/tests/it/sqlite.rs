@@ -79,6 +79,7 @@ async fn large_values_and_other_files_are_out_of_reach() {
         assert!(matches!(answers[0], SqlAnswer::Failed(_)), "{sql}: {answers:?}");
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-    let blob = asked(&clients, &database, text("SELECT x'0001' AS b, 1.5 AS r")).await.unwrap();
-    assert_eq!(json!(blob[0])["rows"]["rows"], json!([["(2 bytes)", 1.5]]));
+    let sql = "SELECT x'0001' AS b, 1.5 AS r, zeroblob(70000) AS picture";
+    let blob = asked(&clients, &database, text(sql)).await.unwrap();
+    assert_eq!(json!(blob[0])["rows"]["rows"], json!([["0x0001", 1.5, "<binary, 70000 bytes>"]]));
 }

@@ -5,11 +5,11 @@ use sea_orm_migration::sea_orm::{ConnectionTrait, DbBackend, Statement};
 
 use crate::ids::ID_BYTES_MAX;
 
-/// The column types of one database.
+/// The column types of a database.
 pub(super) struct Columns {
     backend: DbBackend,
-    /// MariaDB and MySQL compare text without regard to case and trailing spaces unless told
-    /// otherwise, each by a name of its own.
+    /// MariaDB and MySQL ignore case and trailing spaces when they compare text, unless told otherwise; each names
+    /// the suitable collation differently.
     collation: Option<&'static str>,
 }
 
@@ -28,7 +28,7 @@ impl Columns {
         Ok(Self { backend, collation: Some(collation) })
     }
 
-    /// Begins a table whose texts are compared byte by byte.
+    /// Starts a table whose texts are compared byte by byte.
     pub(super) fn table(&self, name: &'static str) -> TableCreateStatement {
         let mut table = sea_orm_migration::prelude::Table::create();
         table.table(name).if_not_exists();
@@ -43,7 +43,7 @@ impl Columns {
         ColumnDef::new(name).string_len(ID_BYTES_MAX as u32).not_null().take()
     }
 
-    /// The type of [`Columns::id`] in the words of MariaDB and MySQL, for statements that are text.
+    /// The type of [`Columns::id`] in the syntax of MariaDB and MySQL, for statements written as text.
     pub(super) fn id_type(&self) -> String {
         let collation = self.collation.unwrap_or("utf8mb4_bin");
         format!("VARCHAR({ID_BYTES_MAX}) CHARACTER SET utf8mb4 COLLATE {collation}")

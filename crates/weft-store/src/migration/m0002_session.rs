@@ -1,5 +1,5 @@
-//! Sessions and their messages. A session names its canvas without a foreign key: it may belong to
-//! a canvas that was read from a file and never stored.
+//! Sessions and their messages. A session refers to its canvas without a foreign key: the canvas may have been read
+//! from a file and never stored.
 
 use sea_orm_migration::prelude::{DbErr, ForeignKey, ForeignKeyAction, Index, SchemaManager};
 use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};

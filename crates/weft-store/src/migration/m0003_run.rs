@@ -1,5 +1,4 @@
-//! Runs and their journals. A run names its session and canvas without foreign keys: both may be
-//! unstored.
+//! Runs and their journals. A run refers to its session and canvas without foreign keys: neither has to be stored.
 
 use sea_orm_migration::prelude::{DbErr, ForeignKey, ForeignKeyAction, Index, SchemaManager};
 use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
@@ -39,7 +38,7 @@ impl MigrationTrait for Migration {
             .col("started_ms")
             .take();
         manager.create_index(of_session).await?;
-        // One row holds the entries of one append, so the key is the first of them.
+        // One row contains the entries of one append, so the key is the number of the first of them.
         let journal = c
             .table("journal")
             .col(c.id("tenant_id"))

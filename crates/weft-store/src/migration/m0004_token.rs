@@ -26,7 +26,7 @@ impl MigrationTrait for Migration {
             .primary_key(Index::create().col("tenant_id").col("hash"))
             .take();
         manager.create_table(token).await?;
-        // A caller shows a token before its tenant is known.
+        // A caller presents a token before its tenant is known.
         let by_hash = Index::create().name("token_hash").table("token").col("hash").unique().take();
         manager.create_index(by_hash).await
     }

@@ -1,4 +1,4 @@
-//! Accepted definitions of tools. They belong to no tenant: servers of tools are the operator's.
+//! Accepted definitions of tools. They belong to no tenant: tool servers are the operator's.
 
 use sea_orm_migration::prelude::{DbErr, Index, SchemaManager};
 use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};

@@ -1,5 +1,4 @@
-//! When the process of a run last said that it is at work on it. Runs from before this step have
-//! never been heard of.
+//! The last heartbeat of a run's process. Runs from before this migration have none.
 
 use sea_orm_migration::prelude::{DbErr, SchemaManager, Table};
 use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
@@ -17,8 +16,8 @@ impl MigrationName for Migration {
 #[async_trait::async_trait]
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        // MariaDB commits a change of a table at once: a step that was cut off right after it finds
-        // the column there.
+        // MariaDB commits a table change immediately: after a migration that was interrupted right after it, the
+        // column already exists.
         if manager.has_column("run", "alive_ms").await? {
             return Ok(());
         }

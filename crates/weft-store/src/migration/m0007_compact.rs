@@ -1,4 +1,4 @@
-//! Large values in pieces; and a session has at most one run without an ending.
+//! Large values in pieces; and at most one unfinished run per session.
 
 use std::collections::HashSet;
 
@@ -31,8 +31,8 @@ impl MigrationTrait for Migration {
     }
 }
 
-/// Of several runs of one session that were cut off only the newest can go on: each of the others
-/// began with a state of the session that is no longer the current one.
+/// Of several interrupted runs of one session, only the newest can be resumed: each of the others started from a
+/// state of the session that is no longer the current one.
 async fn end_forgotten_runs(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     let db = manager.get_connection();
     let unfinished = Query::select()
@@ -62,8 +62,8 @@ async fn end_forgotten_runs(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     Ok(())
 }
 
-/// SQLite keeps a table by the number of its rows unless it is told to keep it by its key, and then needs
-/// an index for the key. The journal follows because its rows name their runs.
+/// SQLite stores a table by row number unless it is told to store it by its key, and then needs a separate index for
+/// the key. The journal is rebuilt as well, because its rows refer to their runs.
 const RUNS_BY_KEY: &str = r#"
 CREATE TABLE run_by_key (
   "tenant_id" varchar(255) NOT NULL, "id" varchar(255) NOT NULL, "session_id" varchar(255) NOT NULL,
@@ -87,7 +87,7 @@ ALTER TABLE journal_by_key RENAME TO journal;
 CREATE INDEX run_of_session ON run (tenant_id, session_id, started_ms);
 "#;
 
-/// Large values are kept in pieces, which go with their session.
+/// Large values are stored in pieces, which are removed with their session.
 async fn pieces(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     let c = Columns::of(manager).await?;
     if !manager.has_column("session", "state_list").await? {
@@ -112,7 +112,7 @@ async fn pieces(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     manager.create_table(piece).await
 }
 
-/// MariaDB has no index over some of the rows; there a computed column is empty for the others.
+/// MariaDB has no partial indexes; there, a computed column is null for the other rows.
 async fn one_run_at_work(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     if manager.has_index("run", "run_at_work").await? {
         return Ok(());

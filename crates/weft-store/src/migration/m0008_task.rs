@@ -1,4 +1,4 @@
-//! Human tasks. They are written with their session and go with it.
+//! Human tasks. They are written with their session and removed with it.
 
 use sea_orm_migration::prelude::{DbErr, ForeignKey, ForeignKeyAction, Index, SchemaManager};
 use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
@@ -49,7 +49,7 @@ impl MigrationTrait for Migration {
             ("task_by_age", ["tenant_id", "status", "created_ms"]),
             ("task_by_due", ["tenant_id", "status", "due_ms"]),
         ] {
-            // MariaDB keeps what was done before a step was cut off.
+            // In MariaDB, the steps before an interruption are kept.
             if manager.has_index("task", name).await? {
                 continue;
             }

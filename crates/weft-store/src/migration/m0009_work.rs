@@ -1,5 +1,4 @@
-//! Work for workers, and the schedules that ask for it. Both name their canvas without foreign keys,
-//! as runs do.
+//! Work for workers, and the schedules that create it. Both refer to their canvas without foreign keys, as runs do.
 
 use sea_orm_migration::prelude::{DbErr, Index, SchemaManager};
 use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};

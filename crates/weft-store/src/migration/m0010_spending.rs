@@ -1,4 +1,4 @@
-//! What runs have used: of each run what is known so far, of each canvas and tenant by day.
+//! What runs have used: for each run what is known so far, for each canvas and tenant by day.
 
 use sea_orm_migration::prelude::{ColumnDef, DbErr, Index, SchemaManager, Table};
 use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
@@ -17,8 +17,8 @@ impl MigrationName for Migration {
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         let c = Columns::of(manager).await?;
-        // MariaDB commits a change of a table at once: a step that was cut off right after one finds it
-        // there.
+        // MariaDB commits a table change immediately: after a migration that was interrupted right after one, that
+        // change already exists.
         if !manager.has_column("run", "spent").await? {
             let spent = ColumnDef::new("spent").text().null().take();
             manager.alter_table(Table::alter().table("run").add_column(spent).take()).await?;

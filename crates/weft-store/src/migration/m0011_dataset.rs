@@ -1,5 +1,5 @@
-//! Datasets with their documents, the chunks of these, and what else is made of them. A document is also
-//! its own place in the queue of what is to be read.
+//! Datasets with their documents, the chunks of these, and the other data derived from them. A document is also its
+//! own entry in the queue of documents to read.
 
 use sea_orm_migration::prelude::{DbErr, Index, SchemaManager};
 use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
@@ -74,7 +74,7 @@ async fn document(c: &Columns, manager: &SchemaManager<'_>) -> Result<(), DbErr>
         .col(c.number("token_count"))
         .col(c.number("created_ms"))
         .col(c.number("updated_ms"))
-        // Its place in the queue.
+        // Its entry in the queue.
         .col(c.id("stage"))
         .col(c.number("taken"))
         .col(c.number("taken_ms"))
@@ -84,7 +84,7 @@ async fn document(c: &Columns, manager: &SchemaManager<'_>) -> Result<(), DbErr>
         .col(c.number("wanted"))
         .col(c.number("new_chunks"))
         .col(c.number("new_tokens"))
-        // 1 while the index may differ.
+        // 1 while the index may be out of date.
         .col(c.number("unindexed"))
         .primary_key(Index::create().col("tenant_id").col("dataset_id").col("id"))
         .index(
@@ -110,7 +110,7 @@ async fn chunk(c: &Columns, manager: &SchemaManager<'_>) -> Result<(), DbErr> {
         .table("chunk")
         .col(c.id("tenant_id"))
         .col(c.id("id"))
-        // 1 for one that is not found yet: its document is being read again.
+        // 1 for a chunk that is not searchable yet: its document is being read again.
         .col(c.number("fresh"))
         .col(c.id("dataset_id"))
         .col(c.id("document_id"))
@@ -132,7 +132,7 @@ async fn chunk(c: &Columns, manager: &SchemaManager<'_>) -> Result<(), DbErr> {
         .primary_key(Index::create().col("tenant_id").col("id").col("fresh"))
         .take();
     manager.create_table(chunk).await?;
-    // The order is last; three ids are as much as an index of MariaDB holds.
+    // The order comes last; an index of MariaDB has room for three ids.
     let of_document = Index::create()
         .name("chunk_of_document")
         .table("chunk")

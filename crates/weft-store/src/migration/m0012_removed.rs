@@ -1,4 +1,4 @@
-//! Documents and datasets that are gone, until nothing is left of them in the index and among the files.
+//! Removed documents and datasets, until nothing of them is left in the index and among the files.
 
 use sea_orm_migration::prelude::{DbErr, Index, SchemaManager};
 use sea_orm_migration::sea_orm::DbBackend;
@@ -27,7 +27,7 @@ impl MigrationTrait for Migration {
             .col(c.number("from_ms"))
             .primary_key(Index::create().col("tenant_id").col("dataset_id").col("document_id"))
             .take();
-        // A table that is empty most of the time is to take one page, and not another one for its key.
+        // A table that is empty most of the time should take one page, and not another one for its key.
         if manager.get_database_backend() == DbBackend::Sqlite {
             removed.extra("WITHOUT ROWID");
         }

@@ -1,6 +1,6 @@
-//! Whose a run is: its fencing number, its process, whether somebody wants it to stop; and the processes.
+//! The owner of a run: its fencing token, its process, whether it was asked to stop; and the processes.
 //!
-//! Runs from before this step belong to nobody: whoever looks first takes them.
+//! Runs from before this migration have no owner: the first process that looks takes them.
 
 use sea_orm_migration::prelude::{DbErr, Index, SchemaManager, Table};
 use sea_orm_migration::sea_orm::{ConnectionTrait as _, DbBackend};
@@ -20,8 +20,8 @@ impl MigrationName for Migration {
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         let c = Columns::of(manager).await?;
-        // MariaDB commits a change of a table at once: a step that was cut off right after one finds it
-        // there.
+        // MariaDB commits a table change immediately: after a migration that was interrupted right after one, that
+        // change already exists.
         let columns = [
             c.number("fence").default(0).take(),
             c.id("owner").null().take(),
@@ -32,7 +32,7 @@ impl MigrationTrait for Migration {
                 manager.alter_table(Table::alter().table("run").add_column(column).take()).await?;
             }
         }
-        // The others have an index of the runs that have not ended; in MariaDB that one begins with the tenant.
+        // The other databases have an index of unfinished runs; in MariaDB that index begins with the tenant.
         if manager.get_database_backend() == DbBackend::MySql
             && !manager.has_index("run", "run_ending").await?
         {

@@ -1,5 +1,5 @@
-//! What operators want to know: when a token was last shown (those from before this step have not been seen
-//! yet), and, by a row that is written for no other reason, whether the store can be written.
+//! Information for operators: when a token was last used (never, for tokens from before this migration), and a row
+//! that is written only to test whether the store can be written.
 
 use sea_orm_migration::prelude::{DbErr, SchemaManager, Table};
 use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
@@ -18,8 +18,8 @@ impl MigrationName for Migration {
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         let c = Columns::of(manager).await?;
-        // MariaDB commits a change of a table at once: a step that was cut off right after it finds
-        // the column there.
+        // MariaDB commits a table change immediately: after a migration that was interrupted right after it, the
+        // column already exists.
         if !manager.has_column("token", "last_used_ms").await? {
             let used = c.number("last_used_ms").default(0).take();
             manager.alter_table(Table::alter().table("token").add_column(used).take()).await?;

@@ -1,4 +1,4 @@
-//! The file that a canvas was read from. Until this step its description said so, which anybody may write.
+//! The file that a canvas was read from. Before this migration it was in the description, which anyone may edit.
 
 use sea_orm_migration::prelude::{DbErr, SchemaManager, Table};
 use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
@@ -16,8 +16,8 @@ impl MigrationName for Migration {
 #[async_trait::async_trait]
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        // MariaDB commits a change of a table at once: a step that was cut off right after it finds
-        // the column there.
+        // MariaDB commits a table change immediately: after a migration that was interrupted right after it, the
+        // column already exists.
         if manager.has_column("canvas", "source").await? {
             return Ok(());
         }

@@ -32,7 +32,7 @@ impl MigrationTrait for Migration {
         for (name, columns) in
             [("file_age", &["created_ms"][..]), ("file_session", &["tenant_id", "session_id"])]
         {
-            // MariaDB commits each of these at once: a step that was cut off between them finds some there.
+            // MariaDB commits each of these immediately: after an interrupted migration some already exist.
             if manager.has_index("file", name).await? {
                 continue;
             }

@@ -57,7 +57,7 @@ impl MigrationTrait for Migration {
             ("memory_message_due", &["due_ms"][..]),
             ("memory_message_origin", &["tenant_id", "memory_id", "origin"]),
         ] {
-            // MariaDB commits each of these at once: a step that was cut off between them finds some there.
+            // MariaDB commits each of these immediately: after an interrupted migration some already exist.
             if manager.has_index("memory_message", name).await? {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Chat assistants, and what readers think of answers.
+//! Chat assistants, and readers' feedback on answers.
 
 use sea_orm_migration::prelude::{DbErr, Index, SchemaManager, Table};
 use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
@@ -30,7 +30,7 @@ impl MigrationTrait for Migration {
             .primary_key(Index::create().col("tenant_id").col("id"))
             .take();
         manager.create_table(chat).await?;
-        // MariaDB commits each of these at once: a step that was cut off between them finds some there.
+        // MariaDB commits each of these immediately: after an interrupted migration some already exist.
         if !manager.has_index("chat", "chat_name").await? {
             let name = Index::create()
                 .name("chat_name")

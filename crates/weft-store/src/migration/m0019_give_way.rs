@@ -1,4 +1,4 @@
-//! Whether a run is to give way to a question that waits for it in another process.
+//! Whether a run should give way to a question that waits for it in another process.
 
 use sea_orm_migration::prelude::{DbErr, SchemaManager, Table};
 use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
@@ -17,8 +17,8 @@ impl MigrationName for Migration {
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         let c = Columns::of(manager).await?;
-        // MariaDB commits a change of a table at once: a step that was cut off right after one finds it
-        // there.
+        // MariaDB commits a table change immediately: after a migration that was interrupted right after one, that
+        // change already exists.
         for column in ["give_way", "listened"] {
             if !manager.has_column("run", column).await? {
                 let count = c.number(column).default(0).take();

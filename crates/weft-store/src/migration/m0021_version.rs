@@ -1,4 +1,5 @@
-//! What people say about versions of canvases: names, notes and labels, which one is published; and tags of canvases.
+//! What people record about versions of canvases: names, notes and labels, which one is published; and tags of
+//! canvases.
 
 use sea_orm_migration::prelude::{
     ColumnDef, DbErr, ForeignKey, ForeignKeyAction, Index, SchemaManager, Table,
@@ -16,7 +17,7 @@ impl MigrationName for Migration {
     }
 }
 
-/// Adds a column, unless a step that was cut off has done so: MariaDB commits each change at once.
+/// Adds a column, unless an interrupted migration has already done so: MariaDB commits each change immediately.
 async fn add(
     manager: &SchemaManager<'_>,
     table: &'static str,

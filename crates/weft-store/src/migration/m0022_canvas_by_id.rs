@@ -1,4 +1,4 @@
-//! Canvases by their ids alone: other programs call one before its tenant is known.
+//! An index of canvases by id alone: other programs call a canvas before its tenant is known.
 
 use sea_orm_migration::prelude::{DbErr, Index, SchemaManager};
 use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
@@ -14,7 +14,8 @@ impl MigrationName for Migration {
 #[async_trait::async_trait]
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        // MariaDB commits a change of a table at once: a step that was cut off right after it finds it there.
+        // MariaDB commits a table change immediately: after a migration that was interrupted right after it, the
+        // index already exists.
         if manager.has_index("canvas", "canvas_by_id").await? {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! Tenants, users, who belongs to what, sign-ins and invitations. Tenants that were only names until now get a row.
+//! Tenants, users, memberships, sign-ins and invitations. Tenants that were only names until now get a row.
 
 use sea_orm_migration::prelude::{DbErr, Index, SchemaManager};
 use sea_orm_migration::sea_orm::ConnectionTrait as _;
@@ -6,7 +6,7 @@ use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
 
 use super::columns::Columns;
 
-/// Tables that have something of a tenant as soon as there is one.
+/// Tables with data of a tenant as soon as it exists.
 const OF_TENANTS: [&str; 6] = ["token", "canvas", "dataset", "chat", "memory", "secret"];
 
 pub(super) struct Migration;
@@ -28,7 +28,7 @@ impl MigrationTrait for Migration {
             .col(c.number("revision"))
             .col(c.number("created_ms"))
             .take();
-        // `user` is a word of SQL.
+        // `user` is a reserved word in SQL.
         let account = c
             .table("account")
             .col(c.id("id").primary_key().take())
@@ -87,11 +87,11 @@ async fn indexes(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
         ("membership_user", "membership", &["user_id"], false),
         ("login_user", "login", &["user_id"], false),
         ("invitation_email", "invitation", &["email"], false),
-        // What is due goes over all tenants.
+        // Due tasks are searched across all tenants.
         ("task_due", "task", &["status", "due_ms"], false),
         ("invitation_once", "invitation", &["tenant_id", "email"], true),
     ] {
-        // MariaDB commits each of these at once: a step that was cut off between them finds some there.
+        // MariaDB commits each of these immediately: after an interrupted migration some already exist.
         if manager.has_index(table, name).await? {
             continue;
         }

@@ -1,5 +1,5 @@
-//! What API keys may do, and who has made them. Those from before this step may do everything, as they could, and
-//! were made by nobody.
+//! The role of API keys, and who created them. Keys from before this migration may do everything, as before, and have
+//! no creator.
 
 use sea_orm_migration::prelude::{DbErr, SchemaManager, Table};
 use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
@@ -19,7 +19,8 @@ impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         let c = Columns::of(manager).await?;
         for (column, default) in [("role", "owner"), ("user_id", "")] {
-            // MariaDB commits a change of a table at once: a step that was cut off between them finds one there.
+            // MariaDB commits a table change immediately: after an interrupted migration one of the two already
+            // exists.
             if !manager.has_column("token", column).await? {
                 let added = c.id(column).default(default).take();
                 manager.alter_table(Table::alter().table("token").add_column(added).take()).await?;

@@ -30,7 +30,7 @@ impl MigrationTrait for Migration {
             .primary_key(Index::create().col("tenant_id").col("at_ms").col("id"))
             .take();
         manager.create_table(audit).await?;
-        // What is too old goes over all tenants.
+        // Expired entries are searched across all tenants.
         if manager.has_index("audit", "audit_time").await? {
             return Ok(());
         }

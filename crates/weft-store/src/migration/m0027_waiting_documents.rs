@@ -1,4 +1,4 @@
-//! Documents that wait to be read, tenant by tenant in their order: who takes the next one looks at none of the others.
+//! An index of documents that wait to be read, by tenant and in order: taking the next one reads none of the others.
 
 use sea_orm_migration::prelude::{DbErr, Index, SchemaManager};
 use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
@@ -14,7 +14,8 @@ impl MigrationName for Migration {
 #[async_trait::async_trait]
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        // MariaDB commits a change of a table at once: a step that was cut off right after it finds it there.
+        // MariaDB commits a table change immediately: after a migration that was interrupted right after it, the
+        // index already exists.
         if manager.has_index("document", "document_waiting").await? {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! What people are to be told.
+//! Notices to people.
 
 use sea_orm_migration::prelude::{DbErr, Index, SchemaManager};
 use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
@@ -33,7 +33,7 @@ impl MigrationTrait for Migration {
             .primary_key(Index::create().col("tenant_id").col("kind").col("subject"))
             .take();
         manager.create_table(notice).await?;
-        // What may be taken is looked for over all tenants, what is listed in one.
+        // Notices to send are searched across all tenants, lists are per tenant.
         let indexes = [("notice_state", ["state", "state_ms"]), ("notice_time", ["tenant_id", "at_ms"])];
         for (name, columns) in indexes {
             if manager.has_index("notice", name).await? {

@@ -1,4 +1,4 @@
-//! What runs have used of models, by node and model. Its rows stay when their runs are removed.
+//! What runs have used of models, by node and model. Rows are kept when their runs are removed.
 
 use sea_orm_migration::prelude::{DbErr, Index, SchemaManager};
 use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
@@ -38,7 +38,7 @@ impl MigrationTrait for Migration {
             .primary_key(Index::create().col("tenant_id").col("run_id").col("place"))
             .take();
         manager.create_table(model_use).await?;
-        // Reports and what is forgotten go by days.
+        // Reports and the removal of old rows are by day.
         if manager.has_index("model_use", "model_use_day").await? {
             return Ok(());
         }

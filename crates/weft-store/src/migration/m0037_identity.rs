@@ -1,4 +1,4 @@
-//! Who users are at OpenID providers, and sign-ins that have begun there.
+//! Users' identities at OpenID providers, and sign-ins that have started there.
 
 use sea_orm_migration::prelude::{DbErr, Index, SchemaManager};
 use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
@@ -47,7 +47,7 @@ impl MigrationTrait for Migration {
             ("identity_user", "identity", "user_id"),
             ("authorization_request_end", "authorization_request", "expires_ms"),
         ] {
-            // MariaDB commits each of these at once: a step that was cut off between them finds some there.
+            // MariaDB commits each of these immediately: after an interrupted migration some already exist.
             if !manager.has_index(table, name).await? {
                 manager.create_index(Index::create().name(name).table(table).col(column).take()).await?;
             }

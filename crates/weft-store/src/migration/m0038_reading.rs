@@ -1,4 +1,4 @@
-//! What has become of each reading of a document.
+//! The outcome of each reading of a document.
 
 use sea_orm_migration::prelude::{ColumnDef, DbErr, Index, SchemaManager};
 use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};

@@ -1,4 +1,4 @@
-//! MCP servers of tenants; what they are sent is ciphertext.
+//! MCP servers of tenants; the data sent to them is stored as ciphertext.
 
 use sea_orm_migration::prelude::{DbErr, Index, SchemaManager};
 use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};

@@ -1,4 +1,4 @@
-//! Search apps: assistants for single questions, whose names are apart from those of the others.
+//! Search apps: assistants for single questions, with their own namespace.
 
 use sea_orm_migration::prelude::{DbErr, Index, SchemaManager, Table};
 use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
@@ -17,7 +17,7 @@ impl MigrationName for Migration {
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         let c = Columns::of(manager).await?;
-        // MariaDB commits each of these at once: a step that was cut off between them finds some there.
+        // MariaDB commits each of these immediately: after an interrupted migration some already exist.
         if !manager.has_column("chat", "kind").await? {
             let kind = c.id("kind").default("assistant").take();
             manager.alter_table(Table::alter().table("chat").add_column(kind).take()).await?;

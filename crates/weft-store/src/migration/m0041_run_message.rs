@@ -1,4 +1,4 @@
-//! Messages that wait for agents at work in other processes.
+//! Messages that wait for agents running in other processes.
 
 use sea_orm_migration::prelude::{DbErr, Index, SchemaManager};
 use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};

@@ -31,7 +31,7 @@ impl MigrationTrait for Migration {
             .primary_key(Index::create().col("tenant_id").col("id"))
             .take();
         manager.create_table(entry).await?;
-        // MariaDB commits each of these at once: a step that was cut off between them finds the table there.
+        // MariaDB commits each of these immediately: after an interrupted migration the table already exists.
         if manager.has_index("folder_entry", "folder_entry_name").await? {
             return Ok(());
         }

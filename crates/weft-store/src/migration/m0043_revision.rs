@@ -1,5 +1,5 @@
-//! Datasets, documents, canvases and MCP servers count their changes, so that nobody writes over a change that was not seen;
-//! and what is changed by whoever adds something of which a tenant may have so many.
+//! Revision numbers of datasets, documents, canvases and MCP servers, so that no writer overwrites a change it has
+//! not seen; and a row that is updated by whoever adds something of which a tenant may have only a limited number.
 
 use sea_orm_migration::prelude::{DbErr, Index, SchemaManager, Table};
 use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
@@ -19,7 +19,7 @@ impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         let c = Columns::of(manager).await?;
         for table in ["dataset", "document", "canvas", "tool_server"] {
-            // MariaDB commits each of these at once: a step that was cut off between them finds some there.
+            // MariaDB commits each of these immediately: after an interrupted migration some already exist.
             if !manager.has_column(table, "revision").await? {
                 let revision = c.number("revision").default(0).take();
                 manager.alter_table(Table::alter().table(table).add_column(revision).take()).await?;

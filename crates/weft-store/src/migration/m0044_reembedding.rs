@@ -1,4 +1,4 @@
-//! Vectors that another model makes of all chunks of a dataset, beside those that it is searched by.
+//! Vectors that another model computes for all chunks of a dataset, beside those used for searching.
 
 use sea_orm_migration::prelude::{ColumnDef, DbErr, Index, SchemaManager, Table};
 use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
@@ -17,7 +17,8 @@ impl MigrationName for Migration {
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         let c = Columns::of(manager).await?;
-        // MariaDB commits a change of a table at once: a step that was cut off right after one finds it there.
+        // MariaDB commits a table change immediately: after a migration that was interrupted right after one, that
+        // change already exists.
         for (table, name, column) in [
             ("dataset", "generation", c.number("generation").default(0).take()),
             ("document", "staged", c.number("staged").default(-1).take()),

@@ -1,4 +1,4 @@
-//! What authorization servers have given for MCP servers; all of it is ciphertext.
+//! Credentials issued by authorization servers for MCP servers; all of it is ciphertext.
 
 use sea_orm_migration::prelude::{DbErr, Index, SchemaManager};
 use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};

@@ -1,11 +1,11 @@
-//! How many bytes the pictures have that are kept beside documents.
+//! The size in bytes of the pictures that are stored with documents.
 
 use sea_orm_migration::prelude::{ColumnDef, DbErr, Index, SchemaManager};
 use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
 
 use super::columns::Columns;
 
-/// Characters of the name of a picture, at most. A key of MariaDB has room for three ids and nothing else.
+/// Maximum length of a picture's name in characters. A key of MariaDB has room for three ids and nothing else.
 const NAME_CHARS_MAX: u32 = 64;
 
 pub(super) struct Migration;

@@ -1,4 +1,4 @@
-//! The tables, step by step. A step that was released is never changed; a new one follows it.
+//! The tables, migration by migration. A released migration is never changed; a new one is added after it.
 
 mod columns;
 mod m0001_canvas;
@@ -52,7 +52,7 @@ use crate::failure::failure;
 use crate::open::write_options;
 use crate::place::StorePlace;
 
-/// Tells our migration lock from other locks on the same server.
+/// Distinguishes our migration lock from other locks on the same server.
 const LOCK_NUMBER: i64 = 0x77_65_66_74;
 
 /// How long to wait for another process that migrates, in seconds.
@@ -108,9 +108,9 @@ impl MigratorTrait for Migrator {
     }
 }
 
-/// Brings the tables up to date. Several processes may do so at once: one works, the others wait.
+/// Brings the tables up to date. Several processes may do so concurrently: one works, the others wait.
 pub(crate) async fn run(db: &DatabaseConnection, place: &StorePlace) -> Result<()> {
-    // Nearly every start finds nothing to do, and need not wait for the lock.
+    // Almost every start finds nothing to do, and need not wait for the lock.
     if pending(db, place).await? == 0 {
         return Ok(());
     }
@@ -129,10 +129,10 @@ pub(crate) async fn run(db: &DatabaseConnection, place: &StorePlace) -> Result<(
     transaction.commit().await.map_err(fail)
 }
 
-/// Looks whether the tables are up to date, and changes nothing.
+/// Checks whether the tables are up to date, without changing anything.
 ///
 /// # Errors
-/// `Unsupported` when they are of another version.
+/// `Unsupported` when they belong to another version.
 pub(crate) async fn look(db: &DatabaseConnection, place: &StorePlace) -> Result<()> {
     if pending(db, place).await? == 0 {
         return Ok(());
@@ -144,7 +144,7 @@ pub(crate) async fn look(db: &DatabaseConnection, place: &StorePlace) -> Result<
 async fn pending(db: &DatabaseConnection, place: &StorePlace) -> Result<usize> {
     match Migrator::get_pending_migrations_read_only(db).await {
         Ok(steps) => Ok(steps.len()),
-        // The only custom error of this call: the tables have steps that this program does not know.
+        // The only custom error of this call: the database has migrations that this program does not know.
         Err(error @ DbErr::Custom(_)) => {
             Err(Error::new(ErrorKind::Unsupported, format!("{place} was written by a newer version of weft"))
                 .help("use that version, or name another data folder")
@@ -154,8 +154,8 @@ async fn pending(db: &DatabaseConnection, place: &StorePlace) -> Result<usize> {
     }
 }
 
-/// Waits until no other process changes the tables; whether that came about. A SQLite write transaction is a lock
-/// already, and PostgreSQL waits for as long as it takes.
+/// Waits until no other process is migrating; returns whether the lock was obtained. In SQLite, a write transaction
+/// is already a lock, and PostgreSQL waits without a time limit.
 async fn lock(transaction: &DatabaseTransaction) -> Result<bool, DbErr> {
     let sql = match transaction.get_database_backend() {
         DbBackend::Postgres => format!("SELECT pg_advisory_xact_lock({LOCK_NUMBER})"),
@@ -164,12 +164,12 @@ async fn lock(transaction: &DatabaseTransaction) -> Result<bool, DbErr> {
     };
     let backend = transaction.get_database_backend();
     let row = transaction.query_one_raw(Statement::from_string(backend, sql)).await?;
-    // MariaDB gives up without an error: 0 when the time is over, nothing when the server ends the wait.
+    // MariaDB gives up without an error: 0 on a timeout, null when the server ends the wait.
     let got = row.map(|row| row.try_get_by_index::<Option<i64>>(0));
     Ok(backend != DbBackend::MySql || got.transpose()?.flatten() == Some(1))
 }
 
-/// PostgreSQL lets go at the end of the transaction, MariaDB at the end of the connection.
+/// PostgreSQL releases the lock at the end of the transaction, MariaDB at the end of the connection.
 async fn unlock(transaction: &DatabaseTransaction) -> Result<(), DbErr> {
     if transaction.get_database_backend() != DbBackend::MySql {
         return Ok(());

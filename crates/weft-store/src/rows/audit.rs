@@ -82,7 +82,7 @@ impl AuditStore for Store {
             found = found.filter(Column::AtMs.lt(until));
         }
         if let Some(after) = &filter.after {
-            // Behind an entry and not behind so many: others come while somebody reads, and the log may be long.
+            // After an entry and not by offset: new entries arrive while the log is read, and it may be long.
             let same = Condition::all().add(Column::AtMs.eq(after.at_ms));
             let (later, same) = if filter.ascending {
                 (Column::AtMs.gt(after.at_ms), same.add(Column::Id.gt(text(&after.id))))

@@ -1,4 +1,4 @@
-//! Sign-ins that have begun at an OpenID provider.
+//! Sign-ins that have started at an OpenID provider.
 
 use sea_orm::IntoActiveModel;
 use sea_orm::entity::prelude::*;
@@ -21,7 +21,7 @@ pub struct Model {
     pub nonce: String,
     pub verifier: String,
     pub next: String,
-    /// Empty for nobody.
+    /// Empty for no user.
     pub user_id: String,
     pub expires_ms: i64,
 }
@@ -75,7 +75,7 @@ impl Store {
         let _permit = self.inner.gate.permit().await;
         let over = Entity::delete_many().filter(Column::ExpiresMs.lte(now_ms));
         repeated(|| over.clone().exec(&self.inner.write)).await.map_err(fail)?;
-        // Several at once may be a few too many: what counts is that there is an end.
+        // Concurrent calls may slightly exceed the limit: it only has to exist.
         if Entity::find().count(&self.inner.write).await.map_err(fail)? >= count_max {
             let error = Error::new(ErrorKind::RateLimited, "too many sign-ins are under way");
             return Err(error.help("try again in a few minutes"));
@@ -88,12 +88,12 @@ impl Store {
     pub(super) async fn take_authorization(&self, hash: &str) -> Result<AuthorizationRequest> {
         let fail = |error| self.fail("read the sign-in that has begun", error);
         let missing = || Error::not_found("there is no such sign-in under way");
-        // By the connection that writes: another process may have begun it just now.
+        // With the writing connection: another process may have started it just now.
         let row = Entity::find_by_id(text(hash)).one(&self.inner.write).await.map_err(fail)?;
         let row = row.ok_or_else(missing)?;
         let _permit = self.inner.gate.permit().await;
         let removal = Entity::delete_many().filter(Column::Hash.eq(text(hash)));
-        // Not repeated: whoever is not told that it has removed the row must not take it.
+        // Not repeated: a caller that cannot be sure to have removed the row must not take it.
         let removed = removal.exec(&self.inner.write).await.map_err(fail)?;
         if removed.rows_affected == 1 { Ok(row.into()) } else { Err(missing()) }
     }

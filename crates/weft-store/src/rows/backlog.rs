@@ -1,4 +1,4 @@
-//! How much waits for any process, of all tenants together.
+//! How much work waits, over all tenants.
 
 use sea_orm::entity::prelude::*;
 use weft_core::Result;
@@ -9,7 +9,7 @@ use crate::Store;
 use crate::rows::{document, ingest, reembedding, task, work};
 
 impl Store {
-    /// How much waits. It is for whoever looks after the processes: no tenant is told of the others.
+    /// The amount of waiting work. It is for operators: tenants must not learn about each other.
     ///
     /// # Errors
     /// When the store cannot be read.

@@ -28,26 +28,26 @@ pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: String,
     pub title: String,
-    /// The title in lower case: unique within the tenant, and what keywords are looked for in.
+    /// The title in lower case: unique within the tenant, and searched for keywords.
     pub title_folded: String,
     pub description: String,
     pub avatar: String,
     pub permission: String,
     pub canvas_type: String,
-    /// Absent in canvases that were stored before there was such a column.
+    /// Absent for canvases that were stored before this column existed.
     pub source: Option<String>,
     /// The newest version.
     pub version: String,
     pub created_ms: i64,
     pub updated_ms: i64,
-    /// A list as JSON.
+    /// A list, as JSON.
     pub tags: Option<String>,
-    /// Each in lower case, on a line of its own.
+    /// Each tag in lower case, on a line of its own.
     pub tags_folded: Option<String>,
-    /// The published version, and since when.
+    /// The published version.
     pub published: Option<String>,
     pub published_ms: Option<i64>,
-    /// Counts how often it was stored.
+    /// How often it has been stored.
     pub revision: i64,
 }
 
@@ -124,32 +124,32 @@ impl Model {
     }
 }
 
-/// Tags as their two columns hold them.
+/// The values of the two columns for tags.
 ///
 /// # Errors
-/// As [`checked_tags`].
+/// As for [`checked_tags`].
 pub(crate) fn tags_columns(tags: &[String]) -> Result<(String, String)> {
     let tags = checked_tags(tags.iter().map(|tag| text(tag)))?;
     let folded = tags.iter().fold("\n".to_owned(), |all, tag| all + &fold(tag) + "\n");
     Ok((ids::json(&tags)?, folded))
 }
 
-/// The tags of a row. What cannot be read is no tag.
+/// The tags of a row; none if they cannot be parsed.
 pub(crate) fn read_tags(column: Option<&str>) -> Vec<String> {
     column.and_then(|tags| serde_json::from_str(tags).ok()).unwrap_or_default()
 }
 
-/// What a canvas is stored over.
+/// What a canvas may replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Before {
-    /// Whatever there is, also nothing.
+    /// Anything, including nothing.
     Any,
-    /// What is still at this revision.
+    /// Only this revision.
     At(i64),
 }
 
-/// Changes the row, or adds it when there is none. Whether it is written: not over another revision than the one that is
-/// expected.
+/// Updates the row, or inserts it if it does not exist. Returns whether it was written: a revision other than the
+/// expected one is not overwritten.
 async fn write(transaction: &DatabaseTransaction, row: &Model, before: Before) -> Result<bool, DbErr> {
     let mut change = Entity::update_many()
         .col_expr(Column::Title, Expr::value(row.title.as_str()))
@@ -170,7 +170,7 @@ async fn write(transaction: &DatabaseTransaction, row: &Model, before: Before) -
     if change.exec(transaction).await?.rows_affected > 0 {
         return Ok(true);
     }
-    // What was removed since it was read stays removed.
+    // A canvas that was removed since it was read stays removed.
     if let Before::At(_) = before {
         return Ok(false);
     }
@@ -178,7 +178,7 @@ async fn write(transaction: &DatabaseTransaction, row: &Model, before: Before) -
 }
 
 impl Store {
-    /// The row as it is then; absent when it was not written.
+    /// Returns the row as stored; `None` when it was not written.
     async fn put_canvas(&self, row: &Model, dsl: &str, before: Before) -> Result<Option<Model>, DbErr> {
         let transaction = self.begin().await?;
         if !write(&transaction, row, before).await? {
@@ -196,7 +196,7 @@ impl Store {
             updated_ms: Some(row.updated_ms),
         };
         canvas_version::add(&transaction, version).await?;
-        // Within the transaction: after it the row may be what somebody else has stored.
+        // Within the transaction: after it, another writer may have replaced the row.
         let named = Entity::find().filter(Column::TenantId.eq(&row.tenant_id)).filter(Column::Id.eq(&row.id));
         let stored = named.one(&*transaction).await?;
         transaction.commit().await?;
@@ -219,7 +219,7 @@ impl Store {
                     return Err(Error::new(ErrorKind::Conflict, taken)
                         .help("choose another title; case makes no difference"));
                 }
-                // Somebody else has created it in this moment, so now there is a row to change.
+                // Another writer has just created it, so now there is a row to change.
                 repeated(|| self.put_canvas(&row, dsl, before)).await
             }
             outcome => outcome,
@@ -246,7 +246,7 @@ impl Store {
         Ok(removed.rows_affected)
     }
 
-    /// Removes what others have begun while a canvas was removed, unless there is one of its id again by now.
+    /// Removes what other writers have started while a canvas was removed, unless a canvas with its id exists again.
     async fn delete_rest_of_canvas(&self, key: &CanvasKey) -> Result<(), DbErr> {
         let transaction = self.begin().await?;
         if Entity::find().filter(of(key)).count(&*transaction).await? == 0 {
@@ -257,10 +257,10 @@ impl Store {
     }
 }
 
-/// Removes what belongs to a canvas.
+/// Removes the rows that belong to a canvas.
 async fn delete_rows_of_canvas(transaction: &DatabaseTransaction, key: &CanvasKey) -> Result<(), DbErr> {
     let (tenant, id) = (text(key.tenant.as_str()), text(key.id.as_str()));
-    // Journals and messages go with their runs and sessions, by foreign key.
+    // Journals and messages are removed with their runs and sessions, by foreign key.
     run::Entity::delete_many()
         .filter(run::Column::TenantId.eq(&tenant))
         .filter(run::Column::CanvasId.eq(&id))
@@ -356,7 +356,7 @@ impl CanvasStore for Store {
         }
         if !filter.tags.is_empty() {
             let one_of = filter.tags.iter().fold(Condition::any(), |any, tag| {
-                // With the ends of its line a tag is found whole, and never as a part of another.
+                // With the line breaks around it, a tag is matched as a whole and never as part of another.
                 any.add(Column::TagsFolded.like(containing(&format!("\n{}\n", tag.trim()))))
             });
             found = found.filter(one_of);
@@ -388,14 +388,14 @@ impl CanvasStore for Store {
         const DOING: &str = "remove the canvas";
         let removed = repeated(|| self.delete_canvas(key)).await;
         let removed = removed.map_err(|error| self.fail(DOING, error))?;
-        // Where others write at the same time, what they have begun meanwhile may belong to it. Whoever begins something later looks
-        // for the canvas afterwards, and does not find it any more. Each step is repeated by itself: with the first one
-        // repeated, nothing would be there to be removed, and the canvas would be told to have never been.
+        // On databases with concurrent writers, rows written meanwhile may belong to it. Writers that start later
+        // check for the canvas afterwards, and no longer find it. Each step is repeated separately: if the first one
+        // were repeated, there would be nothing left to remove, and the canvas would be reported as not existing.
         if removed > 0 && self.inner.write.get_database_backend() != DbBackend::Sqlite {
             let rest = repeated(|| self.delete_rest_of_canvas(key)).await;
             rest.map_err(|error| self.fail(DOING, error))?;
         }
-        // What is remembered of runs may be of those that went with it.
+        // The remembered state of runs may be of those that were removed with it.
         self.inner.journal.removed();
         if removed == 0 { Err(missing(key)) } else { Ok(()) }
     }

@@ -1,4 +1,4 @@
-//! Labels that point to versions of canvases.
+//! Labels of versions of canvases.
 
 use sea_orm::entity::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Versions of canvases, named by the hash of their DSL.
+//! Versions of canvases, identified by the hash of their DSL.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ pub(crate) struct Model {
     pub version: String,
     pub dsl: String,
     pub created_ms: i64,
-    /// What people call it, as far as they do.
+    /// The name given to it by people, if any.
     pub title: Option<String>,
     pub note: Option<String>,
-    /// When it was saved last.
+    /// When it was last saved.
     pub updated_ms: Option<i64>,
 }
 
@@ -30,12 +30,12 @@ pub(crate) enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The name of a version: SHA-256 of the DSL in lower-case hex.
+/// The id of a version: the SHA-256 of the DSL in lower-case hex.
 pub(crate) fn hash(dsl: &str) -> Arc<str> {
     weft_core::hex(&Sha256::digest(dsl.as_bytes())).into()
 }
 
-/// Adds a version; one that is there already stays as it is, and has been saved now.
+/// Adds a version; an existing one stays unchanged except for the time it was last saved.
 pub(crate) async fn add(transaction: &DatabaseTransaction, version: Model) -> Result<(), DbErr> {
     let key = [Column::TenantId, Column::CanvasId, Column::Version];
     let saved = OnConflict::columns(key).update_column(Column::UpdatedMs).to_owned();

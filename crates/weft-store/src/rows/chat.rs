@@ -24,7 +24,7 @@ pub(crate) struct Model {
     /// [`ChatKind::as_str`].
     pub kind: String,
     pub name: String,
-    /// The name in lower case: unique within the tenant and the kind, and what keywords are looked for in.
+    /// The name in lower case: unique within the tenant and the kind, and searched for keywords.
     pub name_folded: String,
     /// [`weft_core::seam::chat_store::ChatSettings`] as JSON.
     pub settings: String,
@@ -116,8 +116,7 @@ impl ChatStore for Store {
             .col_expr(Column::Revision, Expr::value(next))
             .col_expr(Column::UpdatedMs, Expr::value(now_ms))
             .filter(of(&chat.key))
-            // Whoever has changed it since it was read has another
-            // revision; nothing of theirs is overwritten.
+            // A concurrent change has incremented the revision; it must not be overwritten.
             .filter(Column::Revision.eq(chat.revision));
         let _permit = self.inner.gate.permit().await;
         let changed = repeated(|| change.clone().exec(&self.inner.write)).await;

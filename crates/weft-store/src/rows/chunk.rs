@@ -1,5 +1,5 @@
-//! The chunks of documents. While a document is being read, the rows of its new chunks are *fresh* and
-//! stand beside those that are found.
+//! The chunks of documents. While a document is being read, the rows of its new chunks are *fresh* and exist beside
+//! those that can be found.
 
 use std::collections::HashMap;
 
@@ -20,21 +20,21 @@ use crate::open::repeated;
 use crate::rows::chunk_vector::Slot;
 use crate::rows::{ROWS_AT_ONCE_MAX, dataset, document, index_note, picture};
 
-/// What chunks that are to be kept take the place of.
+/// What the chunks to be written replace.
 #[derive(Clone, Copy)]
 enum ChunkPlaces<'a> {
-    /// Of whatever has their ids.
+    /// Whatever has their ids.
     Any,
-    /// Of what they were made of, chunk by chunk.
+    /// Exactly the chunks from which they were derived, one by one.
     Read(&'a [ChunkReplacement]),
 }
 
 impl ChunkPlaces<'_> {
-    /// Whether what is there is something else.
+    /// Whether the stored chunks have changed.
     fn are_overtaken(self, there: &HashMap<String, Model>) -> Result<bool> {
         let Self::Read(replacements) = self else { return Ok(false) };
         for one in replacements {
-            // Compared as chunks, since rows of an earlier version may say the same in other JSON.
+            // Compared as chunks, because rows of an earlier version may express the same in different JSON.
             let row = there.get(one.after.id.as_str()).cloned();
             let chunk = row.map(|row| row.into_chunk(None)).transpose()?;
             if !one.is_of(chunk.as_ref()) {
@@ -45,7 +45,7 @@ impl ChunkPlaces<'_> {
     }
 }
 
-/// Chunks that are to be kept, and the same as rows.
+/// Chunks to be written, and the same as rows.
 struct ChunkWrite<'a> {
     chunks: Vec<&'a StoredChunk>,
     rows: Vec<Model>,
@@ -61,10 +61,10 @@ impl<'a> ChunkWrite<'a> {
     }
 }
 
-/// Bytes of text in one statement: servers limit how long it may be.
+/// Maximum bytes of text in one statement: servers limit its length.
 const BYTES_AT_ONCE_MAX: usize = 1 << 20;
 
-/// Everything but the vector, which is only read when it is asked for.
+/// All columns except the vector, which is read only on request.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "chunk")]
 pub(crate) struct Model {
@@ -80,7 +80,7 @@ pub(crate) struct Model {
     pub kind: String,
     pub content: String,
     pub searched: Option<String>,
-    /// JSON, as the four that follow.
+    /// JSON, like the four that follow.
     pub headings: String,
     pub positions: String,
     pub keywords: String,
@@ -99,12 +99,12 @@ pub(crate) enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Which of the rows of a document.
+/// A kind of rows of a document.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Age {
-    /// Those that are found.
+    /// The rows that can be found.
     WorkOutcome,
-    /// Those that are being made.
+    /// The rows that are being created.
     Fresh,
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn in_dataset(key: &DatasetKey) -> Condition {
         .add(Column::DatasetId.eq(text(key.id.as_str())))
 }
 
-/// All chunks of a document, fresh ones, too.
+/// All chunks of a document, including fresh ones.
 pub(crate) fn of_document(key: &DocumentKey) -> Condition {
     in_dataset(&key.dataset).add(Column::DocumentId.eq(text(key.id.as_str())))
 }
@@ -132,7 +132,7 @@ pub(crate) fn of_age(key: &DocumentKey, age: Age) -> Condition {
     of_document(key).add(Column::Fresh.eq(age.number()))
 }
 
-/// The chunks of a dataset that are found.
+/// The chunks of a dataset that can be found.
 pub(crate) fn found_in(key: &DatasetKey) -> Condition {
     in_dataset(key)
         .add(Column::Fresh.eq(Age::WorkOutcome.number()))
@@ -160,7 +160,7 @@ impl Model {
             fields: ids::json(&chunk.fields)?,
             parent_id: chunk.parent.as_ref().map(|parent| text(parent.as_str())),
             picture: chunk.picture.as_deref().map(text),
-            // People may hide what has been found; of new chunks only parents are hidden.
+            // Chunks that can be found may be hidden by people; of new chunks, only parents are hidden.
             is_parent: i64::from(age == Age::Fresh && !chunk.available),
             available: i64::from(chunk.available),
             tokens: i64::from(chunk.tokens),
@@ -235,7 +235,7 @@ pub(crate) async fn with_vectors(
     Ok(rows.into_iter().map(with).collect())
 }
 
-/// What a list is of: what is done, in its order, without parents.
+/// The chunks that are listed: those that can be found, in order, without parents.
 fn listed(key: &DocumentKey, filter: &ChunkFilter) -> Select<Entity> {
     let mut found = Entity::find().filter(of_age(key, Age::WorkOutcome)).filter(Column::IsParent.eq(0));
     if let Some(available) = filter.available {
@@ -288,14 +288,14 @@ impl Store {
             let found = listed(key, &ChunkFilter::default()).filter(these);
             rows.extend(found.all(db).await.map_err(fail)?);
         }
-        // The database has ordered each part by itself.
+        // The database has sorted each part separately.
         rows.sort_by(|a, b| (a.ordinal, &a.id).cmp(&(b.ordinal, &b.id)));
         // An id may be named twice.
         rows.dedup_by(|a, b| a.id == b.id);
         with_vectors(db, rows, Age::WorkOutcome).await.map_err(fail)?
     }
 
-    /// Databases do not agree on what case is, so words are looked for here, page by page.
+    /// Databases differ in how they ignore case, so words are searched for here, page by page.
     async fn chunks_with(
         &self,
         found: Select<Entity>,
@@ -338,12 +338,13 @@ impl Store {
                 .map_err(|error| self.fail("read the chunks", error))?;
             found.extend(rows.into_iter().map(|row| (row.id.clone(), row)));
         }
-        // An id that is named twice is answered once.
+        // An id that is requested twice is returned once.
         let rows = wanted.iter().filter_map(|id| found.remove(id.as_str()));
         rows.map(|row| row.into_chunk(None)).collect()
     }
 
-    /// What is noted of the index; absent when the chunks are not in the place of what they were made of any more.
+    /// Returns the note about the index; `None` when the stored chunks are no longer those from which the new ones
+    /// were derived.
     async fn write_chunks(
         &self,
         key: &DocumentKey,
@@ -354,22 +355,23 @@ impl Store {
         let Some(before) = document::locked(&transaction, key).await? else {
             return Ok(Err(document::missing(key)));
         };
-        // Who makes all vectors anew looks at the documents under their locks, so nothing comes between this and the commit.
+        // A task that recomputes all vectors checks the documents under their locks, so nothing comes between this
+        // check and the commit.
         if dataset::generation(&*transaction, &key.dataset).await? != Some(*generation) {
             return Ok(Err(dataset::made_anew(&key.dataset)));
         }
         let mut rows = rows.clone();
         let ids: Vec<String> = rows.iter().map(|row| row.id.clone()).collect();
         let gone = take_out(&transaction, key, &ids).await?;
-        // Under the lock of the document, which everybody has who changes its chunks. What was taken out comes back with the
-        // end of the transaction.
+        // Under the lock of the document, which every writer of its chunks holds. The chunks that were taken out are
+        // restored when the transaction ends without a commit.
         match places.are_overtaken(&gone) {
             Ok(false) => {}
             Ok(true) => return Ok(Ok(None)),
             Err(error) => return Ok(Err(error)),
         }
         for row in &mut rows {
-            // What is a parent was decided when it was made; whoever hides a chunk now makes none of it.
+            // Whether a chunk is a parent was decided when it was created; hiding it now does not make it one.
             row.is_parent = gone.get(&row.id).map_or(0, |gone| gone.is_parent);
         }
         let added = counted(rows.iter());
@@ -420,7 +422,7 @@ impl Store {
         self.keep_write(key, ChunkWrite::new(chunks, ChunkPlaces::Read(replacements), generation)?).await
     }
 
-    /// Nothing without the document.
+    /// `None` when the document does not exist.
     async fn delete_chunks(&self, key: &DocumentKey, ids: &[String]) -> Result<Option<RemovedChunks>, DbErr> {
         let transaction = self.begin().await?;
         let Some(before) = document::locked(&transaction, key).await? else { return Ok(None) };
@@ -443,7 +445,7 @@ impl Store {
     }
 }
 
-/// Takes chunks out of a document, and says which were there.
+/// Removes chunks from a document and returns those that existed.
 async fn take_out(
     transaction: &DatabaseTransaction,
     key: &DocumentKey,
@@ -462,7 +464,7 @@ async fn take_out(
     Ok(gone)
 }
 
-/// Chunks and tokens, without those of parents.
+/// The number of chunks and tokens, without those of parents.
 pub(crate) fn counted<'a>(rows: impl Iterator<Item = &'a Model>) -> (i64, i64) {
     rows.filter(|row| row.is_parent == 0)
         .fold((0, 0), |(chunks, tokens), row| (chunks + 1, tokens + row.tokens))

@@ -1,5 +1,5 @@
-//! The vectors of chunks. A chunk has room for two: one is found, the other is made anew beside it. Which is which follows from the
-//! generation of the dataset, so that all of them change places by one number.
+//! The vectors of chunks. A chunk has room for two: one is used for searching, the other is recomputed beside it. The
+//! generation of the dataset determines which is which, so that changing one number swaps all of them.
 
 use std::collections::HashMap;
 
@@ -21,9 +21,9 @@ pub(crate) struct Model {
     pub id: String,
     #[sea_orm(primary_key, auto_increment = false)]
     pub fresh: i64,
-    /// Little-endian `f32`s; of even generations.
+    /// Little-endian `f32`s; used for even generations.
     pub vector: Option<Vec<u8>>,
-    /// The same of odd ones.
+    /// The same for odd generations.
     pub odd_vector: Option<Vec<u8>>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Where the vectors of a generation are.
+/// The column of a generation's vectors.
 #[derive(Clone, Copy)]
 pub(crate) struct Slot(Column);
 
@@ -50,7 +50,7 @@ impl Slot {
         Self(if generation.rem_euclid(2) == 0 { Column::Vector } else { Column::OddVector })
     }
 
-    /// Writes the vector of a chunk that is one of these.
+    /// Writes the vector of one chunk among these.
     pub(crate) async fn write(
         self,
         transaction: &DatabaseTransaction,
@@ -58,7 +58,7 @@ impl Slot {
         id: &ChunkId,
         vector: &[f32],
     ) -> Result<(), DbErr> {
-        // Both columns are of one table.
+        // Both columns belong to one table.
         Entity::update_many()
             .col_expr(self.0, Expr::value(bytes(vector)))
             .filter(these)
@@ -68,7 +68,7 @@ impl Slot {
             .map(drop)
     }
 
-    /// Forgets the vectors of these chunks.
+    /// Removes the vectors of these chunks.
     pub(crate) async fn clear(
         self,
         transaction: &DatabaseTransaction,
@@ -77,7 +77,7 @@ impl Slot {
         Entity::update_many()
             .col_expr(self.0, Expr::value(None::<Vec<u8>>))
             .filter(these)
-            // A clearing that was cut off begins with the first document again, and finds what it has done.
+            // After an interruption, clearing starts over with the first document, and skips what is already cleared.
             .filter(self.0.is_not_null())
             .exec(transaction)
             .await

@@ -43,7 +43,7 @@ pub(crate) struct Model {
     pub pagerank: i64,
     pub created_ms: i64,
     pub updated_ms: i64,
-    /// How often all vectors were made anew.
+    /// How often all vectors have been recomputed.
     pub generation: i64,
     pub revision: i64,
 }
@@ -63,13 +63,13 @@ pub(crate) fn missing(key: &DatasetKey) -> Error {
     Error::not_found(format!("there is no dataset `{}`", key.id))
 }
 
-/// What is said to whoever has vectors of an earlier generation.
+/// The error for a caller with vectors of an earlier generation.
 pub(crate) fn made_anew(key: &DatasetKey) -> Error {
-    let message = format!("the vectors of the dataset `{}` were made anew meanwhile", key.id);
+    let message = format!("the dataset `{}` got other vectors or another embedder meanwhile", key.id);
     Error::new(ErrorKind::Conflict, message).help("try again")
 }
 
-/// How often the vectors of a dataset were made anew; nothing without it.
+/// How often the vectors of a dataset have been recomputed; `None` when it does not exist.
 pub(crate) async fn generation(db: &impl ConnectionTrait, key: &DatasetKey) -> Result<Option<i64>, DbErr> {
     Entity::find().select_only().column(Column::Generation).filter(of(key)).into_tuple().one(db).await
 }
@@ -133,17 +133,21 @@ impl Model {
     }
 }
 
-/// How many documents of a dataset are being read, and how many chunks it has: what may get vectors of its embedder, and what has
-/// them. Asked for under the lock of the dataset.
+/// The number of documents of a dataset that are being read, and the number of its chunks: those that may get vectors
+/// of its embedder, and those that have them. Called under the lock of the dataset.
 async fn vectors_of(db: &DatabaseTransaction, key: &DatasetKey) -> Result<(u64, u64), DbErr> {
     use document::Column;
+    // Whoever writes chunks has the lock of their document, and looks at the generation under it: they are either counted
+    // below, or find another generation.
+    let locked = document::Entity::find().select_only().column(Column::Id).filter(document::in_dataset(key));
+    let _: Vec<String> = locked.order_by_asc(Column::Id).lock_exclusive().into_tuple().all(db).await?;
     let states = [DocumentState::Running, DocumentState::Paused].map(document::state);
     let being_read = document::Entity::find()
         .filter(document::in_dataset(key))
         .filter(Column::State.is_in(states))
         .count(db)
         .await?;
-    // After those: one that ends in between has its chunks by now.
+    // After the documents: one that finishes in between has its chunks by now.
     let chunks: Option<Option<i64>> = document::Entity::find()
         .select_only()
         .column_as(sum(db.get_database_backend(), Column::ChunkCount), "chunks")
@@ -155,7 +159,7 @@ async fn vectors_of(db: &DatabaseTransaction, key: &DatasetKey) -> Result<(u64, 
 }
 
 impl Store {
-    /// How much datasets hold, by id.
+    /// The amount of content of datasets, by id.
     async fn dataset_counts(
         &self,
         tenant: &str,
@@ -225,7 +229,8 @@ impl Store {
         let row = Model::new(dataset)?;
         let insert = || Entity::insert(row.clone().into_active_model());
         let _permit = self.inner.gate.permit().await;
-        // Who gives way to another writer is told of a conflict, which whoever asks would take for one of names.
+        // Gives way to other writers and retries; otherwise a serialization conflict would be mistaken for a name
+        // conflict.
         match repeated(|| insert().exec_without_returning(&self.inner.write)).await {
             Ok(_) => Ok(()),
             Err(error) if is_duplicate(&error) => Err(taken(&dataset.name)),
@@ -287,15 +292,18 @@ impl Store {
         let row = Model::new(dataset)?;
         let change = async || {
             let transaction = self.begin().await?;
-            // Whoever queues a document of it has this lock as well, so none comes between the look below and the commit.
+            // Queueing a document of it takes the same lock, so none is queued between the check below and the
+            // commit.
             let before = Entity::find().filter(of(&dataset.key)).lock_exclusive().one(&*transaction).await?;
-            // Whoever has changed it since it was read has another revision; nothing of theirs is overwritten. It also says
-            // which model made its vectors, and that may be another one by now.
+            // A concurrent change has incremented the revision, and must not be overwritten. The row also records
+            // which model computed its vectors, which may be a different one by now.
             let current =
                 |before: &Model| before.revision == row.revision && before.generation == row.generation;
             let Some(before) = before.filter(current) else { return Ok(Ok(false)) };
+            let mut generation = before.generation;
             if before.embedder != row.embedder {
                 let held = vectors_of(&transaction, &dataset.key).await?;
+                generation = ids::number(dataset.with_other_embedder());
                 if let Err(refused) = dataset.check_other_embedder(&before.embedder, held) {
                     return Ok(Err(refused));
                 }
@@ -313,12 +321,13 @@ impl Store {
                 .col_expr(Column::SimilarityThreshold, Expr::value(row.similarity_threshold))
                 .col_expr(Column::VectorSimilarityWeight, Expr::value(row.vector_similarity_weight))
                 .col_expr(Column::Pagerank, Expr::value(row.pagerank))
+                .col_expr(Column::Generation, Expr::value(generation))
                 .col_expr(Column::UpdatedMs, Expr::value(row.updated_ms))
                 .col_expr(Column::Revision, Expr::value(row.revision.wrapping_add(1)))
                 .filter(of(&dataset.key))
                 .exec(&*transaction)
                 .await?;
-            // Vectors of documents that are being read are the old embedder's, and are made anew.
+            // Vectors of documents that are being read come from the old embedder and are recomputed.
             if before.embedder != row.embedder {
                 fresh::forget_in(&transaction, &dataset.key).await?;
             }
@@ -332,11 +341,11 @@ impl Store {
         }
     }
 
-    /// The blobs of its documents; nothing when there is no such dataset.
+    /// Returns the blobs of its documents; `None` when there is no such dataset.
     pub(crate) async fn delete_dataset(&self, key: &DatasetKey) -> Result<Option<Vec<String>>, DbErr> {
         let (tenant, id) = (text(key.tenant.as_str()), text(key.id.as_str()));
         let transaction = self.begin().await?;
-        // The dataset first: whoever adds a document locks its row, and finds none after this.
+        // The dataset first: adding a document locks its row, and fails after this.
         let removed = Entity::delete_many().filter(of(key)).exec(&*transaction).await?;
         if removed.rows_affected == 0 {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Documents of datasets. Their part in the queue is in [`super::ingest`].
+//! Documents of datasets. Their role as a queue is in [`super::ingest`].
 
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _};
@@ -30,9 +30,9 @@ pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: String,
     pub name: String,
-    /// The name in lower case: unique within the dataset, and what keywords are looked for in.
+    /// The name in lower case: unique within the dataset, and searched for keywords.
     pub name_folded: String,
-    /// What follows the last dot of the name, in lower case.
+    /// The part after the last dot of the name, in lower case.
     pub suffix: String,
     pub size: i64,
     pub blob: String,
@@ -49,29 +49,29 @@ pub(crate) struct Model {
     pub duration_ms: i64,
     pub chunk_count: i64,
     pub token_count: i64,
-    /// The first picture of the chunks that are found.
+    /// The first picture among the chunks that can be found.
     pub picture: Option<String>,
     pub created_ms: i64,
     pub updated_ms: i64,
     pub stage: String,
     /// 1 while a worker has it.
     pub taken: i64,
-    /// Since when.
+    /// When it was taken.
     pub taken_ms: i64,
-    /// While it is running: from when on it may be taken.
+    /// While it is running: the earliest time at which it may be taken.
     pub at_ms: i64,
     pub fence: i64,
     pub attempts: i64,
-    /// 0 to go on, 1 to pause, 2 to cancel.
+    /// 0 to continue, 1 to pause, 2 to cancel.
     pub wanted: i64,
-    /// What becomes of the counts when its new chunks take their place.
+    /// The counts that apply when its new chunks replace the old ones.
     pub new_chunks: i64,
     pub new_tokens: i64,
-    /// Grows with each note that the index may differ; negative while it is noted that it does not.
+    /// Grows with each note that the index may be out of date; negative while it is noted to be up to date.
     pub unindexed: i64,
-    /// The number for which the vectors of the next generation are all there; −1 without them.
+    /// The value of `unindexed` for which all vectors of the next generation exist; −1 if they do not.
     pub staged: i64,
-    /// Counts the changes that people have made.
+    /// Counts the changes made by people.
     pub revision: i64,
 }
 
@@ -103,7 +103,7 @@ fn suffix(folded: &str) -> String {
     folded.rsplit_once('.').map(|(_, suffix)| suffix.to_owned()).unwrap_or_default()
 }
 
-/// A state as it is stored.
+/// The stored form of a state.
 pub(crate) fn state(state: DocumentState) -> &'static str {
     match state {
         DocumentState::Unstarted => "unstarted",
@@ -192,7 +192,7 @@ impl Model {
     }
 }
 
-/// What became of a change.
+/// The outcome of a change.
 enum DocumentWrite {
     Done,
     Missing,
@@ -207,7 +207,7 @@ pub(crate) async fn locked(
     Entity::find().filter(of(key)).lock_exclusive().one(transaction).await
 }
 
-/// What may be left of a document when it is removed.
+/// What may be left over when a document is removed.
 #[derive(Clone, Debug, FromQueryResult)]
 pub(crate) struct Left {
     pub(crate) id: String,
@@ -221,8 +221,8 @@ pub(crate) fn left(these: Condition) -> Selector<SelectModel<Left>> {
     Entity::find().select_only().columns(columns).filter(these).into_model()
 }
 
-/// Removes documents with all that belongs to them, and notes that something may be left of them. The blobs of those that were
-/// there.
+/// Removes documents with everything that belongs to them, and notes that something may be left over. Returns the
+/// blobs of those that existed.
 pub(crate) async fn delete(
     transaction: &DatabaseTransaction,
     dataset: &DatasetKey,
@@ -233,7 +233,7 @@ pub(crate) async fn delete(
     for some in ids.chunks(ROWS_AT_ONCE_MAX) {
         let some: Vec<String> = some.iter().map(|id| text(id.as_str())).collect();
         let these = || in_dataset(dataset).add(Column::Id.is_in(some.clone()));
-        // Its row alone tells the name of its file, and whether a worker may still be writing to the index.
+        // Only its row has the name of its file, and shows whether a worker may still be writing to the index.
         let found: Vec<Left> = left(these()).all(transaction).await?;
         blobs.extend(found.iter().map(|left| left.blob.clone()));
         removed::insert(transaction, dataset, found).await?;
@@ -261,7 +261,7 @@ pub(crate) async fn delete(
     Ok(blobs)
 }
 
-/// The conditions of a list that a database can look at.
+/// The conditions of a list that a database can evaluate.
 fn filtered(dataset: &DatasetKey, filter: &DocumentFilter) -> Select<Entity> {
     let mut found = Entity::find().filter(in_dataset(dataset));
     if let Some(ids) = &filter.ids {
@@ -298,7 +298,7 @@ fn filtered(dataset: &DatasetKey, filter: &DocumentFilter) -> Select<Entity> {
     found.order_by(ordering(filter.order), order.clone()).order_by(Column::Id, order)
 }
 
-/// What a list is ordered by, before the ids.
+/// The column by which a list is sorted, before the ids.
 fn ordering(order: DocumentOrder) -> Column {
     match order {
         DocumentOrder::Created => Column::CreatedMs,
@@ -307,7 +307,7 @@ fn ordering(order: DocumentOrder) -> Column {
     }
 }
 
-/// What stands behind a row in the order of a list.
+/// The condition for what comes after a row in the order of a list.
 fn behind(filter: &DocumentFilter, row: &Model) -> Condition {
     let by = ordering(filter.order);
     let at = match filter.order {
@@ -348,12 +348,13 @@ impl Store {
             let rows = page.all(&self.inner.read).await.map_err(fail)?;
             return Ok((rows.into_iter().map(Model::into_document).collect::<Result<_>>()?, total));
         };
-        // Conditions on metadata have one meaning, whatever the database: that of the filter itself.
+        // Conditions on metadata are evaluated by the filter itself, so that they mean the same on every database.
         let (mut page, mut total) = (Vec::new(), 0);
         let mut some = found.clone();
         loop {
             let rows = some.limit(ROWS_AT_ONCE_MAX as u64).all(&self.inner.read).await.map_err(fail)?;
-            // Behind a row and not behind so many rows: each step costs the same, and none is missed when others change the list.
+            // After a row and not by offset: each step costs the same, and no row is missed when the list changes
+            // meanwhile.
             let next = rows.last().filter(|_| rows.len() == ROWS_AT_ONCE_MAX).map(|row| behind(filter, row));
             for row in rows {
                 let what = || format!("the document `{}`", row.id);
@@ -404,7 +405,7 @@ impl Store {
         let attempt = async || {
             let transaction = self.begin().await?;
             let Some(row) = locked(&transaction, key).await? else { return Ok(DocumentWrite::Missing) };
-            // Whoever has changed it since it was read has another revision; nothing of theirs is overwritten.
+            // A concurrent change has incremented the revision; it must not be overwritten.
             if change.revision.is_some_and(|revision| revision != row.revision) {
                 return Ok(DocumentWrite::Overtaken);
             }
@@ -412,9 +413,10 @@ impl Store {
             for (column, value) in &columns {
                 update = update.col_expr(*column, value.clone());
             }
-            // The note that the index differs is in the same statement, so that nothing can come between the two.
+            // The note that the index is out of date is in the same statement, so that nothing can come between the
+            // two.
             update.exec(&*transaction).await?;
-            // What was given up would go on with pieces that were made under the old settings.
+            // A failed document would otherwise continue with chunks that were created with the old settings.
             if change.settings.is_some() && row.state == state(DocumentState::Failed) {
                 fresh::forget(&transaction, key).await?;
             }
@@ -430,7 +432,7 @@ impl Store {
         }
     }
 
-    /// The blobs of those that were there.
+    /// Returns the blobs of those that existed.
     pub(crate) async fn delete_documents(
         &self,
         dataset: &DatasetKey,
@@ -442,7 +444,7 @@ impl Store {
         Ok(blobs)
     }
 
-    /// What was there instead of a document that can be reset, if it was not that.
+    /// Resets a document. The inner error says why it cannot be reset.
     pub(crate) async fn unread_document(&self, key: &DocumentKey, now_ms: i64) -> Result<Result<()>, DbErr> {
         let transaction = self.begin().await?;
         match locked(&transaction, key).await? {

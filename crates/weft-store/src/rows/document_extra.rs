@@ -1,4 +1,4 @@
-//! What is made of documents beside their chunks.
+//! Data derived from documents besides their chunks.
 
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::SelectStatement;
@@ -33,10 +33,10 @@ pub(crate) enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// What is there is to go, and nothing comes.
+/// Removes existing data without a replacement.
 const NOTHING: &str = "null";
 
-/// A number: with a fourth text the key would be too long for MariaDB.
+/// A number: with a fourth text column, the key would be too long for MariaDB.
 fn kind(extra: Extra) -> i64 {
     match extra {
         Extra::Contents => 1,
@@ -56,7 +56,7 @@ fn in_dataset(key: &DatasetKey) -> Condition {
         .add(Column::DatasetId.eq(text(key.id.as_str())))
 }
 
-/// The ids of the documents of a dataset that have something.
+/// The ids of the documents of a dataset that have this data.
 pub(crate) fn having(key: &DatasetKey, extra: Extra) -> SelectStatement {
     Entity::find()
         .select_only()
@@ -84,7 +84,7 @@ async fn replace(
     Entity::insert(row.into_active_model()).exec_without_returning(transaction).await.map(drop)
 }
 
-/// What is made beside fresh chunks has the negative number of its kind.
+/// Data derived together with fresh chunks has the negated number of its kind.
 pub(crate) async fn put_fresh(
     transaction: &DatabaseTransaction,
     key: &DocumentKey,
@@ -98,21 +98,21 @@ pub(crate) async fn forget_fresh(transaction: &DatabaseTransaction, key: &Docume
     Entity::delete_many().filter(of(key)).filter(Column::Kind.lt(0)).exec(transaction).await.map(drop)
 }
 
-/// Puts what is fresh into the place of what was there.
+/// Replaces the existing data with the fresh data.
 pub(crate) async fn swap(transaction: &DatabaseTransaction, key: &DocumentKey) -> Result<(), DbErr> {
     let fresh = Entity::find().filter(of(key)).filter(Column::Kind.lt(0)).all(transaction).await?;
     for row in fresh {
-        // Null takes away what an earlier reading has made, which a missing row would leave.
+        // Null removes what an earlier reading has produced; a missing row would leave it.
         replace(transaction, key, -row.kind, (row.value != NOTHING).then_some(&*row.value)).await?;
     }
     forget_fresh(transaction, key).await
 }
 
 impl Store {
-    /// Whether there is such a document.
+    /// Returns whether the document exists.
     async fn write_extra(&self, key: &DocumentKey, extra: Extra, value: &str) -> Result<bool, DbErr> {
         let transaction = self.begin().await?;
-        // Locked, so that whoever removes the document in this moment finds the row as well.
+        // Locked, so that a concurrent removal of the document also finds this row.
         if document::locked(&transaction, key).await?.is_none() {
             return Ok(false);
         }

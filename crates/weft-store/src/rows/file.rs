@@ -1,7 +1,7 @@
-//! Files of conversations: a row for each, and its bytes in a place for blobs.
+//! Files of conversations: one row for each, and its bytes in a blob store.
 //!
-//! The row is there before the bytes are, so that what a crash leaves behind is found by its age and removed; a file
-//! without bytes is none.
+//! The row is written before the bytes, so that what a crash leaves behind is found by its age and removed; a file
+//! without bytes does not count as a file.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub struct Model {
     pub name: String,
     pub mime_type: String,
     pub size: i64,
-    /// Empty for what people attach.
+    /// Empty for files that people attach.
     pub session_id: String,
     pub created_ms: i64,
 }
@@ -53,12 +53,12 @@ pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// How much may be kept.
+/// Limits for files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileLimits {
-    /// Bytes of one file, at most.
+    /// Maximum size of one file in bytes.
     pub file_bytes_max: u64,
-    /// Bytes of all files of a tenant, at most.
+    /// Maximum total size of a tenant's files in bytes.
     pub tenant_bytes_max: u64,
 }
 
@@ -77,7 +77,7 @@ impl std::fmt::Debug for Files {
 }
 
 impl Files {
-    /// What is known of files in `store`, and their bytes in `blobs`.
+    /// Files with their metadata in `store` and their bytes in `blobs`.
     pub fn new(store: &Store, blobs: Arc<dyn BlobStore>, limits: FileLimits) -> Self {
         Self { store: store.clone(), blobs, limits }
     }
@@ -91,7 +91,7 @@ impl Files {
         Ok(())
     }
 
-    /// What the other files of the tenant take where there is no room for this one beside them; it is not written then.
+    /// Returns the size of the tenant's other files if there is no room for this one; the file is not written then.
     async fn write(&self, row: &Model) -> Result<Option<u64>, DbErr> {
         let transaction = self.store.begin().await?;
         tenant_lock::hold(&transaction, &row.tenant_id, "file").await?;
@@ -109,7 +109,7 @@ impl Files {
             transaction.rollback().await?;
             return Ok(Some(used));
         }
-        // The id of what a run makes follows from the work, so work that begins again keeps one file.
+        // The id of a file created by a run is derived from the work, so that repeated work stores one file.
         let replaced = OnConflict::columns([Column::TenantId, Column::Id])
             .update_columns([Column::Name, Column::MimeType, Column::Size, Column::SessionId])
             .to_owned();
@@ -156,7 +156,7 @@ impl FileStore for Files {
             return Err(Error::new(ErrorKind::QuotaExceeded, message)
                 .help("remove sessions or wait until old files are removed, or let an operator raise `attachments.tenant_bytes_max`"));
         }
-        // Behind the row, which keeps the room for them: bytes without one would count for nobody, and be found by nobody.
+        // After the row, which reserves the space: bytes without a row would not be counted and could never be found.
         self.blobs.put(tenant, &blob(&file.id), bytes).await
     }
 
@@ -185,7 +185,7 @@ impl FileStore for Files {
             if self.find(tenant, id).await.is_err_and(|error| error.kind == ErrorKind::NotFound) {
                 continue;
             }
-            // The bytes go first: what is left of them would be found by nobody.
+            // The bytes first: without the row, what is left of them could never be found.
             self.blobs.remove(tenant, &blob(id)).await?;
             let _permit = self.store.inner.gate.permit().await;
             let remove = async || {

@@ -1,5 +1,5 @@
-//! Folders and files of the file manager. Whoever changes the tree of a tenant first locks its root, so that changes come one
-//! after the other.
+//! Folders and files of the file manager. Writers lock the root of a tenant's tree first, so that changes are
+//! serialized.
 
 use std::collections::HashMap;
 
@@ -28,7 +28,7 @@ pub struct Model {
     pub tenant_id: String,
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: String,
-    /// Empty for the root. Together with the name this is unique, so that there is one root.
+    /// Empty for the root. Unique together with the name, so that there is only one root.
     pub parent_id: String,
     pub name: String,
     pub name_folded: String,
@@ -43,7 +43,7 @@ pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Folders that lead from an entry to the root, at most, whatever the limits once were.
+/// Maximum number of folders from an entry to the root, whatever the limits were in the past.
 pub(super) const PATH_MAX: usize = 1_000;
 
 pub(super) const FOLDER: &str = "folder";
@@ -95,7 +95,7 @@ impl Model {
     }
 }
 
-/// The trees of all tenants, within limits.
+/// The trees of all tenants, with limits.
 #[derive(Clone)]
 pub struct Folders {
     store: Store,
@@ -108,10 +108,10 @@ impl std::fmt::Debug for Folders {
     }
 }
 
-/// What came of an attempt: why it was refused stands inside.
+/// The outcome of an attempt; the inner error is a refusal.
 type Attempt<T> = std::result::Result<Result<T>, DbErr>;
 
-/// Goes on with what went well, and ends the attempt with a refusal.
+/// Unwraps a success, and returns from the attempt with a refusal.
 macro_rules! granted {
     ($outcome:expr) => {
         match $outcome {
@@ -133,7 +133,7 @@ async fn one(db: &impl ConnectionTrait, tenant: &str, id: &str) -> Result<Option
     of(tenant).filter(Column::Id.eq(id)).one(db).await
 }
 
-/// The root, which nobody else changes anything below until the transaction ends.
+/// The root, locked so that no other writer changes anything below it until the transaction ends.
 async fn locked_root(transaction: &DatabaseTransaction, tenant: &str) -> Result<Option<Model>, DbErr> {
     in_folder(tenant, "").lock_exclusive().one(transaction).await
 }
@@ -147,7 +147,7 @@ async fn folder(db: &impl ConnectionTrait, tenant: &str, id: &str) -> Attempt<Mo
     })
 }
 
-/// An entry and the folders that it is in, the root last.
+/// An entry and its ancestors, the root last.
 async fn path(db: &impl ConnectionTrait, tenant: &str, id: &str) -> Attempt<Vec<Model>> {
     let mut path: Vec<Model> = Vec::new();
     let mut next = id.to_owned();
@@ -162,7 +162,7 @@ async fn path(db: &impl ConnectionTrait, tenant: &str, id: &str) -> Attempt<Vec<
     Ok(Ok(path))
 }
 
-/// The sum of all sizes.
+/// The total size of all files.
 async fn bytes(db: &impl ConnectionTrait, tenant: &str) -> Result<u64, DbErr> {
     let sum = sum(db.get_database_backend(), Column::Size);
     let sum: Option<Option<i64>> =
@@ -171,7 +171,7 @@ async fn bytes(db: &impl ConnectionTrait, tenant: &str) -> Result<u64, DbErr> {
 }
 
 impl Folders {
-    /// The trees in `store`, within `limits`.
+    /// The trees in `store`, with `limits`.
     pub fn new(store: &Store, limits: FolderLimits) -> Self {
         Self { store: store.clone(), limits }
     }
@@ -180,7 +180,7 @@ impl Folders {
         outcome.map_err(|error| self.store.fail(doing, error))?
     }
 
-    /// The same, where the only row that can be there already has this name.
+    /// Same as [`Self::done`], where the only possible duplicate is an entry with this name.
     fn unless_taken<T>(&self, doing: &str, name: &str, outcome: Attempt<T>) -> Result<T> {
         match outcome {
             Err(error) if is_duplicate(&error) => Err(taken(name)),
@@ -206,7 +206,7 @@ impl Folders {
         granted!(self.limits.deep_enough(above.len() as u64));
         let beside = in_folder(tenant, &row.parent_id).count(&*transaction).await?;
         granted!(self.limits.room_in_folder(beside));
-        // The root is a row, too, and no entry.
+        // The root is also a row, but is not counted as an entry.
         let entries = of(tenant).count(&*transaction).await?.saturating_sub(1);
         let taken = bytes(&*transaction, tenant).await?;
         granted!(self.limits.room_for(entries, taken, count(row.size)));
@@ -215,7 +215,7 @@ impl Folders {
         Ok(Ok(()))
     }
 
-    /// Looks whether an entry may be moved into a folder.
+    /// Checks whether an entry may be moved into a folder.
     async fn check_move(&self, transaction: &DatabaseTransaction, row: &Model, into: &str) -> Attempt<()> {
         let tenant = row.tenant_id.as_str();
         granted!(folder(transaction, tenant, into).await?);
@@ -224,7 +224,7 @@ impl Folders {
             return Ok(Err(below_itself(&row.name)));
         }
         let depth = above.len() as u64;
-        // The entry itself may lie as deep as the limit says, so that one more level is of interest.
+        // The entry itself may be at the maximum depth, so one more level matters.
         let most = self.limits.depth.saturating_add(1).saturating_sub(depth);
         let height = height(transaction, row, most).await?;
         granted!(self.limits.deep_enough(depth + height - 1));
@@ -281,7 +281,7 @@ impl Folders {
     }
 }
 
-/// The condition and the order of a list.
+/// The query of a list: conditions and order.
 fn filtered(tenant: &str, filter: &EntryFilter) -> Select<Entity> {
     let mut found = in_folder(tenant, &text(&filter.folder));
     if !filter.keywords.is_empty() {
@@ -324,7 +324,7 @@ impl FolderStore for Folders {
         let row = Model::new(tenant, &made)?;
         match repeated(|| self.insert_root(&row)).await {
             Ok(()) => Ok(made),
-            // Somebody else was first.
+            // Another process was first.
             Err(error) if is_duplicate(&error) => {
                 find().await?.map(FolderEntry::from).ok_or_else(|| missing(ROOT_NAME))
             }

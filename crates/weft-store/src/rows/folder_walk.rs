@@ -1,4 +1,4 @@
-//! What lies below folders of the file manager, level by level, and the order that follows from it.
+//! Traverses the content of folders of the file manager level by level, and sorts entries by the resulting sizes.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use super::folder_entry::{ARRIVING, Column, Entity, FOLDER, Model, PATH_MAX, of}
 use crate::ids::{count, text};
 use crate::rows::{ROWS_AT_ONCE_MAX, sum};
 
-/// Entries of one folder that are put into the order of their sizes, at most: ten times as many as a folder may have.
+/// Maximum number of entries of one folder that are sorted by size: ten times as many as a folder may have.
 const ORDERED_MAX: u64 = 100_000;
 
-/// How many folders lie below each other in an entry, itself included; of more than `most` at least one more than that.
+/// The number of folder levels in an entry, including itself; counting stops above `most`.
 pub(super) async fn height(db: &impl ConnectionTrait, entry: &Model, most: u64) -> Result<u64, DbErr> {
     let mut level = vec![entry.id.clone()];
     let mut height = 0;
@@ -35,14 +35,14 @@ pub(super) async fn height(db: &impl ConnectionTrait, entry: &Model, most: u64) 
     Ok(height)
 }
 
-/// What lies below folders, level by level: files are summed up by the database, and folders lead to the next level.
+/// The sizes of folders, level by level: the database sums up files, and folders lead to the next level.
 pub(super) async fn sizes(
     db: &impl ConnectionTrait,
     tenant: &str,
     ids: &[String],
 ) -> Result<HashMap<String, u64>, DbErr> {
     let mut sizes: HashMap<String, u64> = HashMap::new();
-    // Each folder with those of the named ones that it lies in.
+    // Each folder with the positions of the requested ones that contain it.
     let mut level: HashMap<String, Vec<usize>> = HashMap::new();
     for (place, id) in ids.iter().enumerate() {
         level.entry(text(id)).or_default().push(place);
@@ -86,8 +86,8 @@ pub(super) async fn sizes(
     Ok(sizes)
 }
 
-/// A page of the entries of a tenant that `found` finds, in the order of their sizes, where a folder is as large as what is
-/// below it. No database knows that, so all of a folder are looked at: their ids, sizes and kinds.
+/// A page of those entries of a tenant that `found` selects, sorted by size, where the size of a folder is that of
+/// its content. A database cannot compute that, so the ids, sizes and kinds of all entries of a folder are read.
 pub(super) async fn by_size(
     db: &impl ConnectionTrait,
     tenant: &str,
@@ -118,6 +118,6 @@ pub(super) async fn by_size(
         let these = of(tenant).filter(Column::Id.is_in(some.iter().map(String::as_str)));
         rows.extend(these.all(db).await?.into_iter().map(|row| (row.id.clone(), row)));
     }
-    // One that was removed in between is absent.
+    // An entry that was removed meanwhile is absent.
     Ok(page.iter().filter_map(|id| rows.remove(id)).collect())
 }

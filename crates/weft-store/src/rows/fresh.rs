@@ -1,4 +1,4 @@
-//! What is made of a document while it is being read: its fresh chunks, and what belongs to them.
+//! The results of reading a document while it is being read: its fresh chunks, and what belongs to them.
 
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _};
@@ -15,9 +15,9 @@ use crate::rows::document::Column;
 use crate::rows::ingest::{change, held, to};
 use crate::rows::{dataset, document_extra};
 
-/// Puts the fresh chunks of a document in the place of those that were found.
+/// Replaces the chunks of a document that can be found with its fresh ones.
 pub(crate) async fn swap(transaction: &DatabaseTransaction, key: &DocumentKey) -> Result<(), DbErr> {
-    // In this order: id and age are the key, and a chunk that has not changed is there with both.
+    // In this order: id and age are the key, and an unchanged chunk exists with both ages.
     chunk::Entity::delete_many().filter(chunk::of_age(key, Age::WorkOutcome)).exec(transaction).await?;
     chunk::Entity::update_many()
         .col_expr(chunk::Column::Fresh, Expr::col(chunk::Column::Fresh).sub(1))
@@ -27,18 +27,18 @@ pub(crate) async fn swap(transaction: &DatabaseTransaction, key: &DocumentKey) -
         .map(drop)
 }
 
-/// Forgets the fresh chunks of a document, and what else was made beside them.
+/// Removes the fresh chunks of a document, and the other data derived with them.
 pub(crate) async fn forget(transaction: &DatabaseTransaction, key: &DocumentKey) -> Result<(), DbErr> {
     document_extra::forget_fresh(transaction, key).await?;
     forget_chunks(transaction, key).await
 }
 
-/// The same, of chunks alone.
+/// Same as [`forget`], for chunks only.
 pub(crate) async fn forget_chunks(transaction: &DatabaseTransaction, key: &DocumentKey) -> Result<(), DbErr> {
     chunk::Entity::delete_many().filter(chunk::of_age(key, Age::Fresh)).exec(transaction).await.map(drop)
 }
 
-/// Forgets all fresh chunks of a dataset.
+/// Removes all fresh chunks of a dataset.
 pub(crate) async fn forget_in(transaction: &DatabaseTransaction, key: &DatasetKey) -> Result<(), DbErr> {
     let fresh = chunk::in_dataset(key).add(chunk::Column::Fresh.eq(Age::Fresh.number()));
     chunk::Entity::delete_many().filter(fresh).exec(transaction).await.map(drop)
@@ -57,14 +57,14 @@ pub(crate) async fn is_there(transaction: &DatabaseTransaction, key: &DocumentKe
     Ok(one.is_some())
 }
 
-/// Where vectors belong that are found when the document is done: a dataset does not change its generation while a document of
-/// it is being read.
+/// The slot of vectors that can be found once the document is done: the generation of a dataset does not change while
+/// one of its documents is being read.
 async fn slot(transaction: &DatabaseTransaction, key: &DocumentKey) -> Result<Slot, DbErr> {
     Ok(Slot::of(dataset::generation(transaction, &key.dataset).await?.unwrap_or_default()))
 }
 
 impl Store {
-    /// Keeps what was added to fresh chunks, with their words as JSON. Whether the lease still counts.
+    /// Stores additions to fresh chunks, with their words as JSON. Returns whether the lease is still valid.
     pub(crate) async fn amend(
         &self,
         lease: &IngestLease,
@@ -92,14 +92,14 @@ impl Store {
             }
         }
         if !amended.is_empty() {
-            // Attempts count those in a row that got no further, and this one did.
+            // Attempts counts consecutive ones without progress, and this one made progress.
             change(&transaction, held(lease), vec![to(Column::Attempts, 0_i64)]).await?;
         }
         transaction.commit().await?;
         Ok(true)
     }
 
-    /// Puts further chunks beside those that are fresh, and counts them. Whether the lease still counts.
+    /// Adds further fresh chunks, and counts them. Returns whether the lease is still valid.
     pub(crate) async fn add_fresh(
         &self,
         lease: &IngestLease,

@@ -1,4 +1,4 @@
-//! What is known of documents and chunks beside what they are made of, read without it.
+//! Metadata of documents and chunks, read without their content.
 
 use std::collections::HashMap;
 
@@ -44,7 +44,7 @@ impl Store {
                 (id.clone(), ChunkHead { id: id.into(), document, parent, available: available != 0 })
             }));
         }
-        // An id that is named twice is answered once.
+        // An id that is requested twice is returned once.
         Ok(wanted.iter().filter_map(|id| found.remove(id.as_str())).collect())
     }
 

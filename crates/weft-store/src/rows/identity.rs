@@ -1,4 +1,4 @@
-//! Who users are at OpenID providers.
+//! Users' identities at OpenID providers.
 
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
@@ -27,7 +27,7 @@ pub struct Model {
     pub subject: String,
     pub email: String,
     pub created_ms: i64,
-    /// 0 while nobody has signed in with it.
+    /// 0 until the first sign-in with it.
     pub used_ms: i64,
 }
 
@@ -70,8 +70,8 @@ fn missing() -> Error {
     Error::not_found("there is no such identity")
 }
 
-/// Removes what there is of a user at providers. Whoever removes the user does this last: an identity is added while
-/// its user is held fast.
+/// Removes a user's identities and pending sign-ins. The removal of a user does this last: an identity is added while
+/// its user is locked.
 pub(crate) async fn forget(db: &impl ConnectionTrait, user: &UserId) -> Result<(), DbErr> {
     use authorization_request as request;
     let user = text(user.as_str());
@@ -79,7 +79,7 @@ pub(crate) async fn forget(db: &impl ConnectionTrait, user: &UserId) -> Result<(
     request::Entity::delete_many().filter(request::Column::UserId.eq(user)).exec(db).await.map(drop)
 }
 
-/// What became of a change of the identities of a user.
+/// The outcome of a change of a user's identities.
 enum IdentityChange {
     Done,
     NoUser,
@@ -100,8 +100,8 @@ impl IdentityChange {
     }
 }
 
-/// Holds a user until the transaction ends. Whoever removes the user waits for that, or this finds none; and so does whoever
-/// else changes their identities.
+/// Locks a user until the transaction ends. A concurrent removal of the user waits for that, or this finds no user;
+/// other changes of the user's identities wait as well.
 async fn hold(db: &impl ConnectionTrait, user: &str) -> Result<bool, DbErr> {
     let held = user::Entity::update_many()
         .col_expr(user::Column::Enabled, Expr::col(user::Column::Enabled))
@@ -159,7 +159,7 @@ impl IdentityStore for Store {
             Err(error) if is_duplicate(&error) => {
                 let found = Entity::find_by_id(text(&identity.hash)).one(&self.inner.write).await;
                 let found = found.map_err(|error| self.fail("read the identity", error))?;
-                // Two sign-ins of one person at the same time add the same.
+                // Two concurrent sign-ins of one person add the same identity.
                 if found.is_some_and(|found| found.user_id == row.user_id) {
                     Ok(())
                 } else {

@@ -1,8 +1,8 @@
-//! What is noted of documents whose index may differ.
+//! Notes about documents whose index may be out of date.
 //!
-//! The number of a document grows with each note and each change of what is found of it, and its sign says
-//! what is noted: a positive one that the index may differ, a negative one that it does not. So whoever has
-//! read a number and written to the index can tell whether anything has changed in between.
+//! The number of a document grows with each note and with each change of what can be found of it. A positive sign
+//! notes that the index may be out of date, a negative one that it is up to date. So a process that has read a number
+//! and then written to the index can tell whether anything has changed in between.
 
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, Func};
@@ -20,12 +20,12 @@ use crate::rows::ingest::{RUNNING, change, to};
 
 const INDEXING: &str = "indexing";
 
-/// What a note makes of the number of a document.
+/// The next number of a document after a note.
 pub(crate) fn next() -> Expr {
     Expr::expr(Func::abs(Expr::col(Column::Unindexed))).add(1)
 }
 
-/// What is noted of a document by a change of what is found of it.
+/// The note about a document after a change of what can be found of it.
 pub(crate) fn after(before: &Model) -> IndexNote {
     IndexNote { number: before.unindexed.abs() + 1, first: before.unindexed <= 0, busy: is_busy(before) }
 }
@@ -34,7 +34,7 @@ fn is_busy(row: &Model) -> bool {
     row.state == RUNNING && row.taken != 0 && row.stage == INDEXING
 }
 
-/// Documents that a worker is putting into the index.
+/// Documents that a worker is adding to the index.
 fn busy() -> Condition {
     Condition::all().add(Column::State.eq(RUNNING)).add(Column::Taken.eq(1)).add(Column::Stage.eq(INDEXING))
 }
@@ -67,7 +67,7 @@ impl Store {
             let transaction = self.begin().await?;
             let Some(row) = document::locked(&transaction, document).await? else { return Ok(true) };
             let same = row.unindexed == number && !is_busy(&row);
-            // Something has changed since, or a worker is writing just now: then the index may differ again.
+            // Something has changed since, or a worker is writing just now: the index may be out of date again.
             let noted = if same { to(Column::Unindexed, -number) } else { (Column::Unindexed, next()) };
             change(&transaction, document::of(document), vec![noted]).await?;
             transaction.commit().await?;
@@ -79,7 +79,8 @@ impl Store {
     pub(crate) async fn list_noted(&self, filter: &NotedFilter) -> Result<Vec<DocumentKey>> {
         let mut found = Entity::find()
             .filter(Column::Unindexed.gt(0))
-            // Who is putting one there brings it to its end; only one that has fallen silent leaves it to others.
+            // A worker that is adding one to the index completes that; only when it has become silent is the document
+            // left to others.
             .filter(busy().add(Column::AtMs.gt(filter.now_ms)).not());
         if let Some(dataset) = &filter.dataset {
             found = found.filter(document::in_dataset(dataset));

@@ -1,4 +1,4 @@
-//! The part of documents that is a queue: who reads which one, and how far that has come.
+//! The queue of documents: which worker reads which one, and its progress.
 
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
@@ -23,7 +23,7 @@ use crate::rows::{dataset, document_extra, fresh, index_note, kept_picture, pict
 pub(crate) const RUNNING: &str = "running";
 const READING: &str = "reading";
 
-/// The document, as long as this lease is the one that counts.
+/// The document, while this lease is valid.
 pub(crate) fn held(lease: &IngestLease) -> Condition {
     document::of(&lease.document)
         .add(Column::State.eq(RUNNING))
@@ -59,7 +59,7 @@ pub(crate) fn to(column: Column, value: impl Into<Value>) -> (Column, Expr) {
     (column, Expr::value(value))
 }
 
-/// How a reading has ended that is over for good.
+/// The final state of a reading that has ended for good.
 fn over(settled: &IngestOutcome, wanted: Wanted) -> Option<(DocumentState, &str)> {
     match settled {
         IngestOutcome::Done { message } => Some((DocumentState::Done, message)),
@@ -71,12 +71,12 @@ fn over(settled: &IngestOutcome, wanted: Wanted) -> Option<(DocumentState, &str)
     }
 }
 
-/// Lets go of a document and leaves it in a state.
+/// Releases a document and sets its state.
 fn into_state(into: DocumentState) -> ColumnChanges {
     vec![to(Column::State, state(into)), to(Column::Taken, 0_i64), to(Column::Wanted, 0_i64)]
 }
 
-/// Lets go of a document whose new chunks are in their place.
+/// Releases a document whose new chunks have replaced the old ones.
 fn into_done(row: &Model, message: &str) -> ColumnChanges {
     let mut done = into_state(DocumentState::Done);
     done.extend([
@@ -99,7 +99,7 @@ pub(crate) async fn change(
     Ok(update.filter(condition).exec(transaction).await?.rows_affected)
 }
 
-/// What stopping leaves of a document that nobody has.
+/// Stops a document that no worker has.
 async fn stop_now(
     transaction: &DatabaseTransaction,
     key: &DocumentKey,
@@ -114,7 +114,7 @@ async fn stop_now(
     change(transaction, document::of(key), stopped).await.map(drop)
 }
 
-/// What a worker gets of a document that it has taken as it was.
+/// The document as a worker gets it, from the row as it was before being taken.
 fn just_taken(row: Model, now_ms: i64) -> Result<TakenDocument> {
     let lease = IngestLease { document: row.key(), fence: row.fence + 1 };
     let stage: IngestStage = ids::read_word(&row.stage, || format!("the document `{}`", row.id))?;
@@ -125,7 +125,7 @@ fn just_taken(row: Model, now_ms: i64) -> Result<TakenDocument> {
 }
 
 impl Store {
-    /// The first of them that is not there, if one is missing; otherwise those that were queued.
+    /// Returns the first missing document if there is one, otherwise those that were queued.
     async fn queue_documents(
         &self,
         dataset: &DatasetKey,
@@ -133,7 +133,7 @@ impl Store {
         now_ms: i64,
     ) -> Result<Result<Vec<DocumentId>, DocumentId>, DbErr> {
         let transaction = self.begin().await?;
-        // Whoever gives it another embedder looks under this lock whether a document is being read.
+        // A change of the embedder checks under this lock whether a document is being read.
         dataset::Entity::find().filter(dataset::of(dataset)).lock_exclusive().one(&*transaction).await?;
         let mut queued = Vec::new();
         for id in ids {
@@ -144,8 +144,8 @@ impl Store {
             if asked == Some(Wanted::GoOn) {
                 continue;
             }
-            // Who changes his mind before the worker has heard of a pause goes on. What was called off is read from the
-            // beginning: the worker that still has it has lost it.
+            // A pause that the worker has not noticed yet is simply withdrawn. A cancelled document is read from the
+            // beginning: a worker that still has it has lost it.
             if asked != Some(Wanted::Pause) {
                 fields.extend([
                     to(Column::State, RUNNING),
@@ -153,7 +153,7 @@ impl Store {
                     to(Column::AtMs, now_ms),
                     to(Column::Attempts, 0_i64),
                 ]);
-                // Only what was given up has something to go on with.
+                // Only a paused or failed document has something to continue with.
                 let goes_on = row.state == state(DocumentState::Paused)
                     || (row.state == state(DocumentState::Failed)
                         && fresh::is_there(&transaction, &key).await?);
@@ -181,9 +181,10 @@ impl Store {
             return Ok(Err(document::missing(key)));
         };
         let asleep = row.state == state(DocumentState::Paused);
-        // A worker that has fallen silent will not hear of it, so that is as if nobody had the document.
+        // A worker that has become silent will not notice the request, so the document is treated as if no worker had
+        // it.
         if row.state == RUNNING && row.taken != 0 && row.at_ms > now_ms {
-            // A pause takes no cancel back.
+            // A pause does not withdraw a cancellation.
             let how = std::cmp::max(row.wanted, if how == Wanted::Cancel { 2 } else { 1 });
             let asked = vec![to(Column::Wanted, how), to(Column::UpdatedMs, now_ms)];
             change(&transaction, document::of(key), asked).await?;
@@ -197,10 +198,10 @@ impl Store {
         Ok(Ok(()))
     }
 
-    /// Takes what was read just now, unless somebody else was faster.
+    /// Takes the document that was just read, unless another process was faster.
     async fn take_document(&self, row: &Model, now_ms: i64, until_ms: i64) -> Result<bool, DbErr> {
         let transaction = self.begin().await?;
-        // All that the choice below follows from: whoever has changed any of it has chosen otherwise.
+        // Everything on which the decision below depends: if any of it has changed, the decision is void.
         let same = document::of(&row.key())
             .add(Column::State.eq(RUNNING))
             .add(Column::AtMs.eq(row.at_ms))
@@ -217,7 +218,7 @@ impl Store {
                 to(Column::Attempts, row.attempts + 1),
                 to(Column::BegunMs, row.begun_ms.unwrap_or(now_ms)),
             ],
-            // Its worker is gone without having heard that it was to stop.
+            // Its worker has disappeared without noticing the request to stop.
             Wanted::Pause | Wanted::Cancel => into_state(ended(stopped)),
         };
         let changed = change(&transaction, same, fields).await?;
@@ -228,7 +229,7 @@ impl Store {
         Ok(changed > 0 && stopped == Wanted::GoOn)
     }
 
-    /// The document of a lease, locked; nothing when it is lost.
+    /// The document of a lease, locked; `None` when the lease is lost.
     pub(crate) async fn lease(
         &self,
         transaction: &DatabaseTransaction,
@@ -247,7 +248,7 @@ impl Store {
         if self.lease(&transaction, lease).await?.is_none() {
             return Ok(false);
         }
-        // Of an attempt that was cut off. Ids follow from texts, so those that come would meet them.
+        // From an interrupted attempt. Ids are derived from texts, so the new chunks would collide with them.
         fresh::forget_chunks(&transaction, &lease.document).await?;
         let (chunks, tokens) = chunk::counted(rows.iter());
         chunk::insert(&transaction, rows.to_vec()).await?;
@@ -267,7 +268,7 @@ impl Store {
         let transaction = self.begin().await?;
         let Some(row) = self.lease(&transaction, lease).await? else { return Ok(false) };
         let key = &lease.document;
-        // Workers have clocks of their own: one that is behind takes nothing away.
+        // The clocks of workers differ: one that is behind must not reduce the duration.
         let spent = row.duration_ms + std::cmp::max(now_ms.saturating_sub(row.taken_ms), 0);
         let again = |from_ms: i64| vec![to(Column::Taken, 0_i64), to(Column::AtMs, from_ms)];
         let mut fields = match settled {
@@ -306,7 +307,7 @@ impl Store {
             },
             IngestOutcome::Released => {
                 let mut waiting = again(now_ms);
-                // Whoever is told to end has not failed with the document.
+                // A worker that is told to shut down has not failed on the document.
                 waiting.push(to(Column::Attempts, std::cmp::max(row.attempts - 1, 0)));
                 waiting
             }
@@ -403,7 +404,7 @@ impl IngestQueue for Store {
     ) -> Result<Vec<StoredChunk>> {
         let fail = |error| self.fail("read the new chunks", error);
         let db = &self.inner.read;
-        // Its next owner may be reading it anew, and a page of the one and a page of the other are no document.
+        // Its next owner may be reading it again, and mixing pages of both readings would be inconsistent.
         if Entity::find().filter(held(lease)).count(db).await.map_err(fail)? == 0 {
             return Err(lost(lease));
         }

@@ -1,4 +1,4 @@
-//! Who is asked to join which tenant.
+//! Invitations of people to tenants.
 
 use sea_orm::entity::prelude::*;
 use weft_core::Result;

@@ -16,7 +16,7 @@ pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub first_seq: i64,
     pub last_seq: i64,
-    /// Entries as [`crate::pack`] writes them.
+    /// Entries encoded by [`crate::pack`].
     pub body: Vec<u8>,
 }
 
@@ -25,8 +25,8 @@ pub(crate) enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The rows that hold the entries after a number, in order, enough of them for `count_max` entries.
-/// The first row may begin with entries that come before.
+/// The rows with the entries after a number, in order, and enough of them for `count_max` entries. The first row may
+/// start with earlier entries.
 pub(crate) async fn after(
     db: &impl ConnectionTrait,
     key: &RunKey,
@@ -39,7 +39,7 @@ pub(crate) async fn after(
         .filter(Column::RunId.eq(text(key.id.as_str())));
     let mut rows = Vec::new();
     if after_seq > 0 {
-        // The row that holds the entry `after_seq` may hold later ones as well.
+        // The row with the entry `after_seq` may contain later ones as well.
         let holds = of_run.clone().filter(Column::FirstSeq.lte(after_seq));
         let row = holds.order_by_desc(Column::FirstSeq).one(db).await?;
         rows.extend(row.filter(|row| row.last_seq > after_seq));

@@ -1,4 +1,4 @@
-//! The pictures that are kept beside documents. They count among the bytes of a tenant.
+//! The pictures stored with documents. They count towards the bytes of a tenant.
 
 use std::collections::HashSet;
 
@@ -30,19 +30,19 @@ pub(crate) enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Those of a dataset.
+/// The pictures of a dataset.
 pub(crate) fn in_dataset(key: &DatasetKey) -> Condition {
     Condition::all()
         .add(Column::TenantId.eq(text(key.tenant.as_str())))
         .add(Column::DatasetId.eq(text(key.id.as_str())))
 }
 
-/// Those of a document.
+/// The pictures of a document.
 pub(crate) fn of(key: &DocumentKey) -> Condition {
     in_dataset(&key.dataset).add(Column::DocumentId.eq(text(key.id.as_str())))
 }
 
-/// Counts those of a document no more that no chunk of it is shown with.
+/// Stops counting the pictures of a document that none of its chunks is shown with.
 pub(crate) async fn forget_unnamed(
     transaction: &DatabaseTransaction,
     key: &DocumentKey,
@@ -57,7 +57,7 @@ pub(crate) async fn forget_unnamed(
     Entity::delete_many().filter(unnamed).exec(transaction).await.map(drop)
 }
 
-/// Counts these of a document no more.
+/// Stops counting these pictures of a document.
 pub(crate) async fn forget(
     transaction: &DatabaseTransaction,
     key: &DocumentKey,
@@ -71,7 +71,7 @@ pub(crate) async fn forget(
 }
 
 impl Store {
-    /// The names of those that have room. Nothing when the lease is lost.
+    /// Returns the names of those for which there is room; `None` when the lease is lost.
     pub(crate) async fn note_pictures(
         &self,
         lease: &IngestLease,

@@ -13,7 +13,7 @@ pub struct Model {
     pub tenant_id: String,
     pub created_ms: i64,
     pub expires_ms: i64,
-    /// 0 while nobody has shown it.
+    /// 0 until its first use.
     pub last_used_ms: i64,
 }
 

@@ -1,4 +1,4 @@
-//! Who belongs to which tenant.
+//! Memberships of users in tenants.
 
 use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, ConnectionTrait, IntoActiveModel};
@@ -50,7 +50,7 @@ impl Model {
         })
     }
 
-    /// Stores the row, or gives the one that is there its role.
+    /// Stores the row, or updates the role of an existing one.
     pub(crate) async fn put(&self, db: &impl ConnectionTrait) -> Result<(), DbErr> {
         let changed = Entity::update_many()
             .col_expr(Column::Role, Expr::value(self.role.as_str()))
@@ -65,7 +65,7 @@ impl Model {
     }
 }
 
-/// Whether somebody other than this user is an owner of a tenant, and whether it has other members at all.
+/// Whether a tenant has an owner other than this user, and whether it has other members at all.
 pub(crate) async fn others(
     db: &impl ConnectionTrait,
     tenant: &str,

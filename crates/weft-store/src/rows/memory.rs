@@ -29,7 +29,7 @@ pub(crate) struct Model {
     pub id: String,
     /// [`MemorySettings`] as JSON.
     pub settings: String,
-    /// Of the message that was added last, whether it is there or not.
+    /// The number of the message that was added last, even if it has been removed.
     pub last_number: i64,
     pub used_bytes: i64,
     pub created_ms: i64,
@@ -41,7 +41,7 @@ pub(crate) enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// What may end a change: the database, or that the change is not allowed.
+/// Why a change fails: a database error, or a refusal.
 enum ChangeFailure {
     Database(DbErr),
     Refused(Error),
@@ -92,7 +92,7 @@ impl Model {
     }
 }
 
-/// The memory, held until the end of the transaction. A SQLite write transaction is a lock already.
+/// The memory, locked until the end of the transaction. In SQLite, a write transaction is already a lock.
 async fn locked(db: &DatabaseTransaction, key: &MemoryKey) -> Result<Option<Model>, DbErr> {
     Entity::find().filter(of(key)).lock_exclusive().one(db).await
 }
@@ -102,7 +102,7 @@ async fn of_tenant(db: &impl ConnectionTrait, tenant: &TenantId) -> Result<Vec<M
     found.order_by_desc(Column::CreatedMs).order_by_desc(Column::Id).all(db).await
 }
 
-/// The name that a memory gets among the others of its tenant.
+/// The name of a memory among the others of its tenant, made unique.
 fn named(others: &[Model], own: &MemoryKey, wanted: &str) -> Result<String> {
     let others: Vec<String> = others
         .iter()
@@ -112,7 +112,7 @@ fn named(others: &[Model], own: &MemoryKey, wanted: &str) -> Result<String> {
     Ok(free_name(wanted, &others))
 }
 
-/// Adds messages behind those that are there, in the place of others when there is no room. `kept` stays.
+/// Adds messages after the existing ones, replacing others when there is no room. `kept` stays.
 async fn append(
     db: &DatabaseTransaction,
     memory: &Model,
@@ -126,7 +126,7 @@ async fn append(
     if used > size_max {
         let mut sizes = memory_message::sizes(db, &key).await?;
         let held: HashMap<i64, u64> = sizes.iter().map(|(number, size, _)| (*number, *size)).collect();
-        // What is kept takes its room, too.
+        // The kept message also takes up room.
         let fixed = kept.and_then(|kept| held.get(&kept)).copied().unwrap_or_default();
         sizes.retain(|(number, ..)| Some(*number) != kept);
         let gone = room(sizes, needed.saturating_add(fixed), size_max)?;
@@ -149,7 +149,7 @@ async fn append(
     Ok(())
 }
 
-/// Ends a transaction: what was refused has changed nothing.
+/// Ends a transaction: a refused change leaves no trace.
 async fn ended<T>(
     transaction: WriteTransaction,
     outcome: Result<T, ChangeFailure>,
@@ -161,9 +161,9 @@ async fn ended<T>(
     }
 }
 
-/// Adds a memory under a name that nobody has.
+/// Adds a memory under a unique name.
 async fn create_in(db: &DatabaseTransaction, memory: &Memory) -> Result<Memory, ChangeFailure> {
-    // Names and their number are looked at before one more is there.
+    // Names are checked and counted before the memory is added.
     tenant_lock::hold(db, memory.key.tenant.as_str(), "memory").await?;
     let others = of_tenant(db, &memory.key.tenant).await?;
     if others.len() >= MEMORIES_MAX {
@@ -191,7 +191,7 @@ async fn create_in(db: &DatabaseTransaction, memory: &Memory) -> Result<Memory, 
     }
 }
 
-/// Changes a memory that is still what was seen; nothing when it is not.
+/// Changes a memory if it is still as `seen`; `None` otherwise.
 async fn change_in(
     db: &DatabaseTransaction,
     seen: &Memory,
@@ -205,7 +205,7 @@ async fn change_in(
     if before != seen.settings {
         return Ok(None);
     }
-    // Vectors of two models cannot be compared, and notes of a type that is gone would go on being found.
+    // Vectors of two models cannot be compared, and notes of a removed type would still be found.
     let frozen = before.embedder != settings.embedder || before.types != settings.types;
     if frozen && !memory_message::sizes(db, key).await?.is_empty() {
         let message = "the embedder and the types of a memory with messages cannot be changed";
@@ -220,7 +220,7 @@ async fn change_in(
         .filter(of(key))
         .exec(db)
         .await?;
-    // A memory that is to hold less lets go of what is too much.
+    // A memory whose size limit is lowered drops the excess.
     append(db, &row, Vec::new(), None).await?;
     Ok(Some(row.into_memory()?))
 }
@@ -233,7 +233,7 @@ async fn delete_in(db: &DatabaseTransaction, key: &MemoryKey) -> Result<(), Chan
     Ok(())
 }
 
-/// Adds a message that is to be looked at, unless it is there.
+/// Adds a message to be processed, unless it already exists.
 async fn add_in(
     db: &DatabaseTransaction,
     key: &MemoryKey,
@@ -242,7 +242,7 @@ async fn add_in(
     now_ms: i64,
 ) -> Result<i64, ChangeFailure> {
     let memory = locked(db, key).await?.ok_or_else(|| missing(key))?;
-    // Work of a run that begins again comes by here a second time, under the same origin.
+    // Repeated work of a run gets here a second time, with the same origin.
     if let Some(known) = memory_message::with_origin(db, key, origin).await? {
         return Ok(known);
     }
@@ -253,7 +253,7 @@ async fn add_in(
     Ok(number)
 }
 
-/// Notes what came of looking at a message.
+/// Records the outcome of processing a message.
 async fn settle_in(
     db: &DatabaseTransaction,
     taken: &TakenMessage,
@@ -338,8 +338,11 @@ impl MemoryStore for Store {
 
     async fn messages(&self, key: &MemoryKey, filter: &MessageFilter) -> Result<(Vec<MemoryMessage>, u64)> {
         let fail = |error| self.fail("list the messages", error);
-        let found = memory_message::filtered(key, filter);
+        let mut found = memory_message::filtered(key, filter);
         let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
+        if let Some(number) = filter.after {
+            found = found.filter(memory_message::Column::Number.lt(number));
+        }
         let rows = found
             .order_by_desc(memory_message::Column::Number)
             .offset(bounded(filter.offset))
@@ -389,7 +392,7 @@ impl MemoryStore for Store {
 }
 
 impl Store {
-    /// Sets one column of a message that was not forgotten.
+    /// Sets one column of a message, unless it was forgotten.
     async fn set(
         &self,
         key: &MemoryKey,

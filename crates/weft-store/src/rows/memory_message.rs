@@ -21,18 +21,18 @@ pub(crate) struct Model {
     pub memory_id: String,
     #[sea_orm(primary_key, auto_increment = false)]
     pub number: i64,
-    /// A hash of what it comes from; empty for what was derived.
+    /// A hash of its origin; empty for derived messages.
     #[sea_orm(column_type = "VarBinary(StringLen::N(32))")]
     pub origin: Vec<u8>,
     /// [`MessageType::bit`].
     pub kind: i64,
-    /// The message it was derived from; 0 for none.
+    /// The message it was derived from; 0 if none.
     pub source: i64,
     pub user_id: String,
     pub agent_id: String,
     pub session_id: String,
     pub content: String,
-    /// The numbers one after the other, least byte first.
+    /// The numbers in sequence, little-endian.
     #[sea_orm(column_type = "Blob")]
     pub vector: Vec<u8>,
     pub size: i64,
@@ -40,7 +40,7 @@ pub(crate) struct Model {
     pub invalid_ms: Option<i64>,
     pub forgotten_ms: Option<i64>,
     pub enabled: i64,
-    /// When its extraction is taken; absent when nothing is to be done.
+    /// When its extraction is due; absent when there is nothing to do.
     pub due_ms: Option<i64>,
     pub attempts: i64,
     pub problem: String,
@@ -51,7 +51,7 @@ pub(crate) enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// What a message comes from, in 32 bytes.
+/// The origin of a message, in 32 bytes.
 pub(crate) fn origin(text: &str) -> Vec<u8> {
     blake3::hash(text.as_bytes()).as_bytes().to_vec()
 }
@@ -66,7 +66,7 @@ fn of_memory(key: &MemoryKey) -> Condition {
         .add(Column::MemoryId.eq(text(key.id.as_str())))
 }
 
-/// A message that was not forgotten.
+/// A message, unless it was forgotten.
 pub(crate) fn of(key: &MemoryKey, number: i64) -> Condition {
     of_memory(key).add(Column::Number.eq(number)).add(Column::ForgottenMs.is_null())
 }
@@ -80,7 +80,7 @@ fn numbers(bytes: &[u8]) -> Vec<f32> {
 }
 
 impl Model {
-    /// A message whose extraction is done.
+    /// A message whose extraction is complete.
     pub(crate) fn new(key: &MemoryKey, place: i64, source: Option<i64>, message: &NewMessage) -> Self {
         Self {
             tenant_id: key.tenant.as_str().to_owned(),
@@ -132,7 +132,7 @@ impl Model {
     }
 }
 
-/// What each message of a memory takes.
+/// The size of each message of a memory.
 pub(crate) async fn sizes(db: &DatabaseTransaction, key: &MemoryKey) -> Result<Vec<MessageSize>, DbErr> {
     let rows: Vec<(i64, i64, Option<i64>)> = Entity::find()
         .select_only()
@@ -155,7 +155,7 @@ pub(crate) async fn remove_all(db: &DatabaseTransaction, key: &MemoryKey) -> Res
     Entity::delete_many().filter(of_memory(key)).exec(db).await.map(drop)
 }
 
-/// The message that comes from somewhere.
+/// The message with this origin.
 pub(crate) async fn with_origin(
     db: &DatabaseTransaction,
     key: &MemoryKey,
@@ -165,7 +165,7 @@ pub(crate) async fn with_origin(
     Entity::find().select_only().column(Column::Number).filter(from).into_tuple().one(db).await
 }
 
-/// The messages that a filter lets through.
+/// The messages selected by a filter.
 pub(crate) fn filtered(key: &MemoryKey, filter: &MessageFilter) -> Select<Entity> {
     let mut all = of_memory(key).add(Column::ForgottenMs.is_null());
     if let Some(kind) = filter.kind {
@@ -212,9 +212,9 @@ fn row_of(row: &Model) -> Condition {
         .add(Column::Number.eq(row.number))
 }
 
-/// Takes a message as it was seen. Whether nobody else did.
+/// Takes a message if it is still as `seen`. Returns whether it was.
 pub(crate) async fn take(db: &impl ConnectionTrait, seen: &Model, until_ms: i64) -> Result<bool, DbErr> {
-    // Several processes may have seen the same row; only one of them finds it as it was.
+    // Several processes may have read the same row; only one of them finds it unchanged.
     let taken = Entity::update_many()
         .col_expr(Column::DueMs, Expr::value(until_ms))
         .col_expr(Column::Attempts, Expr::value(seen.attempts + 1))
@@ -224,8 +224,8 @@ pub(crate) async fn take(db: &impl ConnectionTrait, seen: &Model, until_ms: i64)
     Ok(taken.rows_affected > 0)
 }
 
-/// Notes what came of the extraction of a message. By how many bytes it has grown; nothing when it is somebody
-/// else's by now.
+/// Records the outcome of a message's extraction. Returns by how many bytes the message has grown; `None` when
+/// another process has taken it since.
 pub(crate) async fn settle(
     db: &DatabaseTransaction,
     taken: &TakenMessage,
@@ -250,7 +250,7 @@ pub(crate) async fn settle(
         }
         ExtractionOutcome::RetryAt { from_ms, problem } => (Some(*from_ms), problem.as_str()),
     };
-    // Whoever took too long finds another count of attempts and overwrites nothing of what came later.
+    // A process that took too long finds a different number of attempts and overwrites nothing newer.
     let mine = of_memory(&taken.memory)
         .add(Column::Number.eq(taken.message.number))
         .add(Column::Attempts.eq(i64::from(taken.attempts)))

@@ -1,4 +1,4 @@
-//! One file for each table: its columns, and the seam that it serves.
+//! One file per table: its columns, and the seam that it implements.
 
 pub(crate) mod audit;
 pub(crate) mod authorization_request;
@@ -65,18 +65,18 @@ use sea_orm::sea_query::{Expr, ExprTrait as _};
 use sea_orm::{ColumnTrait, DbBackend};
 use weft_core::{Error, Result};
 
-/// The sum of a column as a whole number: PostgreSQL and MariaDB would make it a decimal one.
+/// The sum of a column as an integer: PostgreSQL and MariaDB would return a decimal number.
 pub(crate) fn sum(backend: DbBackend, column: impl ColumnTrait) -> Expr {
     let whole = if backend == DbBackend::MySql { "SIGNED" } else { "BIGINT" };
     Expr::expr(column.sum()).cast_as(whole)
 }
 
-/// Those of some rows that can be read. One that is damaged, or that a newer program has written, is named in the log: it must
-/// not keep the others, of other tenants even, from what is done with them.
+/// The rows that can be parsed. A row that is damaged or was written by a newer program is logged: it must not block
+/// the processing of the others, which may belong to other tenants.
 pub(crate) fn readable<T>(rows: impl IntoIterator<Item = Result<T>>) -> Vec<T> {
     let told = |error: &Error| tracing::warn!(error = error.detail(), "what cannot be read is passed over");
     rows.into_iter().filter_map(|row| row.inspect_err(told).ok()).collect()
 }
 
-/// Rows in one statement: databases limit how many values it may carry.
+/// Maximum number of rows in one statement: databases limit the number of values.
 pub(crate) const ROWS_AT_ONCE_MAX: usize = 500;

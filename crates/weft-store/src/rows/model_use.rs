@@ -1,5 +1,4 @@
-//! What was used of models, by node and model: rows that are written with the end of a run, and those of work that is
-//! no run's.
+//! Model usage, by node and model: rows written at the end of a run, and rows of work outside of runs.
 
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
@@ -21,7 +20,7 @@ use crate::rows::{dataset, memory, run, session};
 
 /// Milliseconds of a day.
 const DAY_MS: i64 = 86_400_000;
-/// Nodes and models of one run that are told apart; whatever is beyond is added to the last one.
+/// Maximum number of nodes and models of one run that are recorded separately; the rest is added to the last one.
 const PLACES_MAX: usize = 200;
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -53,7 +52,7 @@ pub(crate) enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The columns that are added up, in the order of [`Sums`].
+/// The columns that are summed, in the order of [`Sums`].
 const SUMMED: [Column; 7] = [
     Column::Calls,
     Column::PromptTokens,
@@ -85,7 +84,7 @@ fn numbers(one: &ModelUse) -> [i64; 7] {
     .map(number)
 }
 
-/// At most [`PLACES_MAX`] entries that together are the same.
+/// The same usage in at most [`PLACES_MAX`] entries.
 fn bounded_uses(uses: &[ModelUse]) -> Vec<ModelUse> {
     let mut kept: Vec<ModelUse> = uses.iter().take(PLACES_MAX).cloned().collect();
     for beyond in uses.iter().skip(PLACES_MAX) {
@@ -97,7 +96,7 @@ fn bounded_uses(uses: &[ModelUse]) -> Vec<ModelUse> {
     kept
 }
 
-/// Writes what a run has used, in place of what an earlier call of which nobody has heard the end has written.
+/// Writes the usage of a run, replacing what an earlier call whose outcome is unknown may have written.
 pub(crate) fn note(key: &RunKey, finished: &FinishedRun, batch: &mut Batch) {
     if finished.uses.is_empty() {
         return;
@@ -107,7 +106,7 @@ pub(crate) fn note(key: &RunKey, finished: &FinishedRun, batch: &mut Batch) {
     batch.then(&before);
     for (place, one) in bounded_uses(&finished.uses).iter().enumerate() {
         let day = finished.at_ms.div_euclid(DAY_MS);
-        // Canvas and session are those of the run's row, and the user is the session's, without asking for them before.
+        // Canvas and session are taken from the run's row, and the user from the session's, without a separate query.
         let mut row = Query::select();
         row.column((run::Entity, run::Column::TenantId))
             .column((run::Entity, run::Column::Id))
@@ -135,8 +134,8 @@ pub(crate) fn note(key: &RunKey, finished: &FinishedRun, batch: &mut Batch) {
     }
 }
 
-/// Writes what work on a dataset or a memory, or for a conversation, has used, as long as that is there. The rows have an id of their own in the place of
-/// a run's, so none of them takes the place of another.
+/// Writes the usage of work for a dataset, a memory or a conversation, provided that it exists. The rows have a new
+/// id in place of a run's, so they never replace one another.
 fn note_outside(owner: &UsageOwner, at_ms: i64, uses: &[ModelUse], batch: &mut Batch) {
     let (id, day) = (generate(), at_ms.div_euclid(DAY_MS));
     for (place, one) in bounded_uses(uses).iter().enumerate() {
@@ -163,7 +162,7 @@ fn note_outside(owner: &UsageOwner, at_ms: i64, uses: &[ModelUse], batch: &mut B
                     .map(|column| Expr::col((session::Entity, column)))
             }
         };
-        // Locked, so that it is not being removed with all that its tenant has.
+        // Locked, so that it is not removed concurrently with all data of its tenant.
         row.expr(Expr::value(id.as_str()))
             .expr(Expr::value(number(place as u64)))
             .expr(Expr::value(day))
@@ -176,7 +175,7 @@ fn note_outside(owner: &UsageOwner, at_ms: i64, uses: &[ModelUse], batch: &mut B
     }
 }
 
-/// The columns of a row before those that are added up.
+/// The columns of a row before the summed ones.
 const KEY: [Column; 9] = [
     Column::TenantId,
     Column::RunId,
@@ -189,7 +188,7 @@ const KEY: [Column; 9] = [
     Column::Model,
 ];
 
-/// Adds the row that this selects.
+/// Inserts the rows selected by this query.
 fn insert(row: SelectStatement, batch: &mut Batch) {
     let mut insert = Query::insert();
     insert.into_table(Entity).columns(KEY.into_iter().chain(SUMMED));
@@ -209,7 +208,7 @@ fn column(side: UsageBy) -> Column {
     }
 }
 
-/// What databases make of whole numbers that are added up is no whole number unless they are told.
+/// Casts to an integer: databases return sums of integers as other types otherwise.
 fn whole(backend: DbBackend, expression: Expr) -> Expr {
     expression.cast_as(Alias::new(if backend == DbBackend::MySql { "SIGNED" } else { "BIGINT" }))
 }
@@ -290,7 +289,7 @@ impl UsageStore for Store {
                 });
             }
             let sums = Sums::from_query_result(&row, "").map_err(fail)?;
-            // Without any row there is one line of nothing.
+            // Without any rows, there is a single row of nulls.
             if sums.calls.is_some() {
                 lines.push(sums.line(of));
             }

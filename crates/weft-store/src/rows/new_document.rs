@@ -1,4 +1,4 @@
-//! Documents that are added, as far as their tenant has room for them.
+//! Adds documents, as far as their tenant has room for them.
 
 use sea_orm::entity::prelude::*;
 use sea_orm::{DatabaseTransaction, IntoActiveModel, QuerySelect};
@@ -12,7 +12,7 @@ use crate::ids;
 use crate::open::repeated;
 use crate::rows::{dataset, document, kept_picture, removed, sum, tenant_lock};
 
-/// How many documents a tenant has, and how many bytes they are with the pictures that are kept beside them.
+/// The number of a tenant's documents and their size in bytes, including the pictures stored with them.
 pub(super) async fn taken_by_documents(db: &DatabaseTransaction, tenant: &str) -> Result<(u64, u64), DbErr> {
     let taken: Option<(i64, Option<i64>)> = document::Entity::find()
         .select_only()
@@ -36,7 +36,7 @@ pub(super) async fn taken_by_documents(db: &DatabaseTransaction, tenant: &str) -
 }
 
 impl Store {
-    /// The blob of the one whose place it has taken, or what keeps it from being there.
+    /// Returns the blob of the document that it has replaced, or why it could not be added.
     async fn insert_document(
         &self,
         within: &DatasetKey,
@@ -53,7 +53,7 @@ impl Store {
                 return Ok(Err(exceeded));
             }
         }
-        // The dataset stays until the document is in it.
+        // Locked, so that the dataset is not removed before the document is in it.
         let found: Option<String> = dataset::Entity::find()
             .select_only()
             .column(dataset::Column::Id)
@@ -68,17 +68,17 @@ impl Store {
         let mut blob = None;
         if let Some(id) = replaced {
             let key = DocumentKey::new(within, id.clone());
-            // Locked, so that whoever removes it at the same time comes before or after.
+            // Locked, so that a concurrent removal happens either before or after.
             if document::locked(&transaction, &key).await?.is_none() {
                 return Ok(Err(document::missing(&key)));
             }
-            // Before the new one is there, which may have its name.
+            // Before the new one is added, which may have the same name.
             blob = document::delete(&transaction, within, std::slice::from_ref(id)).await?.pop();
         }
         document::Entity::insert(row.clone().into_active_model())
             .exec_without_returning(&*transaction)
             .await?;
-        // Its file was noted as one that nobody may come to own; now there is its owner.
+        // Its file was noted as possibly orphaned; now it has an owner.
         removed::forget(&transaction, within, &row.id).await?;
         transaction.commit().await?;
         Ok(Ok(blob))

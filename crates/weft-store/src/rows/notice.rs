@@ -1,4 +1,4 @@
-//! What people are to be told.
+//! Notices to people.
 
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
@@ -17,13 +17,13 @@ use crate::ids::{self, bounded, text};
 use crate::open::repeated;
 use crate::rows::{ROWS_AT_ONCE_MAX, readable};
 
-/// Nobody has it; `state_ms` is from when on it may be taken.
+/// Not taken; `state_ms` is the earliest time at which it may be taken.
 const WAITING: &str = "waiting";
-/// A process delivers it; `state_ms` is how long.
+/// A process is delivering it; `state_ms` is until when.
 const TAKEN: &str = "taken";
-/// Everybody was told; `state_ms` is when.
+/// Delivered to all recipients; `state_ms` is when.
 const DELIVERED: &str = "delivered";
-/// Somebody will not be told; `state_ms` is when that was decided.
+/// Some recipient will not be notified; `state_ms` is when that was decided.
 const GIVEN_UP: &str = "given_up";
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -42,7 +42,7 @@ pub(crate) struct Model {
     pub state_ms: i64,
     pub fence: i64,
     pub attempts: i64,
-    /// JSON: a list of words.
+    /// A list of words, as JSON.
     pub done: String,
     pub reason: String,
 }
@@ -119,17 +119,17 @@ fn inserted(rows: Vec<Model>) -> InsertMany<ActiveModel> {
         .on_conflict(OnConflict::columns(key).do_nothing_on(key).to_owned())
 }
 
-/// Notes a fact together with what has brought it about.
+/// Records a notice together with the change that caused it.
 ///
 /// # Errors
-/// As [`NoticeStore::push_notices`].
+/// As for [`NoticeStore::push_notices`].
 pub(crate) fn note(notice: &Notice, batch: &mut Batch) -> Result<()> {
     batch.then(&inserted(vec![Model::new(notice)?]));
     Ok(())
 }
 
 impl Store {
-    /// Takes what was read just now, unless somebody else was faster.
+    /// Takes the notice that was just read, unless another process was faster.
     async fn take_notice(&self, row: &Model, until_ms: i64) -> Result<bool, DbErr> {
         let taken = Entity::update_many()
             .col_expr(Column::State, Expr::value(TAKEN))
@@ -156,7 +156,7 @@ impl NoticeStore for Store {
             let _permit = self.inner.gate.permit().await;
             let insert = async || inserted(some.to_vec()).exec_without_returning(&self.inner.write).await;
             match repeated(insert).await {
-                // All of them were noted before; the library takes that for an error.
+                // All of them existed already; the library treats that as an error.
                 Ok(_) | Err(DbErr::RecordNotInserted) => {}
                 Err(error) => return Err(self.fail("note what people are to be told", error)),
             }
@@ -172,7 +172,7 @@ impl NoticeStore for Store {
     ) -> Result<Vec<(NoticeLease, StoredNotice)>> {
         const DOING: &str = "take what people are to be told";
         let ready = Entity::find()
-            // Taken and over its time: the process that has it has fallen silent.
+            // Taken and past its deadline: the process that took it has become silent.
             .filter(Column::State.is_in([WAITING, TAKEN]))
             .filter(Column::StateMs.lte(now_ms))
             .order_by_asc(Column::StateMs)
@@ -191,7 +191,7 @@ impl NoticeStore for Store {
             TAKEN.clone_into(&mut row.state);
             (row.state_ms, row.fence, row.attempts) = (until_ms, row.fence + 1, row.attempts + 1);
             let fence = row.fence;
-            // Like one whose process is gone it comes back when its time has passed.
+            // Like the notice of a process that has ended, it becomes available again when its time has passed.
             let Some(stored) = readable([row.into_stored()]).pop() else { continue };
             taken.push((NoticeLease { key: stored.notice.key.clone(), fence }, stored));
         }
@@ -240,7 +240,7 @@ impl NoticeStore for Store {
     }
 
     async fn prune_notices(&self, before_ms: i64) -> Result<u64> {
-        // Whatever became of them: what nobody could be told for so long is no news.
+        // In any state: a notice that could not be delivered for so long is no longer news.
         let removal = Entity::delete_many().filter(Column::AtMs.lt(before_ms));
         let _permit = self.inner.gate.permit().await;
         let removed = repeated(|| removal.clone().exec(&self.inner.write)).await;

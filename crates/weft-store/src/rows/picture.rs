@@ -1,4 +1,4 @@
-//! The pictures that chunks of documents are shown with.
+//! The pictures with which chunks of documents are shown.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use weft_core::id::DocumentKey;
 use crate::rows::chunk::{Age, Column, Entity, Model, of_age, of_document};
 use crate::rows::{ROWS_AT_ONCE_MAX, document, kept_picture};
 
-/// The picture of the first chunk of a document that has one, of those that are found.
+/// The picture of the first chunk that has one, among those of a document that can be found.
 pub(crate) async fn first(
     transaction: &DatabaseTransaction,
     key: &DocumentKey,
@@ -29,8 +29,8 @@ pub(crate) async fn first(
         .await
 }
 
-/// What the pictures are called that chunks were shown with which are gone, and that no other one is shown with. When that of
-/// the document is one of these, the next one takes its place.
+/// The names of pictures of removed chunks that no remaining chunk is shown with. If the document's own picture is
+/// one of them, it is replaced by the next one.
 pub(crate) async fn left_by<'r>(
     transaction: &DatabaseTransaction,
     before: &document::Model,
@@ -44,7 +44,7 @@ pub(crate) async fn left_by<'r>(
             named(&key).filter(Column::Id.is_in(some.iter().copied())).into_tuple().all(transaction).await?;
         left.extend(of_parents);
     }
-    // A parent is shown in the place of its parts, so one without any is not.
+    // A parent is shown in place of its parts, so one without parts is not shown.
     let with_parts = Entity::find()
         .select_only()
         .column(Column::ParentId)
@@ -73,7 +73,7 @@ pub(crate) async fn left_by<'r>(
     Ok(left)
 }
 
-/// The names of pictures of a document, of all its chunks, fresh ones, too.
+/// The names of the pictures of all chunks of a document, including fresh ones.
 fn named(key: &DocumentKey) -> Select<Entity> {
     Entity::find()
         .select_only()

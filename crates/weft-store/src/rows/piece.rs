@@ -1,4 +1,4 @@
-//! The table of pieces. What they are is in [`crate::pieces`].
+//! The table of pieces; [`crate::pieces`] explains them.
 
 use sea_orm::entity::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Whether the store can be written: said by writing.
+//! Tests whether the store can be written, by writing to it.
 
 use sea_orm::IntoActiveModel;
 use sea_orm::entity::prelude::*;
@@ -8,7 +8,7 @@ use weft_core::Result;
 use crate::Store;
 use crate::open::repeated;
 
-/// The only row. All processes write the same one, so that asking often takes no room.
+/// The only row. All processes write the same one, so that frequent probes take no space.
 const ROW: i64 = 1;
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -25,8 +25,8 @@ pub(crate) enum Relation {}
 impl ActiveModelBehavior for ActiveModel {}
 
 impl Store {
-    /// Writes a row, in a transaction like any other: a store that can be read and not written is of no use
-    /// to a run. A file has to be where it was opened.
+    /// Writes a row in a transaction like any other: a store that can be read but not written is useless for a run. A
+    /// store in a file must still be the file that was opened.
     ///
     /// # Errors
     /// When the store cannot be written.

@@ -19,7 +19,7 @@ use crate::rows::run;
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: String,
-    /// Empty when it is not known where the process runs.
+    /// Empty when the host of the process is unknown.
     pub host: String,
     pub boot: String,
     pub pid: i64,
@@ -92,7 +92,7 @@ impl ProcessStore for Store {
             Entity::delete_many()
                 .filter(Column::Id.eq(text(id.as_str())))
                 .filter(Column::Beat.eq(beat))
-                // In the statement that removes, not in a look before it: a run may have begun in between.
+                // In the removing statement and not in a check before it: a run may have started in between.
                 .filter(Expr::exists(owners.clone()).not())
                 .exec(&self.inner.write)
                 .await

@@ -1,4 +1,4 @@
-//! What has become of each reading of a document.
+//! The outcome of each reading of a document.
 
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
@@ -24,7 +24,7 @@ pub(crate) struct Model {
     pub dataset_id: String,
     pub document_id: String,
     pub name: String,
-    /// The name in lower case, which keywords are looked for in.
+    /// The name in lower case, which is searched for keywords.
     pub name_folded: String,
     pub method: String,
     /// JSON.
@@ -64,7 +64,7 @@ impl Model {
     }
 }
 
-/// How a reading has ended.
+/// How a reading ended.
 pub(crate) struct Ended<'a> {
     pub(crate) state: DocumentState,
     pub(crate) message: &'a str,
@@ -72,14 +72,14 @@ pub(crate) struct Ended<'a> {
     pub(crate) duration_ms: i64,
 }
 
-/// All of a dataset.
+/// All readings of a dataset.
 pub(crate) fn in_dataset(key: &DatasetKey) -> Condition {
     Condition::all()
         .add(Column::TenantId.eq(text(key.tenant.as_str())))
         .add(Column::DatasetId.eq(text(key.id.as_str())))
 }
 
-/// Notes how the reading of a document has ended, and forgets those that are too many.
+/// Records how the reading of a document ended, and removes the oldest ones beyond the limit.
 pub(crate) async fn note(
     transaction: &DatabaseTransaction,
     row: &document::Model,
@@ -100,13 +100,13 @@ pub(crate) async fn note(
         begun_ms: row.begun_ms,
         ended_ms: ended.at_ms,
         duration_ms: ended.duration_ms,
-        // What an attempt that failed had cut is found by nobody.
+        // Chunks of a failed attempt cannot be found.
         chunk_count: if made { row.new_chunks } else { 0 },
         token_count: if made { row.new_tokens } else { 0 },
     };
     Entity::insert(reading.into_active_model()).exec_without_returning(transaction).await?;
     let of_document = || in_dataset(&row.key().dataset).add(Column::DocumentId.eq(row.id.as_str()));
-    // With each that is noted, so that there is hardly ever more than one to remove.
+    // With each new record, so that there is hardly ever more than one to remove.
     let too_many = Entity::find()
         .select_only()
         .column(Column::Id)

@@ -1,4 +1,4 @@
-//! Tasks that make all vectors of a dataset anew.
+//! Tasks that recompute all vectors of a dataset.
 
 use std::collections::HashMap;
 
@@ -34,11 +34,11 @@ pub(crate) struct Model {
     pub message: String,
     pub begun_ms: i64,
     pub ended_ms: Option<i64>,
-    /// 1 while the place of the next generation may hold something that is not of this task.
+    /// 1 while the columns of the next generation may contain vectors that are not from this task.
     pub littered: i64,
     /// 1 while a worker has it.
     pub taken: i64,
-    /// From when on it may be taken.
+    /// The earliest time at which it may be taken.
     pub at_ms: i64,
     pub fence: i64,
     pub attempts: i64,
@@ -60,7 +60,7 @@ pub(crate) fn of(key: &DatasetKey) -> Condition {
         .add(Column::DatasetId.eq(text(key.id.as_str())))
 }
 
-/// The task, as long as this lease is the one that counts.
+/// The task, while this lease is valid.
 pub(super) fn held(lease: &ReembeddingLease) -> Condition {
     of(&lease.dataset).add(Column::Taken.eq(1)).add(Column::Fence.eq(lease.fence))
 }
@@ -106,7 +106,7 @@ pub(super) async fn change(
     Ok(update.filter(condition).exec(transaction).await?.rows_affected)
 }
 
-/// Lets go of a task that is over.
+/// Releases a task that has ended.
 pub(super) fn over(state: &str, message: &str, now_ms: i64) -> ColumnChanges {
     vec![
         to(Column::State, state),
@@ -145,12 +145,12 @@ impl Store {
             message: String::new(),
             begun_ms: now_ms,
             ended_ms: None,
-            // A task that was called off may have left vectors of another model.
+            // A cancelled task may have left vectors of another model.
             littered: 1,
             taken: 0,
-            // What is to be cleared away is not before its time.
+            // Clearing must not start earlier than scheduled.
             at_ms: before.as_ref().map_or(now_ms, |before| std::cmp::max(now_ms, before.at_ms)),
-            // A worker of the task before must not report to this one.
+            // A worker of the previous task must not report to this one.
             fence: before.as_ref().map_or(0, |before| before.fence + 1),
             attempts: 0,
         };
@@ -178,7 +178,7 @@ impl Store {
         Ok(taken)
     }
 
-    /// Changes a task as long as a lease counts.
+    /// Changes a task while a lease is valid.
     async fn change_held(&self, lease: &ReembeddingLease, doing: &str, fields: ColumnChanges) -> Result<()> {
         let attempt = async || {
             let transaction = self.begin().await?;
@@ -193,7 +193,7 @@ impl Store {
         }
     }
 
-    /// The task of a lease, locked; nothing when it is lost.
+    /// The task of a lease, locked; `None` when the lease is lost.
     pub(super) async fn held_task(
         &self,
         transaction: &DatabaseTransaction,
@@ -224,7 +224,7 @@ impl ReembeddingStore for Store {
         let cancel = async || {
             let transaction = self.begin().await?;
             let mut fields = over(CANCELLED, "", now_ms);
-            // Its worker finds with its next word that the task is not its own any more.
+            // With its next report, its worker finds that it no longer holds the task.
             fields.push((Column::Fence, Expr::col(Column::Fence).add(1)));
             let running = of(dataset).add(Column::State.eq(RUNNING));
             let changed = change(&transaction, running, fields).await?;
@@ -370,7 +370,7 @@ impl ReembeddingStore for Store {
             }
             ReembeddingOutcome::Released { from_ms } => {
                 let mut waiting = again(*from_ms);
-                // Who waits for documents, or has to go, has not failed.
+                // A worker that waits for documents, or has to shut down, has not failed.
                 waiting.push((Column::Attempts, Expr::col(Column::Attempts).sub(1)));
                 waiting
             }

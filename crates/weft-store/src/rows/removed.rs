@@ -1,4 +1,4 @@
-//! Documents and datasets that are gone, and of which something may be left in the index and among the files.
+//! Removed documents and datasets of which something may be left in the index and among the files.
 
 use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, DatabaseTransaction, IntoActiveModel, QueryOrder, QuerySelect};
@@ -24,7 +24,7 @@ pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub document_id: String,
     pub blob: String,
-    /// Until then a worker may be putting it into the index.
+    /// Until then, a worker may still be adding it to the index.
     pub from_ms: i64,
 }
 
@@ -57,7 +57,7 @@ async fn write(
     let mut rows = rows.into_iter().peekable();
     while rows.peek().is_some() {
         let some: Vec<Model> = rows.by_ref().take(ROWS_AT_ONCE_MAX).collect();
-        // Somebody may have added one with the same id again, and removed that, too.
+        // A document with the same id may have been added and removed again.
         let ids = some.iter().map(|row| row.document_id.as_str());
         let before = in_dataset(dataset).add(Column::DocumentId.is_in(ids));
         Entity::delete_many().filter(before).exec(transaction).await?;
@@ -67,7 +67,7 @@ async fn write(
     Ok(())
 }
 
-/// Forgets what was noted of a document, which is there now.
+/// Removes the note about a document, which exists now.
 pub(crate) async fn forget(
     transaction: &DatabaseTransaction,
     dataset: &DatasetKey,
@@ -77,7 +77,7 @@ pub(crate) async fn forget(
     Entity::delete_many().filter(note).exec(transaction).await.map(drop)
 }
 
-/// Notes that documents are removed.
+/// Records that documents are removed.
 pub(crate) async fn insert(
     transaction: &DatabaseTransaction,
     dataset: &DatasetKey,
@@ -86,7 +86,7 @@ pub(crate) async fn insert(
     write(transaction, dataset, all.into_iter().map(|left| row(dataset, left)).collect()).await
 }
 
-/// Notes that a dataset is removed with its documents.
+/// Records that a dataset is removed with its documents.
 pub(crate) async fn insert_dataset(
     transaction: &DatabaseTransaction,
     dataset: &DatasetKey,
@@ -100,7 +100,7 @@ pub(crate) async fn insert_dataset(
 }
 
 impl Store {
-    /// Notes a document as removed before it is there.
+    /// Records a document as removed before it is added.
     pub(crate) async fn note_expected(&self, document: &DocumentKey, blob: &str, from_ms: i64) -> Result<()> {
         ids::check("document", document.id.as_str())?;
         ids::fits("blob", blob)?;
@@ -122,7 +122,7 @@ impl Store {
             transaction.commit().await
         };
         let noted = match repeated(first).await {
-            // Somebody else is about to add the same one, or it was there before and has left something.
+            // Another writer is about to add the same one, or an earlier one has left something behind.
             Err(error) if is_duplicate(&error) => repeated(again).await,
             noted => noted.map(drop),
         };
@@ -134,7 +134,8 @@ impl Store {
             .filter(Column::FromMs.lte(now_ms))
             .order_by_asc(Column::TenantId)
             .order_by_asc(Column::DatasetId)
-            // The dataset itself, which is without one, comes last: forgetting it forgets its documents, too.
+            // The dataset itself, which has no document id, comes last: removing its note also removes those of its
+            // documents.
             .order_by_desc(Column::DocumentId)
             .limit(bounded(count_max))
             .all(&self.inner.read)

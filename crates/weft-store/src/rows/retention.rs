@@ -1,4 +1,4 @@
-//! Runs that need not be kept any longer.
+//! Removes runs that need not be kept any longer.
 
 use std::collections::HashSet;
 
@@ -19,10 +19,10 @@ use crate::pieces::{self, LIST};
 use crate::rows::{ROWS_AT_ONCE_MAX, journal, piece, run, session};
 use crate::session_dictionary::BASED;
 
-/// Journal rows that are looked at in one go.
+/// Journal rows that are read at a time.
 const ROWS_READ_MAX: u64 = 64;
 
-/// Pages of a SQLite file that are given back to the disk in one go.
+/// Pages of a SQLite file that are released at a time.
 const PAGES_FREED_MAX: u32 = 4_096;
 
 impl Store {
@@ -35,7 +35,7 @@ impl Store {
         let db = &self.inner.read;
         let backend = db.get_database_backend();
         let at = |n| Placeholder(backend, n);
-        // The last run of a session stays while it waits for a person: the next turn goes on with it.
+        // The last run of a session is kept while it waits for a person: the next turn continues it.
         let sql = format!(
             "SELECT tenant_id, id, session_id, canvas_id, query, ending, started_ms, finished_ms, \
              fence, owner, cancel_ms, give_way, listened FROM (SELECT tenant_id, id, session_id, canvas_id, query, ending, \
@@ -68,7 +68,7 @@ impl Store {
         let fail = |error| self.fail("remove runs", error);
         let mut removed = 0;
         for some in keys.chunks(ROWS_AT_ONCE_MAX) {
-            // Asked beforehand: afterwards nobody knows whose pieces to look for.
+            // Queried first: after the removal it is unknown in which sessions to sweep pieces.
             let sessions = self.sessions_of(some).await.map_err(fail)?;
             let remove = async || {
                 let _permit = self.inner.gate.permit().await;
@@ -97,8 +97,8 @@ impl Store {
         Ok(found.into_iter().map(|(tenant, id)| SessionKey::new(&TenantId::from(tenant), id)).collect())
     }
 
-    /// Removes the pieces of a session that nothing names any more. While one of its runs is under way
-    /// what that is about to write may name any of them, so it is left for another time.
+    /// Removes the unreferenced pieces of a session. While one of its runs is in progress, data that it is about to
+    /// write may refer to any of them, so the sweep is postponed.
     async fn sweep(&self, key: &SessionKey) -> Result<(), DbErr> {
         let (tenant, id) = (text(key.tenant.as_str()), text(key.id.as_str()));
         let pieces = piece::Entity::find().filter(piece::Column::TenantId.eq(&tenant));
@@ -119,8 +119,8 @@ impl Store {
         transaction.commit().await
     }
 
-    /// SQLite keeps the pages of what was removed for what comes; here they leave the file, some at a time.
-    /// Files from before that was possible keep them.
+    /// SQLite keeps the pages of removed data for reuse; here they are released, some at a time. Files from before
+    /// this was possible keep them.
     async fn give_back_pages(&self) -> Result<(), DbErr> {
         if self.inner.write.get_database_backend() != DbBackend::Sqlite {
             return Ok(());
@@ -131,7 +131,7 @@ impl Store {
     }
 }
 
-/// The bodies of a session and its runs that name pieces.
+/// The bodies of a session and its runs that refer to pieces.
 async fn lists(db: &DatabaseTransaction, key: &SessionKey) -> Result<Vec<Vec<u8>>, DbErr> {
     let (tenant, id) = (text(key.tenant.as_str()), text(key.id.as_str()));
     let state: Option<Option<Vec<u8>>> = session::Entity::find()

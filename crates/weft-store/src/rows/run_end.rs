@@ -1,4 +1,4 @@
-//! How runs end: with as few rows as their journals can have, and with what they have used.
+//! Ends runs: with as few journal rows as possible, and with what they have used.
 
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
@@ -18,11 +18,11 @@ use crate::rows::run::{Column, Entity, of};
 use crate::rows::spending::{NOTES_TRIED_MAX, UnrecordedSpending};
 use crate::rows::{model_use, notice};
 
-/// Whoever reads a run sees its end when it is stored: that does not wait until a longer journal is put together.
+/// Readers of a run see its end as soon as it is stored: that must not wait until a longer journal is compacted.
 const ENDED_AT_ONCE_MAX: u64 = 1_024;
 
 impl Store {
-    /// Notes how a run ended, and what it has used. See [`RunStore::finish`].
+    /// Records how a run ended, and what it has used. See [`RunStore::finish`].
     pub(super) async fn finish_alone(&self, lease: &RunLease, finished: FinishedRun) -> Result<()> {
         const DOING: &str = "store how the run ended";
         for _ in 0..NOTES_TRIED_MAX {
@@ -39,7 +39,7 @@ impl Store {
             if run.fence != lease.fence {
                 break;
             }
-            // What it has used was noted by an earlier call of which nobody has heard the end.
+            // Its usage was recorded by an earlier call whose outcome is unknown.
         }
         Err(self.overtaken(lease, DOING))
     }
@@ -58,8 +58,8 @@ impl Store {
         self.finish_run(lease, finished, more, row.as_ref().map(|row| (row, session))).await
     }
 
-    /// Whether there is such a run and it still belongs to whoever ends it. `row` takes the place of rows of
-    /// its journal.
+    /// Ends a run; `row` replaces rows of its journal. Returns whether the run exists and still belongs to the
+    /// caller.
     async fn finish_run(
         &self,
         lease: &RunLease,
@@ -84,14 +84,14 @@ impl Store {
         if finished.ending == Ending::Failed
             && let Err(error) = notice::note(&Notice::run_failed(&lease.run, finished.at_ms), &mut batch)
         {
-            // That the run has ended is what counts.
+            // The end of the run is what matters.
             tracing::warn!(run.id = %lease.run.id, error = error.detail(), "nobody will be told that the run has failed");
         }
         Ok(self.execute(&batch).await? == BatchOutcome::Committed)
     }
 
-    /// Appends the last entries of a run and ends it, both in the one row that takes the place of all others.
-    /// Whether that could be done; if not nothing has changed.
+    /// Appends the last entries of a run and ends it, both in the single row that replaces all others. Returns
+    /// whether that was possible; if not, nothing has changed.
     pub(super) async fn end_with(
         &self,
         lease: &RunLease,
@@ -112,7 +112,7 @@ impl Store {
         };
         let row = self.compacted(lease, Some(&session), entries.to_vec()).await;
         let Ok(Some(row)) = row.map_err(|error| self.fail(DOING, error))? else { return Ok(false) };
-        // Whoever gets no answer appends the entries: it must be seen in the table then whether they are there.
+        // A caller that gets no answer appends the entries again: the table must then show whether they are there.
         self.inner.journal.ended(&lease.run);
         match self.finish_run(lease, finished, more.as_ref(), Some((&row, Some(&session)))).await {
             Err(error) if is_orphan(&error) || is_duplicate(&error) => {
@@ -123,7 +123,7 @@ impl Store {
         }
     }
 
-    /// Ends a run with as few rows as its journal can have. Whether it still belongs to whoever ends it.
+    /// Ends a run with as few journal rows as possible. Returns whether it still belongs to the caller.
     async fn end_compacted(
         &self,
         lease: &RunLease,
@@ -133,7 +133,7 @@ impl Store {
         let key = &lease.run;
         let session = self.inner.journal.home(key).map(|home| home.session);
         let done = match self.finish_compacted(lease, finished, more, session.as_ref()).await {
-            // There is nobody to keep a base for.
+            // Without a session there is nowhere to store a dictionary.
             Err(error) if is_orphan(&error) => {
                 session.iter().for_each(|session| self.inner.dictionaries.forget(session));
                 self.finish_compacted(lease, finished, more, None).await
@@ -142,7 +142,7 @@ impl Store {
         };
         let done = match done {
             Ok(found) => Ok(found),
-            // That the run has ended is what counts.
+            // The end of the run is what matters.
             Err(error) => {
                 tracing::debug!(run.id = %key.id, %error, "a journal could not be compacted");
                 self.finish_run(lease, finished, more, None).await

@@ -57,10 +57,10 @@ fn of(run: &RunKey) -> Condition {
         .add(Column::RunId.eq(text(run.id.as_str())))
 }
 
-/// What came of leaving one.
+/// The outcome of leaving a message.
 enum Leaving {
     Left,
-    /// There is no such run, or it has ended.
+    /// The run does not exist, or has ended.
     Over,
     Full,
 }
@@ -69,7 +69,7 @@ impl Store {
     async fn leave(&self, row: &Model) -> Result<Leaving, DbErr> {
         let run = RunKey::new(&TenantId::from(row.tenant_id.clone()), row.run_id.clone());
         let transaction = self.begin().await?;
-        // Locked, so that the run does not end and no other message comes in between.
+        // Locked, so that the run does not end and no other message is added in between.
         let under_way = run::Entity::find().filter(run::of(&run)).filter(run::Column::Ending.is_null());
         if under_way.lock_exclusive().one(&*transaction).await?.is_none() {
             transaction.rollback().await?;
@@ -84,7 +84,7 @@ impl Store {
         Ok(Leaving::Left)
     }
 
-    /// Removes what waits for runs that are gone.
+    /// Removes messages for runs that no longer exist.
     pub(super) async fn remove_messages_of_gone(&self, runs: &[RunKey]) -> Result<(), DbErr> {
         let named = runs.iter().fold(Condition::any(), |any, run| any.add(of(run)));
         let there = Query::select()

@@ -1,4 +1,4 @@
-//! When canvases run by themselves.
+//! Schedules of canvases.
 
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
@@ -40,7 +40,7 @@ pub(crate) enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// What no query asks for.
+/// The parts that are never queried.
 #[derive(Serialize, Deserialize)]
 struct ScheduleTerms {
     timing: Timing,
@@ -123,7 +123,7 @@ impl Model {
 }
 
 impl Store {
-    /// Whether there was room for it.
+    /// Returns whether there was room for it.
     async fn insert_schedule(&self, row: &Model, count_max: u64) -> Result<bool, DbErr> {
         let transaction = self.begin().await?;
         tenant_lock::hold(&transaction, &row.tenant_id, "schedule").await?;
@@ -208,7 +208,8 @@ impl ScheduleStore for Store {
     async fn due(&self, now_ms: i64, ahead_ms: i64, count_max: u64) -> Result<Vec<Schedule>> {
         let rows = Entity::find()
             .filter(Column::NextMs.is_not_null())
-            // A clock that was ahead and is right again has decided about times to come; that is to be decided anew.
+            // A clock that was ahead and has been corrected has decided about future times; those decisions have to
+            // be made again.
             .filter(Condition::any().add(Column::NextMs.lte(now_ms)).add(Column::DecidedMs.gt(ahead_ms)))
             .order_by_asc(Column::NextMs)
             .order_by_asc(Column::Id)

@@ -1,4 +1,4 @@
-//! Secrets of tenants. What is here is ciphertext; see [`crate::Vault`].
+//! Secrets of tenants. The values are ciphertext; see [`crate::Vault`].
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(crate) struct Model {
     pub tenant_id: String,
     #[sea_orm(primary_key, auto_increment = false)]
     pub name: String,
-    /// Which key it was sealed with.
+    /// The name of the key that encrypted it.
     pub key_name: String,
     pub sealed: Vec<u8>,
     pub created_ms: i64,
@@ -36,7 +36,7 @@ pub(crate) enum Relation {}
 impl ActiveModelBehavior for ActiveModel {}
 
 impl Model {
-    /// What may be shown of it.
+    /// The parts that may be shown.
     pub(crate) fn info(&self) -> SecretInfo {
         SecretInfo {
             name: Arc::from(self.name.as_str()),
@@ -51,12 +51,12 @@ fn of(tenant: &TenantId) -> Condition {
 }
 
 impl Store {
-    /// Stores a row in the place of an earlier one, and says when that was made.
+    /// Stores a row, replacing an earlier one. Returns the time when the earlier one was created.
     pub(crate) async fn put_secret(&self, row: &Model) -> Result<SecretInfo> {
         const DOING: &str = "store the secret";
         ids::check("tenant", &row.tenant_id)?;
         let written = match repeated(|| self.write_secret(row)).await {
-            // Somebody else has put it in this moment, so now there is a row to change.
+            // Another writer has just created it, so now there is a row to change.
             Err(error) if is_duplicate(&error) => repeated(|| self.write_secret(row)).await,
             outcome => outcome,
         };
@@ -70,7 +70,7 @@ impl Store {
         Ok(found.as_ref().unwrap_or(row).info())
     }
 
-    /// Whether there was room for it.
+    /// Returns whether there was room for it.
     async fn write_secret(&self, row: &Model) -> Result<bool, DbErr> {
         let transaction = self.begin().await?;
         tenant_lock::hold(&transaction, &row.tenant_id, "secret").await?;
@@ -100,7 +100,7 @@ impl Store {
         found.map_err(|error| self.fail("list the secrets", error))
     }
 
-    /// The rows of these names that there are.
+    /// The existing rows with these names.
     pub(crate) async fn secrets_named(&self, tenant: &TenantId, names: &[Arc<str>]) -> Result<Vec<Model>> {
         let mut rows = Vec::new();
         for some in names.chunks(ROWS_AT_ONCE_MAX) {
@@ -111,7 +111,7 @@ impl Store {
         Ok(rows)
     }
 
-    /// Removes a row. Whether there was one.
+    /// Removes a row. Returns whether it existed.
     pub(crate) async fn remove_secret(&self, tenant: &TenantId, name: &str) -> Result<bool> {
         let _permit = self.inner.gate.permit().await;
         let remove = async || {

@@ -34,7 +34,7 @@ pub(crate) struct Model {
     pub user_id: String,
     pub name: String,
     /// JSON.
-    /// Empty when it is in pieces.
+    /// Empty when it is split into pieces.
     pub state: String,
     /// The list of its pieces, when it is large.
     pub state_list: Option<Vec<u8>>,
@@ -54,7 +54,8 @@ pub(crate) fn of(key: &SessionKey) -> Condition {
         .add(Column::Id.eq(text(key.id.as_str())))
 }
 
-/// Gives a row when a session is at this revision. If it is nobody changes it before the transaction ends.
+/// Selects a row if a session is at this revision, and locks it: no other writer changes it before the transaction
+/// ends.
 pub(crate) fn at(backend: DbBackend, key: &SessionKey, revision: i64) -> Statement {
     let column = NumberedColumn { table: "session", column: "revision" };
     row_with(backend, column, RowId { tenant: key.tenant.as_str(), id: key.id.as_str() }, revision)
@@ -125,7 +126,7 @@ impl Model {
     }
 }
 
-/// A session as it is listed: nobody lists sessions for their state, and many of them would not fit into memory.
+/// A session as it is listed: without its state, because the states of many sessions would not fit into memory.
 #[derive(Debug, FromQueryResult)]
 struct ListedSession {
     tenant_id: String,
@@ -155,17 +156,17 @@ impl ListedSession {
     }
 }
 
-/// What became of a change.
+/// The outcome of a commit.
 enum Committed {
     Yes,
-    /// Somebody else has changed the session since it was read.
+    /// Another writer has changed the session since it was read.
     Changed,
     /// Another process has taken over the run that changes it.
     Overtaken,
 }
 
 impl Store {
-    /// A state as it is kept: as it is, or cut.
+    /// The stored form of a state: as it is, or split into pieces.
     async fn state_text(&self, key: &SessionKey, state: &Json) -> Result<(String, Option<Cut>), DbErr> {
         let state = state.to_string();
         if state.len() < pieces::CUT_FROM {
@@ -194,7 +195,7 @@ impl Store {
         self.execute_with(batch, cut, &session.key).await.map(drop)
     }
 
-    /// Unless it is committed nothing was changed.
+    /// Nothing is changed unless it is committed.
     async fn commit_session(
         &self,
         key: &SessionKey,
@@ -203,7 +204,7 @@ impl Store {
         let now = self.inner.clock.now_ms();
         let (state, cut) = self.state_text(key, state).await?;
         let mut batch = self.batch();
-        // Runs before sessions, as everywhere, so that two writers do not wait for each other.
+        // Runs before sessions, as everywhere, so that two writers do not deadlock.
         if let Some(lease) = lease {
             batch.check(run::held(batch.backend, lease));
         }
@@ -226,7 +227,7 @@ impl Store {
         })
     }
 
-    /// Executes a batch together with the pieces of a state, which are looked for in the same transaction.
+    /// Executes a batch and stores the pieces of a state in the same transaction.
     async fn execute_with(
         &self,
         batch: Batch,
@@ -235,7 +236,7 @@ impl Store {
     ) -> Result<BatchOutcome, DbErr> {
         let Some(cut) = cut else { return self.execute(&batch).await };
         let transaction = self.begin().await?;
-        // The session's row first: until the end of the transaction that keeps a sweep from the pieces.
+        // The session's row first: the lock on it keeps a sweep from the pieces until the end of the transaction.
         let ran = batch.run_in(&*transaction).await?;
         match ran {
             BatchOutcome::Committed => {
@@ -247,10 +248,10 @@ impl Store {
         Ok(ran)
     }
 
-    /// How many messages went.
+    /// Returns the number of removed messages.
     async fn remove_turn(&self, key: &SessionKey, run: &RunId) -> Result<u64, DbErr> {
         let transaction = self.begin().await?;
-        // Runs before sessions, as everywhere. The journal goes with its run, by foreign key.
+        // Runs before sessions, as everywhere. The journal is removed with its run, by foreign key.
         run::Entity::delete_many()
             .filter(run::Column::TenantId.eq(text(key.tenant.as_str())))
             .filter(run::Column::SessionId.eq(text(key.id.as_str())))
@@ -272,7 +273,7 @@ impl Store {
 
     async fn delete_session(&self, key: &SessionKey) -> Result<u64, DbErr> {
         let transaction = self.begin().await?;
-        // Journals and messages go with their runs and sessions, by foreign key.
+        // Journals and messages are removed with their runs and sessions, by foreign key.
         let runs = || {
             run::Entity::delete_many()
                 .filter(run::Column::TenantId.eq(text(key.tenant.as_str())))
@@ -280,7 +281,7 @@ impl Store {
         };
         runs().exec(&*transaction).await?;
         let removed = Entity::delete_many().filter(of(key)).exec(&*transaction).await?;
-        // One that was announced meanwhile has held the session until it was there.
+        // A run that was announced meanwhile has locked the session until its row was stored.
         runs().exec(&*transaction).await?;
         transaction.commit().await?;
         Ok(removed.rows_affected)
@@ -403,8 +404,8 @@ impl SessionStore for Store {
             found = found.filter(Column::Name.eq(text(name)));
         }
         if !filter.keywords.is_empty() {
-            // SQLite folds the letters of English only; names are no keys, so no folded copy is kept of them. What is
-            // written as in the name is found in every script.
+            // SQLite folds the case of English letters only. Names are not keys, so there is no folded copy of them.
+            // A keyword in the case of the name is found in every script.
             let folded = Expr::from(Func::lower(Expr::col(Column::Name)));
             let either = Condition::any()
                 .add(folded.like(containing(&filter.keywords)))
@@ -412,6 +413,11 @@ impl SessionStore for Store {
             found = found.filter(either);
         }
         let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
+        if let Some((created_ms, id)) = &filter.after {
+            let same =
+                Condition::all().add(Column::CreatedMs.eq(*created_ms)).add(Column::Id.gt(text(id.as_str())));
+            found = found.filter(Condition::any().add(Column::CreatedMs.gt(*created_ms)).add(same));
+        }
         let order = if filter.ascending { Order::Asc } else { Order::Desc };
         let by = match filter.order {
             SessionOrder::Updated => Column::UpdatedMs,

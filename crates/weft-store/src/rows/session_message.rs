@@ -1,5 +1,5 @@
-//! Messages of sessions. A message is named by the revision that it came with and its place in it,
-//! so a new one needs no look at the old ones.
+//! Messages of sessions. A message is identified by the revision that added it and its position in it, so adding one
+//! does not require reading the existing ones.
 
 use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, IntoActiveModel};
@@ -28,7 +28,7 @@ pub(crate) struct Model {
     /// JSON.
     pub reference: String,
     pub created_ms: i64,
-    /// JSON, once a reader has said what they think.
+    /// JSON; present once a reader has given feedback.
     pub feedback: Option<String>,
 }
 
@@ -66,13 +66,13 @@ pub(crate) fn of_run(key: &SessionKey, run: &RunId) -> Condition {
 pub(crate) fn after(at: MessagePosition) -> Condition {
     let of_the_same =
         Condition::all().add(Column::Revision.eq(at.revision)).add(Column::Position.gt(at.place));
-    // The first part lets the key be used.
+    // The first condition allows the key to be used.
     Condition::all()
         .add(Column::Revision.gte(at.revision))
         .add(Condition::any().add(Column::Revision.gt(at.revision)).add(of_the_same))
 }
 
-/// Adds the messages that came with a revision.
+/// Adds the messages of a revision.
 pub(crate) fn add(batch: &mut Batch, key: &SessionKey, revision: i64, messages: &[SessionMessage]) {
     let mut rows = messages.iter().zip(0_i64..).map(|(message, position)| {
         Model {

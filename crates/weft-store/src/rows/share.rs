@@ -26,7 +26,7 @@ pub(crate) struct Model {
     pub name: String,
     pub created_ms: i64,
     pub expires_ms: Option<i64>,
-    /// 0 while nobody has shown it.
+    /// 0 until its first use.
     pub last_used_ms: i64,
 }
 
@@ -83,7 +83,7 @@ fn missing() -> Error {
 }
 
 impl Store {
-    /// Whether there was room for it.
+    /// Returns whether there was room for it.
     async fn write_share(&self, row: &Model, share: &ShareToken) -> Result<bool, DbErr> {
         let transaction = self.begin().await?;
         tenant_lock::hold(&transaction, &row.tenant_id, "share").await?;
@@ -127,8 +127,7 @@ impl ShareStore for Store {
         let note = Entity::update_many()
             .col_expr(Column::LastUsedMs, Expr::value(at_ms))
             .filter(Column::Hash.eq(text(hash)))
-            // Uses are noted side by side, in any order: an earlier one
-            // does not take the place of a later one.
+            // Uses are recorded concurrently, in any order: an earlier one must not replace a later one.
             .filter(Column::LastUsedMs.lt(at_ms));
         let _permit = self.inner.gate.permit().await;
         let noted = repeated(|| note.clone().exec(&self.inner.write)).await;

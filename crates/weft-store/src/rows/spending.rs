@@ -1,5 +1,4 @@
-//! What runs have used, by canvas and day. The rows of no canvas are the tenant's: all its canvases
-//! together.
+//! What runs have used, by canvas and day. Rows without a canvas are the totals of the tenant.
 
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
@@ -17,7 +16,7 @@ use crate::batch::{Batch, BatchOutcome};
 use crate::ids::{bounded, text};
 use crate::known_runs::LocalRun;
 
-/// The canvas of the rows of a whole tenant: no canvas has this id.
+/// The canvas id of a tenant's totals: no canvas has this id.
 const WHOLE: &str = "";
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -42,7 +41,7 @@ pub(crate) enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The part of a run's row that tells what it has used.
+/// The part of a run's row with its usage.
 mod of_run {
     use sea_orm::entity::prelude::*;
 
@@ -55,7 +54,7 @@ mod of_run {
         pub id: String,
         pub canvas_id: String,
         pub fence: i64,
-        /// What has been noted of it so far, as JSON.
+        /// The usage recorded so far, as JSON.
         pub spent: Option<String>,
     }
 
@@ -99,7 +98,7 @@ impl Model {
         }
     }
 
-    /// Adds it to what is there.
+    /// Adds it to the existing row.
     fn add_to(self, batch: &mut Batch) {
         let columns = [
             Column::Rounds,
@@ -110,7 +109,7 @@ impl Model {
             Column::Millis,
         ];
         let more = [self.rounds, self.tool_calls, self.model_calls, self.tokens, self.micros, self.millis];
-        // Of the row that is there, not of the one that was to be added.
+        // Refers to the existing row, and not to the one that was to be inserted.
         let sums = columns
             .into_iter()
             .zip(more)
@@ -121,41 +120,41 @@ impl Model {
     }
 }
 
-/// How often a note is made anew that was overtaken by another one of the same run. Of those that collide one always
-/// succeeds, and a run has one that notes at a time, or a few of which it did not wait for the end.
+/// How often a record is retried that was overtaken by another one for the same run. Of several that collide, one
+/// always succeeds, and a run has one recording at a time, or a few whose end it did not wait for.
 pub(crate) const NOTES_TRIED_MAX: usize = 16;
 
-/// What a run has used beyond what was noted of it.
+/// The usage of a run beyond what has been recorded.
 pub(crate) struct UnrecordedSpending {
     tenant: String,
     canvas: String,
     day: i64,
     more: Spent,
-    /// What its row says now, and what it is to say.
+    /// The row's value before and after.
     before: Option<String>,
     after: Spent,
 }
 
 impl UnrecordedSpending {
-    /// Adds it to its canvas and its tenant, together with a change of the run's row. That is refused when the row
-    /// says something else by now: the same note may have been made already.
+    /// Adds it to its canvas and its tenant, together with a change of the run's row. That fails if the row has a
+    /// different value by now: the same record may have been written already.
     pub(crate) fn note<E: EntityTrait>(&self, change: UpdateMany<E>, batch: &mut Batch) {
         let said = match &self.before {
             Some(before) => of_run::Column::Spent.eq(before.as_str()),
             None => of_run::Column::Spent.is_null(),
         };
         batch.must(&change.col_expr(of_run::Column::Spent, Expr::value(written(self.after))).filter(said));
-        // Always in this order, so that two writers do not wait for each other.
+        // Always in this order, so that two writers do not deadlock.
         Model::new(&self.tenant, WHOLE, self.day, self.more).add_to(batch);
         Model::new(&self.tenant, &self.canvas, self.day, self.more).add_to(batch);
     }
 }
 
 impl Store {
-    /// What a run has used beyond what was noted of it; nothing when that is nothing.
+    /// The usage of a run beyond what has been recorded; `None` when there is none.
     ///
     /// # Errors
-    /// `NotFound` when there is no such run; `Conflict` when another process has taken it over since.
+    /// `NotFound` when the run does not exist; `Conflict` when another process has taken it over since.
     pub(crate) async fn more_spent(
         &self,
         lease: &RunLease,
@@ -177,7 +176,7 @@ impl Store {
                 }
             }
         };
-        // What cannot be read counts as nothing noted.
+        // A value that cannot be parsed counts as nothing recorded.
         let noted: Spent =
             before.as_deref().and_then(|noted| serde_json::from_str(noted).ok()).unwrap_or_default();
         let more = spent.beyond(noted);
@@ -202,7 +201,7 @@ impl SpendingStore for Store {
                 .filter(of_run::Column::Id.eq(text(lease.run.id.as_str())))
                 .filter(of_run::Column::Fence.eq(lease.fence));
             more.note(run, &mut batch);
-            // Until it is known that it is done nothing is known.
+            // The recorded value is unknown until the outcome is known.
             self.inner.journal.noted(&lease.run, None);
             match self.execute(&batch).await.map_err(|error| self.fail(DOING, error))? {
                 BatchOutcome::Committed => {

@@ -1,4 +1,4 @@
-//! New vectors of a dataset beside those that it is searched by, and how they take their place.
+//! Stages new vectors of a dataset beside those it is searched with, and switches to them.
 
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, Func};
@@ -13,24 +13,24 @@ use crate::rows::ingest::RUNNING as BEING_READ;
 use crate::rows::reembedding::{Column, DONE, RUNNING, change, held, over, to};
 use crate::rows::{dataset, document, fresh};
 
-/// The number of a document without what its sign says.
+/// The number of a document, without its sign.
 pub(super) fn number() -> Expr {
     Expr::expr(Func::abs(Expr::col(document::Column::Unindexed)))
 }
 
-/// Documents of a dataset that are staged as they are.
+/// Documents of a dataset that are staged in their current version.
 fn staged_in(key: &DatasetKey) -> Condition {
     document::in_dataset(key).add(Expr::col(document::Column::Staged).eq(number()))
 }
 
-/// The number that follows, with the same said of the index.
+/// The next number, with the same sign.
 fn next_number() -> Expr {
     let noted = Expr::col(document::Column::Unindexed);
     Expr::case(noted.clone().gt(0), noted.clone().add(1)).finally(noted.sub(1)).into()
 }
 
 impl Store {
-    /// Nothing when the lease is lost; otherwise whether the number is still that one.
+    /// Returns `None` when the lease is lost; otherwise whether the document still has that number.
     pub(super) async fn stage_vectors(
         &self,
         lease: &ReembeddingLease,
@@ -78,7 +78,7 @@ impl Store {
         Ok(true)
     }
 
-    /// Nothing when the lease is lost; otherwise whether the dataset is of the next generation.
+    /// Returns `None` when the lease is lost; otherwise whether the dataset has switched to the next generation.
     pub(super) async fn switch_generation(
         &self,
         lease: &ReembeddingLease,
@@ -90,13 +90,13 @@ impl Store {
         let key = &lease.dataset;
         let transaction = self.begin().await?;
         let Some(task) = self.held_task(&transaction, lease).await? else { return Ok(None) };
-        // Whoever adds a document has the dataset's row first.
+        // Adding a document locks the dataset's row first.
         let set =
             dataset::Entity::find().filter(dataset::of(key)).lock_exclusive().one(&*transaction).await?;
         let Some(set) = set.filter(|_| task.state == RUNNING) else { return Ok(None) };
         let being_read = Condition::all().add(Doc::State.eq(BEING_READ)).add(Doc::Taken.eq(1));
-        // Counted by what the statement changes: between a look and a change a document could get chunks with vectors of the
-        // old model.
+        // Counted by the statement that changes them: between a check and a change, a document could get chunks with
+        // vectors of the old model.
         let numbered = document::Entity::update_many()
             .col_expr(Doc::Unindexed, next_number())
             .col_expr(Doc::Staged, Expr::value(-1_i64))
@@ -109,7 +109,7 @@ impl Store {
         if numbered != all || all != documents {
             return Ok(Some(false));
         }
-        // What was made of documents that wait has vectors of the old model.
+        // Fresh chunks of waiting documents have vectors of the old model.
         fresh::forget_in(&transaction, key).await?;
         document::Entity::update_many()
             .col_expr(Doc::Stage, Expr::value("reading"))
@@ -124,7 +124,7 @@ impl Store {
             .exec(&*transaction)
             .await?;
         let mut done = over(DONE, "Task done", now_ms);
-        // Questions that have read the dataset before this go on with what was, so that is cleared away later.
+        // Searches that have read the dataset before this still use the old vectors, so those are cleared later.
         done.retain(|(column, _)| !matches!(column, Column::AtMs));
         done.extend([
             to(Column::Progress, 1_f64),
@@ -136,7 +136,7 @@ impl Store {
         Ok(Some(true))
     }
 
-    /// One document after the other: a dataset may have more vectors than a transaction should hold.
+    /// One document at a time: a dataset may have more vectors than a transaction should contain.
     pub(super) async fn clear_staged(&self, lease: &ReembeddingLease) -> Result<bool, DbErr> {
         let mut after: Option<String> = None;
         loop {

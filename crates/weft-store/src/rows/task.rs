@@ -43,7 +43,7 @@ pub(crate) enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Checks what is new before anything is written.
+/// Checks the new values before anything is written.
 pub(crate) fn checked(change: &TaskChange) -> Result<()> {
     ids::fits("run", change.run.as_str())?;
     for task in &change.open {
@@ -101,7 +101,7 @@ impl Model {
     }
 }
 
-/// Ends the open tasks of a session and opens others.
+/// Closes the open tasks of a session and opens others.
 pub(crate) fn change(batch: &mut Batch, key: &SessionKey, change: &TaskChange) -> Result<(), DbErr> {
     let open = || {
         Condition::all()
@@ -122,16 +122,16 @@ pub(crate) fn change(batch: &mut Batch, key: &SessionKey, change: &TaskChange) -
             batch.then(&end(status).filter(Column::Id.is_in(some.iter().copied())));
         }
     }
-    // Before the new ones are put in: of those that were open, what nobody has answered is asked no longer.
+    // Before the new ones are inserted: unanswered open tasks are dropped.
     batch.then(&end(TaskStatus::Dropped));
     for some in change.open.chunks(ROWS_AT_ONCE_MAX) {
         let rows: Vec<_> = some
             .iter()
             .map(|task| Model::new(task).map(IntoActiveModel::into_active_model))
             .collect::<Result<_, _>>()?;
-        // Those that were open before are open again, as they are now.
+        // Tasks that were open before are reopened with their current content.
         let replacing = OnConflict::columns([Column::TenantId, Column::Id])
-            // Not when it came up and what asked: those are of the run that has asked first.
+            // Except for the time and the origin: those belong to the run that asked first.
             .update_columns([
                 Column::SessionId,
                 Column::RunId,

@@ -27,7 +27,7 @@ pub struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: String,
     pub name: String,
-    /// Changed by whoever changes its members, so that they do so one after the other.
+    /// Incremented by every change of its members, so that those changes are serialized.
     pub revision: i64,
     pub created_ms: i64,
 }
@@ -43,7 +43,7 @@ impl From<Model> for Tenant {
     }
 }
 
-/// What became of a change of members.
+/// The outcome of a change of members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemberChange {
     Done,
@@ -84,7 +84,7 @@ fn no_invitation() -> Error {
     Error::not_found("there is no such invitation")
 }
 
-/// Lets nobody else change the members of a tenant until the transaction ends. Whether there is the tenant.
+/// Locks the members of a tenant until the transaction ends. Returns whether the tenant exists.
 pub(crate) async fn lock(db: &impl ConnectionTrait, tenant: &str) -> Result<bool, DbErr> {
     let locked = Entity::update_many()
         .col_expr(Column::Revision, Expr::col(Column::Revision).add(1))
@@ -136,7 +136,7 @@ impl Store {
         let id = text(tenant.as_str());
         lock(&*transaction, &id).await?;
         let (owner, member) = membership::others(&*transaction, &id, who).await?;
-        // The last one of all may go: an empty tenant is nobody's loss.
+        // The last member of all may leave: an empty tenant is no loss for anyone.
         if member && !owner {
             transaction.rollback().await?;
             return Ok(MemberChange::LastOwner);
@@ -158,7 +158,7 @@ impl Store {
             transaction.rollback().await?;
             return Ok(MemberChange::NoTenant);
         }
-        // With the one that is replaced go those that nobody can accept any more.
+        // Expired invitations are removed together with the one that is replaced.
         let over = Condition::any()
             .add(invitation::Column::Email.eq(&row.email))
             .add(invitation::Column::ExpiresMs.lte(row.created_ms));
@@ -188,7 +188,7 @@ impl Store {
     ) -> Result<MemberChange, DbErr> {
         let transaction = self.begin().await?;
         lock(&*transaction, &text(invited.tenant.as_str())).await?;
-        // By its removal the invitation is accepted once, however many try at the same time.
+        // Removing the invitation ensures that it is accepted only once, however many attempts are made concurrently.
         let taken = invitation::Entity::delete_many()
             .filter(invitation::Column::Hash.eq(text(&invited.hash)))
             .filter(invitation::Column::TenantId.eq(text(invited.tenant.as_str())))
@@ -219,7 +219,7 @@ impl Store {
             .one(&*transaction)
             .await?;
         let before = before.and_then(|row| row.role.parse::<MemberRole>().ok());
-        // An invitation takes nothing from somebody who is a member already.
+        // An invitation never lowers the role of an existing member.
         let role = before.map_or(invited.role, |role| role.max(invited.role));
         let member =
             Membership { tenant: invited.tenant.clone(), user: who.clone(), role, created_ms: at_ms };
@@ -240,7 +240,7 @@ impl TenantStore for Store {
             created_ms: tenant.created_ms,
         };
         match repeated(|| self.write_tenant(&row)).await {
-            // Somebody else has stored it in this moment.
+            // Another writer has just stored it.
             Err(error) if is_duplicate(&error) => Ok(()),
             outcome => outcome.map_err(|error| self.fail("store the tenant", error)),
         }

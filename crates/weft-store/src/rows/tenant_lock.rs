@@ -1,5 +1,5 @@
-//! Who adds something of which a tenant may have so many holds a row here until it is there, so that what is counted before
-//! is still right then.
+//! Locks for limits per tenant: adding an object of a limited kind holds a row here until it is stored, so that the
+//! count made before is still valid then.
 
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict};
@@ -10,7 +10,7 @@ use sea_orm::{DatabaseTransaction, DbBackend, IntoActiveModel};
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub tenant_id: String,
-    /// What there may be so many of: the name of its table.
+    /// The limited kind: the name of its table.
     #[sea_orm(primary_key, auto_increment = false)]
     pub kind: String,
     pub changes: i64,
@@ -21,14 +21,15 @@ pub(crate) enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Lets nobody else add things of this kind to a tenant until the transaction ends. It comes before everything that the
-/// transaction reads: MariaDB goes on to see what was there at the first look. A tenant need not have a row of its own.
+/// Locks this kind of objects of a tenant against concurrent additions until the transaction ends. Called before the
+/// transaction reads anything: MariaDB fixes the transaction's view at its first read. A tenant need not have a row
+/// of its own.
 pub(crate) async fn hold(
     transaction: &DatabaseTransaction,
     tenant: &str,
     kind: &'static str,
 ) -> Result<(), DbErr> {
-    // There a transaction that writes is alone already.
+    // In SQLite, a transaction that writes is already alone.
     if transaction.get_database_backend() == DbBackend::Sqlite {
         return Ok(());
     }

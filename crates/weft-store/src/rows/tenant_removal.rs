@@ -1,4 +1,4 @@
-//! A tenant is removed with every row that it has in any table.
+//! Removes a tenant with all its rows in all tables.
 
 use sea_orm::entity::prelude::*;
 use sea_orm::{ConnectionTrait, Statement, Value};
@@ -12,8 +12,8 @@ use crate::lane::Placeholder;
 use crate::open::repeated;
 use crate::rows::{run, tenant};
 
-/// Every table with rows of tenants, those first that refer to others. What is left of removed documents stays: a
-/// worker has yet to clear it away.
+/// All tables with rows of tenants, with referring tables first. The notes about removed documents stay: a worker
+/// still has to clean up after them.
 const TABLES: &[&str] = &[
     "run_message",
     "journal",
@@ -52,24 +52,24 @@ const TABLES: &[&str] = &[
     "model_use",
     "audit",
     "tenant_lock",
-    // Last: it is what people see of it.
+    // Last: it is the part that people see.
     "tenant",
 ];
 
-/// What lets somebody or something in. None of it is needed to remove the tenant.
+/// Everything that grants access. None of it is needed to remove the tenant.
 const DOORS: [&str; 5] = ["schedule", "work", "share", "invitation", "token"];
 
-/// What the column is called that names the tenant.
+/// The name of the column with the tenant's id.
 fn column(table: &str) -> &'static str {
     if table == "tenant" { "id" } else { "tenant_id" }
 }
 
-/// What came of it.
+/// The outcome of a removal.
 enum Erased {
     Gone,
-    /// A run of it has not ended.
+    /// One of its runs has not ended.
     Busy,
-    /// There was no such tenant.
+    /// The tenant does not exist.
     Unknown,
 }
 
@@ -81,7 +81,7 @@ impl Store {
             return Ok(Erased::Unknown);
         }
         let of_tenant = run::Entity::find().filter(run::Column::TenantId.eq(id));
-        // A process may be at work on it, and would go on to write files and indexes of nobody.
+        // A process may be working on it, and would go on to write files and indexes without an owner.
         if of_tenant.filter(run::Column::Ending.is_null()).one(&*transaction).await?.is_some() {
             transaction.rollback().await?;
             return Ok(Erased::Busy);
@@ -96,7 +96,7 @@ impl Store {
         Ok(Erased::Gone)
     }
 
-    /// Whether there is such a tenant.
+    /// Returns whether the tenant exists.
     async fn close_doors(&self, id: &str) -> Result<bool, DbErr> {
         let transaction = self.begin().await?;
         if !tenant::lock(&*transaction, id).await? {
@@ -110,7 +110,7 @@ impl Store {
             let statement = Statement::from_sql_and_values(backend, sql, [Value::from(id)]);
             transaction.execute_raw(statement).await?;
         }
-        // Sign-ins first: which go is told by the memberships.
+        // Sign-ins first: the memberships determine which ones are removed.
         let owner = MemberRole::Owner.as_str();
         let logins = format!(
             "DELETE FROM login WHERE tenant_id = {} AND user_id NOT IN \

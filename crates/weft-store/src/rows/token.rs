@@ -22,10 +22,10 @@ pub(crate) struct Model {
     pub hash: String,
     pub name: String,
     pub created_ms: i64,
-    /// 0 while nobody has shown it.
+    /// 0 until its first use.
     pub last_used_ms: i64,
     pub role: String,
-    /// Empty when no user has made it.
+    /// Empty when it was not created by a user.
     pub user_id: String,
 }
 
@@ -48,14 +48,14 @@ pub(crate) enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The tokens that a filter chooses, wherever its page is.
+/// The tokens selected by a filter, on all pages.
 fn found_by(filter: &TokenFilter) -> Select<Entity> {
     let mut found = Entity::find();
     if let Some(tenant) = &filter.tenant {
         found = found.filter(Column::TenantId.eq(text(tenant.as_str())));
     }
     if let Some(user) = &filter.user {
-        // Those of nobody have an empty user.
+        // Tokens without a creator have an empty user.
         found = found.filter(Column::UserId.eq(text(user.as_str()))).filter(Column::UserId.ne(""));
     }
     if let Some(name) = &filter.name {
@@ -110,8 +110,7 @@ impl TokenStore for Store {
             Entity::update_many()
                 .col_expr(Column::LastUsedMs, Expr::value(at_ms))
                 .filter(Column::Hash.eq(text(hash)))
-                // Uses are noted side by side, in any order: an earlier one
-                // does not take the place of a later one.
+                // Uses are recorded concurrently, in any order: an earlier one must not replace a later one.
                 .filter(Column::LastUsedMs.lt(at_ms))
                 .exec(&self.inner.write)
                 .await
@@ -120,7 +119,13 @@ impl TokenStore for Store {
     }
 
     async fn list(&self, filter: &TokenFilter) -> Result<Vec<StoredToken>> {
-        let rows = found_by(filter)
+        let mut found = found_by(filter);
+        if let Some((created_ms, hash)) = &filter.after {
+            let same =
+                Condition::all().add(Column::CreatedMs.eq(*created_ms)).add(Column::Hash.gt(text(hash)));
+            found = found.filter(Condition::any().add(Column::CreatedMs.gt(*created_ms)).add(same));
+        }
+        let rows = found
             .order_by_asc(Column::CreatedMs)
             .order_by_asc(Column::Hash)
             .offset(bounded(filter.offset))

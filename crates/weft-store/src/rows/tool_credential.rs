@@ -1,4 +1,4 @@
-//! Credentials for MCP servers. What is sealed here is ciphertext; see [`crate::Vault`].
+//! Credentials for MCP servers. Their values are ciphertext; see [`crate::Vault`].
 
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
@@ -18,7 +18,7 @@ pub(crate) struct Model {
     pub tenant_id: String,
     #[sea_orm(primary_key, auto_increment = false)]
     pub server_id: String,
-    /// Which key it was sealed with.
+    /// The name of the key that encrypted it.
     pub key_name: String,
     pub sealed: Vec<u8>,
     pub revision: i64,
@@ -37,12 +37,12 @@ fn of_key(key: &CredentialKey) -> Condition {
 
 impl Store {
     pub(crate) async fn tool_credential(&self, key: &CredentialKey) -> Result<Option<Model>> {
-        // By the connection that writes: somebody may have signed in by another process just now.
+        // With the writing connection: the user may have just signed in through another process.
         let row = Entity::find().filter(of_key(key)).one(&self.inner.write).await;
         row.map_err(|error| self.fail("read the credentials of the MCP server", error))
     }
 
-    /// Writes a row in the place of that of its revision, 0 for none. Whether that was there.
+    /// Replaces the row that has its revision, 0 for none. Returns whether it was found.
     pub(crate) async fn put_tool_credential(&self, row: Model) -> Result<bool> {
         ids::check("tenant", &row.tenant_id)?;
         ids::check("MCP server", &row.server_id)?;

@@ -81,8 +81,7 @@ impl PinStore for Store {
     }
 
     async fn accept(&self, pins: &[ToolPin]) -> Result<()> {
-        // One statement may not name a row twice; the last one counts. The order keeps two writers
-        // from waiting for each other.
+        // One statement must not name a row twice; the last one counts. The order keeps two writers from deadlocking.
         let rows: BTreeMap<_, _> = pins
             .iter()
             .map(|pin| Ok(((pin.server.clone(), pin.tool.clone()), Model::new(pin)?)))

@@ -1,4 +1,4 @@
-//! MCP servers of tenants. What is sealed here is ciphertext; see [`crate::Vault`].
+//! MCP servers of tenants. Sealed data is ciphertext; see [`crate::Vault`].
 
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
@@ -25,7 +25,7 @@ pub(crate) struct Model {
     pub url: String,
     pub transport: String,
     pub description: String,
-    /// Which key it was sealed with.
+    /// The name of the key that encrypted it.
     pub key_name: String,
     pub sealed: Vec<u8>,
     /// JSON.
@@ -49,7 +49,7 @@ fn name_taken(name: &str) -> Error {
 }
 
 impl Model {
-    /// A row of a server, sealed with a key of this name.
+    /// A row of a server, encrypted with the key of this name.
     pub(crate) fn new(
         tenant: &TenantId,
         server: &StoredToolServer,
@@ -76,7 +76,7 @@ impl Model {
         })
     }
 
-    /// The server, with what was sealed.
+    /// The server, with its decrypted data.
     pub(crate) fn into_server(self, sealed: Secret) -> Result<StoredToolServer> {
         let what = || format!("the MCP server `{}`", self.id);
         Ok(StoredToolServer {
@@ -95,7 +95,7 @@ impl Model {
 }
 
 impl Store {
-    /// Whether there was room for it.
+    /// Returns whether there was room for it.
     async fn insert_tool_server(&self, row: &Model) -> Result<bool, DbErr> {
         let transaction = self.begin().await?;
         tenant_lock::hold(&transaction, &row.tenant_id, "tool_server").await?;
@@ -118,7 +118,7 @@ impl Store {
                 Err(Error::new(ErrorKind::QuotaExceeded, message).help("remove those that nothing uses"))
             }
             Err(error) if is_duplicate(&error) => {
-                // Two things of it are unique, and databases do not agree on how they say which one was taken.
+                // Two of its columns are unique, and databases differ in how they report which one is taken.
                 let same = Entity::find_by_id(row.id.as_str()).one(&self.inner.write).await;
                 let same = same.map_err(|error| self.fail(DOING, error))?;
                 Err(if same.is_some() { id_taken(&row.id) } else { name_taken(&row.name) })
@@ -127,7 +127,7 @@ impl Store {
         }
     }
 
-    /// Writes a row over one that is still at its revision. Whether it was.
+    /// Replaces a row that is still at its revision. Returns whether it was.
     pub(crate) async fn change_tool_server(&self, row: &Model) -> Result<bool> {
         let change = Entity::update_many()
             .col_expr(Column::Name, Expr::value(row.name.as_str()))
@@ -142,7 +142,7 @@ impl Store {
             .col_expr(Column::Revision, Expr::value(row.revision.wrapping_add(1)))
             .filter(Column::TenantId.eq(row.tenant_id.as_str()))
             .filter(Column::Id.eq(row.id.as_str()))
-            // Whoever has changed it since it was read has another revision; nothing of theirs is overwritten.
+            // A concurrent change has incremented the revision; it must not be overwritten.
             .filter(Column::Revision.eq(row.revision));
         let _permit = self.inner.gate.permit().await;
         match repeated(|| change.clone().exec(&self.inner.write)).await {

@@ -1,8 +1,8 @@
-//! Users. The table is called `account`, since `user` is a word of SQL.
+//! Users. The table is called `account`, because `user` is a reserved word in SQL.
 
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
-use sea_orm::{ConnectionTrait, IntoActiveModel, QueryOrder, QuerySelect};
+use sea_orm::{Condition, ConnectionTrait, IntoActiveModel, QueryOrder, QuerySelect};
 use weft_core::access::MemberRole;
 use weft_core::id::{TenantId, UserId};
 use weft_core::seam::UserStore;
@@ -28,7 +28,7 @@ pub struct Model {
     pub password_hash: String,
     pub enabled: i64,
     pub created_ms: i64,
-    /// 0 while they have not signed in.
+    /// 0 until their first sign-in.
     pub signed_in_ms: i64,
 }
 
@@ -53,7 +53,7 @@ impl Model {
     }
 }
 
-/// An address as it is stored and compared.
+/// An address in the form in which it is stored and compared.
 fn address(email: &str) -> Result<String> {
     let email = fold(email.trim());
     ids::check("e-mail address as an", &email)?;
@@ -107,15 +107,15 @@ impl Store {
     }
 
     async fn erase_user(&self, id: &UserId) -> Result<MemberChange, DbErr> {
-        // Outside of the transaction: what MariaDB reads first in one is what it sees to its end, and the owners are to
-        // be seen as they are when nobody else can change them.
+        // Outside of the transaction: MariaDB fixes a transaction's view at its first read, and the owners have to be
+        // seen as they are when no other writer can change them.
         let theirs = membership::Entity::find()
             .filter(membership::Column::UserId.eq(text(id.as_str())))
             .order_by_asc(membership::Column::TenantId)
             .all(&self.inner.write)
             .await?;
         let transaction = self.begin().await?;
-        // In the order of their ids, so that two who lock several do not wait for each other.
+        // In the order of their ids, so that two writers that lock several do not deadlock.
         for one in &theirs {
             tenant::lock(&*transaction, &one.tenant_id).await?;
             let (owner, member) = membership::others(&*transaction, &one.tenant_id, id).await?;
@@ -140,7 +140,7 @@ impl Store {
     }
 }
 
-/// Removes the sign-ins and API keys of a user, of one tenant or of all.
+/// Removes the sign-ins and API keys of a user, for one tenant or for all.
 pub(crate) async fn forget(
     db: &impl ConnectionTrait,
     tenant: Option<&TenantId>,
@@ -226,7 +226,7 @@ impl UserStore for Store {
         let row = login::Entity::find_by_id(text(hash)).one(&self.inner.read).await.map_err(fail)?;
         let login = Login::from(row.ok_or_else(unknown)?);
         let user = Entity::find_by_id(text(login.user.as_str())).one(&self.inner.read).await.map_err(fail)?;
-        // At each use and not when somebody is shut out: a sign-in that has begun before must end with that, too.
+        // At each use and not when a user is disabled: existing sign-ins have to end as well.
         if user.is_none_or(|user| user.enabled == 0) {
             return Err(unknown());
         }
@@ -239,9 +239,22 @@ impl UserStore for Store {
         Ok((login, role))
     }
 
-    async fn logins(&self, user: &UserId, offset: u64, count_max: u64) -> Result<Vec<Login>> {
-        let rows = login::Entity::find()
-            .filter(login::Column::UserId.eq(text(user.as_str())))
+    async fn logins(
+        &self,
+        user: &UserId,
+        after: Option<(i64, &str)>,
+        offset: u64,
+        count_max: u64,
+    ) -> Result<Vec<Login>> {
+        let mut found = login::Entity::find().filter(login::Column::UserId.eq(text(user.as_str())));
+        if let Some((created_ms, hash)) = after {
+            let same = Condition::all()
+                .add(login::Column::CreatedMs.eq(created_ms))
+                .add(login::Column::Hash.gt(text(hash)));
+            let earlier = login::Column::CreatedMs.lt(created_ms);
+            found = found.filter(Condition::any().add(earlier).add(same));
+        }
+        let rows = found
             .order_by_desc(login::Column::CreatedMs)
             .order_by_asc(login::Column::Hash)
             .offset(bounded(offset))

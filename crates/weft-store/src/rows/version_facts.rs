@@ -1,4 +1,4 @@
-//! What is said about versions of canvases, in the tables of both.
+//! Metadata of versions of canvases, from the tables of both.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::open::repeated;
 use crate::rows::canvas::{read_tags, tags_columns};
 use crate::rows::{canvas, canvas_label, canvas_version, tenant_lock};
 
-/// A version without its drawing.
+/// A version without its DSL.
 #[derive(Debug, FromQueryResult)]
 struct VersionFactsRow {
     version: String,
@@ -65,7 +65,7 @@ fn no_canvas(key: &CanvasKey) -> Error {
 }
 
 impl Store {
-    /// The facts with what other tables say of them.
+    /// The metadata, completed with data of other tables.
     async fn with_labels(
         &self,
         key: &CanvasKey,
@@ -104,7 +104,7 @@ impl Store {
         Ok(found.into_iter().map(whole).collect())
     }
 
-    /// Whether there was room for it.
+    /// Returns whether there was room for it.
     async fn write_label(&self, row: &canvas_label::Model) -> Result<bool, DbErr> {
         let transaction = self.begin().await?;
         tenant_lock::hold(&transaction, &row.tenant_id, "canvas_label").await?;
@@ -267,7 +267,7 @@ impl VersionStore for Store {
             version: text(version),
         };
         let written = match repeated(|| self.write_label(&row)).await {
-            // Somebody else has put it in this moment, so now there is a row to change.
+            // Another writer has just created it, so now there is a row to change.
             Err(error) if is_duplicate(&error) => repeated(|| self.write_label(&row)).await,
             outcome => outcome,
         };

@@ -1,4 +1,4 @@
-//! Which documents are to be read next.
+//! Selects the documents to be read next.
 
 use std::collections::HashMap;
 
@@ -12,13 +12,13 @@ use crate::ids::{self, bounded};
 use crate::rows::document::{Column, Entity, Model};
 use crate::rows::ingest::RUNNING;
 
-/// Tenants whose documents are looked at when some are taken: those of which the fewest are being read.
+/// Maximum number of tenants whose documents are considered at a time: those with the fewest documents being read.
 const TENANTS_AT_ONCE_MAX: usize = 64;
-/// Tenants that are found one after the other; more are found by looking at all that waits.
+/// Up to this many tenants are found one by one; if there are more, all waiting documents are read.
 const TENANTS_ONE_BY_ONE_MAX: usize = 16;
 
 impl Store {
-    /// The tenants of documents that wait or are being read, when there are few: each is found without looking at its
+    /// The tenants with documents that wait or are being read, if there are few: each is found without reading its
     /// documents, of which there may be very many.
     async fn tenants_with_work(&self) -> Result<Option<Vec<String>>, DbErr> {
         let mut tenants: Vec<String> = Vec::new();
@@ -40,7 +40,7 @@ impl Store {
         }
     }
 
-    /// What is to be taken next, in turns of the tenants.
+    /// The documents to be taken next, alternating between tenants.
     pub(super) async fn ready(&self, now_ms: i64, count_max: u64) -> Result<Vec<Model>, DbErr> {
         let db = &self.inner.read;
         let counted = |which: Condition| {
@@ -63,17 +63,18 @@ impl Store {
         };
         let due = || Condition::all().add(Column::AtMs.lte(now_ms));
         let mut tenants: Vec<(String, i64)> = match self.tenants_with_work().await? {
-            // So few that all of them are looked at: who has waited longest is told by their documents.
+            // So few that all of them are considered: their documents tell which one has waited longest.
             Some(tenants) => tenants.into_iter().map(|tenant| (tenant, 0)).collect(),
             None => waiting_since(due()).all(db).await?,
         };
         let under_way = Condition::all().add(Column::AtMs.gt(now_ms)).add(Column::Taken.eq(1));
-        // Of one tenant alone it does not matter how many are being read.
+        // With a single tenant, the number of documents being read does not matter.
         let reading = if tenants.len() > 1 { counted(under_way).all(db).await? } else { Vec::new() };
         let reading: HashMap<String, u64> =
             reading.into_iter().map(|(tenant, count)| (tenant, ids::count(count))).collect();
-        // Whoever has the fewest comes first: a tenant with thousands of documents does not hold up the others. Among very many
-        // with as many it is who has waited longest, or those at the end of the list would never be looked at.
+        // The tenant with the fewest comes first: one with thousands of documents does not delay the others. Among
+        // very many with equal numbers, the one that has waited longest comes first; otherwise those at the end of
+        // the list would never be considered.
         tenants.sort_by_key(|(tenant, since)| (reading.get(tenant).copied().unwrap_or_default(), *since));
         let mut waiting = Vec::new();
         for (tenant, _) in tenants.into_iter().take(TENANTS_AT_ONCE_MAX) {

@@ -1,9 +1,11 @@
 //! Work that waits for a worker.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict};
-use sea_orm::{Condition, DatabaseTransaction, IntoActiveModel, QueryOrder, QuerySelect};
+use sea_orm::{Condition, ConnectionTrait, DatabaseTransaction, IntoActiveModel, QueryOrder, QuerySelect};
 use weft_core::id::{RunKey, TenantId};
 use weft_core::seam::work_queue::{
     Lease, StoredWork, Taken, Work, WorkFilter, WorkOutcome, WorkQueue, WorkState,
@@ -64,6 +66,37 @@ fn held(lease: &Lease) -> Condition {
 fn lost(lease: &Lease) -> Error {
     let message = format!("the work of run {} belongs to another worker now, or done", lease.run.id);
     Error::new(ErrorKind::Conflict, message)
+}
+
+/// Queues what is not queued yet: any worker may decide the same, and the ids follow from that.
+async fn insert(db: &impl ConnectionTrait, rows: &[Model]) -> Result<(), DbErr> {
+    let keys = [Column::TenantId, Column::RunId];
+    let inserted = Entity::insert_many(rows.iter().cloned().map(IntoActiveModel::into_active_model))
+        .on_conflict(OnConflict::columns(keys).do_nothing_on(keys).to_owned())
+        .exec_without_returning(db)
+        .await;
+    match inserted {
+        Ok(_) | Err(DbErr::RecordNotInserted) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The runs of these rows, which are of one tenant, that were queued before.
+async fn known(transaction: &DatabaseTransaction, rows: &[Model]) -> Result<HashSet<String>, DbErr> {
+    let mut known = HashSet::new();
+    for some in rows.chunks(ROWS_AT_ONCE_MAX) {
+        let Some(first) = some.first() else { continue };
+        let found: Vec<String> = Entity::find()
+            .select_only()
+            .column(Column::RunId)
+            .filter(Column::TenantId.eq(first.tenant_id.as_str()))
+            .filter(Column::RunId.is_in(some.iter().map(|row| row.run_id.as_str())))
+            .into_tuple()
+            .all(transaction)
+            .await?;
+        known.extend(found);
+    }
+    Ok(known)
 }
 
 /// Removes the work that a canvas was to do.
@@ -160,48 +193,38 @@ impl WorkQueue for Store {
         let rows: Vec<Model> = work.iter().map(|work| Model::new(work, now_ms)).collect::<Result<_>>()?;
         for some in rows.chunks(ROWS_AT_ONCE_MAX) {
             let _permit = self.inner.gate.permit().await;
-            let insert = async || {
-                Entity::insert_many(some.iter().cloned().map(IntoActiveModel::into_active_model))
-                    .on_conflict(
-                        OnConflict::columns([Column::TenantId, Column::RunId])
-                            .do_nothing_on([Column::TenantId, Column::RunId])
-                            .to_owned(),
-                    )
-                    .exec_without_returning(&self.inner.write)
-                    .await
-            };
-            match repeated(insert).await {
-                // All of it is queued already: any worker may decide the same, and the ids follow from that.
-                Ok(_) | Err(DbErr::RecordNotInserted) => {}
-                Err(error) => return Err(self.fail("queue the work", error)),
-            }
+            let pushed = repeated(|| insert(&self.inner.write, some)).await;
+            pushed.map_err(|error| self.fail("queue the work", error))?;
         }
         Ok(())
     }
 
-    async fn push_within(&self, work: &Work, now_ms: i64, open_max: u64) -> Result<bool> {
-        let row = Model::new(work, now_ms)?;
+    async fn push_within(&self, work: &[Work], now_ms: i64, open_max: u64) -> Result<u64> {
+        let rows: Vec<Model> = work.iter().map(|work| Model::new(work, now_ms)).collect::<Result<_>>()?;
+        let Some(first) = rows.first() else { return Ok(0) };
         let push = async || {
             let transaction = self.begin().await?;
             // Those that come at the same time are counted one after the other.
-            tenant_lock::hold(&transaction, &row.tenant_id, "work").await?;
-            if Entity::find().filter(of(&work.run)).one(&*transaction).await?.is_some() {
-                return Ok(true);
-            }
+            tenant_lock::hold(&transaction, &first.tenant_id, "work").await?;
+            let known = known(&transaction, &rows).await?;
             let open = Entity::find()
-                .filter(Column::TenantId.eq(row.tenant_id.as_str()))
-                .filter(Column::Source.eq(row.source.as_str()))
+                .filter(Column::TenantId.eq(first.tenant_id.as_str()))
+                .filter(Column::Source.eq(first.source.as_str()))
                 .filter(Column::State.is_in([WAITING, TAKEN]))
                 .count(&*transaction)
                 .await?;
-            if open >= open_max {
-                return Ok(false);
+            let fresh: Vec<&Model> = rows.iter().filter(|row| !known.contains(&row.run_id)).collect();
+            let room = usize::try_from(open_max.saturating_sub(open)).unwrap_or(usize::MAX);
+            let passed_over = fresh.len().saturating_sub(room);
+            let last: Vec<Model> = fresh.into_iter().skip(passed_over).cloned().collect();
+            for some in last.chunks(ROWS_AT_ONCE_MAX) {
+                insert(&*transaction, some).await?;
             }
-            Entity::insert(row.clone().into_active_model()).exec_without_returning(&*transaction).await?;
             transaction.commit().await?;
-            Ok(true)
+            Ok(passed_over)
         };
-        repeated(push).await.map_err(|error| self.fail("queue the work", error))
+        let passed_over = repeated(push).await.map_err(|error| self.fail("queue the work", error))?;
+        Ok(u64::try_from(passed_over).unwrap_or(u64::MAX))
     }
 
     async fn take(&self, now_ms: i64, until_ms: i64, count_max: u64) -> Result<Vec<Taken>> {

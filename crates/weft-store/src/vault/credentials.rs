@@ -1,4 +1,4 @@
-//! Credentials for MCP servers, under the key of a vault.
+//! Credentials for MCP servers, encrypted with the key of a vault.
 
 use async_trait::async_trait;
 use weft_core::seam::ToolCredentials;
@@ -9,12 +9,12 @@ use super::{AbsentKey, Sealed, Vault, bound_to, sealed};
 use crate::ids::text;
 use crate::rows::tool_credential::Model;
 
-/// The place that credentials are sealed for: neither a secret nor the server itself.
+/// The name that credentials are bound to: neither that of a secret nor that of the server itself.
 fn of_credentials(server: &str) -> String {
     format!("credentials of the MCP server {server}")
 }
 
-/// The credentials for MCP servers, under the key of a vault.
+/// The credentials for MCP servers, encrypted with the key of a vault.
 #[derive(Debug)]
 pub struct SealedCredentials(pub Vault);
 

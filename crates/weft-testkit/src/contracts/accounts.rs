@@ -243,10 +243,15 @@ async fn sign_ins_follow_their_users(stores: ContractStores<'_>) {
     refused(users.login(&first.hash.to_uppercase()).await, NotFound);
     assert_eq!(fine(users.login(&first.hash).await), (first.clone(), Some(MemberRole::Editor)));
     assert_eq!(fine(users.login(&third.hash).await), (third.clone(), None), "no member there");
-    assert_eq!(fine(users.logins(&ann.id, 0, 9).await), [second.clone(), first.clone()]);
-    assert_eq!(fine(users.logins(&ann.id, 0, 1).await), std::slice::from_ref(&second));
-    assert_eq!(fine(users.logins(&ann.id, 1, 9).await), std::slice::from_ref(&first));
-    assert!(fine(users.logins(&ann.id, 2, 9).await).is_empty());
+    assert_eq!(fine(users.logins(&ann.id, None, 0, 9).await), [second.clone(), first.clone()]);
+    assert_eq!(fine(users.logins(&ann.id, None, 0, 1).await), std::slice::from_ref(&second));
+    assert_eq!(fine(users.logins(&ann.id, None, 1, 9).await), std::slice::from_ref(&first));
+    assert!(fine(users.logins(&ann.id, None, 2, 9).await).is_empty());
+    // A place in the list is one even when nothing stands there any more.
+    for place in [(20, second.hash.as_str()), (20, "g"), (15, "")] {
+        assert_eq!(fine(users.logins(&ann.id, Some(place), 0, 9).await), std::slice::from_ref(&first));
+    }
+    assert!(fine(users.logins(&ann.id, Some((10, first.hash.as_str())), 0, 9).await).is_empty());
     for hash in [&first.hash, &generate()] {
         fine(users.move_login(hash, &away).await);
         // Whoever notes the use has read the sign-in before it was moved.

@@ -138,6 +138,11 @@ async fn messages_are_kept(store: &dyn MemoryStore) {
     };
     check(all(), &[2, 1]).await;
     check(MessageFilter { limit: 1, offset: 1, ..all() }, &[1]).await;
+    for (after, follow) in [(3, &[2, 1][..]), (2, &[1]), (1, &[])] {
+        let behind = MessageFilter { after: Some(after), ..all() };
+        check(behind.clone(), follow).await;
+        assert_eq!(fine(store.messages(&key, &behind).await).1, 2);
+    }
     check(MessageFilter { agents: vec!["other".to_owned(), "third".to_owned()], ..all() }, &[2]).await;
     check(MessageFilter { session: Some("Session".to_owned()), ..all() }, &[1]).await;
     check(MessageFilter { session_holds: Some("SESS".to_owned()), ..all() }, &[1]).await;

@@ -1,9 +1,9 @@
 //! The promises of a [`PictureReader`].
 
 use bytes::Bytes;
-use weft_core::ErrorKind;
 use weft_core::seam::PictureReader;
 use weft_core::seam::picture_reader::Picture;
+use weft_core::{ErrorKind, TenantId};
 
 /// Words in a picture of 600 by 300 pixels: `Invoice 4711`, and a sentence of two lines below it.
 pub const WORDS: &[u8] = include_bytes!("pictures/words.png");
@@ -15,6 +15,10 @@ pub const LINES: [&str; 3] = ["Invoice 4711", "The pump needs oil", "every ninet
 /// A picture as PNG.
 pub fn picture(bytes: &'static [u8], width: u32, height: u32) -> Picture {
     Picture { media_type: "image/png".to_owned(), width, height, bytes: Bytes::from_static(bytes) }
+}
+
+fn tenant() -> TenantId {
+    TenantId::new("t")
 }
 
 /// Checks every promise of a reader of pictures. The one behind it reads [`WORDS`] right, finds nothing in [`BLANK`], and
@@ -30,17 +34,17 @@ pub async fn picture_reader_keeps_its_contract(reader: &dyn PictureReader) {
     assert_eq!(one, other, "two at once do not get into each other's way");
     assert_eq!(text(reader, &picture(BLANK, 300, 200)).await, Vec::<String>::new());
     for broken in [&WORDS[..40], b"no picture at all", b""] {
-        let error = reader.read(&picture(broken, 600, 300)).await;
+        let error = reader.read(&tenant(), &picture(broken, 600, 300)).await;
         assert!(error.is_err_and(|error| error.kind == ErrorKind::Invalid), "{} bytes", broken.len());
     }
     // What a file says of itself is believed before it is unpacked.
-    let huge = reader.read(&picture(WORDS, 60_000, 60_000)).await;
+    let huge = reader.read(&tenant(), &picture(WORDS, 60_000, 60_000)).await;
     assert!(huge.is_err_and(|error| error.kind == ErrorKind::Invalid), "too many pixels");
 }
 
 #[expect(clippy::panic, reason = "a contract fails by panicking")]
 async fn text(reader: &dyn PictureReader, picture: &Picture) -> Vec<String> {
-    let lines = match reader.read(picture).await {
+    let lines = match reader.read(&tenant(), picture).await {
         Ok(lines) => lines,
         Err(error) => panic!("{}", error.full()),
     };

@@ -1,9 +1,9 @@
 //! The promises of a [`TranscriptionModel`].
 
 use bytes::Bytes;
-use weft_core::ErrorKind;
 use weft_core::seam::TranscriptionModel;
 use weft_core::seam::speech::Recording;
+use weft_core::{ErrorKind, TenantId};
 
 use super::fine;
 
@@ -32,18 +32,19 @@ pub fn recording(bytes: Vec<u8>) -> Recording {
 pub async fn transcription_model_keeps_its_contract(model: &dyn TranscriptionModel) {
     assert!(!model.name().trim().is_empty());
     let [first, second] = SENTENCES.map(said);
-    let (one, other) = tokio::join!(model.transcribe(&first), model.transcribe(&second));
+    let tenant = TenantId::new("t");
+    let (one, other) = tokio::join!(model.transcribe(&tenant, &first), model.transcribe(&tenant, &second));
     assert_eq!([fine(one), fine(other)], SENTENCES, "two at once do not get into each other's way");
     // The name comes from whoever has sent the recording.
     for name in ["../../etc/passwd", "-m", "$(touch x).mp3", ""] {
         let named = Recording { name: name.to_owned(), ..said(SENTENCES[0]) };
-        assert_eq!(fine(model.transcribe(&named).await), SENTENCES[0], "{name}");
+        assert_eq!(fine(model.transcribe(&tenant, &named).await), SENTENCES[0], "{name}");
     }
     // Nothing but silence is told by an empty text or refused, and never by words.
-    match model.transcribe(&said("")).await {
+    match model.transcribe(&tenant, &said("")).await {
         Ok(text) => assert_eq!(text.trim(), ""),
         Err(error) => assert_eq!(error.kind, ErrorKind::Invalid, "{}", error.full()),
     }
-    let broken = model.transcribe(&recording(b"no recording at all".to_vec())).await;
+    let broken = model.transcribe(&tenant, &recording(b"no recording at all".to_vec())).await;
     assert!(broken.is_err_and(|error| error.kind == ErrorKind::Invalid), "what is no recording is refused");
 }

@@ -125,7 +125,7 @@ impl DatasetTables {
     ) -> Result<IndexNote> {
         self.kept(document)?;
         if self.dataset(&document.dataset)?.generation != generation {
-            return Err(conflict("the vectors of the dataset were made anew meanwhile"));
+            return Err(conflict("the dataset got other vectors or another embedder meanwhile"));
         }
         let elsewhere = |id: &ChunkId| {
             self.documents.values().any(|kept| {

@@ -173,11 +173,20 @@ impl UserStore for MemoryStore {
         Ok((login, role))
     }
 
-    async fn logins(&self, user: &UserId, offset: u64, count_max: u64) -> Result<Vec<Login>> {
+    async fn logins(
+        &self,
+        user: &UserId,
+        after: Option<(i64, &str)>,
+        offset: u64,
+        count_max: u64,
+    ) -> Result<Vec<Login>> {
         let tables = self.tables();
         let mut found: Vec<Login> =
             tables.accounts.logins.values().filter(|login| login.user == *user).cloned().collect();
         found.sort_by(|a, b| b.created_ms.cmp(&a.created_ms).then_with(|| a.hash.cmp(&b.hash)));
+        if let Some((created_ms, hash)) = after {
+            found.retain(|one| (-one.created_ms, one.hash.as_str()) > (-created_ms, hash));
+        }
         Ok(part(found, offset, count_max))
     }
 

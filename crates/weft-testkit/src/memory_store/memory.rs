@@ -178,9 +178,10 @@ impl weft_core::seam::MemoryStore for MemoryStore {
         let tables = self.tables();
         let Some(kept) = tables.memories.get(&at(key)) else { return Ok((Vec::new(), 0)) };
         let all = kept.messages.values().rev().map(|row| &row.message);
-        let found: Vec<MemoryMessage> = all.filter(|message| fits(filter, message)).cloned().collect();
+        let mut found: Vec<MemoryMessage> = all.filter(|message| fits(filter, message)).cloned().collect();
         let count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         let total = found.len() as u64;
+        found.retain(|message| filter.after.is_none_or(|after| message.number < after));
         Ok((found.into_iter().skip(count(filter.offset)).take(count(filter.limit)).collect(), total))
     }
 

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use weft_core::Result;
-use weft_core::id::{RunKey, TenantId};
+use weft_core::id::{RunId, RunKey, TenantId};
 use weft_core::seam::work_queue::{
     Lease, StoredWork, Taken, Work, WorkFilter, WorkOutcome, WorkQueue, WorkState,
 };
@@ -13,6 +13,30 @@ use super::{MemoryStore, missing, page};
 pub(super) struct Queued {
     pub(super) stored: StoredWork,
     fence: i64,
+}
+
+impl Queued {
+    fn new(work: &Work, now_ms: i64) -> Self {
+        let stored = StoredWork {
+            work: work.clone(),
+            state: WorkState::Waiting { from_ms: work.due_ms },
+            attempts: 0,
+            reason: String::new(),
+            pushed_ms: now_ms,
+        };
+        Self { stored, fence: 0 }
+    }
+}
+
+fn check(work: &[Work]) -> Result<()> {
+    if work.iter().any(|work| work.run.id.as_str().is_empty() || work.canvas.as_str().is_empty()) {
+        return Err(Error::invalid("work without a run or a canvas cannot be queued"));
+    }
+    Ok(())
+}
+
+fn at(work: &Work) -> (TenantId, RunId) {
+    (work.run.tenant.clone(), work.run.id.clone())
 }
 
 impl MemoryStore {
@@ -43,43 +67,32 @@ fn ready_ms(stored: &StoredWork) -> Option<i64> {
 #[async_trait]
 impl WorkQueue for MemoryStore {
     async fn push(&self, work: &[Work], now_ms: i64) -> Result<()> {
-        if work.iter().any(|work| work.run.id.as_str().is_empty() || work.canvas.as_str().is_empty()) {
-            return Err(Error::invalid("work without a run or a canvas cannot be queued"));
-        }
+        check(work)?;
         let mut tables = self.tables();
         for work in work {
-            let at = (work.run.tenant.clone(), work.run.id.clone());
-            tables.work.entry(at).or_insert_with(|| Queued {
-                stored: StoredWork {
-                    work: work.clone(),
-                    state: WorkState::Waiting { from_ms: work.due_ms },
-                    attempts: 0,
-                    reason: String::new(),
-                    pushed_ms: now_ms,
-                },
-                fence: 0,
-            });
+            tables.work.entry(at(work)).or_insert_with(|| Queued::new(work, now_ms));
         }
         Ok(())
     }
 
-    async fn push_within(&self, work: &Work, now_ms: i64, open_max: u64) -> Result<bool> {
-        let at = (work.run.tenant.clone(), work.run.id.clone());
+    async fn push_within(&self, work: &[Work], now_ms: i64, open_max: u64) -> Result<u64> {
+        check(work)?;
+        let Some(first) = work.first() else { return Ok(0) };
+        let mut tables = self.tables();
         let is_open = |stored: &StoredWork| {
-            let of_source =
-                (&stored.work.run.tenant, &stored.work.source) == (&work.run.tenant, &work.source);
-            of_source && ready_ms(stored).is_some()
+            stored.work.run.tenant == first.run.tenant
+                && stored.work.source == first.source
+                && stored.state.is_open()
         };
-        let (is_there, open) = {
-            let tables = self.tables();
-            let open = tables.work.values().filter(|queued| is_open(&queued.stored)).count() as u64;
-            (tables.work.contains_key(&at), open)
-        };
-        // Nobody comes in between: nothing is waited for until it is queued.
-        if !is_there && open >= open_max {
-            return Ok(false);
+        let open = tables.work.values().filter(|queued| is_open(&queued.stored)).count();
+        let mut fresh: Vec<&Work> = work.iter().collect();
+        fresh.retain(|work| !tables.work.contains_key(&at(work)));
+        let room = usize::try_from(open_max).unwrap_or(usize::MAX).saturating_sub(open);
+        let passed_over = fresh.len().saturating_sub(room);
+        for work in fresh.into_iter().skip(passed_over) {
+            tables.work.insert(at(work), Queued::new(work, now_ms));
         }
-        self.push(std::slice::from_ref(work), now_ms).await.map(|()| true)
+        Ok(passed_over as u64)
     }
 
     async fn take(&self, now_ms: i64, until_ms: i64, count_max: u64) -> Result<Vec<Taken>> {

@@ -1,4 +1,4 @@
-//! Threads in a folder: a file each, a line of JSON for each entry.
+//! Threads in a folder: one file per thread, one line of JSON per entry.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -12,19 +12,19 @@ use weft_core::{Error, ErrorKind, Result};
 
 use super::{CallNote, Checkpoint, Checkpointer, Entry, Saved, Thread, check_name, check_next};
 
-/// Threads whose last entries are remembered, at most.
-// Forgetting one costs reading its file once more.
+/// Maximum number of threads whose last entries are cached.
+// Evicting one costs reading its file once more.
 const ENDS_MAX: usize = 1_000;
 
-/// Keeps each thread in a file of a folder. Processes of one machine may share it.
+/// Stores each thread in a file of a folder. Processes on one machine may share the folder.
 #[derive(Clone, Debug)]
 pub struct FolderCheckpointer {
     folder: PathBuf,
     ends: Arc<Mutex<HashMap<PathBuf, End>>>,
 }
 
-/// Where the last whole line of a file ended when it was written, and which checkpoint was the last then. Files
-/// only grow, so that it is still true while the file has this length.
+/// The end of the last complete line of a file and the last checkpoint at that time. Files only grow, so this is
+/// valid while the file has this length.
 #[derive(Clone, Debug)]
 struct End {
     bytes: u64,
@@ -32,10 +32,10 @@ struct End {
 }
 
 impl FolderCheckpointer {
-    /// One that keeps its files in this folder, which is made when it is not there.
+    /// Uses this folder, which is created if it does not exist.
     ///
     /// # Errors
-    /// `Unavailable` when it cannot be made.
+    /// `Unavailable` when it cannot be created.
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self> {
         let folder = folder.into();
         std::fs::create_dir_all(&folder).map_err(|cause| unavailable("make the folder", &folder, cause))?;
@@ -47,7 +47,7 @@ impl FolderCheckpointer {
         let mut name = String::new();
         for byte in thread.bytes() {
             match byte {
-                // Upper case is written out as well: some file systems do not tell it from lower case.
+                // Upper-case letters are encoded as well: some file systems do not distinguish them from lower case.
                 b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => name.push(char::from(byte)),
                 _ => drop(write!(name, "%{byte:02x}")),
             }
@@ -60,10 +60,10 @@ impl FolderCheckpointer {
         blocking(move || {
             let open = OpenOptions::new().read(true).append(true).create(true).open(&path);
             let mut file = open.map_err(|cause| unavailable("open", &path, cause))?;
-            // Held until the file is closed: whoever else adds to it waits and then sees this entry.
+            // Held until the file is closed: other writers wait and then see this entry.
             file.lock().map_err(|cause| unavailable("lock", &path, cause))?;
             let length = file.metadata().map_err(|cause| unavailable("read", &path, cause))?.len();
-            // Taken out while it is used: when the write fails, the next one reads what is really there.
+            // Removed while it is used: if the write fails, the next one reads the file again.
             let known = held(&ends).remove(&path).filter(|known| known.bytes == length);
             let (last, end) = match known {
                 Some(known) => (Some(known.last), known.bytes),
@@ -114,8 +114,8 @@ impl Checkpointer for FolderCheckpointer {
     }
 }
 
-/// The thread in a file, and where its last whole line ends. What stands behind that was being written when a
-/// process ended, and was promised to nobody.
+/// Reads the thread in a file and the end of its last complete line. Anything after that was being written when a
+/// process ended, and was never acknowledged.
 fn read(file: &File, path: &Path) -> Result<(Thread, u64)> {
     let mut kept = Thread::default();
     let mut lines = BufReader::new(file);
@@ -142,16 +142,14 @@ fn held(ends: &Mutex<HashMap<PathBuf, End>>) -> MutexGuard<'_, HashMap<PathBuf, 
     ends.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes an entry behind the last whole line. Where it ends.
+/// Writes an entry after the last complete line. Returns its end.
 fn append(file: &mut File, entry: &Entry, end: u64) -> io::Result<u64> {
-    // Half a line that a process left behind, or a write that failed, would otherwise make this line
-    // unreadable, too.
+    // Otherwise a partial line left by a crashed process or a failed write would make this line unreadable, too.
     file.set_len(end)?;
     let mut line = serde_json::to_vec(entry)?;
     line.push(b'\n');
     file.write_all(&line)?;
-    // The caller makes calls on the strength of this line; a machine that stops must not forget that they
-    // were made.
+    // The caller makes calls once this line is written; they must not be forgotten when the machine stops.
     file.sync_data()?;
     Ok(end.saturating_add(u64::try_from(line.len()).unwrap_or(u64::MAX)))
 }

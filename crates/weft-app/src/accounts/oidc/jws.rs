@@ -1,5 +1,5 @@
-//! Signatures of ID tokens (RFC 7515), and the keys that they are made with (RFC 7517). The algorithm is one of a list
-//! and has to fit the kind of the key, so that no token chooses a weaker one and no public key serves as a secret.
+//! Signatures of ID tokens (RFC 7515), and their keys (RFC 7517). The algorithm must be on a list and fit the type of
+//! the key, so that a token can neither choose a weaker one nor use a public key as a shared secret.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,31 +10,31 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 use weft_core::{Error, Result};
 
-/// Bytes of a token. They carry groups, which may be many.
+/// Maximum length of a token, in bytes. Tokens contain groups, which may be many.
 const TOKEN_BYTES_MAX: usize = 64 << 10;
-/// Keys of a provider that are looked at.
+/// Maximum number of keys of a provider that are used.
 const KEYS_MAX: usize = 64;
 
-/// The claims of a token whose signature is right.
+/// The claims of a token with a valid signature.
 pub(super) type Claims = Map<String, Json>;
 
-/// Why a token was not taken.
+/// Why a token was rejected.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unverified {
-    /// No key of the provider is meant. It may have a new one.
+    /// It names no known key of the provider, which may have a new one.
     UnknownKey,
-    /// Something else.
+    /// Any other reason.
     Wrong(&'static str),
 }
 
-/// A key, by its kind.
+/// A public key, by its type.
 #[derive(Clone, Debug)]
 enum PublicKey {
     Rsa {
         modulus: Vec<u8>,
         exponent: Vec<u8>,
     },
-    /// A point of the curve P-256, not compressed.
+    /// An uncompressed point of the curve P-256.
     P256(Vec<u8>),
     P384(Vec<u8>),
     Ed25519(Vec<u8>),
@@ -51,7 +51,7 @@ struct Key {
 #[derive(Clone, Debug)]
 pub(super) struct Keys(Vec<Key>);
 
-/// A key as it is written.
+/// A key in JSON form.
 #[derive(Deserialize)]
 struct Jwk {
     kty: String,
@@ -74,19 +74,19 @@ struct Header {
 }
 
 fn decoded(text: Option<&String>) -> Option<Vec<u8>> {
-    // Some write the padding that the standard leaves out.
+    // Some providers add the padding that the standard omits.
     URL_SAFE_NO_PAD.decode(text?.trim_end_matches('=')).ok()
 }
 
 impl Jwk {
-    /// The key, unless it is of a kind that is not used here.
+    /// Returns the key, unless it is of an unsupported type.
     fn key(self) -> Option<Key> {
         if self.usage.as_ref().is_some_and(|usage| usage != "sig") {
             return None;
         }
         let point = |bytes: usize| {
             let (x, y) = (decoded(self.x.as_ref())?, decoded(self.y.as_ref())?);
-            // 4 says that both coordinates follow (SEC 1).
+            // 4 marks an uncompressed point, with both coordinates (SEC 1).
             (x.len() == bytes && y.len() == bytes).then(|| [&[4][..], &x, &y].concat())
         };
         let public = match (self.kty.as_str(), self.crv.as_deref()) {
@@ -115,7 +115,7 @@ fn rsa(algorithm: &str) -> Option<&'static RsaParameters> {
 }
 
 impl PublicKey {
-    /// Whether the signature is right; nothing when the algorithm is none for this kind of key.
+    /// Returns whether the signature is valid; `None` if the algorithm does not fit the type of key.
     fn verifies(&self, algorithm: &str, signed: &[u8], signature: &[u8]) -> Option<bool> {
         let (verification, bytes): (&'static dyn VerificationAlgorithm, _) = match (self, algorithm) {
             (Self::Rsa { modulus, exponent }, _) => {
@@ -132,10 +132,10 @@ impl PublicKey {
 }
 
 impl Keys {
-    /// The keys of a set as the provider has sent it. Those of other kinds are passed over.
+    /// Parses the key set of a provider. Keys of other types are ignored.
     ///
     /// # Errors
-    /// `Garbled` for what is no set of keys, or one without any that is of use.
+    /// `Garbled` for a value that is not a key set, or that has no usable key.
     pub(super) fn read(bytes: &[u8]) -> Result<Self> {
         #[derive(Deserialize)]
         struct Set {
@@ -153,10 +153,10 @@ impl Keys {
         }
     }
 
-    /// The claims of a token that one of these keys has signed.
+    /// Verifies a token with these keys, and returns its claims.
     ///
     /// # Errors
-    /// Why not.
+    /// Why it was rejected.
     pub(super) fn verified(&self, token: &str) -> Result<Claims, Unverified> {
         let wrong = |why| Unverified::Wrong(why);
         if token.len() > TOKEN_BYTES_MAX {
@@ -176,14 +176,14 @@ impl Keys {
         let meant = meant.filter(|key| key.algorithm.as_ref().is_none_or(|one| *one == header.alg));
         let mut tried = None;
         for key in meant {
-            // The claims are read only after a signature fits.
+            // The claims are only parsed after a signature was verified.
             match key.public.verifies(&header.alg, signed.as_bytes(), &signature) {
                 Some(true) => return serde_json::from_slice(&decode(payload)?).map_err(|_| unreadable()),
                 Some(false) => tried = Some(wrong("the signature of the ID token is wrong")),
                 None => {}
             }
         }
-        // Otherwise newer keys would be asked for, which could not help.
+        // Otherwise the keys would be fetched again, which could not help.
         if !is_known(&header.alg) {
             return Err(wrong("the ID token is signed in a way that is not accepted"));
         }

@@ -1,8 +1,8 @@
-//! Signing in by OpenID Connect: somebody is sent to a provider, comes back with a code, and the code is exchanged for a
-//! token that says who they are (authorization code flow with PKCE).
+//! Sign-in with OpenID Connect: the browser is redirected to a provider and returns with a code, which is exchanged
+//! for a token that identifies the user (authorization code flow with PKCE).
 //!
-//! What one process has begun another may finish: a sign-in that is under way stands in the store, is taken out of it
-//! once, and belongs to the browser that has begun it.
+//! A sign-in that one process has started can be finished by another: while under way it is in the store, from which
+//! it is taken exactly once, and it is bound to the browser that started it.
 
 mod cached;
 mod claims;
@@ -27,71 +27,71 @@ use crate::config::AccountsConfig;
 use crate::hmac::same;
 use crate::tokens;
 
-/// How long somebody may be at a provider, in milliseconds.
+/// Time limit for a sign-in, in milliseconds.
 const LIFETIME_MS: i64 = 10 * 60_000;
-/// Sign-ins that are under way at the same time, of all processes.
+/// Maximum number of sign-ins under way in all processes.
 const UNDER_WAY_MAX: u64 = 10_000;
-/// Bytes of what a provider sends people back with.
+/// Maximum size of the parameters with which a provider redirects back, in bytes.
 const RETURNED_BYTES_MAX: usize = 8 << 10;
-/// Bytes of the path of a page.
+/// Maximum length of the path of a page, in bytes.
 const NEXT_BYTES_MAX: usize = 2_000;
 
-/// The providers that people sign in with.
+/// The configured providers.
 #[derive(Debug, Default)]
 pub(crate) struct Providers(BTreeMap<String, Provider>);
 
-/// A provider, as a page for signing in shows it.
+/// A provider as it is shown on a sign-in page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offered {
-    /// Its name in addresses.
+    /// Its name in URLs.
     pub name: String,
-    /// What people call it.
+    /// Its name for people.
     pub title: String,
 }
 
-/// A sign-in that has begun.
+/// A sign-in that was started.
 #[derive(Debug)]
 pub struct Begun {
-    /// Where the browser goes now.
+    /// The URL to which the browser is redirected.
     pub url: String,
-    /// What the cookie is called by which the browser is known again.
+    /// Name of the cookie that identifies the browser.
     pub cookie: String,
-    /// What it holds.
+    /// Value of the cookie.
     pub browser: Secret,
 }
 
-/// What somebody brings back from a provider.
+/// The parameters with which a provider redirects back.
 #[derive(Clone, Debug, Default)]
 pub struct Returned {
-    /// Tells which sign-in it is.
+    /// Identifies the sign-in.
     pub state: String,
-    /// What is exchanged for tokens.
+    /// The code to exchange for tokens.
     pub code: Secret,
-    /// The issuer, where the provider names itself.
+    /// The issuer, if the provider names itself.
     pub issuer: Option<String>,
-    /// Why there is no code.
+    /// The error, if there is no code.
     pub error: Option<String>,
-    /// The same in words.
+    /// A description of the error.
     pub error_description: String,
 }
 
-/// A sign-in that was under way and is over.
+/// A sign-in that is finished.
 #[derive(Debug)]
 pub struct Finished {
-    /// The page to go to; empty for none.
+    /// The page to redirect to; empty for none.
     pub next: String,
-    /// The tenant whose audit log tells of it.
+    /// The tenant whose audit log records it.
     pub tenant: TenantId,
-    /// What has come of it.
+    /// Its outcome.
     pub outcome: Result<Outcome, SignInRefusal>,
 }
 
-/// What comes of a sign-in.
+/// The outcome of a sign-in.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Somebody has signed in.
+    /// A user was signed in.
     SignedIn(Box<SignedIn>),
-    /// A user who had signed in before has one identity more.
+    /// An identity was added to a user who was already signed in.
     Linked(Box<Identity>),
 }
 
@@ -115,13 +115,13 @@ impl Providers {
 }
 
 impl Accounts {
-    /// The providers that people may sign in with.
+    /// Returns the providers for a sign-in page.
     pub fn offered(&self) -> Vec<Offered> {
         let all = self.providers.0.values();
         all.map(|one| Offered { name: one.name.clone(), title: one.title().to_owned() }).collect()
     }
 
-    /// What the cookie is called by which a browser is known again. Each sign-in has its own, so that several may be
+    /// Returns the name of the cookie that identifies a browser. Each sign-in has its own, so that several may be
     /// under way in one browser. Over TLS no other server of the same domain can set it.
     pub fn oidc_cookie(&self, state: &str) -> String {
         let prefix = if self.is_over_tls() { "__Host-" } else { "" };
@@ -129,15 +129,15 @@ impl Accounts {
         format!("{prefix}weft-oidc-{}", hash.get(..16).unwrap_or_default())
     }
 
-    /// Whether browsers reach this server over TLS.
+    /// Returns whether browsers reach this server over TLS.
     pub fn is_over_tls(&self) -> bool {
         self.config.public_url.starts_with("https://")
     }
 }
 
-/// A page that somebody may be sent to: its path, and nothing that a browser takes for another server. What stands
-/// behind the `#` goes along with every redirect, and agents decide what the API answers for them, so no page is below the
-/// API, in whatever spelling.
+/// Checks a page to which a browser may be redirected: it must be a path, and nothing that a browser could take for
+/// another server. The fragment is passed along by every redirect, and the content of the API is influenced by
+/// agents; therefore the page must not be below the API, in any spelling.
 fn checked_next(next: &str) -> Result<()> {
     let is_plain = |c: u8| c.is_ascii_graphic() && !matches!(c, b'\\' | b'#' | b'"' | b'<' | b'>');
     let is_name =
@@ -162,11 +162,11 @@ fn over() -> Error {
 }
 
 impl App {
-    /// Begins a sign-in, or lets a user who has signed in add an identity.
+    /// Starts a sign-in, or adding an identity to a user who is signed in.
     ///
     /// # Errors
     /// `NotFound` for an unknown provider; `Invalid` for a page that is not of this server; `RateLimited`;
-    /// `Unavailable` when the provider cannot be asked.
+    /// `Unavailable` when the provider cannot be reached.
     pub async fn begin_oidc(
         &self,
         name: &str,
@@ -177,7 +177,7 @@ impl App {
         let provider = self.accounts.providers.named(name)?;
         checked_next(next)?;
         let now_ms = self.clock.now_ms();
-        // Counted before the provider is asked, which may take long.
+        // Counted before contacting the provider, which may take long.
         let rate = Accounts::rate(self.accounts.config.sign_in_attempts_per_address);
         if !self.accounts.limits.attempts.take(&Attempts::Begun(address.to_owned()), rate, now_ms) {
             let error = Error::new(ErrorKind::RateLimited, "too many sign-ins were begun and not finished");
@@ -200,16 +200,16 @@ impl App {
         let asked = AskedBack { state: state.reveal(), nonce: nonce.reveal(), verifier: verifier.reveal() };
         let url = provider.authorization_url(&description, &asked)?;
         let identities = &self.accounts.stores.identities;
-        // Stored before the browser is sent away: it may come back to another process.
+        // Stored before the browser is redirected: it may return to another process.
         identities.add_authorization_request(&request, now_ms, UNDER_WAY_MAX).await?;
         Ok(Begun { url, cookie: self.accounts.oidc_cookie(state.reveal()), browser })
     }
 
-    /// Finishes a sign-in with what somebody brings back. `browser` is what the cookie of the sign-in holds.
+    /// Finishes a sign-in with the parameters from the provider. `browser` is the value of the sign-in's cookie.
     ///
     /// # Errors
-    /// `NotFound` for an unknown provider; `Denied` for what is no sign-in of this browser that is under way. What goes
-    /// wrong after that is in the outcome.
+    /// `NotFound` for an unknown provider; `Denied` unless this browser has such a sign-in under way. Later failures
+    /// are in the outcome.
     pub async fn finish_oidc(
         &self,
         name: &str,
@@ -225,7 +225,7 @@ impl App {
             None => TenantId::from(provider.config.tenant.as_str()),
         };
         let outcome = self.end_of(provider, &request, returned, now_ms).await;
-        // Whoever finishes a sign-in uses up nothing of what others from the same address may begin.
+        // A finished sign-in does not count towards the limit of its address.
         if outcome.is_ok() {
             self.accounts.limits.attempts.give_back(&Attempts::Begun(address.to_owned()));
         }
@@ -236,7 +236,7 @@ impl App {
         Ok(Finished { next: request.next, tenant, outcome })
     }
 
-    /// The sign-in that somebody comes back to. It is worth nothing from then on, whatever comes of it.
+    /// Takes the sign-in out of the store. It cannot be used again, whatever its outcome.
     async fn taken(
         &self,
         provider: &Provider,
@@ -254,7 +254,7 @@ impl App {
             taken.map_err(|error| if error.kind == ErrorKind::NotFound { over() } else { error })?;
         let browser_hash = tokens::hash(browser.unwrap_or_default());
         let is_theirs = same(browser_hash.as_bytes(), request.browser_hash.as_bytes());
-        // Somebody who is sent back to another provider's address may bring that one's code.
+        // Prevents a mix-up: a redirect to one provider's URL may carry the code of another provider.
         let is_its = request.provider == provider.name && request.issuer == provider.config.issuer;
         if is_theirs && is_its && now_ms < request.expires_ms { Ok(request) } else { Err(over()) }
     }
@@ -276,7 +276,7 @@ impl App {
         }
     }
 
-    /// Who the provider says it is.
+    /// Returns the person that the provider has authenticated.
     async fn person(
         &self,
         provider: &Provider,
@@ -285,8 +285,8 @@ impl App {
         now_ms: i64,
     ) -> Result<(Person, Claims)> {
         let description = provider.description(now_ms).await?;
-        // Another provider's answer may be passed off as this one's; one that always names itself cannot
-        // leave that out (RFC 9207).
+        // The answer of another provider may be passed off as this one's; a provider that always names itself cannot
+        // omit that (RFC 9207).
         match &returned.issuer {
             Some(issuer) if *issuer != request.issuer => return Err(provider.refused("it is another issuer")),
             None if description.names_itself => return Err(provider.refused("it does not name itself")),
@@ -305,11 +305,11 @@ impl App {
             client_id: &provider.config.client_id,
             nonce: &request.nonce,
             begun_ms: request.expires_ms.saturating_sub(LIFETIME_MS),
-            // The clock is asked anew: the exchange of the code may have taken long.
+            // Read again, because the exchange of the code may have taken long.
             now_ms: self.clock.now_ms(),
         };
         claims::check(&claims, &expected).map_err(|why| provider.refused(why))?;
-        // More is asked for only when the token is believed, since it shows another one.
+        // Further claims are only requested once the token is verified, because this sends another token.
         let claims = provider.completed(&description, &tokens, claims).await?;
         let person = claims::person(&claims).map_err(|why| provider.refused(why))?;
         Ok((person, claims))

@@ -1,5 +1,5 @@
-//! Which user somebody is whom a provider knows. Issuer and subject decide that; an address that the provider has
-//! confirmed decides it once, when there is no identity yet.
+//! Maps a person known to a provider to a user. Issuer and subject identify the person; a confirmed address is used
+//! once, when there is no identity yet.
 
 use sha2::{Digest as _, Sha256};
 use weft_core::access::MemberRole;
@@ -15,7 +15,8 @@ use super::provider::Provider;
 use crate::accounts::{NewUser, SignInRefusal, SignedIn};
 use crate::app::{App, DEFAULT_TENANT};
 
-/// What an identity is found by. No issuer has a line break in it, so no two pairs have the same.
+/// Returns the key of an identity. An issuer contains no line break, so different pairs never have the same hash
+/// input.
 fn hash(issuer: &str, subject: &str) -> String {
     hex(&Sha256::digest(format!("{issuer}\n{subject}").as_bytes()))
 }
@@ -24,7 +25,7 @@ fn denied(message: impl Into<String>, help: &str) -> Error {
     Error::new(ErrorKind::Denied, message).help(help)
 }
 
-/// What somebody may do whom the provider has put into groups: the most that one of them gives.
+/// Returns the role for a person's groups at the provider: the highest that one of them grants.
 fn role(provider: &Provider, claims: &Claims) -> MemberRole {
     let config = &provider.config;
     let groups = claims::groups(claims, &config.role_claim);
@@ -33,7 +34,7 @@ fn role(provider: &Provider, claims: &Claims) -> MemberRole {
 }
 
 impl App {
-    /// Signs in somebody whom a provider knows.
+    /// Signs in a person known to a provider.
     pub(super) async fn sign_in_person(
         &self,
         provider: &Provider,
@@ -41,12 +42,12 @@ impl App {
         claims: &Claims,
     ) -> Result<SignedIn, SignInRefusal> {
         let mut found = self.user_of(provider, person, claims).await;
-        // Somebody who signs in twice at the same time for the first time is there the second time one looks.
+        // Two concurrent first sign-ins of a person conflict; the user then exists in the second attempt.
         if matches!(&found, Err(SignInRefusal::Failed(error)) if error.kind == ErrorKind::Conflict) {
             found = self.user_of(provider, person, claims).await;
         }
         let user = found?;
-        // Before the groups are followed: a disabled account gets no other role.
+        // Checked before the groups: a disabled account keeps its role.
         if !user.enabled {
             return Err(SignInRefusal::Disabled);
         }
@@ -86,13 +87,13 @@ impl App {
         Ok(user)
     }
 
-    /// Whether a user with the same address may be taken for the same person.
+    /// Checks whether a user with the same address may be taken for the same person.
     async fn check_linkable(&self, provider: &Provider, user: User) -> Result<User, SignInRefusal> {
         if !user.enabled {
             return Err(SignInRefusal::Disabled);
         }
-        // Nobody has looked whether the address is theirs who have registered by themselves: somebody may have
-        // registered with another's, and waits for them. Such users have a tenant of their own.
+        // The address of a user who has registered themselves was never verified: an attacker may have registered
+        // with another person's address to wait for them. Such users have their own tenant.
         let own = TenantId::new(user.id.as_str());
         let registered = match self.accounts.stores.tenants.membership(&own, &user.id).await {
             Ok(_) => true,
@@ -106,7 +107,7 @@ impl App {
         Err(denied(message, "sign in with its password and add the provider to it").into())
     }
 
-    /// Makes a user for somebody who was invited or may get an account.
+    /// Creates a user for a person who was invited or may get an account.
     async fn join(
         &self,
         provider: &Provider,
@@ -120,7 +121,7 @@ impl App {
         let mut invitations = invitations.into_iter().filter(|one: &Invitation| one.expires_ms > now_ms);
         let may_sign_up = provider.config.sign_up && provider.config.allows(email);
         let first = invitations.next();
-        // Whoever is invited needs no permission to sign up, and has the role of the invitation.
+        // An invited person needs no permission to sign up, and gets the role of the invitation.
         if first.is_none() && !may_sign_up {
             let message = "you have no account here";
             return Err(denied(
@@ -132,7 +133,7 @@ impl App {
         let new = NewUser { email, nickname: &person.name, password: None };
         let user = match self.new_user(new).await {
             Ok(user) => user,
-            // A name that is no line is not worth failing for.
+            // A name that is not a single line is no reason to fail.
             Err(_) => self.new_user(NewUser { nickname: "", ..new }).await?,
         };
         if let Some(first) = &first {
@@ -166,7 +167,7 @@ impl App {
         Ok(identity)
     }
 
-    /// Adds an identity to the account of somebody who has signed in before.
+    /// Adds an identity to the account of a user who is signed in.
     pub(super) async fn link(
         &self,
         provider: &Provider,
@@ -179,7 +180,7 @@ impl App {
         Ok(self.add_identity(provider, person, user).await?)
     }
 
-    /// Gives a member of the provider's tenant the role of their groups, where the settings say so.
+    /// Gives a member of the provider's tenant the role of their groups, if the settings say so.
     async fn follow_groups(&self, provider: &Provider, claims: &Claims, user: &UserId) -> Result<()> {
         if provider.config.role_claim.is_empty() {
             return Ok(());
@@ -196,24 +197,24 @@ impl App {
             return Ok(());
         }
         match tenants.set_role(&tenant, user, role).await {
-            // A tenant keeps an owner whatever the groups say, and nobody is turned away for it.
+            // A tenant keeps its last owner whatever the groups say, and the sign-in does not fail for that.
             Err(error) if error.kind == ErrorKind::Conflict => {
                 tracing::warn!(provider = provider.name, "the last owner of a tenant keeps the role");
                 Ok(())
             }
-            // They were removed meanwhile.
+            // The member was removed meanwhile.
             Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
             outcome => outcome,
         }
     }
 
-    /// The tenant whose audit log tells of a user.
+    /// Returns the tenant whose audit log records a user.
     pub(super) async fn first_tenant(&self, user: &UserId) -> Result<TenantId> {
         let theirs = self.accounts.stores.tenants.memberships(user).await?;
         Ok(theirs.into_iter().next().map_or_else(|| TenantId::new(DEFAULT_TENANT), |one| one.tenant))
     }
 
-    /// The identities of a user at providers.
+    /// Returns the identities of a user at providers.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -224,7 +225,7 @@ impl App {
     /// Removes an identity of a user, by the id that lists show.
     ///
     /// # Errors
-    /// `NotFound`; `Denied` for the last one of somebody who has no password.
+    /// `NotFound`; `Denied` for the last one of a user without a password.
     pub async fn unlink(&self, user: &UserId, id: &str) -> Result<Identity> {
         let all = self.identities(user).await?;
         let found = all.into_iter().find(|one| one.id() == id);

@@ -1,4 +1,4 @@
-//! A provider: where it is asked (OpenID Connect Discovery 1.0), its keys, and what a code is exchanged for.
+//! A provider: its endpoints (OpenID Connect Discovery 1.0), its keys, and the exchange of codes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use super::cached::Cached;
 use super::jws::{Claims, Keys, Unverified};
 use crate::config::{OidcConfig, is_private_way};
 
-/// Bytes of an answer of a provider.
+/// Maximum size of a provider's response, in bytes.
 const ANSWER_BYTES_MAX: usize = 256 << 10;
-/// How long an answer may take.
+/// Time limit of a response.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
-/// Characters that are repeated of what a provider says.
+/// Maximum number of characters of a provider's message that are repeated.
 const TOLD_CHARS_MAX: usize = 200;
 
-/// A provider that people sign in with.
+/// A configured provider.
 pub(crate) struct Provider {
     pub(super) name: String,
     pub(super) config: OidcConfig,
-    /// Where people are sent back to.
+    /// The URL to which browsers are redirected back.
     redirect_uri: String,
     http: Arc<dyn StreamingHttp>,
     description: Cached<Description>,
@@ -41,7 +41,7 @@ impl fmt::Debug for Provider {
     }
 }
 
-/// Where a provider is asked for what.
+/// The endpoints of a provider.
 #[derive(Debug, Deserialize)]
 pub(super) struct Description {
     issuer: String,
@@ -50,12 +50,12 @@ pub(super) struct Description {
     jwks_uri: String,
     userinfo_endpoint: Option<String>,
     token_endpoint_auth_methods_supported: Option<Vec<String>>,
-    /// Whether it names itself when it sends people back (RFC 9207).
+    /// Whether it names itself when it redirects back (RFC 9207).
     #[serde(default, rename = "authorization_response_iss_parameter_supported")]
     pub(super) names_itself: bool,
 }
 
-/// What a code was exchanged for. Nothing of it is shown or kept.
+/// The tokens for a code. They are neither shown nor stored.
 #[derive(Deserialize)]
 pub(super) struct Tokens {
     pub(super) id_token: Secret,
@@ -63,7 +63,7 @@ pub(super) struct Tokens {
     access_token: Secret,
 }
 
-/// What an OAuth server says in place of tokens.
+/// An error of an OAuth server in place of tokens.
 #[derive(Default, Deserialize)]
 struct Failure {
     #[serde(default)]
@@ -72,7 +72,7 @@ struct Failure {
     error_description: String,
 }
 
-/// What somebody else says, as a short line of text.
+/// Converts text of a third party into a short single line.
 pub(super) fn line(text: &str) -> String {
     let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     plain.take(TOLD_CHARS_MAX).collect::<String>().trim().to_owned()
@@ -82,13 +82,13 @@ fn encoded(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
-/// What a provider has to bring back, or to prove that it was given.
+/// Values that a provider has to return, or for which it has to prove that it received them.
 pub(super) struct AskedBack<'a> {
-    /// Comes back with whoever signs in.
+    /// Returned with the redirect.
     pub(super) state: &'a str,
-    /// Comes back in the token.
+    /// Returned in the token.
     pub(super) nonce: &'a str,
-    /// What the code is exchanged with; the provider is shown its hash.
+    /// Sent with the code; the provider has received its hash.
     pub(super) verifier: &'a str,
 }
 
@@ -104,7 +104,7 @@ impl Provider {
         Self { name: name.to_owned(), config, redirect_uri, http, description, keys }
     }
 
-    /// What people call it.
+    /// Returns its name for people.
     pub(super) fn title(&self) -> &str {
         if self.config.title.is_empty() { &self.name } else { &self.config.title }
     }
@@ -118,7 +118,7 @@ impl Provider {
         error.help("sign in with a password, or try again in a while").because(cause)
     }
 
-    /// Asks for something, and gives the status with the whole answer.
+    /// Sends a request, and returns the status and the whole body.
     async fn ask(&self, request: StreamRequest) -> Result<(u16, Vec<u8>)> {
         let asking = async {
             let response = self.http.open(request).await?;
@@ -143,12 +143,12 @@ impl Provider {
     }
 
     fn read<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T> {
-        // Without the cause, which may repeat what was read.
+        // Without the cause, which may repeat parts of the response.
         serde_json::from_slice(body)
             .map_err(|_| self.failed(ErrorKind::Garbled, "answers what cannot be understood"))
     }
 
-    /// Where it is asked for what.
+    /// Returns the endpoints.
     pub(super) async fn description(&self, now_ms: i64) -> Result<Arc<Description>> {
         self.description.get(self.describe(), now_ms).await
     }
@@ -157,7 +157,7 @@ impl Provider {
         let issuer = self.config.issuer.trim_end_matches('/');
         let body = self.get(&format!("{issuer}/.well-known/openid-configuration"), Vec::new()).await?;
         let found: Description = self.read(&body)?;
-        // Letter by letter, as the standard demands: otherwise another server could speak for this one.
+        // Compared exactly, as the standard requires: otherwise another server could pose as this one.
         if found.issuer != self.config.issuer {
             let error = self.failed(ErrorKind::Garbled, "calls itself something else");
             return Err(error.help("`issuer` in the settings must be exactly what its description says"));
@@ -173,7 +173,7 @@ impl Provider {
         Keys::read(&self.get(&description.jwks_uri, Vec::new()).await?)
     }
 
-    /// Where somebody is sent to sign in.
+    /// Returns the URL to which a browser is redirected for signing in.
     pub(super) fn authorization_url(
         &self,
         description: &Description,
@@ -195,8 +195,8 @@ impl Provider {
         Ok(url.into())
     }
 
-    /// The request that exchanges a code. The client shows who it is in the header unless the provider takes it in the
-    /// body only.
+    /// Returns the request that exchanges a code. The client authenticates in the header unless the provider only
+    /// supports the body.
     fn token_request(&self, description: &Description, code: &str, verifier: &str) -> StreamRequest {
         let (id, secret) = (&self.config.client_id, self.config.client_secret.reveal());
         let mut headers = vec![
@@ -212,14 +212,14 @@ impl Provider {
         let methods = description.token_endpoint_auth_methods_supported.as_ref();
         let in_body =
             methods.is_some_and(|all| has(all, "client_secret_post") && !has(all, "client_secret_basic"));
-        // A client without a secret says who it is in the body (RFC 6749, 3.2.1).
+        // A client without a secret identifies itself in the body (RFC 6749, 3.2.1).
         if secret.is_empty() || in_body {
             form.append_pair("client_id", id);
         }
         if in_body && !secret.is_empty() {
             form.append_pair("client_secret", secret);
         } else if !secret.is_empty() {
-            // Both are encoded like a form before they are joined (RFC 6749, 2.3.1).
+            // Both are form-encoded before they are joined (RFC 6749, 2.3.1).
             let both = STANDARD.encode(format!("{}:{}", encoded(id), encoded(secret)));
             headers.push(("authorization".to_owned(), format!("Basic {both}")));
         }
@@ -231,7 +231,7 @@ impl Provider {
     /// Exchanges a code for tokens.
     ///
     /// # Errors
-    /// `Denied` when the provider does not want to, in its words; `Unavailable`.
+    /// `Denied` with the provider's message when it refuses; `Unavailable`.
     pub(super) async fn exchange(
         &self,
         description: &Description,
@@ -241,7 +241,7 @@ impl Provider {
         let request = self.token_request(description, code, verifier);
         match self.ask(request).await? {
             (200, body) => self.read(&body),
-            // This is the provider's word on the code; any other failure may pass.
+            // The provider rejects the code; any other failure may be temporary.
             (400..=403, body) => {
                 let Failure { error, error_description } = serde_json::from_slice(&body).unwrap_or_default();
                 tracing::warn!(
@@ -258,7 +258,7 @@ impl Provider {
         }
     }
 
-    /// Why the provider lets nobody in, in its words, as text.
+    /// Returns the error for a refusal of the provider, with its message as plain text.
     pub(super) fn declined(&self, error: &str, description: &str) -> Error {
         let words = [line(error), line(description)].into_iter().filter(|words| !words.is_empty());
         let words: Vec<String> = words.collect();
@@ -267,7 +267,8 @@ impl Provider {
             .help("begin the sign-in once more")
     }
 
-    /// The claims of an ID token that is signed by the provider. A key that is not known yet is asked for.
+    /// Returns the claims of an ID token that the provider has signed. If its key is unknown, the keys are fetched
+    /// again.
     pub(super) async fn verified(
         &self,
         description: &Description,
@@ -290,14 +291,14 @@ impl Provider {
         })
     }
 
-    /// What the provider says of somebody must not be believed.
+    /// Returns the error for an answer of the provider that must not be trusted.
     pub(super) fn refused(&self, why: &str) -> Error {
         tracing::warn!(provider = self.name, why, "what an OpenID provider says is refused");
         self.failed(ErrorKind::Denied, &format!("has said what cannot be believed: {why}"))
             .help("begin the sign-in once more; if it stays so, tell whoever runs this server")
     }
 
-    /// Adds what the token does not say and the provider tells whoever shows the access token.
+    /// Adds claims that are missing in the token and that the provider returns for the access token.
     pub(super) async fn completed(
         &self,
         description: &Description,
@@ -312,11 +313,11 @@ impl Provider {
         }
         let bearer = format!("Bearer {}", tokens.access_token.reveal());
         let more: Claims = self.read(&self.get(url, vec![("authorization".to_owned(), bearer)]).await?)?;
-        // What is said of another subject must not be mixed in (OpenID Connect Core, 5.3.2).
+        // Claims of a different subject must not be mixed in (OpenID Connect Core, 5.3.2).
         if more.get("sub") != claims.get("sub") {
             return Err(self.refused("it tells of somebody else"));
         }
-        // Whether an address is confirmed is said of the address beside it.
+        // The flag for a confirmed address belongs to the address next to it.
         let has_email = claims.contains_key("email");
         if !has_email {
             claims.remove("email_verified");

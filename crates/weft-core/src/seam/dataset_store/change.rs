@@ -1,22 +1,22 @@
-//! What people may change of a document.
+//! Changes that people make to a document.
 
 use super::Settings;
 use crate::filter::Metadata;
 use crate::seam::document_reader::ChunkMethod;
 
-/// What people may change of a document. What is absent stays as it is.
+/// Changes that people make to a document. Absent values stay as they are.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DocumentChange {
-    /// The revision that it was made of; absent when it says nothing that follows from what was there.
+    /// The revision that the change is based on; absent if it does not depend on the previous state.
     pub revision: Option<i64>,
     /// Its name.
     pub name: Option<String>,
-    /// How it is cut.
+    /// How it is split.
     pub method: Option<ChunkMethod>,
-    /// Settings, all of them.
+    /// The settings, as a whole.
     pub settings: Option<Settings>,
-    /// Metadata, all of it.
+    /// The metadata, as a whole.
     pub metadata: Option<Metadata>,
-    /// Whether its chunks are found.
+    /// Whether its chunks can be found.
     pub enabled: Option<bool>,
 }

@@ -1,55 +1,55 @@
-//! Which chunks are listed, what takes their place, and what goes with them.
+//! Listing, replacing and removing chunks.
 
 use super::StoredChunk;
 
-/// Which chunks of a document to list: those of what is done, in their order, without parents.
+/// Which chunks of a processed document to list: in document order, without parents.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChunkFilter {
-    /// Only those whose text or keywords hold this, whatever its case.
+    /// Only those whose text or keywords contain this, ignoring case.
     pub keywords: Option<String>,
-    /// Only those that are found, or are not.
+    /// Only those that can be found, or only those that cannot.
     pub available: Option<bool>,
-    /// With their vectors.
+    /// Whether to include their vectors.
     pub vectors: bool,
-    /// How many to pass over.
+    /// How many to skip.
     pub offset: u64,
-    /// How many at most.
+    /// Maximum number to return.
     pub limit: u64,
 }
 
-/// What came of removing chunks.
+/// The result of removing chunks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RemovedChunks {
-    /// How many were there.
+    /// Number of chunks removed.
     pub count: u64,
-    /// What the pictures are called that they were shown with, and that no other chunk of the document is shown with, one that is
-    /// being made included; in the order of their names.
+    /// The names of the pictures that they were shown with and that no other chunk of the document is shown with,
+    /// including chunks that are still being created; sorted by name.
     pub pictures: Vec<String>,
 }
 
-/// A chunk that somebody writes, with what it was made of.
+/// A chunk to write, with the chunk it was derived from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChunkReplacement {
-    /// The chunk with its id as it was read; absent: there was none.
+    /// The chunk with this id as it was read; absent if there was none.
     pub before: Option<StoredChunk>,
-    /// What it is to be.
+    /// The chunk to write.
     pub after: StoredChunk,
 }
 
 impl ChunkReplacement {
-    /// A chunk in a place where there was none.
+    /// Adds a chunk where there was none.
     pub fn added(after: StoredChunk) -> Self {
         Self { before: None, after }
     }
 
-    /// A chunk in the place of one.
+    /// Replaces a chunk.
     pub fn of(before: StoredChunk, change: impl FnOnce(StoredChunk) -> StoredChunk) -> Self {
         let after = change(before.clone());
         Self { before: Some(before), after }
     }
 
-    /// Whether its place is as it was read. Vectors are not looked at: they follow from what else a chunk has and from the
-    /// generation of its dataset, which is looked at for itself.
+    /// Returns whether the stored chunk is still as it was read. Vectors are not compared: they follow from the rest
+    /// of the chunk and from the generation of its dataset, which is checked separately.
     pub fn is_of(&self, there: Option<&StoredChunk>) -> bool {
         let without = |chunk: &StoredChunk| StoredChunk { vector: None, ..chunk.clone() };
         self.before.as_ref().map(without) == there.map(without)

@@ -1,39 +1,38 @@
-//! What is known of documents and chunks beside what they are made of.
+//! Properties of documents and chunks other than their contents.
 
 use super::Extra;
 use crate::filter::Metadata;
 use crate::id::{ChunkId, DocumentId, DocumentKey};
 
-/// A document as filters see it, without what it is made of.
+/// A document as filters see it, without its contents.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DocumentHead {
-    /// Which one.
+    /// Its id.
     pub id: DocumentId,
     /// Its file name.
     pub name: String,
-    /// What filters look at.
+    /// The metadata that filters evaluate.
     pub metadata: Metadata,
-    /// Whether its chunks are found.
+    /// Whether its chunks can be found.
     pub enabled: bool,
-    /// Counts the changes that people have made.
+    /// Counts the changes made by people.
     pub revision: i64,
-    /// When it was changed the last time, in milliseconds since 1970.
+    /// When it was last changed, in milliseconds since 1970.
     pub updated_ms: i64,
 }
 
-/// Of which documents to read the heads.
+/// Which documents to read the heads of.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Heads {
-    /// Of these, as far as they are there.
+    /// Those of these that exist.
     Of(Vec<DocumentId>),
-    /// Of those with this extra.
+    /// Those that have this extra.
     With(Extra),
-    /// Of some of all: so many at most, behind this one in the order of the list. A page costs the same
-    /// wherever it begins.
+    /// A page of all: up to this many after the given one, in list order. A page costs the same wherever it starts.
     Page(Option<DocumentId>, u64),
 }
 
-/// What is known of a chunk beside its content.
+/// What is known about a chunk, except its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChunkHead {
     /// Its id.
@@ -42,6 +41,6 @@ pub struct ChunkHead {
     pub document: DocumentKey,
     /// The larger chunk that is shown when this one is found.
     pub parent: Option<ChunkId>,
-    /// Whether it is found. A parent never is.
+    /// Whether it can be found. A parent never can.
     pub available: bool,
 }

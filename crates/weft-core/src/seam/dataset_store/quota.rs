@@ -1,23 +1,23 @@
-//! How much the documents of a tenant may be together.
+//! Limits for all documents of a tenant combined.
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// How much the documents of a tenant may be together, over all datasets; 0 stands for any.
+/// Limits for all documents of a tenant across its datasets; 0 means unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DocumentQuota {
     /// Documents.
     pub documents: u64,
-    /// Bytes of them as they were given, and of the pictures that are kept beside them.
+    /// Size of the original documents, and of the pictures stored with them, in bytes.
     pub bytes: u64,
 }
 
 impl DocumentQuota {
-    /// Whether there is nothing to be counted.
+    /// Returns whether there are no limits to check.
     pub fn is_unlimited(self) -> bool {
         self == Self::default()
     }
 
-    /// Looks whether one more document of `size` bytes fits beside `documents` that take `bytes`.
+    /// Checks whether another document of `size` bytes fits in addition to `documents` that take `bytes`.
     ///
     /// # Errors
     /// `QuotaExceeded`.

@@ -3,17 +3,17 @@
 use super::StoredChunk;
 use crate::value::Json;
 
-/// The name that the tags of a chunk have among its fields.
+/// The key of a chunk's tags among its fields.
 const TAGS: &str = "tag_kwd";
 
 impl StoredChunk {
-    /// Tags that somebody gave it.
+    /// Returns its tags.
     pub fn tags(&self) -> Vec<&str> {
         let tags = self.fields.get(TAGS).and_then(Json::as_array);
         tags.into_iter().flatten().filter_map(Json::as_str).collect()
     }
 
-    /// Puts tags in the place of those that it has.
+    /// Replaces its tags.
     pub fn set_tags(&mut self, tags: Vec<String>) {
         if tags.is_empty() {
             self.fields.remove(TAGS);

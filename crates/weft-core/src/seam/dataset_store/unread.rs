@@ -1,4 +1,4 @@
-//! Documents as they are before anybody reads them.
+//! Documents before they are parsed.
 
 use super::{Document, DocumentState, Settings};
 use crate::filter::Metadata;
@@ -6,7 +6,7 @@ use crate::id::DocumentKey;
 use crate::seam::document_reader::ChunkMethod;
 
 impl Document {
-    /// A document that was added at `now_ms` and that nobody has read, without a file, settings and metadata.
+    /// Creates an unparsed document that was added at `now_ms`, without a file, settings and metadata.
     pub fn unread(key: DocumentKey, name: String, now_ms: i64) -> Self {
         Self {
             key,

@@ -1,4 +1,4 @@
-//! The last stage: the new chunks are put where they are found.
+//! The last stage: the new chunks are made searchable.
 
 use std::collections::HashSet;
 
@@ -15,22 +15,22 @@ use crate::ingest::indexing::{CHUNKS_AT_ONCE, adding, indexed_document};
 use crate::ingest::plan;
 
 impl DocumentWork<'_> {
-    /// Puts the new chunks into the index, then into the place of the old ones, then takes out what is of no
-    /// more use. The module's description says why in this order.
+    /// Adds the new chunks to the index, then replaces the old ones in the store, then removes what is no
+    /// longer needed from the index. The documentation of [`crate::ingest`] explains this order.
     pub(super) async fn index(&self) -> Result<()> {
         let parts = &self.library.parts;
         let key = &self.taken.document.key;
         let _lock = self.right(key).await?;
         let note = parts.queue.unindexed(key).await?;
-        // Read before anything is put in: what is there then and does not come again is what has to go.
+        // Read before anything is added: what is there now and does not come again has to be removed.
         let mut old = self.library.found_ids(key).await?;
         // Its name and metadata may have changed since it was taken.
         let document = parts.store.document(key).await?;
         let mut shown = indexed_document(&document);
-        // Nothing of it can be shown before it is done; till then it must not take the places of others.
+        // Nothing of it can be shown before it is complete; until then it must not take the places of others.
         let hidden = shown.available && document.chunk_count == 0;
         shown.available &= !hidden;
-        // A dataset stays with its index while a document of it is being read.
+        // A dataset keeps its index while a document of it is being processed.
         let index = self.dataset.index();
         let mut changes = vec![IndexChange::Document(shown)];
         let (mut after, mut done, mut kept) = (None, 0, Vec::new());
@@ -40,7 +40,7 @@ impl DocumentWork<'_> {
             if last.is_none() {
                 break;
             }
-            // Before each further page: whoever has lost the document must not go on filling the index.
+            // Before each further page: a worker that has lost the document must not continue to fill the index.
             if after.is_some() {
                 self.tell().await?;
             }
@@ -54,7 +54,7 @@ impl DocumentWork<'_> {
             kept.push(parts.index.write_behind(&index, std::mem::take(&mut changes)).await?);
             self.say(IngestStage::Indexing, 0.5, &format!(": {done} chunks"));
         }
-        // Set before the queue hears of it, so that nobody renews the lease in between.
+        // Set before the queue is updated, so that the lease is not renewed in between.
         let warnings = self.said(|said| {
             said.settled = true;
             said.warnings.clone()
@@ -69,17 +69,18 @@ impl DocumentWork<'_> {
             last.push(IndexChange::RemoveChunks(old.into_iter().collect()));
         }
         if let Err(error) = self.clean(note, last, kept).await {
-            // It is done; what is not right in the index is put right when it is mended.
+            // It is complete; errors in the index are fixed when it is repaired.
             tracing::warn!(document.id = %key.id, error = error.detail(), "the index is left as it is");
         }
         if let Err(error) = self.library.clear_pictures(key, &pictures).await {
-            // They go when it is read again, or with it.
+            // They are removed when the document is processed again, or together with it.
             tracing::warn!(document.id = %key.id, error = error.detail(), "pictures that nobody names are left");
         }
         Ok(())
     }
 
-    /// The lock of the document. Whoever had to wait for it may have lost the right to it meanwhile.
+    /// Acquires the lock of the document. If that involved waiting, checks that the lease has not been lost
+    /// meanwhile.
     async fn right(&self, key: &DocumentKey) -> Result<OwnedMutexGuard<()>> {
         if let Some(lock) = self.library.locks.try_lock(key) {
             return Ok(lock);
@@ -89,8 +90,8 @@ impl DocumentWork<'_> {
         Ok(lock)
     }
 
-    /// Makes the last changes of the index, after which it holds what is kept; puts everything there anew
-    /// when it is not known that it does.
+    /// Makes the last changes of the index, after which it contains what is stored; reindexes the whole
+    /// document if that is not certain.
     async fn clean(
         &self,
         note: IndexNote,
@@ -98,7 +99,7 @@ impl DocumentWork<'_> {
         mut kept: Vec<WriteConfirmation>,
     ) -> Result<()> {
         let key = &self.taken.document.key;
-        // It was busy with this itself.
+        // This worker itself was the one indexing it.
         let noted = Noted { busy: false, ..self.library.of_next_change(key, note) };
         if !noted.level {
             return self.library.sync(key).await;

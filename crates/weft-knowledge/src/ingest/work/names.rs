@@ -1,4 +1,4 @@
-//! Names that mean the same in the graphs of several documents. Each document has found those of its own.
+//! Finds names that mean the same in the graphs of several documents. Each document has found those within itself.
 
 use serde_json::json;
 use weft_core::Result;
@@ -13,7 +13,7 @@ use crate::graph::resolve::names_across;
 use crate::raptor::dataset::has_resolution;
 
 impl DocumentWork<'_> {
-    /// Has a model compare names of different documents, if these ask for it. What it has said before is kept.
+    /// Lets a model compare names of different documents, if these ask for it. Its earlier answers are kept.
     pub(super) async fn resolve_names(&self) -> Result<()> {
         let parts = &self.library.parts;
         let document = &self.taken.document;
@@ -26,7 +26,7 @@ impl DocumentWork<'_> {
         }
         let (store, key) = (&*parts.store, &document.key);
         let known = found(store.extra(key, Extra::Graph).await)?.flatten();
-        // What cannot be read is no graph, and is made anew.
+        // A stored graph that cannot be read is rebuilt.
         let known = known.and_then(|known| serde_json::from_value::<Subgraph>(known).ok());
         let mut gathered = GatheredGraphs::within(BYTES_MAX);
         gathered.add(store, &key.dataset, |id| *id != key.id).await?;

@@ -1,4 +1,4 @@
-//! The pictures that the text of a document was read in.
+//! The pictures from which the text of a document was recognised.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +10,8 @@ use crate::ingest::ids::PictureNames;
 use crate::pictures;
 
 impl DocumentWork<'_> {
-    /// Keeps the pictures that pieces name beside the document. What each is called; the document goes on without those that
-    /// cannot be had.
+    /// Stores the pictures that pieces refer to beside the document. Returns their names; the document is
+    /// completed without those that cannot be obtained.
     pub(super) async fn keep_pictures(
         &self,
         request: &ReadRequest,
@@ -23,28 +23,30 @@ impl DocumentWork<'_> {
         if wanted.is_empty() {
             return Ok(PictureNames::new());
         }
-        let bytes = parts.blobs.get(&document.key.dataset.tenant, &document.blob).await?;
-        // It is there already, as the file.
+        let tenant = &document.key.dataset.tenant;
+        let bytes = parts.blobs.get(tenant, &document.blob).await?;
+        // The picture is stored already, as the file itself.
         if pictures::image_id(&document.key, &document.name).is_some()
             && pictures::media_type(&bytes).is_some()
         {
             return Ok(PictureNames::new());
         }
         let wanted: Vec<u32> = wanted.into_iter().collect();
-        // For their bytes alone, and after the text: while somebody reads pictures none is held for longer than that takes.
-        let mut kept = match parts.reader.kept_pictures(request, bytes, &wanted).await {
+        // A separate call, after the text was read, so that pictures are held in memory only for as long as
+        // they are needed.
+        let mut kept = match parts.reader.kept_pictures(tenant, request, bytes, &wanted).await {
             Ok(kept) => kept,
             Err(error) => {
                 self.warn(format!("Its pictures are not shown: {}", error.full()));
                 return Ok(PictureNames::new());
             }
         };
-        // Whoever reads has handled a file from anywhere, so the limits are kept here as well.
+        // The reader has handled a file from an unknown source, so the limits are enforced here as well.
         kept.keep(&wanted);
         for warning in std::mem::take(&mut kept.warnings) {
             self.warn(warning);
         }
-        // Whoever has lost the right to it must not leave anything beside it.
+        // A worker that has lost the lease must not leave anything beside the document.
         self.tell().await?;
         let (names, left_out) = self.library.put_pictures(self.taken, &kept).await?;
         if left_out > 0 {

@@ -1,4 +1,4 @@
-//! A document that goes through a pipeline of somebody's own.
+//! A document that goes through a custom pipeline.
 
 use std::sync::atomic::Ordering;
 
@@ -13,7 +13,7 @@ use super::DocumentWork;
 use crate::ingest::{ids, pipeline};
 
 impl DocumentWork<'_> {
-    /// Has a pipeline read and cut the file.
+    /// Lets a pipeline read and split the file.
     pub(super) async fn read_by(&self, pipeline: &CanvasId) -> Result<()> {
         let parts = &self.library.parts;
         self.say(IngestStage::Reading, 0.0, &format!(" by the pipeline {pipeline}"));
@@ -27,7 +27,7 @@ impl DocumentWork<'_> {
         }
         let mut asked = self.taken.document.clone();
         if handed.contents {
-            // A chunker of the pipeline asks for the table; the settings of the document need not.
+            // A chunker of the pipeline requests the table; the settings of the document need not.
             asked.settings.insert("toc_extraction".to_owned(), true.into());
         }
         let request = ReadRequest {
@@ -49,7 +49,7 @@ impl DocumentWork<'_> {
             let by_settings = addition.wanted(&self.taken.document.settings);
             let value = if addition.wanted(&asked.settings) {
                 if by_settings {
-                    // It comes in its own stage.
+                    // It is built in its own stage.
                     continue;
                 } else {
                     let available: Vec<StoredChunk> =
@@ -62,13 +62,14 @@ impl DocumentWork<'_> {
             };
             parts.queue.put_new_extra(&self.taken.lease, addition.extra(), &value).await?;
         }
-        // Before the chunks: with them the document goes to the next stage, and a crash would leave the metadata behind.
+        // Before the chunks: storing them moves the document to the next stage, and a crash would lose the metadata.
         self.add_metadata(found).await?;
         self.keep_new(&chunks).await
     }
 
-    /// What comes after a stage; nothing after the last. The plan is made before the pipeline runs, which alone knows that words are
-    /// enough; whoever goes on after a crash knows it by the stage.
+    /// Returns the stage after this one; `None` after the last. The plan is made before the pipeline runs,
+    /// and only the pipeline knows that words are enough; a worker that continues after a crash knows it from
+    /// the stage.
     pub(super) fn after(&self, stage: IngestStage) -> Option<IngestStage> {
         match stage {
             IngestStage::Reading if self.words_alone.load(Ordering::Relaxed) => {
@@ -78,12 +79,12 @@ impl DocumentWork<'_> {
         }
     }
 
-    /// The stage that it is in.
+    /// Returns the current stage.
     pub(super) fn stage(&self) -> IngestStage {
         self.said(|said| said.progress.stage)
     }
 
-    /// Keeps new chunks, and goes on to the next stage that is asked for.
+    /// Stores new chunks, and moves on to the next stage that is requested.
     pub(super) async fn keep_new(&self, chunks: &[StoredChunk]) -> Result<()> {
         let next = self.after(IngestStage::Reading).unwrap_or(IngestStage::Indexing);
         self.library.parts.queue.put_new(&self.taken.lease, chunks, next).await?;

@@ -1,5 +1,6 @@
-//! Summaries of clusters of chunks, level by level: of a document's, or of those of all documents of a dataset. Each is kept as
-//! soon as it is made, with what it is of, so that work which is done again asks no model twice.
+//! Builds summaries of clusters of chunks, level by level: those of a document, or those of all documents of
+//! a dataset. Each summary is stored as soon as it is made, with a fingerprint of what it summarizes, so that
+//! repeated work asks no model twice.
 
 mod over_documents;
 
@@ -21,30 +22,30 @@ use crate::raptor::dataset::{self, summary_text};
 use crate::raptor::{self, LEVELS_MAX, Raptor, SummaryScope};
 use crate::tokens;
 
-/// Characters of a summary; what a model writes beyond is cut off.
+/// Maximum number of characters of a summary; longer ones are truncated.
 const SUMMARY_CHARS_MAX: usize = 32_000;
 
-/// Who sums up, and how.
+/// The models and settings used for summarizing.
 struct Summarizer {
     model: Arc<dyn ChatModel>,
     embedder: Arc<dyn Embedder>,
     settings: Raptor,
-    /// The names of the documents that are summed up together; of one alone there are none.
+    /// The names of the documents that are summarized jointly; empty for a single document.
     names: HashMap<DocumentId, String>,
 }
 
-/// All summaries that there are, by what they are of.
+/// All summaries, by the fingerprint of what they summarize.
 #[derive(Default)]
 struct Summaries {
     known: HashMap<String, Arc<StoredChunk>>,
-    /// Those that the last time made, of which the ones that are still right are taken over.
+    /// Summaries from the previous time; those that are still valid are reused.
     earlier: HashMap<String, Arc<StoredChunk>>,
-    /// What the groups of this time are.
+    /// The fingerprints of the current groups.
     used: HashSet<String>,
     next_ordinal: u64,
 }
 
-/// A group of chunks that is to be summed up.
+/// A group of chunks to be summarized.
 struct SummaryGroup {
     of: String,
     texts: Vec<String>,
@@ -59,7 +60,7 @@ struct MadeSummary {
 }
 
 impl DocumentWork<'_> {
-    /// Sums up, unless the document does not ask for it or nothing here can do it.
+    /// Builds summaries, unless the document does not ask for them or they cannot be built here.
     pub(super) async fn summarize(&self) -> Result<()> {
         let Some(settings) = Raptor::of(&self.taken.document) else { return Ok(()) };
         let models = self.models.directory();
@@ -77,7 +78,7 @@ impl DocumentWork<'_> {
         self.levels(&by, 1, nodes, &mut summaries).await
     }
 
-    /// Sums up some chunks, and the summaries again, from a level on.
+    /// Summarizes some chunks, and then the summaries themselves, starting at a given level.
     async fn levels(
         &self,
         by: &Summarizer,
@@ -90,7 +91,7 @@ impl DocumentWork<'_> {
                 break;
             }
             let next = self.level(by, level, &nodes, summaries).await?;
-            // Where nothing belonged together, another level would be the same.
+            // If no chunks belonged together, another level would be the same.
             if next.len() >= nodes.len() {
                 break;
             }
@@ -99,7 +100,7 @@ impl DocumentWork<'_> {
         Ok(())
     }
 
-    /// Sums up some chunks once. What takes part in the next level.
+    /// Summarizes some chunks once. Returns what takes part in the next level.
     async fn level(
         &self,
         by: &Summarizer,
@@ -112,21 +113,21 @@ impl DocumentWork<'_> {
             groups.iter().map(|group| by.settings.fingerprint(&members(nodes, group))).collect();
         let several = groups.iter().zip(&of).filter(|(group, _)| group.len() > 1);
         let missing: Vec<SummaryGroup> = several
-            // A chunk may be in several clusters, so two groups can be of the same chunks.
+            // A chunk may be in several clusters, so two groups can consist of the same chunks.
             .filter(|(_, of)| summaries.used.insert((*of).clone()) && !summaries.known.contains_key(*of))
             .map(|(group, of)| SummaryGroup::new(of, &members(nodes, group)))
             .collect();
         self.make(by, level, missing, summaries).await?;
         let next = groups.iter().zip(&of).filter_map(|(group, of)| match group[..] {
             [] => None,
-            // What stands alone needs no summary, and takes part in the next level.
+            // A single chunk needs no summary, but takes part in the next level.
             [at] => nodes.get(at).cloned(),
             _ => summaries.known.get(of).cloned(),
         });
         Ok(next.collect())
     }
 
-    /// The chunks of the document that have a vector, and the summaries of an earlier attempt.
+    /// Returns the chunks of the document that have a vector, and the summaries of an earlier attempt.
     async fn begun(&self) -> Result<(Vec<Arc<StoredChunk>>, Summaries)> {
         let mut nodes = Vec::new();
         let mut summaries = Summaries::default();
@@ -144,7 +145,7 @@ impl DocumentWork<'_> {
         }
     }
 
-    /// Makes the summaries of a level that are missing.
+    /// Makes the missing summaries of a level.
     async fn make(
         &self,
         by: &Summarizer,
@@ -166,7 +167,7 @@ impl DocumentWork<'_> {
                 futures::stream::iter(asked).buffered(QUESTIONS_AT_ONCE).collect().await;
             let (mut made, mut broken) = (Vec::new(), None);
             for (group, answer) in groups.iter().zip(answers) {
-                // One group that a model refuses to sum up does not make the others worthless.
+                // One group that a model refuses to summarize does not make the others useless.
                 match self.bearable(answer) {
                     Ok(Some(text)) if !text.trim().is_empty() => {
                         let text = text.trim().chars().take(SUMMARY_CHARS_MAX).collect();
@@ -176,7 +177,7 @@ impl DocumentWork<'_> {
                     Err(error) => broken = Some(error),
                 }
             }
-            // What was answered is kept, also when something was not.
+            // Answers are stored even if others failed.
             self.keep_summaries(by, level, made, summaries).await?;
             if let Some(error) = broken {
                 return Err(error);
@@ -188,7 +189,7 @@ impl DocumentWork<'_> {
         Ok(())
     }
 
-    /// Keeps what the last time said of the same chunks, and leaves the rest of the groups.
+    /// Reuses the earlier summaries of the same chunks, and leaves the remaining groups in `missing`.
     async fn take_over(
         &self,
         by: &Summarizer,
@@ -238,10 +239,10 @@ impl DocumentWork<'_> {
         Ok(())
     }
 
-    /// A summary as it is kept, without its place and its vector.
+    /// Returns a summary as it is stored, without its ordinal and its vector.
     fn summary(&self, by: &Summarizer, level: u64, group: &SummaryGroup, text: String) -> StoredChunk {
         let document = &self.taken.document.key;
-        // What it is of is part of what its name follows from: two groups may have one summary.
+        // The fingerprint is part of what the id derives from: two groups may have the same summary.
         let id = Namer::new(&document.id).chunk(&format!("{}\n{text}", group.of));
         let mut fields = raptor::fields(level, &group.of);
         let content = match by.settings.scope {
@@ -283,7 +284,7 @@ impl SummaryGroup {
     }
 }
 
-/// What a chunk is a summary of; nothing when it is none.
+/// Returns the fingerprint of what a chunk summarizes; `None` if it is not a summary.
 fn of(chunk: &StoredChunk) -> Option<String> {
     let of = chunk.fields.get(raptor::OF).and_then(Json::as_str).filter(|_| raptor::is_summary(chunk));
     of.map(str::to_owned)

@@ -1,4 +1,4 @@
-//! Tags from sets of tags: each chunk gets those of the texts of the sets that are most like it, as words that it is found by.
+//! Tags from tag sets: each chunk gets the tags of the most similar texts in the sets, as words by which it is found.
 
 use std::collections::HashMap;
 
@@ -10,19 +10,19 @@ use weft_core::{ErrorKind, Result};
 
 use super::{DocumentWork, ENRICHED_AT_ONCE, part};
 
-/// Texts of the sets that are asked for their tags.
+/// Number of texts from the sets whose tags are considered.
 const NEIGHBOURS: usize = 30;
-/// Characters of a chunk that are compared.
+/// Number of characters of a chunk that are compared.
 const COMPARED_MAX: usize = 4_000;
 
 impl DocumentWork<'_> {
-    /// Adds what a model adds, then tags.
+    /// Adds what a model contributes, then tags.
     pub(super) async fn enrich_and_tag(&self) -> Result<()> {
         self.enrich().await?;
         self.tag().await
     }
 
-    /// Tags the chunks, if the document names sets. A set that is not there is told of.
+    /// Tags the chunks, if the document names tag sets. A set that does not exist is reported.
     async fn tag(&self) -> Result<()> {
         let sets = self.tag_sets().await?;
         if sets.is_empty() {
@@ -52,7 +52,7 @@ impl DocumentWork<'_> {
         }
     }
 
-    /// The indexes of the sets.
+    /// Returns the indexes of the sets.
     async fn tag_sets(&self) -> Result<Vec<DatasetId>> {
         let mut sets = Vec::new();
         for id in &self.plan.tag_sets {
@@ -77,10 +77,10 @@ impl DocumentWork<'_> {
         Ok(sets)
     }
 
-    /// The tags that the nearest texts have, those with the most of their scores first.
+    /// Returns the tags of the most similar texts, those with the largest sum of scores first.
     async fn tags_of(&self, sets: &[DatasetId], chunk: &StoredChunk) -> Result<Vec<String>> {
         let tenant = &self.dataset.key.tenant;
-        // Each word is looked for in the whole set, so that a very long chunk would cost as much as many short ones.
+        // Each word is searched for in the whole set, so a very long chunk would cost as much as many short ones.
         let text: String = chunk.content.chars().take(COMPARED_MAX).collect();
         let query = IndexQuery {
             datasets: sets.to_vec(),
@@ -95,11 +95,11 @@ impl DocumentWork<'_> {
             return Ok(Vec::new());
         }
         let mut ids: Vec<ChunkId> = scores.keys().cloned().collect();
-        // In one order, because sums of floating-point numbers depend on it.
+        // In a fixed order, because sums of floating-point numbers depend on it.
         ids.sort();
         let found = self.library.parts.store.chunks_by_id(tenant, &ids).await?;
         let mut tags: HashMap<String, f32> = HashMap::new();
-        // A document of a set may name the set: its own chunk, as it was read before, is nearest to itself.
+        // A document of a set may itself name the set: its own chunk, as processed before, is the most similar one.
         for neighbour in found.iter().filter(|neighbour| neighbour.id != chunk.id) {
             let score = scores.get(&neighbour.id).copied().unwrap_or_default();
             for tag in &neighbour.keywords {
@@ -107,7 +107,7 @@ impl DocumentWork<'_> {
             }
         }
         let mut tags: Vec<(String, f32)> = tags.into_iter().collect();
-        // By name among equals: a document that is read again gets the same tags.
+        // Ties are ordered by name, so that a document that is processed again gets the same tags.
         tags.sort_by(|one, other| other.1.total_cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
         tags.truncate(self.plan.tags_max);
         Ok(tags.into_iter().map(|(tag, _)| tag).collect())

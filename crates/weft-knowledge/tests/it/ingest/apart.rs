@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use weft_core::ErrorKind;
 use weft_core::id::DocumentKey;
-use weft_core::seam::dataset_store::{DocumentChange, DocumentState};
+use weft_core::seam::dataset_store::{Dataset, DocumentChange, DocumentState};
 use weft_core::seam::index::IndexedDocument;
 use weft_knowledge::ingest::{Availability, ChunkEdit, NewChunk, TagChange};
 
@@ -195,6 +195,25 @@ async fn a_chunk_is_refused_whose_document_begins_to_be_read_meanwhile() {
     assert_eq!(changed.unwrap_err().kind, ErrorKind::Conflict);
     assert!(world.work(&world.process(Faults::default())).await);
     assert_eq!(world.texts(&key).await, ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chunk_gets_its_vector_of_the_embedder_that_its_dataset_has_by_then() {
+    let world = World::new("hash@Test").await;
+    let key = world.add("d", "a").await;
+    // The first step is that of the embedder, which is asked after the dataset was looked at.
+    let process = world.process(Faults::at(0, Fault::Hold));
+    let meanwhile = async {
+        process.faults.held().await;
+        let before = world.store.dataset(&world.dataset).await.unwrap();
+        let changed = Dataset { embedder: "wide@Test".into(), ..before };
+        let other = world.process(Faults::default()).library;
+        assert!(other.update_dataset(changed).await.unwrap().is_some());
+        process.faults.release();
+    };
+    let (added, ()) = tokio::join!(process.library.add_chunk(&key, new("b")), meanwhile);
+    assert_eq!(added.unwrap().vector.map(|vector| vector.len()), Some(12));
+    assert_eq!(world.texts(&key).await, ["b"]);
 }
 
 #[tokio::test(start_paused = true)]

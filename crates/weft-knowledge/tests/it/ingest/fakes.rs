@@ -338,7 +338,7 @@ struct AskingReader(Arc<dyn ModelWatcher>);
 
 #[async_trait]
 impl DocumentReader for AskingReader {
-    async fn read(&self, _: &ReadRequest, _: Bytes) -> Result<ReadDocument> {
+    async fn read(&self, _: &TenantId, _: &ReadRequest, _: Bytes) -> Result<ReadDocument> {
         let usage = Usage { prompt_tokens: 300, completion_tokens: 7, calls: 1, ..Usage::default() };
         let (kind, outcome) = (ModelKind::Ocr, CallOutcome::Succeeded);
         self.0.ended(&ModelCall { kind, model: "eyes", prices: None, usage, outcome });
@@ -357,7 +357,7 @@ impl Drop for One<'_> {
 
 #[async_trait]
 impl DocumentReader for LineReader {
-    async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
+    async fn read(&self, _: &TenantId, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
         self.faults.step().await?;
         self.reads.fetch_add(1, Ordering::SeqCst);
         let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
@@ -394,7 +394,7 @@ impl DocumentReader for LineReader {
         self.asks.load(Ordering::SeqCst).then(|| Arc::new(AskingReader(watcher)) as Arc<dyn DocumentReader>)
     }
 
-    async fn pictures(&self, _: &ReadRequest, bytes: Bytes) -> Result<FoundPictures> {
+    async fn pictures(&self, _: &TenantId, _: &ReadRequest, bytes: Bytes) -> Result<FoundPictures> {
         let text = String::from_utf8(bytes.to_vec()).unwrap();
         let found = |shown: &str| {
             let bytes = if shown == "fake" { "<svg/>".to_owned() } else { format!("GIF89a {shown}") };

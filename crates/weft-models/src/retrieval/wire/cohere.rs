@@ -1,4 +1,4 @@
-//! Cohere, version 2. Its scores are shares from 0 to 1.
+//! Cohere, version 2. Its scores are from 0 to 1.
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
@@ -19,12 +19,12 @@ pub(in crate::retrieval) const RERANK: RerankWire = RerankWire {
 };
 
 fn embed(asked: &EmbeddingTexts<'_>) -> Json {
-    // Its models make other vectors of questions than of passages.
+    // Its models compute different vectors for questions and for passages.
     let input_type = match asked.purpose {
         EmbeddingPurpose::Query => "search_query",
         EmbeddingPurpose::Passage => "search_document",
     };
-    // Older models read less than others; they cut by themselves.
+    // Older models have a smaller limit; the server truncates.
     let mut body = json!({"model": asked.model, "texts": asked.texts, "input_type": input_type,
         "embedding_types": ["float"], "truncate": "END"});
     if let Some(dimensions) = asked.dimensions {

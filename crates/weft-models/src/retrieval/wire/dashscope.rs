@@ -1,4 +1,4 @@
-//! DashScope on its own wire. Its scores are shares from 0 to 1.
+//! DashScope's native API. Its scores are from 0 to 1.
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
@@ -26,13 +26,13 @@ pub(in crate::retrieval) const RERANK: RerankWire = RerankWire {
     read: scores,
 };
 
-/// People also write the address of its OpenAI wire.
+/// Removes the suffix of the OpenAI-compatible address, which is often configured instead.
 fn root(base: &str) -> &str {
     base.trim().trim_end_matches('/').trim_end_matches("/compatible-mode/v1")
 }
 
 fn embed(asked: &EmbeddingTexts<'_>) -> Json {
-    // Its models make other vectors of questions than of passages.
+    // Its models compute different vectors for questions and for passages.
     let text_type = match asked.purpose {
         EmbeddingPurpose::Query => "query",
         EmbeddingPurpose::Passage => "document",

@@ -1,5 +1,4 @@
-//! Jina. Its scores are shares from 0 to 1; the third generation's are cosines, of which those below 0
-//! count as 0.
+//! Jina. Its scores are from 0 to 1; those of the third generation are cosines, of which negative ones count as 0.
 
 use serde_json::{Value as Json, json};
 use weft_core::seam::embedder::EmbeddingPurpose;
@@ -25,7 +24,7 @@ pub(in crate::retrieval) const RERANK: RerankWire = RerankWire {
 
 fn embed(asked: &EmbeddingTexts<'_>) -> Json {
     let mut body = json!({"model": asked.model, "input": asked.texts, "embedding_type": "float"});
-    // The second generation knows one task only, and cuts without being told.
+    // The second generation has only one task, and truncates without being told.
     if !asked.model.contains("-v2") {
         let task = match asked.purpose {
             EmbeddingPurpose::Query => "retrieval.query",

@@ -1,4 +1,4 @@
-//! What providers want to be asked and how they answer: one file each.
+//! The requests and responses of providers: one file each.
 
 pub(super) mod cohere;
 pub(super) mod dashscope;
@@ -17,81 +17,81 @@ use weft_core::seam::embedder::EmbeddingPurpose;
 use crate::factories::Provider;
 use crate::sent_tokens;
 
-/// Why an answer is none.
+/// Why a response cannot be parsed.
 pub(super) type Unread = Box<dyn std::error::Error + Send + Sync>;
 
-/// How one provider turns texts into vectors.
+/// How a provider computes vectors.
 pub(super) struct EmbeddingWire {
-    /// From the base URL to where it is asked.
+    /// The URL of requests, given the base URL.
     pub url: fn(&str) -> String,
-    /// Texts of one request, at most.
+    /// Maximum number of texts per request.
     pub texts_max: usize,
-    /// Tokens of one text, unless the operator says otherwise.
+    /// Maximum tokens of one text, unless configured otherwise.
     pub tokens_max: usize,
     pub body: fn(&EmbeddingTexts<'_>) -> Json,
     pub read: fn(&[u8]) -> Result<Vectors, Unread>,
 }
 
-/// How one provider scores passages.
+/// How a provider scores passages.
 pub(super) struct RerankWire {
-    /// From the base URL to where it is asked.
+    /// The URL of requests, given the base URL.
     pub url: fn(&str) -> String,
-    /// Passages of one request, at most.
+    /// Maximum number of passages per request.
     pub passages_max: usize,
-    /// Tokens of question and passage together, unless the operator says otherwise.
+    /// Maximum tokens of question and passage together, unless configured otherwise.
     pub tokens_max: usize,
-    /// What its scores are.
+    /// The meaning of its scores.
     pub scores: Scores,
     pub body: fn(&Passages<'_>) -> Json,
     pub read: fn(&[u8]) -> Result<Ranking, Unread>,
 }
 
-/// What the numbers of a provider mean.
+/// The meaning of a provider's scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scores {
-    /// From 0 to 1, as its documentation says; what lies beside is brought to the nearer end.
+    /// From 0 to 1 according to the documentation; values outside are clamped.
     Shares,
-    /// From 0 to 1 as far as anybody knows; what lies beside shows that they are logits.
+    /// Presumably from 0 to 1; values outside show that they are logits.
     Unsure,
-    /// Any number: the logit of a share.
+    /// Any number: a logit.
     Logits,
 }
 
-/// Texts of one request.
+/// The texts of one request.
 pub(super) struct EmbeddingTexts<'a> {
     pub model: &'a str,
     pub purpose: EmbeddingPurpose,
     pub texts: &'a [String],
-    /// The number of dimensions, when it was chosen.
+    /// The number of dimensions, if it was configured.
     pub dimensions: Option<usize>,
 }
 
-/// A question and passages of one request.
+/// A question and the passages of one request.
 pub(super) struct Passages<'a> {
     pub model: &'a str,
     pub question: &'a str,
     pub passages: &'a [String],
-    /// Whether logits are wanted from providers that give the choice.
+    /// Whether to request logits from providers that offer the choice.
     pub scores: Scores,
 }
 
-/// Vectors as they came.
+/// Vectors as received.
 pub(super) struct Vectors {
     pub items: Vec<Vector>,
-    /// Tokens that were read, when it is said.
+    /// Tokens that were processed, if reported.
     pub tokens: Option<u64>,
 }
 
-/// One vector, and the number of its text if it is said.
+/// One vector, and the number of its text if sent.
 pub(super) struct Vector {
     pub index: Option<usize>,
     pub numbers: Vec<f32>,
 }
 
-/// Scores as they came.
+/// Scores as received.
 pub(super) struct Ranking {
     pub scores: Vec<Score>,
-    /// Tokens that were read, when it is said.
+    /// Tokens that were processed, if reported.
     pub tokens: Option<u64>,
 }
 
@@ -111,7 +111,7 @@ impl Vectors {
 }
 
 impl Provider {
-    /// How it turns texts into vectors over HTTP, if it does.
+    /// How it computes vectors over HTTP, if supported.
     pub(super) fn embedding_wire(self) -> Option<&'static EmbeddingWire> {
         match self {
             Self::OpenAi => Some(&openai::EMBEDDING),
@@ -125,7 +125,7 @@ impl Provider {
         }
     }
 
-    /// How it scores passages over HTTP, if it does.
+    /// How it scores passages over HTTP, if supported.
     pub(super) fn rerank_wire(self) -> Option<&'static RerankWire> {
         match self {
             Self::OpenAi => Some(&openai::RERANK),
@@ -140,7 +140,7 @@ impl Provider {
     }
 }
 
-/// A base URL with something behind it; a version that it already has is not put in twice.
+/// Appends a path to a base URL; an existing version is not added again.
 fn at(base_url: &str, version: &str, rest: &str) -> String {
     let base = base_url.trim().trim_end_matches('/');
     let versioned = base.rsplit('/').next().is_some_and(|last| {
@@ -149,7 +149,7 @@ fn at(base_url: &str, version: &str, rest: &str) -> String {
     if versioned { format!("{base}/{rest}") } else { format!("{base}/{version}/{rest}") }
 }
 
-/// The list that OpenAI's wire, and those made after it, answer with.
+/// The response list of OpenAI's API and those modelled on it.
 #[derive(Deserialize)]
 struct ListedVectors {
     data: Vec<ListedVector>,
@@ -205,14 +205,14 @@ impl Numbers {
     }
 }
 
-/// The tokens of a whole answer. Providers that count in other units do not have it.
+/// The tokens of a whole response. Providers that count in other units do not send it.
 #[derive(Deserialize)]
 struct TotalUsage {
     #[serde(default, deserialize_with = "sent_tokens::read")]
     total_tokens: Option<u64>,
 }
 
-/// The list that most rerankers answer with.
+/// The response list of most rerankers.
 fn read_results(body: &[u8]) -> Result<Ranking, Unread> {
     #[derive(Deserialize)]
     struct ScoredAnswer {

@@ -14,7 +14,7 @@ fn url(base: &str) -> String {
 }
 
 fn body(asked: &EmbeddingTexts<'_>) -> Json {
-    // Our count is careful and no exact one: what is still too long is cut and not refused.
+    // Our count is conservative but not exact: texts that are still too long are truncated instead of rejected.
     let mut body = json!({"model": asked.model, "input": asked.texts, "truncate": true});
     if let Some(dimensions) = asked.dimensions {
         body["dimensions"] = json!(dimensions);

@@ -1,5 +1,5 @@
-//! OpenAI's `/embeddings`, and the `/rerank` of servers that are compatible with it: vLLM, Xinference,
-//! LocalAI, llama.cpp, SiliconFlow. What the scores of those mean depends on the server and its model.
+//! OpenAI's `/embeddings`, and the `/rerank` of compatible servers: vLLM, Xinference, LocalAI, llama.cpp,
+//! SiliconFlow. The meaning of their scores depends on the server and its model.
 
 use serde_json::{Value as Json, json};
 
@@ -7,7 +7,7 @@ use super::{EmbeddingTexts, EmbeddingWire, Passages, RerankWire, Scores, read_li
 
 pub(in crate::retrieval) const EMBEDDING: EmbeddingWire = EmbeddingWire {
     url: |base| format!("{}/embeddings", base.trim().trim_end_matches('/')),
-    // Some compatible servers take no more.
+    // Some compatible servers accept no more.
     texts_max: 32,
     tokens_max: 8191,
     body: embed,

@@ -1,4 +1,4 @@
-//! Text Embeddings Inference, a server for one model. It turns logits into shares unless it is asked not
+//! Text Embeddings Inference, a server for a single model. It converts logits to scores from 0 to 1 unless asked not
 //! to.
 
 use serde_json::{Value as Json, json};
@@ -7,7 +7,7 @@ use super::{EmbeddingTexts, EmbeddingWire, Passages, Ranking, RerankWire, Score,
 
 pub(in crate::retrieval) const EMBEDDING: EmbeddingWire = EmbeddingWire {
     url: |base| format!("{}/embed", root(base)),
-    // Its own default.
+    // The server's own default.
     texts_max: 32,
     tokens_max: 8192,
     body: embed,
@@ -23,7 +23,7 @@ pub(in crate::retrieval) const RERANK: RerankWire = RerankWire {
     read: scores,
 };
 
-/// People also write the address of its OpenAI wire.
+/// Removes the suffix of the OpenAI-compatible address, which is often configured instead.
 fn root(base: &str) -> &str {
     base.trim().trim_end_matches('/').trim_end_matches("/v1")
 }

@@ -1,4 +1,4 @@
-//! Voyage. Its scores are shares from 0 to 1.
+//! Voyage. Its scores are from 0 to 1.
 
 use serde_json::{Value as Json, json};
 use weft_core::seam::embedder::EmbeddingPurpose;

@@ -128,7 +128,8 @@ impl<'a> Layout<'a> {
             }
             TextBlock::Code(text) => {
                 for line in text.lines() {
-                    let line = span(&line.replace('\t', "    "));
+                    let style = RunStyle { code: true, ..RunStyle::default() };
+                    let line = TextRun { style, ..span(&line.replace('\t', "    ")) };
                     self.paragraph(&[line], STEP / 2.0, size * 0.9, 0.0)?;
                 }
                 self.gap(gap);

@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 use weft_core::journal::{FramePath, WaitingForm};
 use weft_core::{ComponentId, Json, TaskId};
 
-/// The fields of all forms together; of two with the same key the first counts.
+/// The fields of all forms together; if two have the same key, the first takes precedence.
 pub(super) struct Fields<'a>(pub(super) &'a [WaitingForm]);
 
 impl Serialize for Fields<'_> {
@@ -29,12 +29,12 @@ pub(in crate::dialect) struct FormFrame<'a> {
     component_id: &'a ComponentId,
     #[serde(skip_serializing_if = "is_top")]
     frame: &'a FramePath,
-    /// Where its answers go among the inputs; at the top of a canvas that is the component's id.
+    /// Key for its answers among the inputs; at the top level of a canvas that is the component's id.
     #[serde(skip_serializing_if = "Option::is_none")]
     address: Option<String>,
     inputs: &'a serde_json::Map<String, Json>,
     tips: &'a str,
-    /// Where it stands in the inbox.
+    /// Its tasks in the inbox.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     tasks: &'a [TaskId],
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! Calls of tools as events, and as the trace that clients read beside them.
+//! Tool calls as events, and as the trace that clients read separately.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use weft_core::context::{ToolFinished, ToolStarted};
 use weft_core::value::to_text;
 use weft_core::{ComponentId, Json};
 
-/// Characters of a result that an event carries. The trace holds all of it.
+/// Maximum number of characters of a result in an event. The trace contains all of it.
 const RESULT_MAX: usize = 4_000;
 
-/// A call that begins.
+/// A call that starts.
 #[derive(Serialize)]
 pub struct Start<'a> {
     tool: &'a str,
@@ -21,7 +21,7 @@ pub struct Start<'a> {
     path: &'a str,
 }
 
-/// A call that is over.
+/// A call that has ended.
 #[derive(Serialize)]
 pub struct End<'a> {
     tool: &'a str,
@@ -37,7 +37,7 @@ pub struct End<'a> {
     elapsed_time: f64,
 }
 
-/// The event of a call that begins.
+/// Returns the event for the start of a call.
 pub fn start(call: &ToolStarted) -> Start<'_> {
     Start {
         tool: &call.tool,
@@ -48,13 +48,13 @@ pub fn start(call: &ToolStarted) -> Start<'_> {
     }
 }
 
-/// The event of a call that is over.
+/// Returns the event for the end of a call.
 pub fn end(call: &ToolFinished) -> End<'_> {
     let short = shortened(&call.result);
     End {
         tool: &call.started.tool,
         id: &call.started.call,
-        // The text is made once and tells both: whether it was cut, and what is left.
+        // The text is built once and serves both fields: whether it was cut, and what is left.
         truncated: short.is_some(),
         result: short.map_or(Cow::Borrowed(&*call.result), |text| Cow::Owned(Json::String(text))),
         is_error: call.failed,
@@ -69,19 +69,19 @@ fn shortened(result: &Json) -> Option<String> {
     cut(&to_text(result)).map(str::to_owned)
 }
 
-/// What an event shows of a result that is longer than an event may be; nothing of one that is not.
+/// Returns the part of a result that an event shows if the result is too long; otherwise `None`.
 pub(in crate::dialect) fn cut(text: &str) -> Option<&str> {
     text.char_indices().nth(RESULT_MAX).map(|(end, _)| &text[..end])
 }
 
-/// The calls that one agent made in a row, as clients read them beside the events.
+/// Consecutive calls of one agent, in the format of the trace.
 #[derive(Debug, Serialize)]
 pub struct Calls {
     component_id: ComponentId,
     trace: Vec<Call>,
 }
 
-/// One call that is over.
+/// A call that has ended.
 #[derive(Debug, Serialize)]
 struct Call {
     path: Arc<str>,
@@ -95,7 +95,7 @@ struct Call {
     repaired: bool,
 }
 
-/// Calls in the order of their ends; one agent after the other begins a new group.
+/// Groups calls, which are in the order of their ends; a change of the agent starts a new group.
 pub fn grouped(calls: impl IntoIterator<Item = ToolFinished>) -> Vec<Calls> {
     let mut groups: Vec<Calls> = Vec::new();
     for ToolFinished { started, result, failed, repaired, elapsed } in calls {

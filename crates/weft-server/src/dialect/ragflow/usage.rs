@@ -1,40 +1,40 @@
-//! What models have used, as clients are told.
+//! The usage of models, as clients see it.
 
 use serde::Serialize;
 use weft_core::seam::chat_model::Usage;
 
-/// Token counts in the shape of the OpenAI API, with the number of calls.
+/// Token counts in the format of the OpenAI API, with the number of calls.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct TokenCounts {
-    /// Tokens of the questions.
+    /// Tokens of the prompts.
     pub prompt_tokens: u64,
     /// Tokens of the answers.
     pub completion_tokens: u64,
-    /// Both.
+    /// The sum of both.
     pub total_tokens: u64,
-    /// Model calls.
+    /// Number of model calls.
     pub calls: u64,
-    /// Of the questions, when their provider told it.
+    /// Details of the prompt tokens, if the provider reports them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt_tokens_details: Option<PromptTokens>,
-    /// Of the answers, when their provider told it.
+    /// Details of the answer tokens, if the provider reports them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completion_tokens_details: Option<CompletionTokens>,
 }
 
-/// Parts of the tokens of questions.
+/// Parts of the prompt tokens.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct PromptTokens {
-    /// Which the provider had in its cache.
+    /// Tokens that the provider read from its cache.
     pub cached_tokens: u64,
-    /// Which it put into its cache.
+    /// Tokens that it wrote to its cache.
     pub cache_write_tokens: u64,
 }
 
-/// Parts of the tokens of answers.
+/// Parts of the answer tokens.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct CompletionTokens {
-    /// Those of the reasoning.
+    /// Tokens of the reasoning.
     pub reasoning_tokens: u64,
 }
 

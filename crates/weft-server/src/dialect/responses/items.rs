@@ -1,4 +1,4 @@
-//! The items of a response, and the events that tell them.
+//! The items of a response, and the events that announce them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use weft_core::{RunId, TaskId};
 
 use crate::dialect::asked;
 
-/// The name of the call that asks a person to fill in a form.
+/// Name of the function call that asks a person to fill in a form.
 const FORM: &str = "fill_in_form";
 
-/// What text can be.
+/// Kind of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// Words of the answer.
+    /// Text of the answer.
     Text,
     /// The model's reasoning.
     Reasoning,
 }
 
-/// What is behind the kind in the id of an item.
+/// Returns the id of an item without the prefix for its type.
 pub(super) fn ids(run: &RunId, place: usize) -> String {
     format!("{run}_{place}")
 }
@@ -34,7 +34,7 @@ fn added(item: &Json, place: usize) -> Json {
     json!({"type": "response.output_item.added", "output_index": place, "item": item})
 }
 
-/// The event that tells an item as it is for good.
+/// Returns the event with the final state of an item.
 pub(super) fn done(item: &Json, place: usize) -> Json {
     json!({"type": "response.output_item.done", "output_index": place, "item": item})
 }
@@ -60,7 +60,7 @@ impl Part {
         }
     }
 
-    /// A new item without words, and the events that tell it.
+    /// Returns a new empty item, and the events that announce it.
     pub(super) fn begun(self, ids: &str, place: usize) -> (Json, [Json; 2]) {
         let kind = match self {
             Self::Text => "msg",
@@ -74,13 +74,13 @@ impl Part {
         (item, told)
     }
 
-    /// Takes all words out of an item.
+    /// Removes the text from an item.
     pub(super) fn empty(self, item: &mut Json) {
         item["content"] = json!([self.content("", &[])]);
         item["status"] = json!("incomplete");
     }
 
-    /// The event of a piece of text.
+    /// Returns the event for a piece of text.
     pub(super) fn delta(self, id: &Json, place: usize, text: &str) -> Json {
         let mut event = json!({"item_id": id, "output_index": place, "content_index": 0, "delta": text});
         match self {
@@ -93,7 +93,7 @@ impl Part {
         event
     }
 
-    /// The whole item, and the events of its end but for the last.
+    /// Returns the complete item, and all events of its end but the last.
     pub(super) fn ended(
         self,
         id: &Json,
@@ -131,26 +131,27 @@ impl Part {
     }
 }
 
-/// A text, and what its marks may stand for.
+/// A text, and the sources of its citations.
 #[derive(Clone, Copy)]
 pub(super) struct SaidText<'a> {
     pub(super) text: &'a str,
-    /// By the numbers in the marks.
+    /// By the numbers in the citations.
     pub(super) sources: &'a HashMap<u32, Arc<Chunk>>,
 }
 
-/// What each mark `[ID:n]` of a text stands for. Places are counted in characters, as clients count them.
+/// Returns the source of each citation `[ID:n]` in a text. Positions are counted in characters, as clients count
+/// them.
 fn annotations(text: &str, sources: &HashMap<u32, Arc<Chunk>>) -> Vec<Json> {
     let mut found = Vec::new();
     let (mut rest, mut before) = (text, 0);
     while let Some(from) = rest.find("[ID:") {
-        // Counted on from the mark before, so that a long text with many marks is passed over once.
+        // Counted from the previous citation, so that a long text with many citations is scanned only once.
         let start = before + rest[..from].chars().count();
         let Some(length) = rest[from..].find(']') else { break };
         let mark = &rest[from..=from + length];
         let end = start + mark.chars().count();
         let number = mark["[ID:".len()..mark.len() - 1].trim().parse().ok();
-        // A mark without a number, or with one that no source has, is text.
+        // A citation without a number, or with a number that no source has, is text.
         if let Some(chunk) = number.and_then(|number: u32| sources.get(&number)) {
             found.push(annotation(chunk, start, end));
         }
@@ -168,7 +169,7 @@ fn annotation(chunk: &Chunk, start: usize, end: usize) -> Json {
     }
 }
 
-/// The item of a call that begins, and the events that tell it.
+/// Returns the item of a call that starts, and the events that announce it.
 pub(super) fn call_of(call: &ToolStarted, ids: &str, place: usize) -> (Json, [Json; 4]) {
     let (id, arguments) = (format!("mcp_{ids}"), to_text(&call.arguments));
     let item = |arguments: &str| {
@@ -184,7 +185,7 @@ pub(super) fn call_of(call: &ToolStarted, ids: &str, place: usize) -> (Json, [Js
     (item(&arguments), told)
 }
 
-/// Ends the item of a call, and gives the events that tell so.
+/// Completes the item of a call, and returns the events for it.
 pub(super) fn call_ended(item: &mut Json, call: &ToolFinished, place: usize) -> [Json; 2] {
     let result = to_text(&call.result);
     let kind = if call.failed {
@@ -201,8 +202,8 @@ pub(super) fn call_ended(item: &mut Json, call: &ToolFinished, place: usize) -> 
     [ended, done(item, place)]
 }
 
-/// What a waiting run asks, as an item that a client answers, and the events that tell it: a call or a plan is
-/// approved, a form is a call of a function.
+/// Returns the question of a waiting run as an item that a client answers, and the events that announce it: a call or
+/// a plan becomes an approval, a form a function call.
 pub(super) fn question(
     waiting: &WaitingForm,
     task: &TaskId,
@@ -236,7 +237,7 @@ pub(super) fn question(
     (made, told)
 }
 
-/// What a run has used.
+/// The usage of a run.
 pub(super) fn usage(usage: Usage) -> Json {
     let (input, output) = (usage.prompt_tokens, usage.completion_tokens);
     json!({

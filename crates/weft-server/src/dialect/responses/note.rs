@@ -1,47 +1,47 @@
-//! What of a request is found in its response again.
+//! The data of a request that is repeated in its response.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 use weft_core::{RunId, TurnInput};
 
-/// What the id of a response has before that of its run.
+/// Prefix of the id of a response, before the id of its run.
 pub const PREFIX: &str = "resp_";
 
-/// The name under which a journal has it.
+/// Key of the note in the journal.
 const NAME: &str = "response";
 
-/// The id of a run's response.
+/// Returns the id of a run's response.
 pub fn response_id(run: &RunId) -> String {
     format!("{PREFIX}{run}")
 }
 
-/// What a request notes in the journal of its run, for whoever asks for the response later.
+/// Data that a request notes in the journal of its run, for clients that retrieve the response later.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Note {
-    /// Whether anybody may ask for it later.
+    /// Whether the response can be retrieved later.
     pub store: bool,
-    /// Whether nobody waits for it.
+    /// Whether the run goes on without a waiting client.
     pub background: bool,
-    /// The response that it goes on from.
+    /// The response that it continues.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub previous: Option<String>,
-    /// What was said beside the question.
+    /// Instructions next to the question.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
-    /// What the client notes for itself.
+    /// Metadata of the client.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Json>,
-    /// Who asks, as the client says it.
+    /// The user, as the client names them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The items of the question. What a file has of bytes is where the turn has it.
+    /// The items of the question. The bytes of files are stored with the turn.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub input: Vec<Json>,
 }
 
 impl Default for Note {
-    /// Of a run that was begun in another way.
+    /// The note of a run that was not started by a request for a response.
     fn default() -> Self {
         Self {
             store: true,
@@ -56,14 +56,14 @@ impl Default for Note {
 }
 
 impl Note {
-    /// From what a run was given. A run that was begun in another way has asked its question.
+    /// Reads the note from the input of a run. For a run without a note, it contains the question.
     pub fn of(input: &TurnInput) -> Self {
         let noted = input
             .notes
             .as_ref()
             .and_then(|notes| notes.get(NAME))
             .and_then(|noted| Self::deserialize(noted).ok());
-        // What cannot be read counts as nothing noted: a journal may be of another version.
+        // An unreadable note counts as missing: the journal may be from another version.
         let mut note = noted.unwrap_or_default();
         if note.input.is_empty() && !input.query.is_empty() {
             note.input.push(json!({"type": "message", "role": "user",
@@ -72,12 +72,12 @@ impl Note {
         note
     }
 
-    /// As the notes of a turn.
+    /// Returns the note in the form for a turn.
     pub fn notes(&self) -> Option<Box<Map<String, Json>>> {
         Some(Box::new(Map::from_iter([(NAME.to_owned(), json!(self))])))
     }
 
-    /// Adds to a response what its request said.
+    /// Adds the data of the request to a response.
     pub(super) fn put_into(&self, response: &mut Json) {
         response["store"] = json!(self.store);
         response["background"] = json!(self.background);

@@ -1,4 +1,4 @@
-//! What a picture, a model and a pipeline of a dataset have to look like.
+//! Validation of a dataset's picture, model and pipeline.
 
 use serde_json::Value as Json;
 
@@ -27,7 +27,7 @@ pub(super) fn check_avatar(problems: &mut Problems, body: &Body) {
     }
 }
 
-/// What is wrong with the name of a model that makes vectors.
+/// Returns what is wrong with the name of an embedding model.
 pub(crate) fn model_problem(model: &str) -> Option<&'static str> {
     match model.trim().rsplit_once('@') {
         None => Some("embedding model identifier must follow <model_name>@<provider> format"),
@@ -48,7 +48,7 @@ pub(super) fn check_model(problems: &mut Problems, body: &Body) {
     }
 }
 
-/// Why something is no id of a pipeline.
+/// Returns what is wrong with the id of a pipeline.
 pub(crate) fn pipeline_problem(id: &Json) -> Option<&'static str> {
     match id {
         Json::String(text) if text.chars().count() != 32 => Some("pipeline_id must be 32 hex characters"),
@@ -66,7 +66,7 @@ pub(super) fn check_pipeline(problems: &mut Problems, body: &Body) {
     {
         problems.add("pipeline_id", message, id);
     }
-    // What goes together is looked at only when each part is right: its message names no part.
+    // Combinations are only checked if each part is valid: their errors name no part.
     if !problems.is_empty() {
         return;
     }

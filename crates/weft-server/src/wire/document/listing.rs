@@ -1,4 +1,4 @@
-//! Which documents a list is asked for.
+//! Filters for lists of documents.
 
 use serde_json::{Map, Value as Json};
 use weft_core::DocumentId;
@@ -12,22 +12,22 @@ use super::{AURAL, VISUAL};
 use crate::body::Params;
 use crate::error::ApiError;
 
-/// The API's kinds of files. Nothing is virtual, or a folder, in a dataset.
+/// The API's types of files. Datasets contain no virtual files or folders.
 const KINDS: [&str; 7] = ["pdf", "doc", "visual", "aural", "other", "virtual", "folder"];
 
 /// Which documents to list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DocumentQuery {
-    /// By the store's words.
+    /// Filter and page for the store.
     pub filter: DocumentFilter,
-    /// The id and the name that must be there, each by itself.
+    /// The id and the name that must each exist.
     pub named: Vec<Named>,
 }
 
 /// Reads the parameters of a list. No page is larger than `size_max`.
 ///
 /// # Errors
-/// 101 for an order that there is none; 102 for conditions that cannot be read and for an unknown state or kind of files.
+/// 101 for an unknown order; 102 for conditions that are not valid and for an unknown state or type of files.
 pub fn query(params: &Params, size_max: u64) -> Result<DocumentQuery, ApiError> {
     let (metadata, bare) = of_metadata(params)?;
     let state = |text: &str| {
@@ -41,7 +41,7 @@ pub fn query(params: &Params, size_max: u64) -> Result<DocumentQuery, ApiError> 
     let ids: Vec<DocumentId> =
         params.get("id").into_iter().chain(params.all("ids")).map(DocumentId::from).collect();
     let endings = Endings::of(params)?;
-    // No file has one of no endings.
+    // No extension is allowed, so no document matches.
     let ids = if endings.none { Some(Vec::new()) } else { (!ids.is_empty()).then_some(ids) };
     let order = match params.get("orderby") {
         None | Some("create_time") => DocumentOrder::Created,
@@ -72,7 +72,7 @@ pub fn query(params: &Params, size_max: u64) -> Result<DocumentQuery, ApiError> 
     Ok(DocumentQuery { filter, named })
 }
 
-/// Which endings files have that are listed.
+/// Extensions to which a list is restricted.
 #[derive(Debug, Default)]
 struct Endings {
     only: Vec<String>,
@@ -95,7 +95,7 @@ impl Endings {
             let message = format!("Invalid filter conditions: {} type{plural}", unknown.join(", "));
             return Err(ApiError::data(message));
         }
-        // A document in the narrow sense has any ending but those of the other kinds.
+        // The type for documents includes every extension that belongs to no other type.
         let of_kinds = |wanted: bool| {
             let some = KINDS.iter().filter(|kind| kinds.contains(kind) == wanted);
             some.flat_map(|kind| endings(kind)).map(|ending| (*ending).to_owned()).collect::<Vec<_>>()
@@ -113,7 +113,7 @@ impl Endings {
     }
 }
 
-/// The endings of a kind of files, where these make it one.
+/// Returns the extensions that define a type of files.
 fn endings(kind: &str) -> &'static [&'static str] {
     match kind {
         "pdf" => &["pdf"],
@@ -124,7 +124,8 @@ fn endings(kind: &str) -> &'static [&'static str] {
     }
 }
 
-/// Reads `metadata_condition`, and `metadata`: for each key one of its values. Or only documents are meant that have none.
+/// Reads `metadata_condition`, and `metadata` with the allowed values of each key, or a request for only the
+/// documents without metadata.
 fn of_metadata(params: &Params) -> Result<(Option<Filter>, bool), ApiError> {
     let json = |key: &str| {
         let parsed = params.get(key).map(serde_json::from_str::<Json>).transpose();
@@ -157,7 +158,7 @@ fn of_metadata(params: &Params) -> Result<(Option<Filter>, bool), ApiError> {
     Ok((both(metadata::condition(condition.as_ref())?, wanted)?, false))
 }
 
-/// Conditions that have to hold beside those of a filter.
+/// Combines a filter with further conditions, which must all hold.
 fn both(filter: Option<Filter>, wanted: Vec<Condition>) -> Result<Option<Filter>, ApiError> {
     let Some(filter) = filter.filter(|filter| !filter.conditions.is_empty()) else {
         return Ok((!wanted.is_empty()).then_some(Filter { logic: Logic::And, conditions: wanted }));
@@ -176,7 +177,7 @@ fn both(filter: Option<Filter>, wanted: Vec<Condition>) -> Result<Option<Filter>
 /// The API's digits for states.
 pub(crate) const RUNS: [&str; 5] = ["0", "1", "2", "3", "4"];
 
-/// The states of one of the API's words or digits.
+/// Returns the states for one of the API's words or digits.
 pub(crate) fn states(text: &str) -> Option<&'static [DocumentState]> {
     Some(match text.to_uppercase().as_str() {
         "UNSTART" | "0" => &[DocumentState::Unstarted],

@@ -207,7 +207,13 @@ async fn sessions_are_listed_by_filter(store: &dyn SessionStore) {
     check(SessionFilter { ascending: true, ..all.clone() }, &["b", "c", "d", "a"], 4).await;
     let by_creation = SessionFilter { order: SessionOrder::Created, ..all.clone() };
     check(SessionFilter { ascending: true, ..by_creation.clone() }, &["a", "b", "c", "d"], 4).await;
-    check(SessionFilter { limit: 2, ..by_creation }, &["d", "c"], 4).await;
+    check(SessionFilter { limit: 2, ..by_creation.clone() }, &["d", "c"], 4).await;
+    // A place in the list is one even when nothing stands there any more.
+    for (place, follow) in [((501, "b"), &["c", "d"][..]), ((501, "aa"), &["b", "c", "d"]), ((503, "d"), &[])]
+    {
+        let after = Some((place.0, place.1.into()));
+        check(SessionFilter { after, ascending: true, ..by_creation.clone() }, follow, 4).await;
+    }
     let by_name = SessionFilter { order: SessionOrder::Name, ..all.clone() };
     check(SessionFilter { ascending: true, ..by_name }, &["a", "b", "c", "d"], 4).await;
     check(SessionFilter { canvas: Some("x".into()), ..all.clone() }, &["a", "d", "b"], 3).await;

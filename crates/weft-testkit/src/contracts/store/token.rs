@@ -53,6 +53,16 @@ pub async fn token_store_keeps_its_contract(store: &dyn TokenStore) {
     check(TokenFilter { offset: 1, ..ours.clone() }, &[&second]).await;
     check(TokenFilter { offset: 2, ..ours.clone() }, &[]).await;
     assert_eq!(store.total(&TokenFilter { offset: 1, ..ours.clone() }).await.unwrap(), 2);
+    // A place in the list is one even when nothing stands there any more.
+    for (place, follow) in [
+        ((1_000, token.hash.clone()), &[&second][..]),
+        ((1_001, second.hash.clone()), &[]),
+        ((999, "f".into()), &[&token]),
+    ] {
+        let behind = TokenFilter { after: Some(place), ..ours.clone() };
+        assert_eq!(store.total(&behind).await.unwrap(), 2);
+        check(behind, follow).await;
+    }
     let of_user = TokenFilter { user: token.user.clone(), ..ours.clone() };
     assert_eq!(store.total(&of_user).await.unwrap(), 1);
     check(of_user, &[&token]).await;

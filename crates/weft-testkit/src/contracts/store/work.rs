@@ -27,6 +27,7 @@ pub async fn work_queue_keeps_its_contract(queue: &dyn WorkQueue) {
     work_comes_back_as_it_was(queue).await;
     a_run_is_queued_once(queue).await;
     a_source_has_no_more_open_than_it_may(queue).await;
+    of_much_work_at_once_the_last_gets_in(queue).await;
     what_is_due_is_taken_the_longest_waiting_first(queue).await;
     of_many_takers_one_gets_each(queue).await;
     time_that_has_passed_lets_another_one_take(queue).await;
@@ -40,22 +41,48 @@ pub async fn work_queue_keeps_its_contract(queue: &dyn WorkQueue) {
 async fn a_source_has_no_more_open_than_it_may(queue: &dyn WorkQueue) {
     let (ours, theirs) = (tenant(), tenant());
     let many: Vec<Work> = (0..8).map(|n| work(&ours, &format!("r{n}"), 1_000)).collect();
-    let pushed = join_all(many.iter().map(|one| queue.push_within(one, 1, 3))).await;
-    let queued: Vec<bool> = pushed.into_iter().map(Result::unwrap).collect();
-    assert_eq!(queued.iter().filter(|queued| **queued).count(), 3, "{queued:?}");
-    let filter = WorkFilter { limit: 99, ..WorkFilter::default() };
-    assert_eq!(queue.list(&ours, &filter).await.unwrap().1, 3);
+    let one = |work: Work, open_max| async move { queue.push_within(&[work], 1, open_max).await.unwrap() };
+    let passed_over = join_all(many.iter().map(|work| one(work.clone(), 3))).await;
+    assert_eq!(passed_over.iter().sum::<u64>(), 5, "{passed_over:?}");
+    assert_eq!(open(queue, &ours).await.len(), 3);
     // What is queued already is so however many there are, and others have their own.
-    let first = queued.iter().position(|queued| *queued).unwrap();
-    assert!(queue.push_within(&many[first], 1, 3).await.unwrap());
-    let other = Work { source: "weekly".into(), ..work(&ours, "w", 1_000) };
-    assert!(queue.push_within(&other, 1, 1).await.unwrap());
-    assert!(queue.push_within(&work(&theirs, "r0", 1_000), 1, 1).await.unwrap());
+    let first = passed_over.iter().position(|passed_over| *passed_over == 0).unwrap();
+    assert_eq!(one(many[first].clone(), 3).await, 0);
+    assert_eq!(one(Work { source: "weekly".into(), ..work(&ours, "w", 1_000) }, 1).await, 0);
+    assert_eq!(one(work(&theirs, "r0", 1_000), 1).await, 0);
     // What is done is open no more.
     drain(queue).await;
-    assert!(queue.push_within(&work(&ours, "later", 1_000), 1, 1).await.unwrap());
-    assert!(!queue.push_within(&work(&ours, "too many", 1_000), 1, 1).await.unwrap());
+    assert_eq!(one(work(&ours, "later", 1_000), 1).await, 0);
+    assert_eq!(one(work(&ours, "too many", 1_000), 1).await, 1);
     drain(queue).await;
+}
+
+async fn of_much_work_at_once_the_last_gets_in(queue: &dyn WorkQueue) {
+    let tenant = tenant();
+    let many: Vec<Work> = (0..601).map(|n| work(&tenant, &format!("r{n:04}"), 1_000)).collect();
+    assert_eq!(queue.push_within(&[], 1, 0).await.unwrap(), 0);
+    // All of them ask for the same, and for each it is there once.
+    let passed_over = join_all((0..4).map(|_| queue.push_within(&many[..6], 1, 4))).await;
+    assert!(passed_over.into_iter().all(|passed_over| passed_over.unwrap() == 2));
+    assert_eq!(open(queue, &tenant).await, ["r0002", "r0003", "r0004", "r0005"]);
+    // What is there needs no room a second time.
+    assert_eq!(queue.push_within(&many[4..8], 1, 5).await.unwrap(), 1);
+    assert_eq!(open(queue, &tenant).await, ["r0002", "r0003", "r0004", "r0005", "r0007"]);
+    assert_eq!(queue.push_within(&many, 1, u64::MAX).await.unwrap(), 0);
+    assert_eq!(open(queue, &tenant).await.len(), many.len());
+    let nameless = [work(&tenant, "named", 1), work(&tenant, "", 1)];
+    refused(queue.push_within(&nameless, 1, u64::MAX).await, Invalid);
+    refused(queue.get(&nameless[0].run).await, NotFound);
+    drain(queue).await;
+}
+
+/// The runs of a tenant that wait or are taken, in order.
+async fn open(queue: &dyn WorkQueue, tenant: &TenantId) -> Vec<String> {
+    let filter = WorkFilter { open: true, limit: 10_000, ..WorkFilter::default() };
+    let (found, _) = queue.list(tenant, &filter).await.unwrap();
+    let mut runs: Vec<String> = found.iter().map(|stored| stored.work.run.id.to_string()).collect();
+    runs.sort();
+    runs
 }
 
 /// Settles whatever is left, so that the next check begins with an empty queue.

@@ -1,5 +1,6 @@
-//! Summaries over all documents of a dataset. Its chunks are read in blocks, as the documents were added, so that never more
-//! of them than one block are held; what a block gives is few enough to be held for the levels above.
+//! Builds summaries over all documents of a dataset. The chunks are read in blocks, in the order in which the
+//! documents were added, so that no more than one block is in memory at a time; the summaries of the blocks
+//! are few enough to be held for the levels above.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,21 +17,21 @@ use crate::ingest::work::DocumentWork;
 use crate::raptor::dataset::{CHUNKS_MAX, has_resolution};
 use crate::raptor::{BLOCK_MAX, is_summary};
 
-/// Summaries that get their vectors back at once.
+/// Number of summaries that get their vectors back at a time.
 const AMENDED_AT_ONCE: usize = 500;
 
-/// Chunks of the dataset that wait until a block is full.
+/// Chunks of the dataset waiting until a block is full.
 #[derive(Default)]
 struct Gathered {
     block: Vec<Arc<StoredChunk>>,
-    /// How many there were before these.
+    /// Number of chunks before these.
     before: usize,
     /// What takes part in the second level.
     next: Vec<Arc<StoredChunk>>,
 }
 
 impl DocumentWork<'_> {
-    /// Begins with what is made of all documents of a dataset: there is no file to be read.
+    /// Starts building what is derived from all documents of a dataset: there is no file to be read.
     pub(in crate::ingest::work) async fn begin_dataset(&self) -> Result<()> {
         let (queue, lease) = (&self.library.parts.queue, &self.taken.lease);
         let stamp = self.library.summarized_documents(&self.dataset.key).await?.stamp();
@@ -41,11 +42,11 @@ impl DocumentWork<'_> {
         queue.put_new(lease, &[], IngestStage::Enriching).await
     }
 
-    /// Sums up what the documents of the dataset say.
+    /// Summarizes what the documents of the dataset say.
     pub(super) async fn summarize_dataset(&self, mut by: Summarizer) -> Result<()> {
         let parts = &self.library.parts;
         let taking_part = self.library.summarized_documents(&self.dataset.key).await?;
-        // What is looked at now is what the summaries are of, whatever changes from here on.
+        // The summaries are those of the documents as they are now, whatever changes from here on.
         parts.queue.put_new_extra(&self.taken.lease, Extra::Summaries, &taking_part.stamp()).await?;
         let documents: Vec<DocumentKey> = taking_part.keys(&self.dataset.key);
         by.names = taking_part.names;
@@ -57,14 +58,14 @@ impl DocumentWork<'_> {
         }
         self.sum_block(&by, &mut gathered, &mut summaries).await?;
         let next = std::mem::take(&mut gathered.next);
-        // Where nothing belonged together there is nothing to sum up again.
+        // If no chunks belonged together there is nothing to summarize further.
         if next.len() < gathered.before {
             self.levels(&by, 2, next, &mut summaries).await?;
         }
         self.leave_out(summaries).await
     }
 
-    /// Takes the chunks of a document into the blocks.
+    /// Adds the chunks of a document to the blocks.
     async fn gather(
         &self,
         by: &Summarizer,
@@ -75,9 +76,9 @@ impl DocumentWork<'_> {
         let (available, limit) = (Some(true), BLOCK_MAX as u64);
         let filter = ChunkFilter { vectors: true, available, limit, ..ChunkFilter::default() };
         let mut pages = self.library.pages(document, filter);
-        // One that was removed meanwhile has no more of them, and the summaries are about to be made anew.
+        // A document removed meanwhile has no more chunks, and its removal causes the summaries to be rebuilt.
         while let Some(page) = found(pages.next().await)?.flatten() {
-            // The summaries of a document by itself say once more what its chunks say.
+            // Summaries of a single document only repeat what its chunks say.
             for chunk in page.into_iter().filter(|chunk| chunk.vector.is_some() && !is_summary(chunk)) {
                 if gathered.before + gathered.block.len() >= CHUNKS_MAX {
                     self.warn(format!("Only the first {CHUNKS_MAX} chunks of the dataset are summed up"));
@@ -101,14 +102,14 @@ impl DocumentWork<'_> {
         let block = std::mem::take(&mut gathered.block);
         gathered.before += block.len();
         match block.len() {
-            // One chunk needs no summary, but what belongs to it may be in another block.
+            // A single chunk needs no summary, but related chunks may be in another block.
             0 | 1 => gathered.next.extend(block),
             _ => gathered.next.extend(self.level(by, 1, &block, summaries).await?),
         }
         Ok(())
     }
 
-    /// The summaries that are found until these are done.
+    /// Returns the summaries that are found until these are complete.
     async fn earlier_summaries(&self) -> Result<std::collections::HashMap<String, Arc<StoredChunk>>> {
         let mut earlier = std::collections::HashMap::new();
         let filter = ChunkFilter { vectors: true, limit: CHUNKS_AT_ONCE, ..ChunkFilter::default() };
@@ -120,7 +121,7 @@ impl DocumentWork<'_> {
         Ok(earlier)
     }
 
-    /// Leaves out what an attempt before this one has made of documents as they are no more.
+    /// Drops summaries that an earlier attempt built from documents which have changed since.
     async fn leave_out(&self, summaries: Summaries) -> Result<()> {
         let Summaries { known, used, .. } = summaries;
         let used: HashSet<&String> = used.iter().collect();
@@ -133,7 +134,7 @@ impl DocumentWork<'_> {
         let queue = &self.library.parts.queue;
         let chunks: Vec<StoredChunk> = right.iter().map(|chunk| StoredChunk::clone(chunk)).collect();
         queue.put_new(&self.taken.lease, &chunks, IngestStage::Summarizing).await?;
-        // New chunks come without their vectors; these were made, and paid for, before.
+        // New chunks are stored without their vectors; these were computed, and paid for, before.
         for some in right.chunks(AMENDED_AT_ONCE) {
             let with = |chunk: &Arc<StoredChunk>| Amended {
                 id: chunk.id.clone(),

@@ -28,9 +28,15 @@ impl Both<'_> {
         self.store.reset_document(&made.key, 1_300).await.unwrap();
         assert!(self.store.update(&with(set().await)).await.unwrap());
         assert_eq!(set().await.embedder, "another");
+        // A chunk that got its vector before is none of it, and one that gets it now is.
+        let added = [chunk(&made.key, 0, "text")];
+        refused(self.store.put_chunks(&made.key, &added, 0).await, Conflict);
+        self.store.put_chunks(&made.key, &added, set().await.generation).await.unwrap();
+        self.store.reset_document(&made.key, 1_400).await.unwrap();
         self.none(super::END).await;
         for n in 0..MEETINGS {
             self.an_embedder_changes_before_or_after_a_document_is_queued(n).await;
+            self.an_embedder_changes_before_or_after_a_chunk_is_added(n).await;
         }
     }
 
@@ -53,5 +59,23 @@ impl Both<'_> {
         }
         assert_eq!(self.state(&made).await, DocumentState::Running);
         self.drain().await;
+    }
+
+    /// Who adds finds the new embedder there, or who changes finds the chunk.
+    async fn an_embedder_changes_before_or_after_a_chunk_is_added(&self, n: usize) {
+        let made = self.documents(1).await.remove(0);
+        let before = self.store.dataset(&made.key.dataset).await.unwrap();
+        let changed = Dataset { embedder: format!("another-{n}"), ..before.clone() };
+        let added = [chunk(&made.key, 0, "text")];
+        let add = self.store.put_chunks(&made.key, &added, before.generation);
+        let (change, added) = join(self.store.update(&changed), add).await;
+        let after = self.store.dataset(&made.key.dataset).await.unwrap();
+        let (refusal, expected) = match (change, added) {
+            (Ok(true), Err(refusal)) => (refusal, (changed.embedder, 0)),
+            (Err(refusal), Ok(_)) => (refusal, (before.embedder, 1)),
+            both => panic!("{both:?}"),
+        };
+        assert_eq!(refusal.kind, Conflict, "{refusal}");
+        assert_eq!((after.embedder, after.counts.chunks), expected);
     }
 }
