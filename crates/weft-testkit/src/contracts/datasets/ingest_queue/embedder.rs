@@ -70,12 +70,18 @@ impl Both<'_> {
         let add = self.store.put_chunks(&made.key, &added, before.generation);
         let (change, added) = join(self.store.update(&changed), add).await;
         let after = self.store.dataset(&made.key.dataset).await.unwrap();
-        let (refusal, expected) = match (change, added) {
-            (Ok(true), Err(refusal)) => (refusal, (changed.embedder, 0)),
-            (Err(refusal), Ok(_)) => (refusal, (before.embedder, 1)),
-            both => panic!("{both:?}"),
+        let expected = match change {
+            Ok(is_changed) => {
+                assert!(is_changed);
+                refused(added, Conflict);
+                (changed.embedder, 0)
+            }
+            Err(error) => {
+                assert_eq!(error.kind, Conflict, "{error}");
+                added.unwrap();
+                (before.embedder, 1)
+            }
         };
-        assert_eq!(refusal.kind, Conflict, "{refusal}");
         assert_eq!((after.embedder, after.counts.chunks), expected);
     }
 }
