@@ -10,7 +10,7 @@ use weft_core::seam::DatasetStore;
 use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasHead, PIPELINE_TYPE, StoredCanvas};
 use weft_core::seam::session_store::{Session, SessionMessage};
 use weft_core::{
-    CanvasId, CanvasKey, Catalog, Result, RunId, RunKey, SessionId, SessionKey, TaskKey, TenantId, TurnInput,
+    CanvasId, CanvasKey, Result, RunId, RunKey, SessionId, SessionKey, TaskKey, TenantId, TurnInput,
 };
 use weft_dsl::{Plan, Problem};
 use weft_engine::{RunHandle, SessionState, StartRun};
