@@ -1,4 +1,4 @@
-//! Answers to a session that asks nothing.
+//! Detects answers to a session that asks nothing, and inputs that nothing reads.
 
 use serde_json::Map;
 use weft_core::reference::Inputs;
@@ -7,18 +7,18 @@ use weft_dsl::Plan;
 
 use crate::screen::Notes;
 
-/// Whether a new run of this plan could use any of these inputs: a component reads it, or a form that
-/// comes up later has this address.
+/// Returns whether a new run of this plan could use any of these inputs: a component reads it, or a later form has
+/// this address.
 pub(crate) fn can_use(plan: &Plan, inputs: &Map<String, Json>) -> bool {
     inputs.keys().any(|key| can_use_one(plan, key))
 }
 
-/// The same of one of them.
+/// The same for one of them.
 fn can_use_one(plan: &Plan, key: &str) -> bool {
     is_read(plan, key) || asks(plan, key)
 }
 
-/// Says which of these inputs nothing in the canvas reads: a slip in a name would be an input that is not given.
+/// Prints which of these inputs nothing in the canvas reads: a misspelled name would be an input that is not given.
 pub(crate) fn tell(plan: &Plan, inputs: &Map<String, Json>) {
     for key in inputs.keys().filter(|key| !can_use_one(plan, key)) {
         Notes::line(format!("note: the canvas reads no input `{key}`"));
